@@ -1,11 +1,10 @@
 """How long does a backup take, compared with a compressed copy of the store? Are backups under load consistent?
 
-`full` is a backup into an empty folder. Its floor is a minimal consistent copy of a store in use: SQLite's online
-backup, then compression of that copy with the same Zstandard level to the same disk. `file_ratio` compares with
-compressing the file directly, which is possible only if nobody writes to it; it has no bar. `incremental` is a backup
-after one memory in a hundred was changed or added; its floor is a full backup of the same store. `load` makes backups
-while eight threads write, on SQLite and on PostgreSQL, then restores each backup and compares it with what had been
-written.
+`full` is a backup into an empty folder. It is compared with three copies through the same compression to the same
+disk: `full` with a copy of the bytes that the backup holds, uncompressed; `file` with a copy of the database file,
+which nobody writes to meanwhile; and `live` with a copy of a live store, which is SQLite's own online backup of the
+file and then the copy. `incremental` is a backup after one memory in a hundred was changed or added; its floor is a
+full backup of the same store. `load` is backups of a store that eight threads write to, on SQLite and on PostgreSQL.
 """
 
 import argparse
@@ -28,8 +27,12 @@ from benchmarks.backup_load import back_up_under_load, check_backups
 from benchmarks.report import Pairs, Report
 from benchmarks.texts import make_sentences
 from everhold import Everhold
+from everhold.backups.comparing import INDEX
+from everhold.backups.objects import Objects
+from everhold.backups.sealing import EVERYONE, NoSealing
 from everhold.files import create_binary
 from everhold.testing.fake_embedder import FakeEmbedder
+from everhold.views.backup_deps import make_packing, open_history
 from tests.servers.postgres import PostgresServer
 
 _LEVEL = 3  # the compression level of backups
@@ -87,6 +90,20 @@ def copy_live_store(database: Path, folder: Path) -> None:
     (folder / "copy.db").unlink()
 
 
+def write_uncompressed(target: Path, file: Path) -> None:
+    """Write all that the only backup of a target holds into one file, uncompressed."""
+    history = open_history(target)
+    objects = Objects(history.place, make_packing(), NoSealing())
+    [backup_id] = history.list_ids()
+    with file.open("wb") as writing:
+        for name, table in history.require(backup_id).tables.items():
+            for part in (part for layer in table.layers for part in layer.rows):
+                for frame in objects.read_pack(part, name):
+                    writing.write(objects.packing.decompress(frame.content or b"", frame.size))
+            if table.index is not None:
+                writing.write(objects.get_bytes(table.index, EVERYONE, INDEX) or b"")
+
+
 def measure(work: Callable[[], object]) -> float:
     started = perf_counter()
     work()
@@ -95,22 +112,29 @@ def measure(work: Callable[[], object]) -> float:
 
 def measure_full(report: Report, folder: Path, engine: Everhold, pairs: int) -> None:
     targets = (folder / f"full-{number}" for number in count())
-    times, files = Pairs([], []), Pairs([], [])
-    database = folder / "store.db"
+    database, contents = folder / "store.db", folder / "contents"
+    floors: dict[str, Callable[[], None]] = {
+        "full": lambda: copy_through_zstd(contents, folder / "copy.zst"),
+        "file": lambda: copy_through_zstd(database, folder / "copy.zst"),
+        "live": lambda: copy_live_store(database, folder),
+    }
+    times = {name: Pairs([], []) for name in floors}
     engine._parts.records.maintain()  # writes the log into the file, so that a copy of the file is whole
     for number in range(pairs + 1):
         target = next(targets)
         ours = measure(partial(engine.backup, target))
-        floor = measure(lambda: copy_live_store(database, folder))
-        plain = measure(lambda: copy_through_zstd(database, folder / "copy.zst"))
-        if number:  # the first round warms up
-            for pair, seconds in ((times, floor), (files, plain)):
-                pair.ours.append(ours)
-                pair.floor.append(seconds)
+        if number == 0:
+            write_uncompressed(target, contents)
+        for name, copy in floors.items():
+            seconds = measure(copy)
+            if number:  # the first pair warms up
+                times[name].ours.append(ours)
+                times[name].floor.append(seconds)
         shutil.rmtree(target)
+    report.add("full_megabytes", contents.stat().st_size / 1e6)
     report.add("file_megabytes", database.stat().st_size / 1e6)
-    times.add_to(report, "full", 2.0)
-    report.add("file_ratio", files.ratio)
+    for name, pairs_of_times in times.items():
+        pairs_of_times.add_to(report, name, 2.0)
 
 
 def measure_incremental(

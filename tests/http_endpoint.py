@@ -1,6 +1,7 @@
 """A real HTTP server whose answers a test chooses, and which records its requests."""
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -55,3 +56,35 @@ class HttpEndpoint:
                 pass
 
         return Handler
+
+
+_ENDLESS_HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 900000000\r\n\r\n"
+
+
+@contextmanager
+def serve_parts(part: bytes, pause: float) -> Iterator[str]:
+    """A server that sends the same part again and again until the client or the test ends.
+
+    With an empty part, it ends each connection after the head.
+    """
+    stop = threading.Event()
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.settimeout(0.02)
+
+    def send() -> None:
+        while not stop.is_set():
+            with suppress(OSError):
+                connection, _ = listener.accept()
+                with connection:
+                    connection.settimeout(None)
+                    connection.recv(65_536)
+                    connection.sendall(_ENDLESS_HEAD)
+                    while part and not stop.wait(pause):
+                        connection.sendall(part)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+    stop.set()
+    thread.join()
+    listener.close()

@@ -21,7 +21,7 @@ DEFAULT_WORKERS = 8
 
 
 class AsyncEverhold(AsyncAccountVerbs):
-    """An engine whose verbs are awaited."""
+    """An engine whose verbs are coroutines."""
 
     def __init__(self, engine: Everhold, workers: int = DEFAULT_WORKERS) -> None:
         super().__init__(engine, ThreadPoolExecutor(workers, thread_name_prefix="everhold"))
@@ -50,6 +50,7 @@ class AsyncEverhold(AsyncAccountVerbs):
     list_views = Awaited(Everhold.list_views)
     write_view_script = Awaited(Everhold.write_view_script)
     backup = Awaited(Everhold.backup)
+    forget_backups = Awaited(Everhold.forget_backups)
     list_backups = staticmethod(make_async(Everhold.list_backups))
     restore_backup = staticmethod(make_async(Everhold.restore_backup))
     verify_backup = staticmethod(make_async(Everhold.verify_backup))
@@ -72,7 +73,7 @@ class AsyncEverhold(AsyncAccountVerbs):
         """Open an engine without blocking the event loop: `async with AsyncEverhold.open() as engine:`.
 
         `await AsyncEverhold.open()` returns an engine that you close yourself. The arguments are those of
-        `Everhold.open`; `workers` is how many calls run at once.
+        `Everhold.open`; `workers` is the number of calls that can run at the same time.
         """
         check_workers(workers, "workers")
         open_engine = partial(Everhold.open, target, create=create, embedder=embedder, also=also, **fields)
@@ -110,7 +111,7 @@ E = TypeVar("E", bound=AsyncEverhold)
 
 
 class OpeningEngine(Generic[E]):
-    """An engine that is opened when this is awaited, or entered with `async with`, which also closes it."""
+    """The result of `AsyncEverhold.open`. Awaiting it opens the engine; `async with` opens and also closes it."""
 
     def __init__(self, open_engine: Callable[[], E]) -> None:
         self._open_engine = open_engine

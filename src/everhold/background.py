@@ -129,7 +129,7 @@ class BackgroundValue(Generic[T]):
     def wait(self, timeout: float | None = None) -> T:
         """Return the value once it is computed, or raise the error that computing it has raised.
 
-        Raise TimeoutError after `timeout` seconds; the thread then goes on.
+        Raise TimeoutError after `timeout` seconds; the thread continues nevertheless.
         """
         if not self._values and os.getpid() != self._process_id:
             # A process that was forked in the meantime does not have the thread.

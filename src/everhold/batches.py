@@ -1,4 +1,4 @@
-"""Long lists in parts that one query can take."""
+"""Split long lists into batches, because a query can only take a limited number of values."""
 
 from collections.abc import Iterator, Sequence
 from typing import TypeVar

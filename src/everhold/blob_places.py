@@ -1,4 +1,4 @@
-"""Where contents are stored outside the records: archived messages, and the files of workspaces."""
+"""Choose the places of contents that are stored outside the records: archived messages and files of workspaces."""
 
 import hashlib
 import shutil
@@ -29,7 +29,7 @@ def make_archive_files(settings: Settings, records: Records, keys: DataKeys | No
     from everhold.adapters.files import FileBlobs  # takes a while
     from everhold.sessions.archive_files import ArchiveFiles
 
-    # Each store has a folder of its own. Two stores may hold the same archive after a move.
+    # Each store has a separate folder, because two stores may have the same archive after a move.
     folder = _name_store(records, b"archives")
     return ArchiveFiles(records, FileBlobs(f"{settings.blobs.rstrip('/')}/archives/{folder}"), keys)
 
@@ -54,7 +54,7 @@ def copy_archive_files(source: tuple[Settings, Records], target: tuple[Settings,
 
 
 def make_workspace_deps(settings: Settings, records: Records, scope_rows: "MissingScopeRows") -> "WorkspaceDeps":
-    """Return what the verbs on workspaces use."""
+    """Return the dependencies of the verbs on workspaces."""
     from everhold.workspaces.deps import WorkspaceDeps, WorkspaceLimits
 
     chosen = settings.workspaces
@@ -72,7 +72,7 @@ def make_workspace_deps(settings: Settings, records: Records, scope_rows: "Missi
 
 
 def _make_temporary_folder(records: Records) -> Path:
-    """Make a folder that is deleted with a store in memory, whose rows are gone then as well."""
+    """Make a folder for a store in memory. The folder is deleted when the store and its rows are."""
     folder = tempfile.mkdtemp(prefix="everhold-")
     weakref.finalize(records, shutil.rmtree, folder, ignore_errors=True)
     return Path(folder)
@@ -92,7 +92,7 @@ def make_contents(place: str, records: Records) -> "Contents":
 
 
 def copy_workspace_contents(source: tuple[Settings, Records], target: tuple[Settings, Records]) -> None:
-    """Copy the contents of the workspaces of a store that was moved; those that are there stay."""
+    """Copy the files of all workspaces of a store that was moved; files that the target already has are kept."""
     from everhold.model import Blob
 
     if not source[1].count(Blob, None):
@@ -102,7 +102,7 @@ def copy_workspace_contents(source: tuple[Settings, Records], target: tuple[Sett
 
 
 def _name_store(records: Records, purpose: bytes) -> str:
-    """Return the name of a store's own folder: two stores may hold the same rows after a move."""
+    """Return the name of a store's separate folder, because two stores may have the same rows after a move."""
     from everhold.sessions.secret import load_secret
 
     return hashlib.sha256(purpose + load_secret(records)).hexdigest()[:32]

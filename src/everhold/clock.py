@@ -66,7 +66,7 @@ def least_id(prefix: str, moment: datetime) -> str:
 
 
 def begin_id(prefix: str, moment: datetime) -> str:
-    """Return what every id that is made in the millisecond of `moment` begins with."""
+    """Return the common beginning of all ids that are made in the millisecond of `moment`."""
     return f"{prefix}_{_base32(max(micros(moment), 0) // 1000 << 80)[:_TIME_DIGITS]}"
 
 

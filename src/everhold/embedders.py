@@ -31,7 +31,8 @@ class EmbeddingParts(NamedTuple):
 def begin_loading(settings: Settings) -> Callable[[], EmbeddingParts]:
     """Begin to load the first model that the settings name. Return a function that returns the model's parts.
 
-    The function raises the error if the model cannot be loaded: a store of another model does not need this one.
+    If the model cannot be loaded, only the returned function raises the error, because the store may use a different
+    model.
     """
     try:
         parts = make_embedder(settings)
@@ -50,7 +51,7 @@ def make_embedder(settings: Settings) -> EmbeddingParts:
 
 
 def make_named_embedder(settings: Settings, chosen: EmbeddingModelSettings) -> EmbeddingParts:
-    """Return the parts of one of the models that the settings name."""
+    """Return the embedder, tokenizer and thesaurus of the model `chosen`, one of those that the settings name."""
     if chosen.url is not None:
         remote = make_remote_embedder(chosen, chosen.model, chosen.dimensions)
         return EmbeddingParts(remote, remote)

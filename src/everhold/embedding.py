@@ -1,4 +1,4 @@
-"""Choose the embedding models of an engine: the caller's, those of the settings, or the store's own."""
+"""Choose the embedding models of an engine: the caller's, those of the settings, or those recorded in the store."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -81,9 +81,9 @@ def make_caller_embedder(embedder: Embedder) -> EmbeddingParts:
 
 
 def find_missing_embedder(settings: Settings, records: Records) -> EmbeddingParts | None:
-    """Return a MissingEmbedder if the store has another model than the default and the settings name none, else None.
+    """Return a MissingEmbedder if the store's model is not the default and the settings name no model, else None.
 
-    The default model replaces another only if the settings name it.
+    The default model replaces a store's model only if the settings name it explicitly.
     """
     chosen = settings.embedding
     if chosen.url is not None or "model" in chosen.model_fields_set:
@@ -101,7 +101,10 @@ def add_cache(settings: Settings, embedder: Embedder) -> Embedder:
 
 
 def make_former_embedder(settings: Settings, model: EmbeddingModel) -> Embedder:
-    """Return the embedder of a model that still serves but is no longer chosen, or else WordsOnlyEmbedder."""
+    """Return the embedder of a model that still serves but is no longer chosen.
+
+    If the model is not available, return a WordsOnlyEmbedder.
+    """
     name, at, _ = model.name.rpartition("@")
     try:
         if at and settings.embedding.url is not None:
@@ -113,7 +116,7 @@ def make_former_embedder(settings: Settings, model: EmbeddingModel) -> Embedder:
     return WordsOnlyEmbedder(model)
 
 
-# what searches
+# the dependencies of recall
 
 
 def make_recall_deps(
@@ -136,19 +139,19 @@ def make_recall_deps(
 
 
 class BesideModel(NamedTuple):
-    """A model beside the first one: the dependencies of a recall by it, and the thread that embeds what it lacks."""
+    """An additional model: the dependencies of a recall by it, and the thread that computes its missing vectors."""
 
     recall_deps: RecallDeps
     filling: "Filling"
 
 
 def make_beside_embedders(settings: Settings) -> list[EmbeddingParts]:
-    """Return the parts of the models that `embedding.also` names."""
+    """Return the parts of the additional models that the setting `embedding.also` names."""
     return [make_named_embedder(settings, chosen) for chosen in settings.embedding.also]
 
 
 def add_beside(settings: Settings, chunking: Chunking, beside: Sequence[EmbeddingParts]) -> Chunking:
-    """Return a chunking that also makes chunks for these models; raise InvalidSettings if two have the same name."""
+    """Return a chunking that also makes chunks for the models in `beside`, which must have different names."""
     parts = [
         replace(chunking, embedder=add_cache(settings, model.embedder), tokenizer=model.tokenizer, also=())
         for model in beside
@@ -195,7 +198,7 @@ def prepare_beside(
 
 
 def mark_beside(records: Records, models: Mapping[str, BesideModel], serving: EmbeddingModel) -> None:
-    """Record in the store that these models are kept, except the one that serves until a change is complete."""
+    """Record these models in the store as additional models, except the one that serves until a change is complete."""
     recorded = {model.name for model in list_models(records) if model.status == "beside"}
     missing = [model.filling.model for name, model in models.items() if name not in (serving.name, *recorded)]
     if missing:
@@ -230,7 +233,7 @@ def find_recall_deps(
 
 
 def report_embedding(chunking: Chunking, report: ReportProgress) -> Chunking:
-    """Return a chunking whose embedders report what they embed, in slices that take about a second at most."""
+    """Return a chunking whose embedders report their progress, about once per second or more often."""
     counter = StepCounter(report, "embedding", 0)
     parts = [replace(part, embedder=_ReportingEmbedder(part.embedder, counter)) for part in (chunking, *chunking.also)]
     return replace(parts[0], also=tuple(parts[1:]))

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 import everhold
 from everhold import clock, settings
-from everhold.arguments.checks import Body, Identifier, JobName, PageSize, PathText
+from everhold.arguments.checks import Body, Identifier, JobName, ListLength, PathText
 from everhold.arguments.verbs import check_verbs, make_check
 from everhold.errors import InvalidInput, InvalidSettings
 from everhold.exchange import places
@@ -161,6 +161,7 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         user: Identifier | None = None,
         source: str | None = None,
         timezone: str | None = None,
+        date_order: str | None = None,
         users: Mapping[str, str] | None = None,
         dry_run: bool = False,
         quarantine: PathText | Path | None = None,
@@ -173,19 +174,18 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         so it takes no `user`. Memories without vectors of this engine's models are embedded. `progress` is called with
         the steps "checking", "importing" and "embedding".
 
-        The other arguments are for data of other systems, which docs/import.md lists. `source` names the system;
-        without it, the content tells. `timezone` is that of times without one. `users` renames users:
-        {"default": "alice"}. With `dry_run`, the result says what would be imported, and nothing is stored. Rows that
-        cannot be imported are written to the file `quarantine`, which can be corrected and imported; `overwrite`
-        replaces it if it exists.
+        The other arguments are for data of other systems, which docs/import.md lists. `source` names the system; by
+        default, the content tells. `timezone` is that of times without one, `date_order` (dmy, mdy) that of dates such
+        as 03/04/2024. `users` renames users: {"default": "alice"}. With `dry_run`, the result says what would be
+        imported, and nothing is stored. Rows that cannot be imported are written to the file `quarantine`, which can be
+        corrected and imported; `overwrite` replaces it if it exists.
         """
         from everhold.exchange import bundle, loading
         from everhold.views.imports import ForeignOptions, import_foreign, load_bundle, refuse_user
 
         place, report = Path(path), progress or ignore_progress
-        options = ForeignOptions(
-            source, timezone, users or {}, dry_run, Path(quarantine) if quarantine else None, overwrite
-        )
+        saved = Path(quarantine) if quarantine else None
+        options = ForeignOptions(source, timezone, date_order, users or {}, dry_run, saved, overwrite)
         is_folder = place.is_dir()
         header = None if is_folder else bundle.header_of(loading.read_first_line(place))
         if header is not None:
@@ -202,7 +202,7 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         if imported is not None:
             self._log_call("import", view.scope.organization, imported.count)
             return imported
-        options.refuse_for("a list or a text")
+        options.refuse_for("a list or a text that no known system writes")
         remember = partial(_remember_counted, type(view)(parts, view.scope))
         return loading.load_document(place, self._parts.write_deps.chunking.tokenizer, remember, report)
 
@@ -220,7 +220,7 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
     def accept_log(self, organization: str = DEFAULT_ORGANIZATION) -> "everhold.Verification":
         """Sign the access log as it is now, for example after restoring a backup; return the check of its chain.
 
-        A log whose chain is broken is not signed. The acceptance is itself a line in the log. InvalidInput if no key is
+        A log whose chain is broken is not signed. The acceptance is written to the log. InvalidInput if no key is
         set.
         """
         from everhold.access import chain
@@ -234,7 +234,7 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         return verification
 
     def doctor(self) -> "everhold.Report":
-        """Return a report on the engine: its parts, what it holds, and its problems."""
+        """Return a report on the engine: its parts, the amount of stored data, and its problems."""
         from everhold.report import examine
 
         self._parts.access.flush()
@@ -261,7 +261,7 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         report, stop = progress or ignore_progress, should_stop or (lambda: False)
         return run_jobs(self._parts.records, chosen, self._parts, dry_run=dry_run, report=report, should_stop=stop)
 
-    def runs(self, *, limit: PageSize = 20) -> "Sequence[everhold.MaintenanceRun]":
+    def runs(self, *, limit: ListLength = 20) -> "Sequence[everhold.MaintenanceRun]":
         """Return the latest runs of maintenance, latest first, with the report on each job."""
         from everhold.maintenance.pipeline import read_runs
 
@@ -270,8 +270,8 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
     def undo_run(self, run_id: Identifier, *, progress: ReportProgress | None = None) -> "everhold.UndoneRun":
         """Undo everything that a run of maintenance changed in memories, their tags and relationships.
 
-        Purges cannot be undone, nor what the grace period has purged since. A change of a memory that was changed again
-        later is skipped and reported. NotFound if there is no such run.
+        Purges cannot be undone, also those since the run after the grace period. A change of a memory that was changed
+        again later is skipped and reported. NotFound if there is no such run.
         """
         from everhold.remember.undo_run import undo_run
 
@@ -292,7 +292,7 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         return self._parts.count_tokens(text)
 
     def drop_model(self, name: str) -> None:
-        """Delete the vectors of an embedding model that was kept beside the first one and is no longer named."""
+        """Delete the vectors of an additional embedding model that the settings no longer name."""
         from everhold.maintenance.reembed import drop_model
 
         drop_model(self._parts.records, name, self._parts.write_deps.chunking.models)
@@ -308,7 +308,7 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         progress: ReportProgress | None = None,
         **fields: Unpack[SettingsFields],
     ) -> "everhold.Moved":
-        """Copy everything of one store into an empty one, and verify that both hold the same.
+        """Copy all data of one store into an empty store, and verify that both have the same content.
 
         Each is a path, a URL or a YAML file of settings. An interrupted move continues when it is called again.
         `progress` is called with the steps "copying" and "comparing".

@@ -42,7 +42,7 @@ def nest(variables: Mapping[str, str]) -> dict[str, Any]:
 
 
 def merge_settings(values: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings in which those of `over` replace the others, section by section."""
+    """Merge two mappings of settings, section by section. A setting in `over` replaces the same setting in `values`."""
     merged = dict(values)
     for name, value in over.items():
         section = merged.get(name)

@@ -8,11 +8,12 @@ from types import NoneType
 from typing import Any
 
 _SHOWN = 60  # characters
+_CONTAINERS = (list, tuple, set, frozenset, dict)
 _SHOWN_BITS = 128  # Python takes long to write a huge integer, and refuses beyond 4,300 digits
 
 
 def shorten_value(value: Any) -> Any:
-    """Return a value as an error keeps it: plain, so that it can be pickled and written as JSON, and short."""
+    """Convert a value for an error: to a short, plain value that can be pickled and written as JSON."""
     if value is None or isinstance(value, bool | float):
         return value
     if isinstance(value, int):
@@ -31,7 +32,7 @@ def format_value(value: Any) -> str:
         return (
             int.__repr__(value) if value.bit_length() <= _SHOWN_BITS else f"a whole number of {value.bit_length()} bits"
         )
-    if isinstance(value, list | tuple | set | frozenset | dict):
+    if type(value) in _CONTAINERS:  # a subclass has a repr of its own, which may be long, or raise
         text = _outline(value)
         return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… of length {len(value)}"
     # The repr of any other object may be long, or raise.
@@ -56,7 +57,7 @@ class _Outline(reprlib.Repr):
         self.maxlevel = 2
 
     def repr1(self, x: Any, level: int) -> str:
-        return super().repr1(x, level) if type(x) in (list, tuple, set, frozenset, dict) else format_value(x)
+        return super().repr1(x, level) if type(x) in _CONTAINERS else format_value(x)
 
 
 _outline = _Outline().repr

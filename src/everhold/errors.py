@@ -143,7 +143,7 @@ class EmptyQuery(InvalidInput):
 
 @dataclass(frozen=True)
 class ArgumentFault:
-    """What is wrong with one argument of a tool: its path, such as `filters[0].price`, the fact, and the remedy."""
+    """A fault of one argument of a tool: the argument's path, such as `filters[0].price`, the fact, and the remedy."""
 
     path: str
     fact: str
@@ -170,7 +170,7 @@ class StoreMissing(InvalidInput):
 
 
 class UnreadableFile(InvalidInput):
-    """A data file that is damaged, holds no table, or takes too much memory or time to read; nothing was stored."""
+    """A data file is damaged, contains no table, or takes too much memory or time to read. Nothing was stored."""
 
 
 class NotFound(EverholdError, LookupError):
@@ -178,7 +178,7 @@ class NotFound(EverholdError, LookupError):
 
 
 class SignInRefused(EverholdError):
-    """No such user, a wrong password, or a user who may not sign in. The error does not reveal which."""
+    """The user does not exist or may not sign in, or the password is wrong. The error does not reveal which is true."""
 
     default_remedy = "check both"
 
@@ -201,7 +201,7 @@ class AlreadyExists(Conflict):
 
 
 class StaleVersion(Conflict):
-    """The row has changed, or is gone, since it was read. `current_version` is its version now, if that is known."""
+    """The row was changed or deleted after it was read. `current_version` is its present version, if known."""
 
     default_remedy = "read it again and retry"
 
@@ -213,7 +213,7 @@ class StaleVersion(Conflict):
 
 
 class BrokenReference(Conflict):
-    """The row refers to one that does not exist."""
+    """The row refers to a row that does not exist."""
 
 
 class IdempotencyMismatch(Conflict):
@@ -225,7 +225,7 @@ class StoreError(EverholdError):
 
 
 class StoreBusy(StoreError):
-    """Others held the store longer than the configured wait."""
+    """Other processes or threads blocked the store longer than the configured waiting time."""
 
     retryable = True
     default_remedy = "try again"
@@ -243,15 +243,15 @@ class StoreFull(StoreError):
 
 
 class StoreReadOnly(StoreError):
-    """The store was opened, or is kept, read-only."""
+    """The store was opened read-only, or its files can only be read."""
 
 
 class StoreDamaged(StoreError):
-    """What the store holds is not what was written."""
+    """The content of the store differs from the content that was written."""
 
 
 class BatchTooLarge(StoreError):
-    """More operations than the store commits at once."""
+    """The commit has more operations than the store can commit together."""
 
 
 class SchemaTooNew(StoreError):
@@ -263,13 +263,13 @@ class EncryptionError(EverholdError):
 
 
 class MasterKeyMissing(EncryptionError):
-    """The master key cannot be read, or the settings name none although the store holds encrypted content."""
+    """The master key cannot be read, or the settings name no key although the store contains encrypted content."""
 
     default_remedy = "set encryption.master_key to the store's master key"
 
 
 class MasterKeyWrong(EncryptionError):
-    """Another master key wrapped the store's data keys."""
+    """The store's data keys were wrapped by a different master key."""
 
     default_remedy = "set encryption.master_key to the key with that fingerprint; `everhold keys` lists fingerprints"
 
@@ -297,7 +297,7 @@ class ModelError(EverholdError):
 
 
 class ModelNotFound(ModelError):
-    """No weights where they were looked for."""
+    """The weights of the model are in none of the searched places."""
 
 
 class ModelDamaged(ModelError):

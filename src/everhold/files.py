@@ -23,7 +23,7 @@ from everhold.errors import Argument, FileError, InvalidInput, Remedy
 
 _PREFIX, _SUFFIX = ".everhold-", ".part"
 _CREATE = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-# Folders whose links only the system makes, so that they may be followed: /dev/stdout, /dev/fd/63.
+# In these folders only the system makes links, such as /dev/stdout and /dev/fd/63, so links in them may be followed.
 _STREAMS = re.compile(r"/dev|/proc/\d+/(task/\d+/)?fd")
 _NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 _CANNOT_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF)
@@ -92,7 +92,7 @@ def create_binary(path: Path, *, overwrite: bool) -> Iterator[IO[bytes]]:
 def make_private_folder(folder: Path) -> Path:
     """Create a folder that only its owner can use, if needed, and return it; raise OSError if another user owns it."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if folder.stat().st_uid != os.geteuid():  # root could use it, and would trust what another user put there
+    if folder.stat().st_uid != os.geteuid():  # root could use the folder, but would then trust another user's files
         raise PermissionError(errno.EPERM, "the folder belongs to another user", str(folder))
     folder.chmod(0o700)
     return folder
@@ -233,13 +233,13 @@ def _open_stream(path: Path) -> IO[str] | None:
         is_system = _STREAMS.fullmatch(os.path.realpath(path.parent)) is not None
         status = path.stat() if is_system else path.lstat()
     except OSError:
-        return None  # creating the file reports what is wrong
+        return None  # creating the file will raise the error
     if stat.S_ISDIR(status.st_mode) or not (is_system or _is_pipe_or_device(status.st_mode)):
         return None
     with _translate_errors(path):
         flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | (0 if is_system else os.O_NOFOLLOW)
         raw = _ReportingFile(os.open(path, flags), path)
-        # Ask the descriptor, because the name may point to another file by now.
+        # This checks the descriptor, because the name may point to a different file by now.
         opened = os.fstat(raw.fileno())
         is_trusted = is_system or (_is_pipe_or_device(opened.st_mode) and opened.st_uid in (os.geteuid(), 0))
         if not is_trusted:

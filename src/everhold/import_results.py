@@ -6,7 +6,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class MappedRows:
-    """Rows of one table or list of another system: what they become here, and how many of them.
+    """A table or list of another system: into what its rows were converted, and the number of rows.
 
     A dry run only counts `rows` and `quarantined`.
     """
@@ -21,7 +21,7 @@ class MappedRows:
 
 @dataclass(frozen=True)
 class RowsLeftOut:
-    """Rows of another system that have no place here, and why."""
+    """Rows of another system that Everhold cannot represent, and the reason."""
 
     origin: str
     reason: str
@@ -30,7 +30,7 @@ class RowsLeftOut:
 
 @dataclass(frozen=True)
 class RowFault:
-    """A row that was not imported: where it stands, and why."""
+    """A row that was not imported: its place in the file, and the reason."""
 
     origin: str
     place: str
@@ -47,8 +47,8 @@ class ImportResult:
 
     If the file is of another system, `source` is its name, `mapped` says what its rows became, `left_out` what has no
     place here, `quarantined` how many rows are faulty, and `faults` describes the first of these. `vectors_kept` counts
-    embeddings that were kept; those of other models (`vectors_replaced`) were computed again. With `is_dry_run`,
-    nothing was stored.
+    embeddings that were kept; those of other models (`vectors_replaced`) were computed again. `assumed_zone` is the
+    zone in which times without one were read, if there were any. With `is_dry_run`, nothing was stored.
     """
 
     added: int
@@ -64,6 +64,7 @@ class ImportResult:
     faults: tuple[RowFault, ...] = ()
     vectors_kept: int = 0
     vectors_replaced: int = 0
+    assumed_zone: str | None = None
     is_dry_run: bool = False
 
     @property

@@ -20,7 +20,7 @@ _DECODER = json.JSONDecoder()
 
 
 class JsonStream:
-    """A JSON file as nested iterators. Only the value that was asked for is held in memory.
+    """A JSON file as nested iterators. Only the requested value is in memory.
 
     The iterators of an outer value must be used up, or left, in the order of the file.
     """
@@ -77,7 +77,7 @@ class JsonStream:
         self._expect("}")
 
     def read_value(self) -> Any:
-        """Return the next value, whatever it is."""
+        """Return the next value, of any type."""
         if not self.peek():
             raise self._make_error("it ends in the middle of a value")
         wanted = _BLOCK
@@ -158,7 +158,7 @@ def open_text(file: Path | BinaryIO) -> TextIO:
 
 
 def read_lines(file: Path | BinaryIO, name: str) -> Iterator[tuple[int, str]]:
-    """Yield each line of a text that is not blank, with its number; raise InvalidInput for one that is too long."""
+    """Yield each non-blank line of a text with its number. Raise InvalidInput for a line that is too long."""
     with open_text(file) as lines:
         number = 0
         while True:
@@ -180,7 +180,7 @@ def read_lines(file: Path | BinaryIO, name: str) -> Iterator[tuple[int, str]]:
 
 
 def parse_line(line: str) -> Any:
-    """Return the JSON value of a line; raise ValueError with a reason if it is none, too deep or too large."""
+    """Return the JSON value of a line. Raise ValueError with the reason if it is no JSON, too deep or too large."""
     if len(line) > 4 * _BLOCK and _count_values(line) > MAX_VALUES:
         raise ValueError(f"the line holds more than {MAX_VALUES:,} values")
     try:
@@ -192,5 +192,5 @@ def parse_line(line: str) -> Any:
 
 
 def _count_values(text: str) -> int:
-    """Return at least how many values a JSON text has. Commas inside of its texts count, too."""
+    """Return an upper bound of the number of members of all lists and objects in a JSON text."""
     return text.count(",") + text.count("[") + text.count("{")

@@ -4,7 +4,7 @@
     agent = create_agent("agent_config.yaml", manager, model=ask_model)
     reply = await agent.process("What do I like?", {"session_id": "s1", "user_id": "alice"})
 
-The names are those of Julep's programs. No service of Julep is called.
+Classes and functions have the same names as in Julep's programs. No service of Julep is called.
 """
 
 import asyncio
@@ -109,7 +109,7 @@ class MemoryManager:
 
 
 def make_settings(config: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of an agent's configuration; parts that it does not name are those of this process."""
+    """Return the settings of an agent's configuration. Missing parts come from the environment of this process."""
     memory = {"memory": config.get("memory") or {}, "redis_config": config.get("redis_config")}
     converted = settings.convert_agent_config(memory)
     defaults = {
@@ -124,7 +124,7 @@ def make_settings(config: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[
 
 @dataclass(frozen=True)
 class AgentReply:
-    """What an agent answered, and from what.
+    """The reply of an agent, and the prompt for it.
 
     `window` is the prompt with what was recalled. Without a model, `text` and `answer` are None, and `note` says so.
     """
@@ -140,7 +140,7 @@ class AgentReply:
 
 
 class JulepAgent:
-    """An agent that remembers what it is told; `create_agent` makes one."""
+    """An agent that remembers the messages that it gets. It is made by `create_agent`."""
 
     def __init__(self, name: str, instructions: str | None, manager: MemoryManager, model: Model | None) -> None:
         self.name = name

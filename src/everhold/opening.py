@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 class Opening(NamedTuple):
-    """The settings of an engine that is being opened, and what returns its model, unless the caller has an embedder."""
+    """The settings of an engine that is being opened, and a function that returns its embedding model.
+
+    The function is None if the caller has passed an embedder.
+    """
 
     settings: settings.Settings
     get_model: "Callable[[], EmbeddingParts] | None" = None

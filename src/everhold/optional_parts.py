@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def make_encryption(settings: Settings, records: Records) -> "Encryption | None":
     """Return the encryption of a store; None if the settings name no master key and nothing is encrypted.
 
-    A store that holds encrypted content and has no master key refuses to show and to change it.
+    If a store contains encrypted content and no master key is set, reading or changing this content raises an error.
     """
     chosen = settings.encryption
     has_keys = bool(records.scan(DataKey, None, limit=1, deleted=True))
@@ -36,7 +36,7 @@ def make_encryption(settings: Settings, records: Records) -> "Encryption | None"
     from everhold.encryption.row_cipher import RowCipher
 
     recorded = list(read_recorded(records))
-    # A store that was moved here has keys, and no record of what they encrypt.
+    # A store that was moved here has keys, but no record of the fields that they encrypt.
     possible = list_encryptable_fields() if has_keys and not recorded else recorded
     if chosen is None:
         from everhold.encryption.missing_key import MissingDataKeys
@@ -92,7 +92,7 @@ def _choose_heads_folder(settings: Settings) -> Path:
 
 
 def make_session_cache(settings: Settings, records: Records, encryption: "Encryption | None") -> "SessionCache":
-    """Return the session cache; with encrypted messages or sessions, one that holds them encrypted."""
+    """Return the session cache. If messages or sessions are encrypted, the cache also encrypts them."""
     cache = _choose_session_cache(settings, records)
     if encryption is None or {"messages", "sessions"}.isdisjoint(encryption.fields.read):
         return cache

@@ -1,4 +1,4 @@
-"""Choose and assemble the parts of an engine. What few processes need is imported where it is used."""
+"""Choose and assemble the parts of an engine. Modules that few processes need are imported inside functions."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, repr=False)
 class Parts:
-    """Everything an engine is made of. Only a change of the embedding model replaces any of it."""
+    """All parts of an engine. They are only replaced when the embedding model changes."""
 
     settings: Settings
     records: Records
@@ -86,15 +86,15 @@ class Parts:
     maintenance: "MaintenanceThread | None" = None
     language_model: LanguageModel | None = None
     beside: dict[str, BesideModel] = field(default_factory=dict)
-    """The models kept beside the first one, by name."""
+    """The additional models, by name."""
     model_problems: Callable[[], list[str]] = list
     """Returns the problems with the embedding model's files."""
     find_sql_views: "Callable[[], SqlViews | None]" = field(default=lambda: None, repr=False)
-    """Returns what creates SQL views in the store's database; None if the store cannot have any."""
+    """Returns the object that creates SQL views in the store's database, or None if the store cannot have views."""
     is_closed: bool = False
     encryption: "Encryption | None" = None
     backup_targets: BackupTargets = field(default_factory=NoBackupTargets)
-    """What erasing a user tells, so that nothing of the user is left in backups."""
+    """The places of backups that the erasure of a user calls, so that the user's data is also erased there."""
     subscriptions: "list[Subscription]" = field(default_factory=list, repr=False)
     summaries: EarlierSummaries = field(default_factory=EarlierSummaries, repr=False)
     _closing: threading.Lock = field(default_factory=threading.Lock, repr=False)
@@ -105,7 +105,7 @@ class Parts:
         return self.sessions.get()
 
     def is_changing_model(self) -> bool:
-        """Return whether everything is being embedded again by another first model."""
+        """Return whether all texts are being embedded again because the first model was replaced."""
         return self.reembedding is not None and self.reembedding.is_running
 
     def find_recall_deps(self, model: str | None = None) -> RecallDeps:
@@ -113,7 +113,7 @@ class Parts:
         return find_recall_deps(model, self.recall_deps, self.beside, self.write_deps.chunking.embedder.model)
 
     def embed_imported(self, organization: str, report: ReportProgress = ignore_progress) -> int:
-        """Embed the memories of an organization that have chunks of other models only; return how many those were."""
+        """Embed the memories of an organization that only have chunks of other models, and return their number."""
         from everhold.maintenance.reembed import fill_imported
 
         models = self.write_deps.chunking.models.values()
@@ -144,7 +144,7 @@ class Parts:
 
     @cached_property
     def data_engine(self) -> "DataEngine":
-        """What runs statements on uploaded data."""
+        """The engine that runs statements on uploaded data."""
         from everhold.adapters.data_engine import SandboxedDataEngine
 
         return SandboxedDataEngine()
@@ -156,14 +156,15 @@ class Parts:
 
     @cached_property
     def table_cache(self) -> "TableCache":
-        """What is kept in memory of the tables that were asked about."""
+        """The cache of the tables about which questions were asked."""
         from everhold.ask.sources.cache import TableCache  # few processes ask
 
         return TableCache()
 
     @property
     def episode_deps(self) -> "EpisodeDeps":
-        """What episodes are built with. It is made at each use, because a change of model replaces the embedder."""
+        """The dependencies for building episodes. They are made at each use, because a change of model replaces the
+        embedder."""
         from everhold.episodes.deps import EpisodeDeps
 
         chunking = self.write_deps.chunking
@@ -237,7 +238,7 @@ def build(
         parts = assemble(
             settings, records, candidates, cached, chosen.tokenizer, thesaurus=chosen.thesaurus, beside=beside
         )
-    except BaseException:  # also an interrupt: it must not leave the store open
+    except BaseException:  # also KeyboardInterrupt, which must not leave the store open
         do_all(candidates.close, records.close)
         raise
     if isinstance(chosen.embedder, MiniLM):
@@ -278,7 +279,7 @@ def assemble(
     parts.find_sql_views, parts.encryption = find_sql_views, encryption
     try:
         if settings.sessions != "auto":
-            sessions.get()  # the address of a server may be wrong, which is said when the engine is opened
+            sessions.get()  # connect now, so that a wrong address of a server is reported when the engine is opened
         parts.beside = prepare_beside(settings, recall_deps, records, chunking, beside, parts.is_changing_model)
         _serve(parts, embedder, former)
     except BaseException:  # otherwise its thread would go on
@@ -344,7 +345,7 @@ def _require_ports(
 
 
 def _serve(parts: Parts, embedder: Embedder, former: Callable[[EmbeddingModel], Embedder] | None) -> None:
-    """Serve with the store's model, and begin changing it if the settings name another."""
+    """Serve with the store's model, and begin the change to the settings' model if that is a different one."""
     serving = ensure_serving_model(parts.records, embedder.model, embedder.dimensions)
     if parts.beside:
         mark_beside(parts.records, parts.beside, serving)

@@ -32,7 +32,8 @@ class StepCounter:
         self.add(0)
 
     def add(self, count: int) -> None:
-        """Add what was done since the last call and report it; 0 only reports that the work goes on."""
+        """Add the number of units done since the last call and report the sum; 0 only reports that the work
+        continues."""
         self.done += count
         if self.total is not None:
             self.total = max(self.total, self.done)

@@ -1,4 +1,4 @@
-"""Examine an engine: its parts, what it holds, and its problems."""
+"""Examine an engine: its parts, the amount of stored data, and its problems."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -69,14 +69,14 @@ def examine(parts: Parts) -> Report:
 
 
 def _describe_sessions(parts: Parts) -> str:
-    """Return where sessions are cached, and how much memory they take there."""
+    """Return the place of the session cache, and the memory that sessions take there."""
     cache = parts.session_deps.cache
     usage = cache.measure_usage()
     return cache.name if usage is None else f"{cache.name} ({usage.used / 1e6:.1f} MB, at most {usage.peak / 1e6:.1f})"
 
 
 def _describe_encryption(parts: Parts) -> str:
-    """Return what is encrypted, and by which master key."""
+    """Describe the encryption: the master key's fingerprint, the owners of data keys, and the encrypted fields."""
     encryption = parts.encryption
     if encryption is None:
         return "off"
@@ -100,7 +100,7 @@ def _describe_maintenance(records: Records) -> str:
     latest: dict[str, str] = {}
     for run in runs:
         for name, report in run.jobs.items():
-            if report["outcome"] != "held":  # another process ran it then
+            if report["outcome"] != "held":  # "held" means that a different process ran the job at that time
                 latest.setdefault(name, report["outcome"])
     failed = ", ".join(sorted(name for name, outcome in latest.items() if outcome == "failed"))
     return f"last ran at {runs[0].started_at:%Y-%m-%d %H:%M} UTC" + (f"; failed: {failed}" if failed else "")
@@ -148,7 +148,7 @@ def _find_problems(parts: Parts) -> list[str]:
 def _find_row_problems(parts: Parts) -> list[str]:
     try:
         return [*find_impossible_rows(parts.records), *find_archive_problems(parts.session_deps)]
-    except EncryptionError as error:  # what cannot be decrypted cannot be checked
+    except EncryptionError as error:  # content that cannot be decrypted cannot be checked
         return [str(error)]
 
 
@@ -216,7 +216,7 @@ def _list_with_text(parts: Parts, organization: str) -> Iterator[str]:
         where = [Where("text", Op.NE, "")]
         yield from (memory_id for (memory_id,) in parts.records.columns(Memory, organization, ["id"], where))
         return
-    # The stored text is enough to tell, and needs no key.
+    # This only checks whether a text is stored, which needs no key.
     for memory_id, text in encryption.stored.columns(Memory, organization, ["id", "text"]):
         if text and not is_encrypted(text):
             yield memory_id

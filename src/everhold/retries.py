@@ -164,7 +164,7 @@ def _fail(name: str, state: "RetryCallState", give_up: Callable[[Exception], Exc
             raise error
         raise final from error
     finally:
-        del error, final  # or the traceback would refer to itself
+        del error, final  # otherwise, the traceback would be part of a reference cycle
 
 
 def _get_error(state: "RetryCallState") -> Exception:
@@ -174,7 +174,7 @@ def _get_error(state: "RetryCallState") -> Exception:
 
 
 def describe_error(error: BaseException) -> str:
-    """Return what the log says about an error: its type, and the reason of a `TryAgain`.
+    """Return the description of an error for the log: its type and, for a `TryAgain`, the reason.
 
     Messages of other errors may quote what users have written, so they are left out.
     """

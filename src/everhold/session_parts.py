@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class SessionParts:
-    """What the session verbs use, made once, when the first of them is called. Thread-safe."""
+    """Makes the dependencies of the session verbs when the first session verb is called. Thread-safe."""
 
     def __init__(self, make: "Callable[[], SessionDeps]") -> None:
         self._make = make
@@ -38,7 +38,7 @@ class SessionParts:
 def make_session_deps(
     settings: "Settings", records: "Records", scope_rows: "ScopeRows", encryption: "Encryption | None"
 ) -> "SessionDeps":
-    """Return what the session verbs use. It does not yet index messages or update episodes."""
+    """Return the dependencies of the session verbs, not yet with those that index messages and update episodes."""
     from everhold.blob_places import make_archive_files
     from everhold.optional_parts import make_session_cache
     from everhold.sessions.deps import SessionDeps

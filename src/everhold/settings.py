@@ -42,7 +42,7 @@ from everhold.settings_sections import (
 )
 
 FILE = "everhold.yaml"
-# Where the layout "julep" keeps its data, unless other settings say otherwise.
+# The places of data in the layout "julep", unless other settings change them.
 JULEP_LAYOUT: Mapping[str, Any] = {
     "storage": "sqlite:///storage/memory.db",
     "vectors": "chroma:///storage/chromadb",
@@ -117,7 +117,7 @@ class Settings(SettingsSection):
 
 
 def load(target: str | Path | None = None, **given: Any) -> Settings:
-    """Return the settings for a path, a URL or a YAML file; without one, those of `./everhold.yaml` if it exists."""
+    """Return the settings for a path, a URL or a YAML file. By default, read `./everhold.yaml` if it exists."""
     file = _find_settings_file(target)
     variables = read_variables(os.environ)
     written = _read(file) if file else {}
@@ -186,7 +186,7 @@ def convert_agent_config(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _make_redis_address(redis: dict[str, Any]) -> str:
-    """Return the address of a Redis, and remove what it says from the options."""
+    """Return the address of a Redis server made from the options, and remove the used options."""
     user, password = (quote(str(redis.pop(name, "")), safe="") for name in ("username", "password"))
     who = f"{user}:{password}@" if user or password else ""
     return f"redis://{who}{redis.pop('host')}:{redis.pop('port', 6379)}/{redis.pop('db', 0)}"
@@ -300,7 +300,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def read_yaml_file(path: Path) -> dict[str, Any]:
-    """Return the mapping in a YAML file; raise InvalidSettings if it cannot be read or holds something else."""
+    """Return the mapping in a YAML file. Raise InvalidSettings if it cannot be read or does not contain a mapping."""
     from everhold.yaml_files import load_yaml  # slow to import, and needed only where there is a file
 
     try:

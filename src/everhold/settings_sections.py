@@ -44,7 +44,7 @@ class EmbeddingModelSettings(SettingsSection):
 
 
 class Embedding(EmbeddingModelSettings):
-    """The first model, how texts are cut for it, and the models that are kept beside it."""
+    """The first embedding model, the division of texts into chunks for it, and the additional models."""
 
     also: tuple[EmbeddingModelSettings, ...] = ()
     chunk_tokens: int = Field(default=64, ge=16, le=8192)
@@ -117,7 +117,7 @@ class ChromaSettings(SettingsSection):
 
 
 class Redis(SettingsSection):
-    """The session cache: how many messages it keeps for how long, and the connection to Redis, if there is one."""
+    """The session cache: how many messages it keeps for how long, and the optional connection to Redis."""
 
     ttl_seconds: int = Field(default=86_400, ge=1)
     history: int = Field(default=100, ge=1, le=10_000)
@@ -127,7 +127,7 @@ class Redis(SettingsSection):
 
 
 class Images(SettingsSection):
-    """How much of the store is held in memory for searching."""
+    """Limits of the part of the store that is loaded into memory for searching."""
 
     megabytes: int = Field(default=1024, ge=1)
     max_memories: int = Field(default=200_000, ge=0)
@@ -156,7 +156,7 @@ class Maintenance(SettingsSection):
 
 
 class WorkspaceSettings(SettingsSection):
-    """The folder below which workspaces have their files, and how much each may hold."""
+    """The folder that contains the folders of the workspaces, and the limits of each workspace."""
 
     folder: Path | None = None
     max_bytes: int = Field(default=1_000_000_000, ge=0)
@@ -175,7 +175,7 @@ class Log(SettingsSection):
 
 
 class EncryptionSettings(SettingsSection):
-    """Where the master key is read from, and which fields are encrypted in addition to those that always are."""
+    """The source of the master key, and the fields that are encrypted in addition to those that always are."""
 
     master_key: str = Field(min_length=1)
     former_keys: tuple[str, ...] = ()
@@ -190,7 +190,7 @@ class EncryptionSettings(SettingsSection):
 
 
 class Uploads(SettingsSection):
-    """How much reading one uploaded file may cost, and whether files at addresses such as s3:// are read."""
+    """Limits for reading one uploaded file, and whether files at addresses such as s3:// are read."""
 
     memory_megabytes: int = Field(default=256, ge=64)
     seconds: float = Field(default=8.0, gt=0)
@@ -215,7 +215,7 @@ class Connections(SettingsSection):
 
 
 class AskSettings(SettingsSection):
-    """When the language model of `llm` is asked about questions on data, for how long, and what it may be told."""
+    """When and for how long the language model of `llm` is asked about questions on data, and which data it may get."""
 
     llm: Literal["off", "auto", "always"] = "auto"
     send_rows: bool = False
@@ -225,12 +225,12 @@ class AskSettings(SettingsSection):
     @field_validator("llm", mode="before")
     @classmethod
     def read_off(cls, value: Any) -> Any:
-        """Return "off" for false: that is what YAML makes of the word off."""
+        """Return "off" for false, because YAML reads the word off as false."""
         return "off" if value is False else value
 
 
 class Voice(SettingsSection):
-    """What `everhold serve-voice` listens on, who may connect, and how much work may wait."""
+    """The addresses of `everhold serve-voice`, the clients that may connect, and the limits of waiting requests."""
 
     bind: tuple[str, ...] = ()
     publish: str = "tcp://127.0.0.1:5598"

@@ -74,7 +74,7 @@ def _find_entry_points() -> "EntryPoints":
 
 
 def _find_installed_store(scheme: str) -> "Maker | None":
-    """Return the store of another package: its entry point has the scheme as its name and takes the address."""
+    """Return the function of another package that opens a store: the entry point with the scheme as its name."""
     for point in _find_entry_points().select(name=scheme):
         return partial(_open_installed, point.load(), f"the store of {point.value}")
     return None
@@ -89,7 +89,7 @@ def _open_installed(
 
 
 def _add_portable_indexes(records: Records) -> tuple[Records, SearchIndexes]:
-    """Return a store without indexes of its own, with indexes that scan it."""
+    """Return a store that has no search indexes, together with indexes that scan its rows."""
     from everhold.adapters.portable.scanned_vectors import ScannedVectors
     from everhold.adapters.portable.scanned_words import ScannedWords
 
@@ -159,7 +159,8 @@ def make_blobs(settings: Settings) -> "FileBlobs":
 
 
 def find_blob_place(settings: Settings) -> str:
-    """Return where large contents are: at the address in the settings, beside the store's file, or below the data."""
+    """Return the place of large contents: the address in the settings, or a folder beside the store's file or in
+    `settings.data`."""
     if settings.blobs != "auto":
         return settings.blobs
     if scheme_of(settings.storage) in ("sqlite", "duckdb"):
@@ -179,7 +180,7 @@ def _open_in_memory(settings: Settings) -> tuple[Records, SearchIndexes]:
 
 
 def make_sql_views(settings: Settings, records: Records) -> "SqlViews | None":
-    """Return what creates SQL views in the store's database; None if the store cannot have any."""
+    """Return the object that creates SQL views in the store's database, or None if the store cannot have views."""
     maker = SQL_VIEWS.get(scheme_of(settings.storage))
     return None if maker is None else maker(records)
 
@@ -241,7 +242,7 @@ STORES: dict[str, Maker] = {
 
 
 def do_all(*steps: Callable[[], None]) -> None:
-    """Run every step, also those after one that fails."""
+    """Run every step, even after a step has failed, and raise the errors at the end."""
     # An ExitStack runs its callbacks in reverse order, and the remaining ones after an error.
     with ExitStack() as remaining:
         for step in reversed(steps):

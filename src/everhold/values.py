@@ -27,7 +27,7 @@ class _FieldsSignature:
 
 
 class Value:
-    """Compares, hashes and prints a frozen dataclass as one with methods of its own does."""
+    """Supplies the equality, hash and repr of a frozen dataclass, which equal those of the generated methods."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
     __signature__: ClassVar[Any] = _FieldsSignature()

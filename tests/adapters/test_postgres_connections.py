@@ -9,7 +9,7 @@ import pytest
 from everhold import Everhold, View
 from everhold.adapters.data_engine import SandboxedProfiler
 from everhold.ask.connections.address import parse_address
-from everhold.errors import InvalidInput, QueryFailed, StatementRefused
+from everhold.errors import DataUnavailable, InvalidInput, MissingExtra, QueryFailed, StatementRefused
 from everhold.ports.databases import DatabaseProfile, DatabaseTables, ProfileLimits
 from everhold.progress import ignore_progress
 from tests.connection_samples import TABLES, find_wrong_answers
@@ -54,6 +54,32 @@ def test_everyday_questions_through_sqlalchemy(shop: View, url: str) -> None:
     assert find_wrong_answers(shop, step=choose_size(10, 1)) == []
     with pytest.raises(StatementRefused):
         shop.sql("SELECT pg_read_file('/etc/passwd')")
+
+
+def test_a_wrong_password_is_named_and_not_shown(
+    shop: View, url: str, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    postgres_server.require_password("locked_reader", "right")
+    for scheme in ("postgresql", "postgresql+psycopg"):
+        wrong = f"{scheme}://{url.partition('://')[2].replace('shop_reader', 'locked_reader:hunter2secret')}"
+        monkeypatch.setenv("SHOP_URL", wrong)
+        with pytest.raises(DataUnavailable, match="password authentication failed") as refused:
+            shop.connect("shop", url_env="SHOP_URL")
+        assert "hunter2" not in repr(refused.value) + str(refused.value)
+    assert shop.connections() == []
+
+
+@pytest.mark.parametrize(
+    ("driver", "module"), [("mssql+pymssql", "pymssql"), ("mysql+mysqldb", "MySQLdb"), ("nonesuch", "nonesuch")]
+)
+def test_a_driver_that_is_not_installed_is_named(driver: str, module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_URL", f"{driver}://reader:hunter2secret@example.com/shop")
+    with Everhold.open("memory://", connections={"drivers": [driver]}) as engine:
+        shop = engine.scope(project="shop")
+        with pytest.raises(MissingExtra, match=f"the module '{module}' is not installed") as refused:
+            shop.connect("shop", url_env="SHOP_URL")
+    assert "hunter2" not in repr(refused.value) + str(refused.value)
+    assert "everhold[" not in str(refused.value), "no extra has it"
 
 
 def test_a_superuser_is_refused(shop: View, empty_postgres_url: str) -> None:

@@ -252,7 +252,7 @@ class TestErrors:
         with pytest.raises(StoreUnavailable, match="closed; open it again"):
             records.count(Memory, "o")
 
-    def test_a_server_that_does_not_answer_is_unavailable(self) -> None:
+    def test_a_server_that_is_not_there(self) -> None:
         with pytest.raises(StoreUnavailable, match="cannot be reached"):
             PostgresRecords(PostgresOptions("postgresql://u:hidden@127.0.0.1:1/db", retries=2))
 

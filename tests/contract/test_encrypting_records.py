@@ -20,7 +20,7 @@ from everhold.ports.records import Records
 from everhold.ports.store_snapshot import StoreSnapshot
 from everhold.schema.catalog import get_key, get_table
 from everhold.schema.operations import Put
-from everhold.schema.plain_values import make_plain_decoder
+from everhold.schema.plain_values import PlainRow, make_plain_decoder
 from everhold.schema.snapshots import list_snapshot_entities
 from everhold.testing.records_contract import RecordsContract
 from everhold.testing.records_following import make_feed_line
@@ -90,5 +90,7 @@ class TestEncryptingRecords(RecordsContract):
 
 def _read_values(entity: type[Row], snapshot: StoreSnapshot) -> list[dict[str, Any]]:
     names, decode = get_table(entity).names, make_plain_decoder(entity)
-    batches = snapshot.read(entity)
-    return [dict(zip(names, decode(*row), strict=True)) for batch in batches for row in batch.rows]
+    rows: list[PlainRow] = []
+    for _ in snapshot.read(entity, rows.append):
+        pass
+    return [dict(zip(names, decode(*row), strict=True)) for row in rows]

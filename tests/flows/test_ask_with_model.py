@@ -21,7 +21,7 @@ from everhold.schema.operations import Put
 from everhold.testing.records_rows import make_row
 from tests.engines import Store, records_of
 from tests.http_endpoint import Answer as HttpAnswer
-from tests.http_endpoint import HttpEndpoint
+from tests.http_endpoint import HttpEndpoint, serve_parts
 
 KEY = "sk-very-secret"
 TODAY = date(2025, 6, 1)
@@ -308,11 +308,12 @@ def drip() -> str:
     return " " * 9_000_000 + "NONE"
 
 
+NO_COMPLETION = "answered something other than a chat completion"
 BROKEN: list[tuple[Any, str]] = [
-    (401, "refused the key"), (404, "refused the request"), (500, "did not answer in time"),
-    (b"<html>", "refused the request"), (b"", "refused the request"), (b'{"choices": []}', "refused the request"),
-    (b'{"choices": [{"message": {"content": 5}}]}', "refused the request"), (drip, "refused the request"),
-    (b"\xff\xfe", "refused the request"), (b"[" * 100_000, "refused the request"),
+    (401, "refused the key"), (404, "answered with status 404"), (500, "answered with status 500"),
+    (b"<html>", NO_COMPLETION), (b"", NO_COMPLETION), (b'{"choices": []}', NO_COMPLETION),
+    (b'{"choices": [{"message": {"content": 5}}]}', NO_COMPLETION), (drip, NO_COMPLETION),
+    (b"\xff\xfe", NO_COMPLETION), (b"[" * 100_000, NO_COMPLETION),
 ]  # fmt: skip
 
 
@@ -335,7 +336,7 @@ def test_a_question_is_answered_without_a_dead_model(store: Store, endpoint: Cha
     shop = open_shop(store, endpoint, url="http://127.0.0.1:9/v1")
     answer = shop.ask("total amount of the web in France")
     assert answer.table.rows == ((35,),)
-    assert answer.assumptions[-1] == "the language model 'tiny' was not used: it did not answer in time"
+    assert answer.assumptions[-1] == "the language model 'tiny' was not used: it could not be reached"
     assert "127.0.0.1" not in repr(answer)
     assert read_query(store, answer).metadata["language_model"]["outcome"] == "unavailable"
 
@@ -355,6 +356,16 @@ def test_a_slow_model_is_not_waited_for(store: Store, endpoint: ChatEndpoint) ->
         assert "did not answer in time" in answer.assumptions[-1]
     finally:
         release.set()
+
+
+@pytest.mark.parametrize(("part", "note"), [(b" ", "did not answer in time"), (b"", "broke off the connection")])
+def test_a_response_that_does_not_end_is_not_waited_for(
+    store: Store, endpoint: ChatEndpoint, part: bytes, note: str
+) -> None:
+    with serve_parts(part, 0.02) as url:
+        answer = open_shop(store, endpoint, url, llm_seconds=0.5).ask("total amount of the web in France")
+    assert answer.table.rows == ((35,),)
+    assert answer.assumptions[-1] == f"the language model 'tiny' was not used: it {note}"
 
 
 # what is sent, and what is recorded

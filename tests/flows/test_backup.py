@@ -18,7 +18,9 @@ from everhold.errors import (
     EverholdError,
     InvalidInput,
     MasterKeyMissing,
+    MasterKeyWrong,
     NotFound,
+    StoreDamaged,
     StoreUnavailable,
 )
 from everhold.exchange import moving
@@ -228,6 +230,27 @@ def test_a_missing_object_is_named(sqlite_store: Store, tmp_path: Path) -> None:
     assert Everhold.verify_backup(target).intact
 
 
+def test_damaged_keys_and_erasures_are_replaced_only_on_request(sqlite_store: Store, tmp_path: Path) -> None:
+    keys: dict[str, Any] = {"encryption": {"master_key": make_key(tmp_path)}}
+    engine, target = sqlite_store.open(**keys), tmp_path / "backups"
+    engine.scope(user="alice").remember("Alice hides a zebra", kind="vault")
+    engine.scope(user="bob").remember("Bob plays chess")
+    engine.backup(target)
+    engine.erase("alice")
+    (target / "state").write_bytes(b"nothing")
+    files = list_files(target)
+    with pytest.raises(StoreDamaged, match="replace-state"):
+        engine.backup(target)
+    assert list_files(target) == files
+    assert "replace-state" in " ".join(Everhold.verify_backup(target, **keys).problems)
+    engine.backup(target, replace_state=True)
+    assert Everhold.verify_backup(target, **keys).intact
+    Everhold.restore_backup(target, tmp_path / "restored.db", **keys)
+    with Everhold.open(tmp_path / "restored.db", embedder=_embedder(), **CALM, **keys) as restored:
+        assert not restored.scope(user="alice").list().memories
+        assert restored.scope(user="bob").list().memories
+
+
 # what is restored
 
 
@@ -276,6 +299,8 @@ def test_one_organization_or_one_user_is_restored(kind: str, request: pytest.Fix
         assert not one.doctor().problems
     with pytest.raises(NotFound, match="no user 'nobody'"):
         Everhold.restore_backup(target, tmp_path / "nobody.db", user="nobody")
+    with pytest.raises(NotFound, match="no organization 'nowhere'"):
+        Everhold.restore_backup(target, tmp_path / "nobody.db", organization="nowhere")
 
 
 def replace_place(store: Store, request: pytest.FixtureRequest, folder: Path, name: str) -> str:
@@ -343,6 +368,8 @@ def test_an_encrypted_backup_is_restored(kind: str, request: pytest.FixtureReque
     place = replace_place(store, request, tmp_path, "restored")
     with pytest.raises(MasterKeyMissing):
         Everhold.restore_backup(target, place)
+    with pytest.raises(MasterKeyWrong):
+        Everhold.verify_backup(target, encryption={"master_key": make_key(tmp_path, "other.key")})
     Everhold.restore_backup(target, place, **keys)
     with Everhold.open(place, embedder=_embedder(), **CALM, **keys) as restored:
         assert read_all_rows(restored, without=STORE_STATE) == rows
@@ -397,6 +424,22 @@ def test_a_target_that_cannot_be_reached_is_named(sqlite_store: Store, tmp_path:
     assert place.status == "unreached"
     assert str(target) in place.target
     assert place.problem
+    (tmp_path / "moved").rename(target)
+    assert engine.erase("alice").is_complete
+    with pytest.raises(NotFound, match="no user 'alice'"):
+        engine.erase("alice")
+
+
+def test_a_target_that_is_gone_is_forgotten(sqlite_store: Store, tmp_path: Path) -> None:
+    engine, target = sqlite_store.open(), tmp_path / "backups"
+    engine.scope(user="alice").remember("Alice drinks tea")
+    engine.backup(target)
+    shutil.rmtree(target)
+    assert not engine.erase("alice").is_complete
+    engine.forget_backups(target)
+    assert engine.erase("alice").is_complete
+    with pytest.raises(NotFound, match="name one of its targets: none"):
+        engine.forget_backups(target)
 
 
 # targets and retention

@@ -12,8 +12,9 @@ import pytest
 
 from everhold import Everhold, View
 from everhold.adapters.sqlite_files.foreign_tables import open_foreign_tables
-from everhold.importers.detection import find_source, take_sample
+from everhold.importers.detection import find_parts
 from everhold.importers.files import ForeignFiles
+from everhold.importers.samples import take_sample
 from everhold.model import AccessLog, Outbox
 from tests import import_samples as samples
 from tests.engines import Store, read_all_rows
@@ -241,6 +242,13 @@ def test_users_in_the_ids_of_contextual_sessions(engine: Everhold, folder: Path)
         ("31/12/2023 à 21:15 - ", "01/02/2024 à 00:01 - ", (2024, 2, 1, 0, 1)),
         ("31.12.2023 klo 21.15 - ", "1.2.2024 klo 0.01 - ", (2024, 2, 1, 0, 1)),
         ("2023/12/31 下午9:15 - ", "2024/2/1 上午12:01 - ", (2024, 2, 1, 0, 1)),
+        ("2023. 12. 31. 오후 9:15, ", "2024. 2. 1. 오전 12:01, ", (2024, 2, 1, 0, 1)),
+        ("2023. 12. 31. 21:15 - ", "2024. 02. 01. 0:01 - ", (2024, 2, 1, 0, 1)),
+        ("31/12/2566 21:15 - ", "1/2/2567 00:01 - ", (2024, 2, 1, 0, 1)),
+        ("٣١/١٢/٢٠٢٣، ٩:١٥ م - ", "١/٢/٢٠٢٤، ١٢:٠١ ص - ", (2024, 2, 1, 0, 1)),
+        ("31/12/23, 9:15 μ.μ. - ", "1/2/24, 12:01 π.μ. - ", (2024, 2, 1, 0, 1)),
+        ("31.12.23 г., 21:15 ч. - ", "1.02.24 г., 0:01 ч. - ", (2024, 2, 1, 0, 1)),
+        ("21:15, 31/12/2023 - ", "00:01, 01/02/2024 - ", (2024, 2, 1, 0, 1)),
     ],
 )
 def test_dates_of_whatsapp(engine: Everhold, folder: Path, first: str, second: str, expected: tuple[int, ...]) -> None:
@@ -269,7 +277,7 @@ def test_a_list_of_memories_and_a_text_are_no_other_system(folder: Path) -> None
     (folder / "notes.json").write_text(json.dumps([{"text": "Alice has a cat"}]))
     (folder / "handbook.md").write_text("The office opens at 8:00 - on Mondays.\n")
     for file in folder.iterdir():
-        assert find_source(ForeignFiles(file, open_foreign_tables)) is None
+        assert find_parts(ForeignFiles(file, open_foreign_tables)).parts == []
 
 
 def enlarge(value: Any) -> Any:
@@ -302,8 +310,7 @@ def test_a_large_file_is_recognised_by_its_beginning(folder: Path, make: Make, s
     path = make(folder)
     samples.make_json(path, enlarge(json.loads(path.read_text("utf-8"))))
     assert path.stat().st_size > 262_144
-    found = find_source(ForeignFiles(path, open_foreign_tables))
-    assert found is not None
+    [(found, _)] = find_parts(ForeignFiles(path, open_foreign_tables)).parts
     assert found.name == source
 
 

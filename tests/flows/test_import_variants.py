@@ -1,6 +1,8 @@
 """Formats that other builds and exports of the same systems write."""
 
+import json
 import zipfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -116,3 +118,59 @@ def test_what_claude_has_noted_and_what_was_pasted(engine: Everhold, tmp_path: P
     assert [row.reason for row in loaded.left_out] == ["users.json is not a conversation"]
     assert [memory.text for memory in engine.scope().list(kind="core").memories] == ["Mia paints icons"]
     assert [message.text for message in engine.scope(session="conv-9").messages()] == ["A long recipe"]
+
+
+def test_other_shapes_of_mem0(engine: Everhold, tmp_path: Path) -> None:
+    point = {"data": "Olga climbs", "hash": "x", "user_id": "olga", "created_at": "2024-03-01T08:00:00-08:00"}
+    rows = [{"id": "m1", "payload": point, "vector": [0.5]}, {"id": "m2", "memory": "Olga swims", "user_id": "olga"}]
+    path = tmp_path / "memories.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert engine.load(path).source == "mem0"
+    assert {memory.original_id for memory in engine.scope(user="olga").list().memories} == {"m1", "m2"}
+    assert engine.scope(user="olga").get("m1").occurred_at == datetime(2024, 3, 1, 16, tzinfo=UTC)
+    results = [{"id": "m3", "memory": "Olga skis", "event": "ADD"}, {"id": "m4", "memory": "x", "event": "DELETE"}]
+    relation = {"source": "olga", "relationship": "skis_in", "target": "bern"}
+    reply = {"results": results, "relations": {"added_entities": [[relation]]}}
+    assert engine.load(samples.make_json(tmp_path / "reply.json", reply)).added == 2
+
+
+def test_the_history_of_an_early_mem0(engine: Everhold, tmp_path: Path) -> None:
+    tables = "CREATE TABLE history (id, memory_id, prev_value, new_value, event, timestamp, is_deleted);"
+    rows = [("h1", "m1", None, "Quin likes rock", "ADD", "2024-03-01 08:00:00", 0),
+            ("h2", "m1", "Quin likes rock", "Quin likes folk", "UPDATE", "2024-03-02 08:00:00", 0)]  # fmt: skip
+    engine.load(samples.make_database(tmp_path / "history.db", tables, {"history": rows}))
+    memory = engine.scope().get("m1")
+    assert (memory.text, memory.occurred_at) == ("Quin likes folk", datetime(2024, 3, 1, 8, tzinfo=UTC))
+
+
+def test_the_graph_of_server_memory(engine: Everhold, tmp_path: Path) -> None:
+    entities = [{"name": name, "entityType": "person", "observations": [{"text": "Sings"}]} for name in ("Tess", "Bo")]
+    graph = {"entities": entities, "relations": [{"from": "Tess", "to": "Bo", "relationType": "knows"}]}
+    assert engine.load(samples.make_json(tmp_path / "graph.json", graph)).added == 3
+    assert engine.scope().get("entity/Tess").text == "Tess (person): Sings"
+
+
+def test_a_single_conversation_of_an_export(engine: Everhold, tmp_path: Path) -> None:
+    [conversation] = json.loads(samples.chatgpt(tmp_path).read_text("utf-8"))
+    assert engine.load(samples.make_json(tmp_path / "one.json", conversation)).source == "chatgpt"
+
+
+def test_databases_with_some_of_their_tables(engine: Everhold, tmp_path: Path) -> None:
+    scenarios = samples.DREAM_TABLES.partition("CREATE TABLE simulations")[0]
+    row = (1, "Flood", "resource", "Water rises", *[None] * 5, 1709316060.5, None)
+    assert (
+        engine.load(samples.make_database(tmp_path / "d.db", scenarios, {"scenarios": [row]})).source == "dream-world"
+    )
+    turns = samples.SESSION_TABLES.partition("CREATE TABLE interactions")
+    tables = turns[1] + turns[2].replace(", FOREIGN KEY (session_id) REFERENCES sessions (session_id)", ", mood TEXT")
+    turn = (1, "s-1", 1709316060500, "user", "Hello", '{"lang": "en"}', "calm")
+    engine.load(samples.make_database(tmp_path / "s.db", tables, {"interactions": [turn]}))
+    [message] = engine.scope(session="s-1").messages()
+    assert message.created_at == datetime(2024, 3, 1, 18, 1, 0, 500_000, UTC)
+    assert (message.metadata["mood"], message.metadata["lang"]) == ("calm", "en")
+
+
+def test_files_without_rows_are_known_by_their_names(engine: Everhold, tmp_path: Path) -> None:
+    for name, source in (("jarvis_memory_store.json", "jarvis"), ("contextual_memory_store.json", "contextual-users")):
+        loaded = engine.load(samples.make_json(tmp_path / name, {"eve": []}))
+        assert (loaded.source, loaded.count, loaded.quarantined) == (source, 0, 0)

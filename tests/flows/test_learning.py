@@ -220,6 +220,13 @@ def test_wrong_arguments_are_refused(shop: View) -> None:
         shop.reject("qry_none")
 
 
+def test_only_the_user_who_asked_and_the_project_judge_an_answer(engine: Everhold, shop: View) -> None:
+    query = engine.scope(project="shop", user="ana").ask("How many orders are there?").query
+    with pytest.raises(NotFound, match="no query"):
+        engine.scope(project="shop", user="bob").reject(query)
+    assert shop.reject(query).query.feedback == "rejected"
+
+
 def test_a_stored_statement_passes_the_guard_at_every_use(engine: Everhold, shop: View) -> None:
     teach(shop)
     records = records_of(engine)

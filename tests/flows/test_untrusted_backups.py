@@ -12,7 +12,7 @@ import zstandard
 from everhold import Everhold
 from everhold.backups.history import History
 from everhold.backups.manifest import Layer, Manifest, ObjectEntry, encode_document
-from everhold.backups.objects import Objects
+from everhold.backups.objects import Frame, Objects
 from everhold.backups.sealing import EVERYONE, NoSealing
 from everhold.errors import EverholdError, InvalidInput, StoreDamaged
 from everhold.model import Memory
@@ -37,8 +37,8 @@ class HostileTarget:
 
     def put_rows(self, name: str, rows: list[Any]) -> None:
         """Replace the rows of a table."""
-        packed = b"".join(msgpack.packb(row) for row in rows)
-        self.put_layer(name, self.objects.put_pack([(EVERYONE, packed, len(rows))], name), len(rows))
+        packed = Frame(EVERYONE, [msgpack.packb(row) for row in rows])
+        self.put_layer(name, self.objects.put_pack([packed], name), len(rows))
 
     def put_layer(self, name: str, part: ObjectEntry, rows: int) -> None:
         entry = self.manifest.tables[name].model_copy(update={"layers": (Layer(rows=(part,)),), "rows": rows})

@@ -33,6 +33,15 @@ def test_a_chart_is_drawn_to_a_file(shop: Run, tmp_path: Path) -> None:
     assert (refused.code, "name a .png or .svg" in refused.err) == (2, True)
 
 
+def test_amounts_have_separators_and_years_have_none(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "homes.csv").write_text("home_id,year_built,price\n10001,1987,1250000\n10002,2004,99500\n")
+    run("upload", str(tmp_path / "homes.csv"), *PROJECT)
+    shown = run("ask", "show home id, year built and price of homes", *PROJECT).out
+    assert "1,250,000" in shown
+    assert "10001" in shown
+    assert "1987" in shown
+
+
 def test_statements_are_guarded(shop: Run) -> None:
     assert shop("sql", "SELECT count(*) FROM orders", *PROJECT, "--json").document["rows"] == [[3]]
     refused = shop("sql", "DROP TABLE orders", *PROJECT)

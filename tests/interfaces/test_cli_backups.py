@@ -28,6 +28,7 @@ def test_wrong_input_is_explained(run: Run, tmp_path: Path) -> None:
     assert "is a file" in run("backup", "file").err
     assert "no backups at" in run("verify", "nothing").err
     assert "keep_last is 0" in run("backup", "copies", "--keep-last", "0").err
+    assert "target is empty" in run("backup", "").err
     backup = run("backup", "copies", "--json").document
     used = run("restore", "copies")
     assert (used.code, "--add" in used.err) == (1, True)
@@ -37,6 +38,7 @@ def test_wrong_input_is_explained(run: Run, tmp_path: Path) -> None:
     manifest.write_bytes(manifest.read_bytes()[:-1])
     checked = run("verify", "copies", "--json")
     assert (checked.code, checked.document["intact"]) == (1, False)
-    assert run("backups", "copies").code == 1
+    listed = run("backups", "copies")
+    assert (listed.code, backup["id"] in listed.out, "problem:" in listed.out) == (1, True, True)
     assert "damaged" in run("restore", "copies", "--store", "other.db").err
     assert "memory" in run("backup", "copies", "--store", "memory://").err

@@ -388,7 +388,8 @@ def test_an_interrupted_move_can_be_continued(run: Run, monkeypatch: pytest.Monk
 
 
 def test_init_writes_every_setting_with_its_default(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("EVERHOLD_SQLITE__SYNCHRONOUS")  # this variable is set for all tests of the command line
+    monkeypatch.delenv("EVERHOLD_SQLITE__SYNCHRONOUS")  # set for all tests of the command line
+    monkeypatch.delenv("EVERHOLD_UPLOADS__SECONDS")  # set for all tests
     assert run("init", "--json").document == {"file": "everhold.yaml"}
     text = (tmp_path / "everhold.yaml").read_text("utf-8")
     as_it_is = settings.load(tmp_path / "everhold.yaml")

@@ -31,7 +31,12 @@ def test_connections(run: Run, tmp_path: Path) -> None:
     assert "no connections" in run("connections", "--project", "shop").out
 
 
-def test_connections_that_are_refused(run: Run) -> None:
+def test_what_cannot_be_connected(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "plain.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "other.db").write_bytes(b"something else")
+    with sqlite3.connect(tmp_path / "shop.sqlite") as database:
+        database.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY)")
+    database.close()
     for arguments, message in (
         (("sales",), "a connection has one address"),
         (("sales", "nonsense"), "is not a URL"),
@@ -39,6 +44,12 @@ def test_connections_that_are_refused(run: Run) -> None:
         (("sales", "postgresql://r@localhost/shop"), "connections to 'localhost' are not allowed"),
         (("sales", "--url-env", "NO_SUCH_VARIABLE"), "is not set"),
         (("sales", "sqlite:///missing.sqlite"), "cannot be read"),
+        (("sales", "sqlite:///plain.csv"), "'plain.csv' is a CSV file, not a SQLite database; name a database"),
+        (("sales", "duckdb:///plain.csv"), "files such as CSV, JSON and Excel are added with `everhold upload`"),
+        (("sales", "duckdb:///shop.sqlite"), "'shop.sqlite' is a SQLite database; its URL is sqlite:///"),
+        (("sales", "duckdb:///other.db"), "'other.db' is no DuckDB database"),
+        (("sales", "sqlite:///."), "is not a file"),
+        (("sales", "plain.csv"), "is not a URL; write postgresql://user@host/database"),
     ):
         refused = run("connect", *arguments, "--project", "shop")
         assert refused.code != 0

@@ -181,8 +181,8 @@ def test_an_interrupt_ends_with_130_and_does_nothing(run: Run, tmp_path: Path) -
         assert process.poll() is None
     deadline = time.monotonic() + 200
     while process.poll() is None and time.monotonic() < deadline:
-        process.send_signal(signal.SIGINT)  # a signal may come a moment before the command waits for the answer
-        with suppress(subprocess.TimeoutExpired):  # another signal would interrupt its end
+        process.send_signal(signal.SIGINT)  # a signal may come a moment before it waits for the answer
+        with suppress(subprocess.TimeoutExpired):  # another one while it ends would cut that short
             process.wait(timeout=30)
     out, err = process.communicate(timeout=100)
     assert (process.returncode, out) == (130, "")

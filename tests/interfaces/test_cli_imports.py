@@ -15,9 +15,11 @@ def test_a_dry_run_and_an_import(run: Run, tmp_path: Path) -> None:
     assert planned.code == 0
     assert "memory_relationships   relationship" in planned.out
     assert "left out: 1 of memory_access_logs" in planned.out
+    assert "times without a zone would be read as times in UTC; --timezone names another" in planned.out
     assert "would import orchestrator.db (orchestrator): 6 rows" in planned.out
     document = run("import", "orchestrator.db", "--json").document
     assert (document["source"], document["added"], document["quarantined"]) == ("orchestrator", 6, 0)
+    assert document["assumed_zone"] == "UTC"
     assert "0 added, 6 already there" in run("import", "orchestrator.db").out
     assert "Hugo keeps bees" in run("recall", "who keeps bees?", "--user", "hugo").out
 
@@ -46,6 +48,7 @@ def test_rows_are_quarantined_and_corrected(run: Run, tmp_path: Path) -> None:
         (("j.json", "--from", "slack"), "j.json holds nothing that slack writes; import it without naming a source"),
         (("session_memory.db", "--from", "langgraph"), "session_memory.db is not LangGraph's SqliteStore"),
         (("j.json", "--timezone", "Mars"), "no time zone 'Mars'"),
+        (("j.json", "--date-order", "dym"), "no order of dates 'dym'; use one of dmy, mdy, ymd"),
         (("j.json", "--rename-user", "x"), "write OLD=NEW"),
         (("folder",), "folder is not the export of a known system"),
         (("notes.md", "--dry-run"), "is for data of other systems, and the file is a list or a text"),

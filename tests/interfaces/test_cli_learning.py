@@ -21,6 +21,8 @@ def shop(run: Run, tmp_path: Path) -> Run:
 
 def test_answers_are_judged(shop: Run) -> None:
     query = shop("ask", "moolah from web", *PROJECT, "--json").document["query"]
+    shown = shop("ask", "correct", query, "--sql", RIGHT.replace("web", "wab"), *PROJECT)
+    assert "note: no row has 'wab' as orders.channel" in shown.out
     learned = shop("ask", "correct", query, "--sql", RIGHT, *PROJECT, "--json").document
     assert (learned["feedback"], learned["learned"][0]["kind"]) == ("corrected", "pattern")
     answer = shop("ask", "moolah from store", *PROJECT, "--json").document

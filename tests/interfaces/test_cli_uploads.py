@@ -31,6 +31,13 @@ def test_tables_are_listed_found_and_described(run: Run, tmp_path: Path) -> None
     assert [field["data_type"] for field in described["fields"]] == ["BIGINT", "VARCHAR", "DOUBLE"]
 
 
+def test_the_range_of_amounts_is_written_out(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "homes.csv").write_text("home_id,year_built,price\n10001,1987,1250000.5\n10002,2004,99500\n")
+    run("upload", str(tmp_path / "homes.csv"), "--project", "shop")
+    shown = run("describe", "homes", "--project", "shop").out.split()
+    assert {"99,500", "1,250,000.5", "10001", "10002", "1987", "2004"} <= set(shown)
+
+
 def test_sources_are_deleted_and_restored(run: Run, tmp_path: Path) -> None:
     run("upload", write_orders(tmp_path), "--project", "shop")
     assert "would delete 1 sources" in run("delete-source", "orders.csv", "--preview", "--project", "shop").out

@@ -192,7 +192,7 @@ def send_to_all(sockets: list["zmq.Socket[bytes]"]) -> None:
 
 
 def wait_for_requests(client: Client, count: int) -> None:
-    """Wait until the gateway has answered this number of requests for memories. Meanwhile it answers this client."""
+    """Wait until the gateway has answered so many requests for memories. It answers this client all the while."""
     deadline = time.monotonic() + 300
     while len(ANSWERED) < count:
         assert client.ask(action="health_check")["status"] == "ok"

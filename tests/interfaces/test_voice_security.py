@@ -44,6 +44,9 @@ def test_binds_as_they_are_written() -> None:
         ("127.0.0.1:5596=unified", "is not an address to listen on"),
         ("tcp://127.0.0.1=unified", "is not an address to listen on"),
         ("tcp://127.0.0.1:5596=unified@ x", "is not an organization"),
+        ("tcp://127.0.0.1:5596=unified@", "names no organization after @; name it, or leave out @"),
+        ("tcp://127.0.0.1:99999=unified", "has no port; write a number from 1 to 65535"),
+        ("tcp://127.0.0.1:x=unified", "has no port"),
     ],
 )
 def test_a_wrong_bind_is_refused(bind: str, fact: str) -> None:
@@ -55,6 +58,11 @@ def test_a_wrong_bind_is_refused(bind: str, fact: str) -> None:
 def test_publishing_names_one_of_several_organizations() -> None:
     with pytest.raises(InvalidSettings, match=r"2 organizations.*write tcp://127.0.0.1:5598@a"):
         make_options(Voice(bind=(f"{UNIFIED}@a", f"{UNIFIED}@b")))
+
+
+def test_two_services_at_one_address() -> None:
+    with pytest.raises(InvalidSettings, match=r"tcp://127\.0\.0\.1:5596 is named twice"):
+        make_options(Voice(bind=(f"{UNIFIED}@a", UNIFIED.replace("unified", "jarvis") + "@a")))
 
 
 @pytest.mark.parametrize("address", ["tcp://0.0.0.0:5596", "tcp://*:5596", "tcp://192.0.2.1:5596", "tcp://eth0:5596"])

@@ -89,6 +89,15 @@ class PostgresServer(Server):
             if not connection.execute("SELECT FROM pg_roles WHERE rolname = %s", [name]).fetchall():
                 connection.execute(sql.SQL("CREATE ROLE {} LOGIN " + rights).format(sql.Identifier(name)))
 
+    def require_password(self, role: str, password: str) -> None:
+        """Create a role that must give a password; the others need none."""
+        self.create_role(role, "PASSWORD {}".format("'" + password.replace("'", "''") + "'"))
+        rules = self._data / "pg_hba.conf"
+        line = f"local all {role} scram-sha-256\n"
+        if line not in rules.read_text():
+            rules.write_text(line + rules.read_text())
+            self._execute(sql.SQL("SELECT pg_reload_conf()").format())
+
     def start(self) -> None:
         """Start the server and return when it accepts connections; after a `kill`, it first recovers from the crash."""
         if self.is_running:

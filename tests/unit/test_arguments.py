@@ -58,7 +58,7 @@ class Verbs:
         (lambda verbs: verbs.ask("x" * 32_001), "query has 32,001 characters; pass at most 32,000"),
         (lambda verbs: verbs.ask("a\x00"), "query: text holds a NUL byte at position 1; remove it"),
         (lambda verbs: verbs.ask("\ud800"), "query: text holds a lone surrogate"),
-        (lambda verbs: verbs.ask("x", limit="5"), "limit is '5'; pass 1 to 10000, and the cursor for more"),
+        (lambda verbs: verbs.ask("x", limit="5"), "limit is '5'; pass 1 to 10,000, and the cursor for more"),
         (lambda verbs: verbs.ask("x", limit=True), "limit is True; pass"),
         (lambda verbs: verbs.ask("x", limit=0), "limit is 0; pass"),
         (lambda verbs: verbs.ask("x", limit=None), "limit is None; pass"),

@@ -1,6 +1,7 @@
 """Errors have a fact, a value and a remedy, and each interface words the remedy for its users."""
 
 import pickle
+from collections import OrderedDict
 from typing import Any
 
 import pytest
@@ -58,6 +59,7 @@ def test_a_remedy_in_the_words_of_each_interface(remedy: Remedy, library: str, t
         (1 << 500, "a whole number of 501 bits"),
         (["a"], "['a']"),
         (object(), "a object"),
+        (OrderedDict(a=1), "a OrderedDict"),
     ],
 )
 def test_a_value_is_plain_and_short(value: Any, kept: Any) -> None:

@@ -1,5 +1,7 @@
 """The guard passes queries on the listed tables and refuses everything else."""
 
+import re
+
 import pytest
 import sqlglot
 from sqlglot.errors import ParseError
@@ -242,6 +244,23 @@ def test_a_statement_that_depends_on_the_time_is_not_repeatable(dialect: str, sq
 def test_size_is_limited(sql: str) -> None:
     with pytest.raises(StatementRefused):
         check_statement(sql, "duckdb", TABLES)
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("SELECT sum(id FROM orders", "not valid sqlite SQL at line 1, character 15; check what stands there"),
+        ("SELECT id\nFROM orders ORDER 3", "at line 2, character 19"),
+        ("SELECT id FROM orders\nWHERE name = 'Ann", "a quote at line 2, character 14 is not closed"),
+        ("SELECT amuont FROM orders", "no column 'amuont' in the tables of this statement; did you mean 'amount'"),
+        ("SELECT id FROM ordres", "no table 'ordres' may be read; did you mean 'orders'"),
+        ("SELECT Spain FROM orders", "check its name; a text stands in single quotes"),
+    ],
+)
+def test_a_refusal_says_where_and_what_is_meant(sql: str, message: str) -> None:
+    with pytest.raises(StatementRefused, match=re.escape(message)) as refused:
+        check_statement(sql, "sqlite", {"orders": ["id", "name", "amount"]})
+    assert "Ann" not in str(refused.value)
 
 
 def test_limits_can_be_chosen() -> None:

@@ -12,7 +12,9 @@ from everhold.evaluation.questions import ScoredMemory, count_steps, evaluate, j
 from everhold.evaluation.reliability import ScoredHit, tabulate_scores
 from tests.engines import KeptRecords, Store
 
-LIVES = sorted((Path(__file__).resolve().parents[1] / "lives").glob("*.json"))
+# The weights of answers are fitted to LIVES. UNSEEN_LIVES only measure them.
+LIVES_FOLDER = Path(__file__).resolve().parents[1] / "lives"
+LIVES, UNSEEN_LIVES = sorted(LIVES_FOLDER.glob("*.json")), sorted(LIVES_FOLDER.glob("unseen/*.json"))
 MEMORIES: list[dict[str, Any]] = [
     {"id": "m2", "at": "2025-05-01T09:00:00+02:00", "text": "I moved to Bergen.", "updates": ["m1"]},
     {"id": "m1", "at": "2025-01-01T09:00:00+02:00", "text": "I live in Oslo.", "speaker": "user", "kind": "fact"},
@@ -50,15 +52,15 @@ def test_a_life_is_read_in_time_order(tmp_path: Path) -> None:
     assert life.questions[0].asked_at.isoformat() == QUESTION["asked_at"]
 
 
-@pytest.mark.parametrize("path", LIVES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*LIVES, *UNSEEN_LIVES], ids=lambda path: path.stem)
 def test_our_lives_are_valid(path: Path) -> None:
     life = read_life(path)
     assert len(life.memories) >= 90
-    assert len(life.questions) == 102
+    assert len(life.questions) == (102 if path in LIVES else 90)
 
 
-def test_we_have_eight_lives() -> None:
-    assert len(LIVES) == 8
+def test_we_have_fourteen_lives() -> None:
+    assert (len(LIVES), len(UNSEEN_LIVES)) == (8, 6)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """After a purge and maintenance, the files of a store contain no byte of the purged rows."""
 
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -162,3 +164,22 @@ def test_the_full_text_index_of_sqlite_forgets_terms(tmp_path: Path) -> None:
     assert "word" in terms
     assert not [term for term in terms if term.startswith(CANARY[:8])]
     store.close()
+
+
+REUSE_MEMORY = """
+import ctypes
+from everhold.adapters.chroma.process import overwrite_freed_memory
+
+overwrite_freed_memory()
+library = ctypes.CDLL(None)
+library.malloc.restype, library.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+freed = library.malloc(5000)
+ctypes.memset(freed, ord("A"), 5000)
+library.free(freed)
+print(ctypes.string_at(library.malloc(5000), 5000).count(b"A"))
+"""
+
+
+def test_the_process_of_chroma_writes_no_freed_memory_into_its_files() -> None:
+    ended = subprocess.run([sys.executable, "-c", REUSE_MEMORY], capture_output=True, check=True, timeout=120)
+    assert ended.stdout.strip() == b"0"

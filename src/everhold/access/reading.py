@@ -17,7 +17,11 @@ def read_log(
     after: datetime | None,
     before: datetime | None,
 ) -> list[AccessLog]:
-    """Return the lines about a scope, newest first. Lines have no project column; the request names the project."""
+    """Return the lines about a scope, newest first. An argument that is None adds no condition.
+
+    `after` is included in the time span and `before` is not. Lines have no column for the project, so it is compared
+    with the project in the stored request.
+    """
     conditions = (
         *(condition for condition in make_equalities(scope.columns) if condition.field != "project_id"),
         Where("request.project", Op.EQ, scope.project),

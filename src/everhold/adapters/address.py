@@ -1,6 +1,6 @@
-"""What the address of a store says: which file, or which table, and what stands behind its `?`.
+"""Read the address of a store: the file or the table, and the parameters after its `?`.
 
-PostgreSQL's is libpq's to read.
+The address of a PostgreSQL database is read by libpq instead.
 """
 
 import re
@@ -23,7 +23,7 @@ class FileAddress(NamedTuple):
 
 
 class TableAddress(NamedTuple):
-    """A table of DynamoDB's, at AWS unless there is an endpoint."""
+    """A table of DynamoDB: in a region of AWS, or on the server whose URL is `endpoint`."""
 
     region: str
     table: str
@@ -31,7 +31,7 @@ class TableAddress(NamedTuple):
 
 
 def scheme_of(storage: str) -> str:
-    """Which store an address means. A path means SQLite."""
+    """Return the kind of store that an address names. An address without a scheme is the path of a SQLite file."""
     return storage.partition("://")[0].lower() if "://" in storage else "sqlite"
 
 
@@ -58,7 +58,7 @@ def read_file(storage: str) -> FileAddress:
 
 
 def read_table(storage: str, endpoint: str | None = None) -> TableAddress:
-    """The table; `endpoint` is taken if the address names none."""
+    """Return the region, the table and the endpoint of an address, which is `endpoint` if the address has none."""
     address = _split(storage)
     shown, table = hide_password(storage), unquote(address.path).removeprefix("/")
     if not address.hostname:
@@ -77,14 +77,14 @@ def read_table(storage: str, endpoint: str | None = None) -> TableAddress:
 
 
 def refuse_parameters(address: str) -> None:
-    """For an address that takes none."""
+    """Raise InvalidSettings if an address that allows no parameters has one."""
     _parameters(_split(address))
 
 
 def _split(address: str) -> SplitResult:
     try:
         found = urlsplit(address)
-    except ValueError:  # what it says may quote a password
+    except ValueError:  # its message is not shown, because it may quote a password
         raise InvalidSettings(f"{hide_password(address)} is no address", remedy="correct what is behind ://") from None
     if "#" in address:
         raise InvalidSettings(f"{hide_password(address)} has a #, which ends an address", remedy="write it as %23")
@@ -92,7 +92,7 @@ def _split(address: str) -> SplitResult:
 
 
 def _parameters(address: SplitResult, *known: str) -> dict[str, str]:
-    """What stands behind the `?`. Each must be known and stand there once."""
+    """Return the parameters after the `?`. An unknown or a repeated parameter raises InvalidSettings."""
     found: dict[str, str] = {}
     for name, value in parse_qsl(address.query, keep_blank_values=True):
         if name not in known:
@@ -110,5 +110,5 @@ def _is_http(address: str) -> bool:
     try:
         found = urlsplit(address)
         return found.scheme in ("http", "https") and bool(found.hostname) and found.port != 0
-    except ValueError:  # a port that is none
+    except ValueError:  # the port is not a valid number
         return False

@@ -68,9 +68,9 @@ class FunctionEmbedder:
 class CallerEmbedder:
     """Asks a caller's embedder, some texts at a time, and checks everything that it returns.
 
-    Threads wait for each other, unless the embedder has an attribute `thread_safe` that is True. If it raises an error
-    that is not ours, ModelError is raised, and ModelUnavailable, which may be retried, for an OSError such as a lost
-    connection; the original error is the cause.
+    Only one thread at a time calls the embedder, unless its attribute `thread_safe` is True. An error of the embedder
+    is raised as a ModelError, and an OSError, such as a lost connection, as ModelUnavailable, which may be retried. The
+    original error is the cause. Errors of Everhold are passed on unchanged.
     """
 
     def __init__(self, inner: Embedder) -> None:

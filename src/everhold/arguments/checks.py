@@ -321,8 +321,10 @@ FileKind = Annotated[
 ]
 FileLimit = Annotated[int, Checked(make_integer_check(0, MAX_INTEGER, "a number of bytes or files"))]
 PageSize = Annotated[
-    int, Checked(make_integer_check(1, MAX_PAGE_SIZE, f"1 to {MAX_PAGE_SIZE}, and the cursor for more"))
+    int, Checked(make_integer_check(1, MAX_PAGE_SIZE, f"1 to {MAX_PAGE_SIZE:,}, and the cursor for more"))
 ]
+# The longest list that is returned where there is no cursor for more.
+ListLength = Annotated[int, Checked(make_integer_check(1, MAX_PAGE_SIZE, f"1 to {MAX_PAGE_SIZE:,}"))]
 LineNumber = Annotated[int, Checked(make_integer_check(0, MAX_INTEGER, "the number of a line, from 1"))]
 EventNumber = Annotated[
     int, Checked(make_integer_check(0, MAX_INTEGER, "the number of the last event that was handled, or 0"))

@@ -1,1 +1,1 @@
-"""Questions about data in plain language: from words to a frame, to SQL."""
+"""Answer questions about data in plain language. A question is read into a frame, and a frame is written as SQL."""

@@ -1,4 +1,4 @@
-"""Answer: the sentence, the table, the SQL, how the question was read, and charts."""
+"""Make answers: a sentence, a table, the SQL, the reading of the question in words, and charts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,13 +24,13 @@ _HTML_ROWS = 50
 class Answer:
     """The answer to a question about data.
 
-    `restatement` is the question as it was read, `assumptions` what was taken for granted, and `alternatives` other
-    readings in words. `charts` are best first; the first one is a table if no chart fits.
+    `restatement` says in words how the question was read, `assumptions` what was assumed in reading it, and
+    `alternatives` are other readings in words. `charts` are ordered best first; the first is a table if no chart fits.
 
-    With the status CLARIFY, `choices` are readings with different results and `clarification` asks for one of them;
-    the rest of the answer is that of the first. With CANNOT, `not_understood` says why; there are no rows and no SQL.
+    With the status CLARIFY, `choices` are readings with different results, and `clarification` asks the user to choose;
+    the other fields belong to the first choice. With CANNOT, `not_understood` says why; there are no rows and no SQL.
 
-    `query` is the id of the query run that records the question: what `confirm`, `correct` and `reject` take.
+    `query` is the id of the stored query run of the question. Pass it to `confirm`, `correct` and `reject`.
     """
 
     question: str
@@ -53,7 +53,7 @@ class Answer:
 
     @property
     def earlier(self) -> EarlierQuestion:
-        """This question and how it was read: what `after` takes for a follow-up."""
+        """This question with its SQL. Pass it as `after` to ask a follow-up question."""
         return EarlierQuestion(self.question, self.sql or None)
 
     @property
@@ -77,7 +77,7 @@ class Answer:
         return sketch_chart(self.chart, width) if self.chart else ""
 
     def to_csv(self) -> str:
-        """Return the table as CSV that a spreadsheet opens without running anything in it."""
+        """Return the table as CSV. Cells that a spreadsheet would run as formulas are made plain text."""
         return write_csv(self.table)
 
     def _repr_html_(self) -> str:
@@ -120,7 +120,7 @@ def make_answer(
     choices: Sequence[AnswerChoice] = (),
     clarification: str = "",
 ) -> Answer:
-    """Return the answer for a result: its sentence, its charts and its status are made here."""
+    """Return the answer for a result, with a sentence, charts and a status made from these arguments."""
     intent = read_chart_intent(question, frame)
     sentence = describe_result(table, intent, row_noun)
     status = AnswerStatus.ASSUMED if assumptions else AnswerStatus.ANSWERED
@@ -140,10 +140,10 @@ def make_answer(
     )
 
 
-def make_refusal(question: str, not_understood: Sequence[NotUnderstood], note: str = "") -> Answer:
+def make_refusal(question: str, not_understood: Sequence[NotUnderstood], notes: Sequence[str] = ()) -> Answer:
     """Return the answer to a question that was not understood: it says what, and has no rows.
 
-    `note` is a further line for `assumptions`.
+    `notes` are its `assumptions`.
     """
     return Answer(
         question=question,
@@ -151,7 +151,7 @@ def make_refusal(question: str, not_understood: Sequence[NotUnderstood], note: s
         table=ResultTable((), ()),
         sql="",
         restatement="",
-        assumptions=(note,) if note else (),
+        assumptions=tuple(notes),
         confidence=0.0,
         status=AnswerStatus.CANNOT,
         not_understood=tuple(not_understood),

@@ -1,6 +1,6 @@
-"""Answer a question about uploaded data, by rules, by what was learned, and by a language model if there is one.
+"""Answer a question about data, with readings by rules, by learned patterns, and by a language model if there is one.
 
-tables → readings of the question → what is not understood → checked statements → results of the sandbox → answer
+tables → readings of the question → words not understood → checked statements → results of the sandbox → answer
 """
 
 from collections.abc import Callable, Sequence
@@ -57,9 +57,10 @@ class FindTables(Protocol):
 
 @dataclass(frozen=True)
 class AskedQuestion:
-    """The answer to a question, the result and the reading that it is made from, and the choice that the caller made.
+    """The answer to a question, with the result and the reading that it was made from.
 
-    There is no result and no reading if nothing was run. `model_use` is what was sent to a language model.
+    `result` and `reading` are None if nothing was run. `choice` is the number that the caller chose, if any.
+    `model_use` describes the call of a language model, if there was one.
     """
 
     answer: Answer
@@ -73,15 +74,15 @@ class AskedQuestion:
 
 @dataclass(frozen=True)
 class _RunReading:
-    """A reading and its result."""
+    """A reading of a question, and the result of its SQL."""
 
     reading: QuestionReading
     result: QueryResult
 
 
-# More tables than these are narrowed to those that a question is about before it is read.
+# If a scope has more tables than this, a question is read with only those tables that it is about.
 MAX_TABLES = 60
-# Other readings are run only if the best one took less: their results tell whether the user has to choose.
+# Other readings are run only if the best one took less time. If their results differ, the user has to choose.
 _CHEAP_SECONDS = 1.0
 
 
@@ -103,13 +104,13 @@ def ask_question(
 ) -> AskedQuestion:
     """Return the answer to a question about the tables of a scope.
 
-    The rules read it, and `sources` may propose further readings; all are ranked, checked and run together. `model` is
-    asked if none of them is sure.
+    The rules read the question, and `sources` may propose further readings; all are ranked, checked and run together.
+    `model` is asked if none of these readings is sure.
 
-    `after` are the questions before, oldest first: a fragment such as "only in 2025" changes the last of them.
-    `choice` is the number of a reading that an earlier answer offered, and `offered` the statements that it offered: a
-    model need not write the same one again. Raise NotFound if the scope has no tables, and InvalidInput if there is no
-    such choice.
+    `after` are the earlier questions, oldest first: a fragment such as "only in 2025" changes the last of them.
+    `choice` is the number of a choice of an earlier answer, and `offered` are the statements of those choices, because
+    a model may not write the same statements again. Raise NotFound if the scope has no tables, and InvalidInput if
+    there is no such choice.
     """
     scoped = read_in_scope(deps, scope, question, today, find_tables, after, connection)
 
@@ -126,9 +127,10 @@ def ask_question(
         proposal = model.propose(question, scoped, candidates, after, lambda reading: run(reading).result)
         proposal = drop_rejected(proposal, find_rejected(question, scoped) if find_rejected is not None else ())
         candidates = add_proposal(candidates, proposal)
-    readings, problems = candidates
-    if problems or readings.best is None:
-        return finish(make_refusal(question, problems, proposal.note), None, model_use=proposal.use)
+    readings = candidates.readings
+    if candidates.problems or readings.best is None:
+        notes = [*candidates.notes, *filter(None, [proposal.note])]
+        return finish(make_refusal(question, candidates.problems, notes), None, model_use=proposal.use)
     rivals = _run_rivals(readings, run)
     rivals = rivals if choice is None else [_pick(rivals, choice)]
     answer = _make_answer(question, scoped.reader.schema, readings, rivals)
@@ -139,7 +141,10 @@ def _finish(
     scoped: ScopedReadings, today: date, answer: Answer, run: _RunReading | None, choice: int | None = None,
     model_use: ModelUse | None = None,
 ) -> AskedQuestion:  # fmt: skip
-    """Return what is recorded of a question: whether it is a fragment is for its reading to say, or for the rules."""
+    """Return the answer together with the values that are recorded with it.
+
+    Whether the question is a fragment is taken from the reading that was run; if that does not say it, from the rules.
+    """
     if run is None:
         return AskedQuestion(answer, None, choice, None, scoped.is_follow_up, today, model_use)
     is_follow_up = run.reading.is_follow_up or (run.reading.features is None and scoped.is_follow_up)
@@ -147,10 +152,10 @@ def _finish(
 
 
 def _run_rivals(readings: Readings, run: Callable[[QuestionReading], _RunReading]) -> list[_RunReading]:
-    """Return the best reading, and those that are about as likely and have another result, each with its result.
+    """Run the best reading and its rivals. Return the best, and the rivals whose results differ.
 
-    A proposal that cannot be run is left out; the best reading by the rules raises why it cannot. A reading of another
-    origin with the same result confirms the best one.
+    A rival is about as likely as the best reading. A proposal that cannot be run is left out; if the best reading comes
+    from the rules, its error is raised. A reading of another origin with the same result confirms the best reading.
     """
     first, others = _run_first(readings.readings, run)
     ran, best = [first], first.reading
@@ -160,7 +165,7 @@ def _run_rivals(readings: Readings, run: Callable[[QuestionReading], _RunReading
         try:
             other = run(reading)
         except (StatementRefused, QueryError):
-            continue  # a reading that cannot be run is none to choose
+            continue  # a reading that cannot be run is not offered as a choice
         if say_the_same(ran[0].result.rows, other.result.rows):
             if reading.origin is not best.origin and _has_values(other.result):
                 ran[0] = _confirm(ran[0], other)
@@ -170,12 +175,15 @@ def _run_rivals(readings: Readings, run: Callable[[QuestionReading], _RunReading
 
 
 def _has_values(result: QueryResult) -> bool:
-    """Say whether a result has a value. Two statements that find nothing need not mean the same."""
+    """Return whether a result has a value. Two statements without results do not confirm each other."""
     return any(cell is not None for row in result.rows for cell in row)
 
 
 def _confirm(first: _RunReading, other: _RunReading) -> _RunReading:
-    """Return the reading that two origins arrived at, rather not the statement of a model, which says less in words."""
+    """Return one of two readings with the same result, with raised confidence.
+
+    A reading with a frame is preferred to a model's statement without one, because a frame can be put into words.
+    """
     is_poorer = first.reading.origin is ReadingOrigin.MODEL and first.reading.frame is None
     shown, second = (other, first) if is_poorer else (first, other)
     return replace(shown, reading=confirm_reading(shown.reading, second.reading))
@@ -203,7 +211,7 @@ def _choose_others(best: QuestionReading, others: Sequence[QuestionReading]) -> 
 
 
 def _pick(offered: Sequence[T], choice: int) -> T:
-    """Return what was offered under a number; InvalidInput if there is no such number."""
+    """Return the item of `offered` with this number, counted from 1; InvalidInput if there is no such number."""
     if not 1 <= choice <= len(offered):
         remedy = f"pass a number from 1 to {len(offered)}" if len(offered) > 1 else "ask without a choice"
         raise InvalidInput(f"there is no choice {choice}", value=str(choice), remedy=remedy)
@@ -211,7 +219,7 @@ def _pick(offered: Sequence[T], choice: int) -> T:
 
 
 def _make_answer(question: str, schema: AskSchema, readings: Readings, rivals: Sequence[_RunReading]) -> Answer:
-    """Return the answer of the first reading; the others, if there are any, are offered as choices."""
+    """Return the answer of the first of `rivals`. If there are several, all are offered as choices."""
     first = rivals[0].reading
     schema = replace(schema, metrics=first.metrics) if first.metrics else schema
     offered = [rival.reading for rival in rivals]
@@ -239,9 +247,10 @@ def read_in_scope(
     after: Sequence[EarlierQuestion] = (),
     connection: str | None = None,
 ) -> ScopedReadings:
-    """Return the readings of a question about the tables of a scope; nothing is run. NotFound without tables.
+    """Read a question about the tables of a scope and return the readings; no SQL is run. NotFound without tables.
 
-    It is read in every place that has tables, or with `connection` in that one, and the likeliest place is chosen.
+    The question is read with the tables of each place (the uploaded files and each connected database), or only those
+    of `connection`. The readings of the likeliest place are returned.
     """
     words = " ".join([*(earlier.text for earlier in after), question])
     scoped = []
@@ -268,7 +277,7 @@ def run_statement(
 
 
 def _require_places(deps: DataDeps, scope: Scope, connection: str | None) -> list[DataPlace]:
-    """Return where the tables of a scope are, or only those of one connection."""
+    """Return the places with tables of a scope, or only the place of one connection. NotFound without tables."""
     places = split_places(load_scope(deps, scope))
     if connection is not None:
         places = narrow_places(places, require_connection(deps.records, scope, connection))
@@ -291,7 +300,7 @@ def _choose_tables(scope_tables: ScopeTables, question: str, find_tables: FindTa
     ranks = {table_id: rank for rank, table_id in enumerate(best)}
     linked = {key["to_table"] for table in tables if table.id in ranks for key in table.foreign_keys}
     chosen = [table for table in tables if table.id in ranks or table.table_name in linked]
-    # The reader prefers the first of columns that are named alike, so the tables that fit best come first.
+    # If columns of several tables have the same name, the reader prefers the first. So the best tables come first.
     return sorted(chosen, key=lambda table: ranks.get(table.id, len(ranks))) or tables[:MAX_TABLES]
 
 
@@ -306,14 +315,17 @@ def _run(
         return query_connection(deps, engine, place.connection, statement)
     used = [table for table in tables if table.table_name in statement.tables]
     with open_tables(deps, used) as paths:
-        # The address of a content is its hash, so it also names the version of the data.
+        # `content` is the hash of a table's data, so it changes with the data.
         version = " ".join(sorted(str(table.metadata.get("content")) for table in used))
         data = ParquetTables({name: (str(path),) for name, path in paths.items()}, version)
         return engine.run(data, statement)
 
 
 def _make_table(result: QueryResult, frame: QueryFrame | None, schema: AskSchema) -> ResultTable:
-    """Return the result with what its frame says about each column: its meaning, and the function that made it."""
+    """Return the result as a table.
+
+    With a frame, each column also has its meaning, its function, its unit and a title.
+    """
     columns = [AnswerColumn(column.name, column.type.value) for column in result.columns]
     if frame is not None and frame.combined is None and len(frame.select) == len(columns):
         titles = name_columns(schema, frame)
@@ -332,7 +344,7 @@ def _make_table(result: QueryResult, frame: QueryFrame | None, schema: AskSchema
 
 
 def _find_unit(schema: AskSchema, expression: Expression) -> str:
-    """Return the unit of a selected expression; counts and shares have none."""
+    """Return the unit of a selected expression; an empty text for counts and shares, which have none."""
     is_share = expression.window is WindowKind.SHARE or expression.condition is not None
     has_unit = expression.function is not Function.COUNT and not is_share
     return schema.column(expression.column).unit if has_unit and expression.column is not None else ""

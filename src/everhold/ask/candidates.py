@@ -1,4 +1,4 @@
-"""The candidates of a question: readings by the rules, and those that other sources propose, ranked together."""
+"""Gather the candidate readings of a question, from the rules and from other sources, and rank them together."""
 
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
@@ -19,14 +19,15 @@ from everhold.model import TableMetadata
 from everhold.ports.data_engine import CheckedStatement
 
 DIALECT = FILES_DIALECT
-_REJECTED = 0.3  # what is left of the confidence of a reading that a user rejected
+_REJECTED = 0.3  # the factor for the confidence of a reading that a user rejected
 
 
 class ScopedReadings(NamedTuple):
-    """The readings of a question by the rules, and the tables of the scope that it was read with.
+    """The readings of a question by the rules, and the tables that it was read with.
 
-    `after` are the questions before it, `previous` is the frame of the last of them, which a fragment changes. `place`
-    is where the tables are, `others` are the readings in all places that the scope has.
+    `after` are the earlier questions of the conversation. `previous` is the frame of the last earlier question; a
+    fragment such as "and in 2023?" changes it. `place` is the place of the tables, and `others` has the readings of
+    the question in each place of the scope, including this one.
     """
 
     tables: Sequence[TableMetadata]
@@ -40,28 +41,37 @@ class ScopedReadings(NamedTuple):
 
     @property
     def is_follow_up(self) -> bool:
-        """Whether the rules read the question as a fragment, or understand neither it nor that it is a whole one."""
+        """Whether the best reading by the rules reads the question as a fragment that changes an earlier question.
+
+        If the rules have no reading, this is true if the conversation has an earlier question with a frame.
+        """
         best = self.readings.best
         return self.previous is not None if best is None else best.is_follow_up
 
     def check(self, reading: QuestionReading) -> CheckedStatement:
-        """Return the statement of a reading after the guard; StatementRefused if it may not run."""
+        """Return the statement of a reading, checked by the guard; StatementRefused if it may not run."""
         return self.check_sql(reading.sql)
 
     def check_sql(self, sql: str) -> CheckedStatement:
-        """Return a statement on the scope's tables after the guard; StatementRefused if it may not run."""
+        """Return a statement on the scope's tables, checked by the guard; StatementRefused if it may not run."""
         columns = {table.name: [column.name for column in table.columns] for table in self.reader.schema.tables}
         return check_statement(sql, self.reader.dialect, columns)
 
 
 class CandidateSource(Protocol):
-    """Proposes readings of a question that are ranked and run together with those of the rules."""
+    """Proposes readings of a question, which are ranked and run together with the readings by the rules."""
 
     def propose(self, question: str, scoped: ScopedReadings) -> Sequence[QuestionReading]:
-        """Return readings, best first. Their SQL is in the dialect of the tables or in DuckDB's, and is checked.
+        """Return readings, best first. Their SQL may be in the dialect of the tables or in DuckDB's; the caller checks
+        it.
 
-        `confidence` is the chance that a reading is right: readings of different origins are compared by it.
+        `confidence` must be the chance that a reading is right, because readings of different origins are compared by
+        it.
         """
+        ...
+
+    def explain_silence(self, question: str, scoped: ScopedReadings) -> Sequence[str]:
+        """Return why the source does not propose what a user expects of it, a sentence for each reason."""
         ...
 
 
@@ -72,22 +82,23 @@ class FindRejected(Protocol):
 
 
 class RankedCandidates(NamedTuple):
-    """The readings of a question, best first, or why none of them may be run."""
+    """The readings of a question, best first, or why none of them may be run. `notes` are for the answer."""
 
     readings: Readings
     problems: Sequence[NotUnderstood]
+    notes: Sequence[str] = ()
 
 
 def gather_candidates(
     question: str,
     scoped: ScopedReadings,
-    sources: Iterable[CandidateSource],
+    sources: Sequence[CandidateSource],
     find_rejected: FindRejected | None = None,
 ) -> RankedCandidates:
-    """Return the readings of all sources in one order.
+    """Return the readings by the rules and by all sources, ranked together.
 
     Readings by the rules are left out if words of the question are not understood. Proposals are left out if the guard
-    refuses them or their confidence is too low to be run. What users rejected comes last.
+    refuses them or their confidence is too low to be run. Readings that users rejected come last.
     """
     proposed = [reading for source in sources for reading in source.propose(question, scoped)]
     proposals = [
@@ -98,20 +109,26 @@ def gather_candidates(
     problems = find_problems(scoped.reader.schema, scoped.reader.values, question, scoped.readings)
     if scoped.place is not None:
         problems = explain_problems(question, problems, scoped.place, scoped.others)
+    is_confirmed = any(proposal.is_confirmed for proposal in proposals)
+    notes = [] if is_confirmed else [note for source in sources for note in source.explain_silence(question, scoped)]
     if problems and not proposals:
-        return RankedCandidates(scoped.readings, problems)
+        return RankedCandidates(scoped.readings, problems, notes)
     by_rules = () if problems else scoped.readings.readings
     ranked = rank_together(by_rules, proposals)
     if find_rejected is not None:
         rejected = find_rejected(question, scoped)
         ranked = demote_rejected(_drop_misread(question, scoped, ranked, rejected), rejected)
-    return RankedCandidates(replace(scoped.readings, readings=ranked), ())
+    noted = [replace(reading, assumptions=(*reading.assumptions, *notes)) for reading in ranked] if notes else ranked
+    return RankedCandidates(replace(scoped.readings, readings=tuple(noted)), (), notes)
 
 
 def _drop_misread(
     question: str, scoped: ScopedReadings, readings: Sequence[QuestionReading], rejected: Collection[str]
 ) -> Sequence[QuestionReading]:
-    """Return the readings without those that would replace a rejected one although they ignore words."""
+    """If the best reading was rejected, drop the other readings by the rules that do not understand all words.
+
+    Otherwise such a reading would become the best.
+    """
     if not rejected or not readings or readings[0].sql not in rejected:
         return readings
     schema, values = scoped.reader.schema, scoped.reader.values
@@ -125,7 +142,7 @@ def _drop_misread(
 
 
 def demote_rejected(readings: Sequence[QuestionReading], rejected: Collection[str]) -> tuple[QuestionReading, ...]:
-    """Return the readings with those behind the others that users rejected."""
+    """Return the readings with the rejected ones moved to the end and their confidence lowered."""
     kept = [reading for reading in readings if reading.sql not in rejected]
     demoted = [
         replace(
@@ -143,11 +160,11 @@ def demote_rejected(readings: Sequence[QuestionReading], rejected: Collection[st
 def rank_together(
     by_rules: Sequence[QuestionReading], proposals: Iterable[QuestionReading]
 ) -> tuple[QuestionReading, ...]:
-    """Return the readings, best first: by confidence, but those of the rules stay in their order among each other.
+    """Return the readings ordered by confidence, best first. Readings by the rules keep their order among themselves.
 
-    What a user confirmed for this very question comes before all others, however sure they are.
-    Readings with the same SQL become one. If they are of different origins, they confirm each other: its confidence is
-    the chance that not all of them are wrong.
+    Readings that a user confirmed for exactly this question come before all others. Readings with the same SQL become
+    one reading. If they are of different origins, they confirm each other: the confidence of the one reading is the
+    chance that not all of them are wrong.
     """
     ranked = list(by_rules)
     for proposal in sorted(proposals, key=lambda reading: -reading.confidence):
@@ -155,15 +172,15 @@ def rank_together(
         if place is not None and ranked[place].origin is proposal.origin:
             continue
         added = proposal if place is None else confirm_reading(ranked.pop(place), proposal)
-        lower = (place for place, reading in enumerate(ranked) if reading.confidence < added.confidence)
-        ranked.insert(next(lower, len(ranked)), added)
+        less_confident = (place for place, reading in enumerate(ranked) if reading.confidence < added.confidence)
+        ranked.insert(next(less_confident, len(ranked)), added)
     return tuple(sorted(ranked, key=lambda reading: not reading.is_confirmed))
 
 
 def confirm_reading(reading: QuestionReading, other: QuestionReading) -> QuestionReading:
-    """Return a reading with the confidence that it has if another source arrives at the same result.
+    """Return `reading` with a higher confidence, because `other`, which has a different origin, has the same result.
 
-    Its origin is that of the surer one, by whose measure it is compared with others.
+    Its origin becomes that of the reading with the higher confidence.
     """
     confidence = 1 - (1 - reading.confidence) * (1 - other.confidence)
     return replace(
@@ -177,7 +194,7 @@ def confirm_reading(reading: QuestionReading, other: QuestionReading) -> Questio
 
 
 def _find_allowed(scoped: ScopedReadings, reading: QuestionReading) -> QuestionReading | None:
-    """Return a proposal in the dialect of the tables if the guard allows it."""
+    """Return a proposal, translated into the dialect of the tables if necessary; None if the guard refuses it."""
     for translated in list_translations(reading, scoped.reader.dialect):
         with suppress(StatementRefused):
             scoped.check(translated)

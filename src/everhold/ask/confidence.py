@@ -19,8 +19,8 @@ from everhold.ask.linking.mention import TABLE
 
 _DECIMALS = 4
 
-# Codes of a draft (see `language/cues.py`) that stay if the grammar has not used an item: words that nothing names;
-# columns, values, numbers and periods; and the cues that change a result.
+# Codes of items in a draft (see `language/cues.py`) that the grammar has not used: words that name nothing; columns,
+# values, numbers and periods; and cues that change a result.
 _UNKNOWN_WORD = "x"
 _MENTION_CODES = "CVNP"
 _CUE_CODES = "nB|s><ck}mae$SAlw#"
@@ -28,7 +28,7 @@ _CUE_CODES = "nB|s><ck}mae$SAlw#"
 # After "list", "how many", "and" or a comma, unknown words before "of", "in" or "is": "list the xyz of each customer".
 _UNKNOWN_HEAD = re.compile(r"[L#&,]x+[fi=]")
 
-# A name that matches at least this well is whole. A lead below the second number is close.
+# A name with at least this score counts as whole. A lead below the second number counts as close.
 _WHOLE_NAME, _CLOSE_MARGIN = 0.95, 0.15
 
 

@@ -1,4 +1,4 @@
-"""Which columns hold values of the same kind: slots are typed by these domains."""
+"""Find columns that have values of the same kind. Such columns form a domain; the slots of patterns have domains."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -7,14 +7,15 @@ from itertools import combinations
 from everhold.ask.schema import AskSchema, ColumnRef
 from everhold.ask.values import ValueIndex
 
-# Columns are of one domain if this share of the values of the smaller one is in the other, and at least so many.
+# Two columns belong to one domain if they share at least this share of the smaller column's values, and at least this
+# many values.
 _LEAST_SHARE = 0.4
 _LEAST_SHARED = 2
-_MOST_COLUMNS = 12  # a value of more columns, such as "yes", says nothing about which belong together
+_MOST_COLUMNS = 12  # a value that more columns have, such as "yes", does not connect columns
 
 
 class ValueDomains:
-    """The domains of the columns of a schema: foreign keys and shared values connect columns."""
+    """The domains of a schema's columns. Columns that share values or are connected by a foreign key form a domain."""
 
     def __init__(self, schema: AskSchema, values: ValueIndex) -> None:
         self._parents: dict[ColumnRef, ColumnRef] = {}
@@ -28,7 +29,7 @@ class ValueDomains:
         self._labels = {root: _choose_label(refs) for root, refs in members.items()}
 
     def find(self, ref: ColumnRef) -> str:
-        """Return the name of a column's domain: that of most of its columns."""
+        """Return the name of a column's domain, which is the most frequent name of its columns."""
         root = self._find_root(ref)
         return self._labels.get(root, ref.column.lower())
 

@@ -13,7 +13,8 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 def write_csv(table: ResultTable) -> str:
     """Return a result as CSV with a header. Text that a spreadsheet would run gets a quotation mark before it."""
     buffer = io.StringIO(newline="")
-    # The writer quotes a cell that has a character of the line end: with "\n" alone, a cell with "\r" would be split.
+    # The writer quotes a cell that contains a character of the line end. With "\n" alone it would not quote "\r", and
+    # readers would split such a cell.
     writer = csv.writer(buffer, lineterminator="\r\n")
     writer.writerow(_protect_text(column.name) for column in table.columns)
     writer.writerows([_write_csv_cell(cell) for cell in row] for row in table.rows)
@@ -29,7 +30,7 @@ def _protect_text(text: str) -> str:
 
 
 def write_cell(cell: ResultValue) -> str:
-    """Return a cell as plain text: nothing for no value, bytes in hexadecimal."""
+    """Return a cell as plain text: an empty text for None, and bytes in hexadecimal."""
     if cell is None:
         return ""
     if isinstance(cell, bool):

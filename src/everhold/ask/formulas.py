@@ -1,4 +1,4 @@
-"""Formulas of metrics: a SQL expression over columns of connected tables, and its place in a statement."""
+"""Formulas of metrics: parse them, check them, and write them into a statement."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ from everhold.errors import StatementRefused
 
 @dataclass(frozen=True)
 class Formula:
-    """How a metric is computed. `sql` is an expression in which every column has its table.
+    """The formula of a metric. `sql` is an expression in which every column is written with its table.
 
-    `function` makes one figure of the values that the expression has for each row: the turnover is the SUM of price *
-    quantity. It is COMPUTED if the expression aggregates the rows itself, as a ratio of two sums does.
+    `function` aggregates the values of the expression over the rows: turnover is the SUM of price * quantity. It is
+    COMPUTED if the expression itself aggregates the rows, as a ratio of two sums does.
     """
 
     sql: str
@@ -26,7 +26,7 @@ class Formula:
 
     @property
     def text(self) -> str:
-        """The whole formula, as a user reads it."""
+        """The whole formula with its function, as it is shown to users."""
         tree = parse_expression(self.sql, self.dialect)
         for identifier in tree.find_all(exp.Identifier):
             identifier.set("quoted", False)
@@ -35,13 +35,13 @@ class Formula:
 
 
 def parse_expression(sql: str, dialect: str) -> exp.Expr:
-    """Return the tree of an expression. StatementRefused if it is none, or too large."""
+    """Return the syntax tree of an expression. StatementRefused if it cannot be parsed or is too large."""
     tree: exp.Expr = parse_query(f"SELECT {sql}", dialect).expressions[0]
     return tree.pop()
 
 
 def is_expression(formula: Formula) -> bool:
-    """Say whether the text of a formula is one expression of its columns, without a query in it."""
+    """Return whether the text of a formula is a single expression that uses only its columns and has no query in it."""
     try:
         query = parse_query(f"SELECT {formula.sql}", formula.dialect)
     except StatementRefused:
@@ -53,7 +53,7 @@ def is_expression(formula: Formula) -> bool:
 
 
 def write_formula(formula: Formula, write_column: Callable[[ColumnRef], exp.Expr]) -> exp.Expr:
-    """Return the expression of a formula with the columns that `write_column` returns."""
+    """Return the syntax tree of a formula, with each column replaced by what `write_column` returns for it."""
     tree = parse_expression(formula.sql, formula.dialect)
     refs = {(ref.table.lower(), ref.column.lower()): ref for ref in formula.columns}
 

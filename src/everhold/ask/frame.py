@@ -1,4 +1,7 @@
-"""QueryFrame: what a question asks for. Rules, memory and a language model all produce it; only `sql.py` reads it."""
+"""`QueryFrame`, which describes what a question asks for. `sql.py` writes it as SQL.
+
+Frames come from the rules, from learned patterns and from language models.
+"""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,11 +19,11 @@ class Function(StrEnum):
     AVERAGE = "avg"
     MINIMUM = "min"
     MAXIMUM = "max"
-    COMPUTED = "computed"  # by the formula of a metric
+    COMPUTED = "computed"  # the formula of a metric computes the value
 
 
 class WindowKind(StrEnum):
-    """How a value of a group relates to those of the other groups."""
+    """How the value of a group is related to the values of other groups: its share, the running total or the change."""
 
     SHARE = "share"
     RUNNING = "running"
@@ -29,11 +32,11 @@ class WindowKind(StrEnum):
 
 @dataclass(frozen=True)
 class Expression:
-    """A column, a function of a column, or with no column the number of rows.
+    """A column, a function of a column, or without a column the number of rows.
 
-    `of_table` names the table whose rows a count is about. `grain` cuts a date to a period such as "month".
-    A share with a `condition` is that of the rows that meet it, not that of a group. A figure with `per` is divided by
-    the number of different values of that column: "orders per customer".
+    `of_table` is the table whose rows a count counts. `grain` truncates a date to a period such as "month". A share
+    with a `condition` is the share of the rows that meet it, not the share of a group. An aggregate with `per` is
+    divided by the number of different values of that column: "orders per customer".
     """
 
     column: ColumnRef | None = None
@@ -52,10 +55,10 @@ class Expression:
 
 @dataclass(frozen=True)
 class Predicate:
-    """A comparison: of an expression with literals, with another column, or with the single value of a frame.
+    """A comparison of an expression with literals, or with the single value of a frame (a subquery).
 
-    Operators: = != < <= > >= between in like, and "is null". `negated` turns the whole predicate around. For
-    "between" with `half_open`, the end itself is left out, as periods need it.
+    Operators: = != < <= > >= between in like, and "is null". `negated` negates the whole predicate. With `half_open`,
+    the upper bound of "between" is not included, as is usual for periods.
     """
 
     left: Expression
@@ -68,14 +71,14 @@ class Predicate:
 
 @dataclass(frozen=True)
 class AnyPredicate:
-    """Predicates of which at least one holds."""
+    """Predicates joined by OR: at least one of them must be true."""
 
     choices: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True)
 class Membership:
-    """Whether the value of a column is among the rows of another frame: related rows that exist or are absent."""
+    """The condition that the value of a column is among the rows of another frame, or is not if `negated`."""
 
     column: ColumnRef
     frame: "QueryFrame"
@@ -84,7 +87,7 @@ class Membership:
 
 @dataclass(frozen=True)
 class Ordering:
-    """What the rows are sorted by."""
+    """An expression that the rows are sorted by."""
 
     expression: Expression
     descending: bool = False
@@ -100,7 +103,10 @@ class SetOperation(StrEnum):
 
 @dataclass(frozen=True)
 class QueryFrame:
-    """One question. An empty `select` means all columns of `entity`; `joined` are tables that only link others."""
+    """What one question asks for. An empty `select` means all columns of `entity`.
+
+    `entity` is the main table, and `joined` are tables that are only needed to connect others.
+    """
 
     entity: str
     select: tuple[Expression, ...] = ()
@@ -112,5 +118,5 @@ class QueryFrame:
     limit: int | None = None
     joined: tuple[str, ...] = ()
     combined: "tuple[SetOperation, QueryFrame] | None" = None
-    # Where two keys link the same tables: the one that the question means.
+    # If two keys link the same tables, the key to use.
     via: tuple[ColumnRef, ...] = ()

@@ -1,4 +1,4 @@
-"""The columns and tables that a frame uses."""
+"""List the columns and tables that a frame uses."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from everhold.ask.schema import ColumnRef
 
 
 def list_columns(frame: QueryFrame) -> Iterator[ColumnRef]:
-    """Yield the columns that a frame itself uses, not those of the frames within it."""
+    """Yield the columns that a frame uses. The columns of frames inside it are left out."""
     expressions = [*frame.select, *frame.group, *(ordering.expression for ordering in frame.order)]
     expressions.extend(predicate.left for predicate in frame.having)
     for condition in frame.where:

@@ -1,4 +1,4 @@
-"""Which function makes one figure of many values, where a question names none."""
+"""Choose the function that aggregates a measure if the question names none."""
 
 from dataclasses import replace
 
@@ -6,13 +6,13 @@ from everhold.ask.frame import Expression, Function, Ordering, QueryFrame
 from everhold.ask.language.stems import stem
 from everhold.ask.schema import AskColumn, AskSchema, AskTable, ColumnKind
 
-# Measures of one thing, which are not added up: "rating by city" is the average.
+# Words of measures that are averaged, not added up: "rating by city" means the average.
 _AVERAGED = frozenset(map(stem, ("price", "age", "rating", "score", "rate", "percent", "percentage", "ratio", "share",
                                  "temperature", "grade", "gpa", "height", "latitude", "longitude", "discount",
                                  "satisfaction", "average", "rank", "level", "speed", "horsepower", "power",
                                  "weight", "width", "depth", "efficiency")))  # fmt: skip
 _UNIT = stem("unit")
-# Measures that say how much money a row is about, the best first.
+# Words of measures that are amounts of money. Better words come first.
 _AMOUNTS = tuple(
     map(stem, ("amount", "total", "revenue", "sale", "value", "payment", "price", "cost", "fee", "salary"))
 )
@@ -24,18 +24,18 @@ _MONEY_TABLES = frozenset(map(stem, ("refund", "payment", "sale", "expense", "do
 
 
 def choose_function(schema: AskSchema, column: AskColumn) -> Function:
-    """Return the function that makes one figure of the values of a measure: a sum, or an average for a rate."""
+    """Return the function that aggregates a measure: that of its formula, else an average for rates, else a sum."""
     if column.formula is not None:
         return column.formula.function
     if not set(column.words) & _AVERAGED:
         return Function.SUM
-    # The price of a purchase is what was paid, and is added up; that of a product is not.
+    # The price in a table of purchases is an amount that was paid, and is added up; the price of a product is not.
     is_paid = is_money(column) and holds_money(schema.table(column.table)) and _UNIT not in column.words
     return Function.SUM if is_paid else Function.AVERAGE
 
 
 def find_amount(table: AskTable) -> AskColumn | None:
-    """Return the measure that says how much a row of a table is about, if there is one."""
+    """Return the measure that is the amount of a table's rows, such as an invoice's total; None if there is none."""
     measures = [column for column in table.columns if column.kind is ColumnKind.MEASURE]
     named = [column for word in _AMOUNTS for column in measures if word in column.words]
     fitting = named or (measures if len(measures) == 1 else [])
@@ -43,21 +43,21 @@ def find_amount(table: AskTable) -> AskColumn | None:
 
 
 def is_money(column: AskColumn) -> bool:
-    """Say whether a measure is an amount of money, by the words of its name."""
+    """Return whether a measure is an amount of money, by the words of its name."""
     return column.kind is ColumnKind.MEASURE and bool(set(column.words) & _MONEY_WORDS)
 
 
 def holds_money(table: AskTable) -> bool:
-    """Say whether the rows of a table are amounts of money, such as refunds."""
+    """Return whether the rows of a table are amounts of money, such as refunds."""
     return bool(set(table.core) & _MONEY_TABLES)
 
 
 def sum_grouped_measures(schema: AskSchema, frame: QueryFrame) -> QueryFrame:
-    """Return the frame with a function for measures that have none: "revenue per store" means the sum."""
+    """Return the frame with a function added to grouped measures without one: "revenue per store" means the sum."""
     if not frame.group or any(item.function is not None for item in frame.select):
         return frame
     grouped = {group.column for group in frame.group}
-    # A row is in one group only if the groups are the rows of its table: its measures are shown as they are.
+    # If rows are grouped by the key of a table, each group has one row of it, so its measures need no function.
     whole = {ref.table for ref in grouped if ref is not None and ref == schema.table(ref.table).key_ref}
 
     def add_up(item: Expression) -> Expression:
@@ -70,7 +70,7 @@ def sum_grouped_measures(schema: AskSchema, frame: QueryFrame) -> QueryFrame:
 
 
 def sort_periods(schema: AskSchema, frame: QueryFrame) -> QueryFrame:
-    """Return the frame with figures per period in the order of time, unless it has another order."""
+    """Return the frame with aggregates per period sorted by time, unless it has another sort order."""
     periods = [item for item in frame.group if item.column is not None and schema.column(item.column).is_time]
     has_figures = any(item.is_aggregate for item in frame.select)
     is_shown = bool(periods) and periods[0] in frame.select

@@ -1,8 +1,8 @@
-"""Check every statement before it runs: it is parsed in its final dialect and allowed by list.
+"""Check every statement before it runs. It is parsed in the dialect of its database and compared with allow lists.
 
-A statement passes if every node, table and function is on a list (`guard_lists.py`). Anything else is refused, also
-what a later version of the parser may add. What runs is not the text that came in but the text that is generated
-from the checked tree, and that text is parsed and checked once more.
+A statement passes if every node, table and function is on a list (`guard_lists.py`). Everything else is refused, even
+nodes that later versions of the parser may add. The statement that runs is not the original text, but a text generated
+from the checked tree, which is parsed and checked again.
 """
 
 import logging
@@ -18,7 +18,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 from sqlglot.tokenizer_core import Token, TokenType
 
-from everhold.ask.guard_columns import check_columns
+from everhold.ask.guard_columns import check_columns, suggest_spelling
 from everhold.ask.guard_lists import (
     CASE_SENSITIVE_COLUMNS,
     CASE_SENSITIVE_TABLES,
@@ -37,26 +37,28 @@ _OPENING: Final = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L
 _CLOSING: Final = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 _JOINS: Final = frozenset({TokenType.JOIN, TokenType.STRAIGHT_JOIN})
 _CONDITIONS: Final = frozenset({TokenType.ON, TokenType.USING})
-_NAMING: Final = frozenset({TokenType.ALIAS, TokenType.DOT})  # what follows is a name, even if it is the word ON
+_NAMING: Final = frozenset({TokenType.ALIAS, TokenType.DOT})  # the next token is a name, even if it is the word ON
 # Dialects in which a setting of the server decides whether a backslash escapes the quote after it.
 _UNCERTAIN_ESCAPES: Final = frozenset({"mysql", "postgres", "redshift"})
 _ODD_BACKSLASHES: Final = re.compile(r"""(?<!\\)(?:\\\\)*\\['"`]""")
 _WORD: Final = re.compile(r"[A-Za-z_]{1,30}")
+_UNCLOSED: Final = re.compile(r"Missing \S+ from (\d+):(\d+)")  # a line and an offset from the start of the text
 _JOIN_KINDS: Final = frozenset({"", "INNER", "OUTER", "CROSS"})
 _JOIN_METHODS: Final = frozenset({"", "NATURAL"})
-# What the parser raises for text that it cannot read; some of it by accident.
+# Errors that the parser raises for text that it cannot read. Some come from bugs in the parser.
 _PARSE_ERRORS: Final = (SqlglotError, ValueError, TypeError, AttributeError, LookupError, RecursionError)
 
-# The parser logs what it cannot read. A statement may contain what is private, so ours are not logged.
+# The parser logs text that it cannot read. A statement may contain private data, so its log lines are suppressed.
 _is_parsing: ContextVar[bool] = ContextVar("is_parsing", default=False)
 logging.getLogger("sqlglot").addFilter(lambda record: not _is_parsing.get())
 
 
 @dataclass(frozen=True)
 class StatementLimits:
-    """How large a statement may be. Parsing time grows with the nesting, so that is counted before parsing.
+    """The maximum size of a statement.
 
-    It doubles with every join that waits for its condition, so joins are counted too.
+    The time for parsing grows with the nesting, and doubles with every join whose condition has not come yet. So
+    nesting and joins are counted before parsing.
     """
 
     characters: int = 20_000
@@ -79,11 +81,11 @@ def check_statement(
     row_limit: int = 10_000,
     limits: StatementLimits = _LIMITS,
 ) -> CheckedStatement:
-    """Return the statement that may run: generated from the checked tree, with a limit of `row_limit` + 1 rows.
+    """Return a statement that is safe to run, generated from the checked tree, with a limit of `row_limit` + 1 rows.
 
-    `dialect` is one of `FUNCTIONS`. `tables` are the names that the statement may read, without a schema. With a
-    mapping to the columns of each table, columns are checked too. Raise StatementRefused for everything that is not
-    known to be harmless.
+    `dialect` is a key of `FUNCTIONS`. `tables` are the names of the tables that the statement may read, without a
+    schema. If it is a mapping from tables to their columns, columns are checked too. Raise StatementRefused for
+    everything that is not known to be harmless.
     """
     if dialect not in FUNCTIONS:
         raise _refuse(f"no guard for the dialect {dialect!r}", dialect, f"use one of {', '.join(sorted(FUNCTIONS))}")
@@ -99,14 +101,17 @@ def check_statement(
 
 
 def find_read_tables(sql: str, dialect: str) -> frozenset[str]:
-    """Return the names that a statement reads, without those that it defines. StatementRefused if it is no query."""
+    """Return the tables that a statement reads, without those that it defines itself.
+
+    StatementRefused if not a query.
+    """
     root = parse_query(sql, dialect)
     defined = {expression.alias for expression in root.find_all(exp.CTE)}
     return frozenset(table.name for table in root.find_all(exp.Table) if table.name and table.name not in defined)
 
 
 def parse_query(sql: str, dialect: str) -> exp.Query:
-    """Return the tree of one query whose parts are not checked. StatementRefused if it is none, or too large."""
+    """Return the tree of one query without checking its parts. StatementRefused if it is not a query or too large."""
     return _parse(sql, dialect, _LIMITS)
 
 
@@ -114,16 +119,35 @@ def _refuse(fact: str, value: object = None, remedy: str = "ask with a plain SEL
     return StatementRefused(fact, value=value, remedy=remedy)
 
 
+def _refuse_malformed(sql: str, dialect: str, error: BaseException) -> StatementRefused:
+    """Return the refusal of a text that cannot be parsed, with the place where parsing stopped if it is known."""
+    fact, remedy = f"the statement is not valid {dialect} SQL", "check its spelling"
+    details = getattr(error, "errors", None) or [{}]
+    line, end, text = (details[0].get(name) for name in ("line", "col", "highlight"))
+    if line and end:
+        start = max(1, end - len(text or "") + 1)  # the parser gives the last character of what it did not expect
+        return _refuse(f"{fact} at line {line}, character {start}", remedy="check what stands there, and before it")
+    if unclosed := _UNCLOSED.fullmatch(str(error.__cause__)):
+        before = sql[: int(unclosed[2])]
+        character = len(before) - before.rfind("\n")
+        place = f"line {unclosed[1]}, character {character}"
+        return _refuse(f"{fact}: a quote at {place} is not closed", remedy="close it; a quote in a text is doubled")
+    return _refuse(fact, remedy=remedy)
+
+
 def _parse(sql: str, dialect: str, limits: StatementLimits, *, grown: bool = False) -> exp.Query:
-    """Return the tree of one query. A generated text may be longer than the text it comes from."""
+    """Return the tree of one query.
+
+    `grown` allows a longer text, because generated text may be longer than the original.
+    """
     _check_text(sql, dialect, limits, 4 if grown else 1)
     token = _is_parsing.set(True)
     try:
         trees = sqlglot.parse(sql, read=dialect)
-        if dialect == "postgres":  # its names without quotes are those in lower case
+        if dialect == "postgres":  # names without quotes are in lower case there
             trees = [tree and normalize_identifiers(tree, dialect=dialect) for tree in trees]
     except _PARSE_ERRORS as error:
-        raise _refuse(f"the statement is not valid {dialect} SQL", remedy="check its spelling") from error
+        raise _refuse_malformed(sql, dialect, error) from error
     finally:
         _is_parsing.reset(token)
     statements = [tree for tree in trees if tree is not None and not isinstance(tree, exp.Semicolon)]
@@ -150,7 +174,7 @@ def _check_text(sql: str, dialect: str, limits: StatementLimits, factor: int) ->
     try:
         tokens = sqlglot.tokenize(sql, read=dialect)
     except _PARSE_ERRORS as error:
-        raise _refuse(f"the statement is not valid {dialect} SQL", remedy="check its spelling") from error
+        raise _refuse_malformed(sql, dialect, error) from error
     if not tokens or tokens[0].token_type not in _FIRST_TOKENS:
         raise _refuse("only queries are allowed", tokens[0].text if tokens else "", "begin with SELECT or WITH")
     nesting = 0
@@ -162,9 +186,9 @@ def _check_text(sql: str, dialect: str, limits: StatementLimits, factor: int) ->
 
 
 def _check_joins(tokens: Sequence[Token], limits: StatementLimits) -> None:
-    """Raise StatementRefused for too many joins, and for many that wait for a condition."""
+    """Raise StatementRefused for too many joins, or too many joins whose condition has not come yet."""
     joins = waiting = nesting = 0
-    depths: list[int] = []  # of the joins that wait
+    depths: list[int] = []  # the nesting of each join whose condition has not come yet
     before = None
     for token in tokens:
         kind = token.token_type
@@ -186,7 +210,7 @@ def _list_arguments(node: exp.Expr) -> Iterator[str]:
 
 
 class _Check:
-    """One walk over a tree. `used` are the tables of the data set that it reads."""
+    """One check of a tree. After `walk`, `used` has the tables that the statement reads."""
 
     def __init__(
         self, dialect: str, tables: Collection[str] | Mapping[str, Collection[str]], limits: StatementLimits
@@ -221,7 +245,7 @@ class _Check:
     def _list_children(self, node: exp.Expr, visible: frozenset[str]) -> Iterator[tuple[exp.Expr, frozenset[str]]]:
         """Yield the children of a node, each with the names of the common table expressions that it can see.
 
-        A common table expression sees those before it and never itself: inside `WITH t AS (SELECT * FROM t)`, the
+        A common table expression sees the ones before it, but not itself: inside `WITH t AS (SELECT * FROM t)`, the
         inner `t` is the table.
         """
         with_clause = node.args.get("with_")
@@ -289,7 +313,7 @@ class _Check:
         # A table function, such as read_text('…'), is a Table whose `this` is the call; its name would be empty.
         if type(table.this) is not exp.Identifier:
             raise _refuse("only tables may be read, not functions or files")
-        # A name with a dot in it is not a schema and a table, so the two are never compared as one text.
+        # Schema and name are checked separately, because a name may itself contain a dot.
         schema, name = table.args.get("db"), table.name
         if schema is not None:
             raise _refuse(f"no table '{schema.name}.{name}' may be read", name, "leave out the schema")
@@ -298,11 +322,11 @@ class _Check:
             return
         is_reserved = folded.startswith(RESERVED_PREFIXES.get(self._dialect, ()))
         if folded not in self._tables or is_reserved:
-            raise _refuse(f"no table {name!r} may be read", name, "use a table of this data set")
+            raise _refuse(f"no table {name!r} may be read", name, suggest_spelling(name, self._tables.values()))
         self.used.add(self._tables[folded])
 
     def _fold(self, name: str) -> str:
-        """PostgreSQL distinguishes case in quoted names, and the parser has lowered the others."""
+        """Return a table's name for comparison: in lower case, unless the dialect distinguishes case."""
         return name if self._dialect in CASE_SENSITIVE_TABLES else name.lower()
 
     def _fold_column(self, name: str) -> str:
@@ -315,14 +339,14 @@ def _is_repeatable(root: exp.Query) -> bool:
         return False
     if any(str(node.this).lower() == "now" for node in root.find_all(exp.Literal, exp.Anonymous)):
         return False
-    # With one argument, age() counts from today; without any, SQLite's functions of time mean the present.
+    # age() with one argument counts from today, and SQLite's functions of time without arguments mean the present.
     return not any(
         len(node.expressions) < (2 if str(node.this).lower() == "age" else 1) for node in root.find_all(exp.Anonymous)
     ) and not any(node.this is None for node in root.find_all(exp.Date))
 
 
 def _limit_rows(root: exp.Query, row_limit: int) -> exp.Query:
-    """Return the query with a limit of one row more than allowed, so that a longer result is noticed."""
+    """Return the query with a limit of one row more than `row_limit`, so that longer results are noticed."""
     limit = root.args.get("limit")
     most = row_limit + 1
     if limit is not None:

@@ -1,13 +1,15 @@
-"""Which names a statement may use for columns, and of which characters its own names may consist."""
+"""Check the names of columns in a statement, and the characters of names that the statement defines."""
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from difflib import get_close_matches
 from typing import Final
 
 from sqlglot import exp
 
 from everhold.errors import StatementRefused
 
+_LONGEST: Final = 100  # characters of a name that are compared with known names
 _SPELLING: Final = "check its name; a text stands in single quotes"
 # Characters by which a name could end early if a database quoted names in another way than the parser.
 _UNUSUAL: Final = re.compile(r"""[\x00-\x1f\x7f'"`\\\[\]]""")
@@ -20,11 +22,11 @@ def check_columns(
     fold: Callable[[str], str],
     fold_column: Callable[[str], str],
 ) -> None:
-    """Raise StatementRefused for a name that is neither a column of a table that is read nor defined here.
+    """Raise StatementRefused for a name that is neither a column of a used table nor defined by the statement.
 
-    `columns` has the columns of each table and `used` the tables that are read; all names are folded, those of columns
-    by `fold_column`. A column with a table's name before it must be a column of that table: in PostgreSQL, `orders.f`
-    calls the function `f` if the table has no such column.
+    `columns` has the columns of each table, and `used` the tables that the statement reads. Names of tables are folded
+    by `fold`, and names of columns by `fold_column`. A column with a table's name before it must be a column of that
+    table: in PostgreSQL, `orders.f` calls the function `f` if the table has no such column.
     """
     known = {name for table in used for name in columns[table]} | {
         fold_column(alias.alias) for alias in root.find_all(exp.Alias)
@@ -37,9 +39,16 @@ def check_columns(
             allowed = sources.get(fold(column.table), ()) if column.table else known
             if fold_column(column.name) not in allowed:
                 fact = f"no column {column.name!r} in the tables of this statement"
-                raise StatementRefused(fact, value=column.name, remedy=_SPELLING)
+                raise StatementRefused(fact, value=column.name, remedy=suggest_spelling(column.name, known, _SPELLING))
     known_names = {*map(fold_column, columns), *(name for names in columns.values() for name in names)}
     _check_own_names(root, known_names, fold_column)
+
+
+def suggest_spelling(name: str, known: Collection[str], otherwise: str = "use a table of this data set") -> str:
+    """Return the remedy for an unknown name: the known name with nearly the same spelling, or else `otherwise`."""
+    names = sorted(known)
+    close = get_close_matches(name[:_LONGEST].lower(), [each.lower() for each in names], n=1)
+    return next((f"did you mean {each!r}?" for each in names if [each.lower()] == close), otherwise)
 
 
 def _list_sources(
@@ -49,7 +58,7 @@ def _list_sources(
     fold: Callable[[str], str],
     fold_column: Callable[[str], str],
 ) -> dict[str, Collection[str]]:
-    """Return the columns of everything that a statement reads from, by its name or alias."""
+    """Return the columns of each table and subquery that a statement reads from, by its name or alias."""
     tables: dict[str, set[str]] = {}
     for table in root.find_all(exp.Table):
         name = fold(table.name)
@@ -64,7 +73,7 @@ def _list_sources(
 
 
 def _check_own_names(root: exp.Query, names: Collection[str], fold: Callable[[str], str]) -> None:
-    """Raise StatementRefused for names with quotes, brackets, backslashes or line breaks, unless the data has them."""
+    """Raise StatementRefused for a name with a quote, bracket, backslash or line break that the data does not have."""
     for identifier in root.find_all(exp.Identifier):
         name = identifier.name
         if _UNUSUAL.search(name) and fold(name) not in names:

@@ -1,11 +1,11 @@
-"""What a statement may be made of: the allow lists of the guard, as data. What is not listed is refused."""
+"""The allow lists of the guard: what a statement may consist of. Everything else is refused."""
 
 from collections.abc import Mapping
 from typing import Final
 
 from sqlglot import exp
 
-# A node with these arguments only. Any other argument that is set, such as a lock, refuses the statement.
+# Nodes and the arguments that they may have. A statement with any other argument, such as a lock, is refused.
 STRUCTURE: Final[Mapping[type[exp.Expr], frozenset[str]]] = {
     node: frozenset(arguments.split())
     for node, arguments in {
@@ -74,7 +74,7 @@ OPERATORS: Final[frozenset[type[exp.Expr]]] = frozenset({
     exp.BitwiseAnd, exp.BitwiseOr,
 })  # fmt: skip
 
-# Functions whose cost and result grow with their input alone. Left out: those that repeat or pad (repeat, lpad,
+# Functions whose cost and result grow only with their input. Not listed are functions that repeat or pad (repeat, lpad,
 # printf), make rows or lists (range, generate_series), read the server's state, or run SQL.
 _COMMON: Final[frozenset[type[exp.Expr]]] = frozenset({
     exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.GroupConcat, exp.Stddev, exp.StddevPop, exp.StddevSamp,
@@ -104,23 +104,23 @@ FUNCTIONS: Final[Mapping[str, frozenset[type[exp.Expr]]]] = {
     "sqlite": _COMMON,
     "postgres": _COMMON | {exp.WidthBucket},
     "mysql": _COMMON | _DATE_PARTS | {exp.TimestampDiff},
-    # Databases that only SQLAlchemy or ADBC reaches, with a driver that the settings allow.
+    # Databases that are connected through SQLAlchemy or ADBC, with a driver that the settings allow.
     **dict.fromkeys(("bigquery", "databricks", "redshift", "trino", "tsql"), _COMMON | _DATE_PARTS),
 }
 
-# Functions without a class of their own in the parser, by name.
+# Functions that have no class in the parser, by name.
 NAMED_FUNCTIONS: Final[Mapping[str, frozenset[str]]] = {
     "duckdb": frozenset({"age", "date_part", "now"}),
     "sqlite": frozenset({"date", "datetime", "julianday", "time", "total", "unixepoch"}),
     "postgres": frozenset({"age", "make_date"}),
     "mysql": frozenset({"now", "weekday"}),
 }
-# Dialects in which two tables may have names that differ in case only. Columns do so in PostgreSQL alone.
+# Dialects in which the names of two tables, or of two columns, may differ only in case.
 CASE_SENSITIVE_TABLES: Final = frozenset({"mysql", "postgres"})
 CASE_SENSITIVE_COLUMNS: Final = frozenset({"postgres"})
 
 _KINDS = exp.DataType.Type
-# No type that looks something up, such as PostgreSQL's regclass.
+# Types that a value may be cast to. Types that read the catalog, such as PostgreSQL's regclass, are not listed.
 TYPES: Final = frozenset({
     _KINDS.BIGINT, _KINDS.BIGDECIMAL, _KINDS.BOOLEAN, _KINDS.CHAR, _KINDS.DATE, _KINDS.DECIMAL, _KINDS.DOUBLE,
     _KINDS.FLOAT, _KINDS.INT, _KINDS.INT128, _KINDS.INTERVAL, _KINDS.NCHAR, _KINDS.NVARCHAR, _KINDS.SMALLINT,

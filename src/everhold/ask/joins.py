@@ -1,4 +1,4 @@
-"""The shortest way to join tables over declared and inferred keys."""
+"""Find the cheapest way to join tables over declared and inferred keys."""
 
 import heapq
 from collections.abc import Collection, Iterable, Sequence
@@ -8,27 +8,27 @@ from itertools import permutations
 from everhold.ask.schema import AskSchema, ColumnRef, ForeignKey
 from everhold.errors import InvalidInput
 
-_MOST_ORDERS = 4  # terminals of which every order is tried; with more, only the one given
+_MOST_ORDERS = 4  # up to this many tables, every order of joining them is tried
 # An inferred key costs more than two declared ones only if it is doubtful.
 _DOUBT = 2.5
 
 
 @dataclass(frozen=True)
 class JoinTree:
-    """Tables connected by keys. Each key links one table to those before it."""
+    """Tables connected by keys. Each key connects one table to the tables before it."""
 
     tables: tuple[str, ...]
     keys: tuple[ForeignKey, ...]
     cost: float = 0.0
 
     def drop(self, table: str) -> "JoinTree":
-        """Return the tree without a table that a single key connects to the others."""
+        """Return the tree without a table that only one key connects to the others."""
         keys = tuple(key for key in self.keys if table not in (key.table, key.to_table))
         return JoinTree(tuple(name for name in self.tables if name != table), keys, self.cost)
 
 
 def find_joins(schema: AskSchema, terminals: Sequence[str], via: Collection[ColumnRef] = ()) -> JoinTree:
-    """Return the cheapest tree that holds all terminals; `via` names the keys that the question asks for.
+    """Return the cheapest tree that contains all `terminals`. Keys in `via`, which the question names, cost less.
 
     Raise InvalidInput if no keys connect the tables.
     """
@@ -42,13 +42,13 @@ def find_joins(schema: AskSchema, terminals: Sequence[str], via: Collection[Colu
 
 
 def has_several_rows(schema: AskSchema, table: str, related: str) -> bool:
-    """Say whether a row of a table may have several related rows in another: "several orders of a customer"."""
-    here = table
+    """Return whether a row of a table may have several related rows in another table, as customers have orders."""
+    current_table = table
     for key in _find_path(schema, [table], related, ()) or ():
-        if key.table == here:
-            here = key.to_table
+        if key.table == current_table:
+            current_table = key.to_table
         elif schema.column(key.ref).is_unique:
-            here = key.table
+            current_table = key.table
         else:
             return True
     return False
@@ -76,7 +76,7 @@ def _price(key: ForeignKey, via: Collection[ColumnRef]) -> float:
 def _find_path(
     schema: AskSchema, starts: Sequence[str], goal: str, via: Collection[ColumnRef]
 ) -> list[ForeignKey] | None:
-    """Return the keys on the cheapest path from any of the starts to the goal, the nearest to a start first."""
+    """Return the keys on the cheapest path from any of the starts to the goal, in order from the start."""
     queue: list[tuple[float, int, str, list[ForeignKey]]] = [(0.0, 0, start, []) for start in starts]
     reached: set[str] = set()
     number = 0

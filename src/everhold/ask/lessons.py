@@ -1,6 +1,6 @@
-"""What a reader of questions was taught: names for tables, columns and values, metrics, named conditions, and joins."""
+"""Lessons for a reader of questions: names of tables, columns and values, metrics, named conditions, and joins."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from everhold.ask.formulas import Formula
@@ -10,9 +10,9 @@ from everhold.ask.language.tokens import Token, split_words
 from everhold.ask.linking.mention import COLUMN, TABLE, VALUE, Mention
 from everhold.ask.schema import AskColumn, AskSchema, ColumnKind, ColumnRef, ForeignKey
 
-LEARNED = "learned"  # how a name was recognised
-_TAUGHT_SCORE = 1.05  # a little more than a whole name: the user said so
-_PREFERENCE = 0.8  # what each confirmed use leaves of the cost of a join
+LEARNED = "learned"  # the value of `Mention.why` for learned names
+_TAUGHT_SCORE = 1.05  # a little more than a whole name, because a user taught it
+_PREFERENCE = 0.8  # each confirmed use multiplies the cost of a join by this
 _MOST_USES = 3
 
 
@@ -29,7 +29,7 @@ class TaughtName:
 
 @dataclass(frozen=True)
 class TaughtCondition:
-    """A phrase that means a condition: "active" customers are those with an order this year."""
+    """A phrase that means a condition: "active" customers may be customers with an order this year."""
 
     lesson_id: str
     phrase: str
@@ -45,7 +45,7 @@ class TaughtCondition:
 class TaughtMetric:
     """A phrase that means a computation: "turnover" is the sum of price * quantity.
 
-    `table` is the table whose rows are computed with; each row has at most one row in the other tables of the formula.
+    `table` is the table whose rows are aggregated. Each of them has at most one row in the other tables of the formula.
     """
 
     lesson_id: str
@@ -55,7 +55,7 @@ class TaughtMetric:
 
     @property
     def ref(self) -> ColumnRef:
-        """The address by which frames name the metric."""
+        """The reference by which frames name the metric, like that of a column."""
         return ColumnRef(self.table, self.phrase)
 
     def make_column(self) -> AskColumn:
@@ -69,7 +69,7 @@ class TaughtMetric:
 
 @dataclass(frozen=True)
 class TaughtJoin:
-    """Columns by which confirmed statements join two tables, and how often they did."""
+    """Columns by which confirmed statements join two tables, and the number of these statements."""
 
     lesson_id: str
     left: ColumnRef
@@ -79,7 +79,7 @@ class TaughtJoin:
 
 @dataclass(frozen=True)
 class Lessons:
-    """All that a reader was taught."""
+    """All lessons of a reader."""
 
     names: tuple[TaughtName, ...] = ()
     conditions: tuple[TaughtCondition, ...] = ()
@@ -89,8 +89,17 @@ class Lessons:
     def __bool__(self) -> bool:
         return bool(self.names or self.conditions or self.joins or self.metrics)
 
+    def drop(self, lesson_ids: Collection[str]) -> "Lessons":
+        """Return the lessons without those with these ids."""
+        return Lessons(
+            tuple(name for name in self.names if name.lesson_id not in lesson_ids),
+            tuple(condition for condition in self.conditions if condition.lesson_id not in lesson_ids),
+            tuple(join for join in self.joins if join.lesson_id not in lesson_ids),
+            tuple(metric for metric in self.metrics if metric.lesson_id not in lesson_ids),
+        )
+
     def choose_known(self, schema: AskSchema) -> "Lessons":
-        """Return the lessons about tables and columns that a schema has."""
+        """Return the lessons whose tables and columns are in a schema."""
         tables = {table.name for table in schema.tables}
         columns = {column.ref for column in schema.columns()}
         return Lessons(
@@ -109,7 +118,7 @@ class Lessons:
         )
 
     def find_names(self, tokens: Sequence[Token]) -> Iterator[Mention]:
-        """Yield a mention for each taught name and metric that stands in a question."""
+        """Yield a mention for each taught name and metric that occurs in a question."""
         for name in self.names:
             column = ColumnRef(name.table, name.column) if name.column is not None else None
             kind = TABLE if column is None else COLUMN if name.value is None else VALUE
@@ -138,7 +147,7 @@ class Lessons:
         return kept, [condition for condition, listed in spans.items() if listed]
 
     def extend(self, schema: AskSchema) -> AskSchema:
-        """Return a schema with the taught metrics, in which taught joins are keys, cheaper the more they were used."""
+        """Return the schema with the taught metrics, and with taught joins as keys. More uses make a join cheaper."""
         if not self.joins and not self.metrics:
             return schema
         keys = list(schema.foreign_keys)
@@ -154,7 +163,7 @@ class Lessons:
 
 
 def _make_key(schema: AskSchema, join: TaughtJoin, preference: float) -> ForeignKey:
-    """Return the key of a join, from the side that repeats values to the side that does not."""
+    """Return a join as a foreign key. If only one of its columns is unique, the other one refers to it."""
     left, right = join.left, join.right
     if schema.column(left).is_unique and not schema.column(right).is_unique:
         left, right = right, left
@@ -162,7 +171,7 @@ def _make_key(schema: AskSchema, join: TaughtJoin, preference: float) -> Foreign
 
 
 def _find_phrase(phrase: str, tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:
-    """Yield the places in a question at which a phrase stands, whatever its endings."""
+    """Yield the start and end of each occurrence of a phrase in a question. The endings of words may differ."""
     stems = split_stems(phrase)
     for start in range(len(tokens) - len(stems) + 1):
         span = tokens[start : start + len(stems)]
@@ -176,5 +185,5 @@ def split_stems(phrase: str) -> list[str]:
 
 
 def contains_phrase(question: Sequence[Token], phrase: str) -> bool:
-    """Say whether a phrase stands in a question."""
+    """Return whether a phrase occurs in a question."""
     return next(_find_phrase(phrase, question), None) is not None

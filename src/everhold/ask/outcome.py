@@ -1,4 +1,4 @@
-"""What became of a question: answered, to be clarified, or not understood; and the readings to choose among."""
+"""Decide the outcome of a question: answered, to be clarified with choices, or not understood."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ UNKNOWN = "is not a column, table or value here"
 
 @dataclass(frozen=True)
 class OutcomeLimits:
-    """When a question is answered. Margins are differences of scores, the other limits are confidences.
+    """The limits that decide whether a question is answered. `tied` and `close` are differences of scores.
 
-    Readings within `tied` of the best are offered, however sure it is; those within `close` if its confidence is below
-    `uncertain`. Nothing is run if it is below `hopeless`. Readings of different origins are offered if their
-    confidences differ by less than `near`.
+    The other limits are confidences. Readings within `tied` of the best reading are always offered as choices; readings
+    within `close` if the confidence of the best is below `uncertain`. If that is below `hopeless`, nothing is run.
+    Readings of different origins are offered if their confidences differ by less than `near`.
     """
 
     tied: float
@@ -29,15 +29,15 @@ class OutcomeLimits:
         return margin < self.tied or (margin < self.close and confidence < self.uncertain)
 
 
-# `everhold eval fit-sql` prints what each choice of limits is worth on databases that were left out, see
-# docs/evaluation.md. These ask less often than the best ones there, at little cost.
+# `everhold eval fit-sql` prints the results of different limits on databases that were left out of the fit, see
+# docs/evaluation.md. These limits ask back less often than the best ones there, with almost as many right answers.
 LIMITS = OutcomeLimits(tied=0.02, close=0.5, uncertain=0.6, hopeless=0.2)
 
 
 class AnswerStatus(StrEnum):
-    """What became of a question.
+    """The outcome of a question.
 
-    CLARIFY means that readings with different results are about as likely, CANNOT that nothing was run.
+    CLARIFY means that readings with different results are about as likely. CANNOT means that nothing was run.
     """
 
     ANSWERED = "answered"
@@ -48,7 +48,7 @@ class AnswerStatus(StrEnum):
 
 @dataclass(frozen=True)
 class AnswerChoice:
-    """A reading that can be chosen by its number. `meanings` are those of words that mean something else in others."""
+    """A reading that can be chosen by its number. `meanings` are of words that other choices understand differently."""
 
     number: int
     restatement: str
@@ -62,7 +62,7 @@ class AnswerChoice:
 
 @dataclass(frozen=True)
 class NotUnderstood:
-    """Words of a question that stand for nothing in the data, why, and what is similar."""
+    """Words of a question that were not understood, the reason, and similar names."""
 
     text: str
     reason: str
@@ -86,11 +86,11 @@ def describe_problems(problems: Sequence[NotUnderstood]) -> str:
 
 
 def is_rival(best: QuestionReading, other: QuestionReading) -> bool:
-    """Say whether a reading is about as likely as the best one. Two that are worded the same cannot be told apart.
+    """Return whether a reading is about as likely as the best reading and is described differently.
 
-    Scores are comparable within the rules only, so readings of other origins are compared by confidence. How often a
-    language model is right is not known, so whatever differs from it is offered. What a user confirmed for this very
-    question has no rivals.
+    Scores are comparable only between readings by the rules, so other readings are compared by confidence. It is not
+    known well how often a language model is right, so readings that differ from a model's are always offered. A reading
+    that a user confirmed for exactly this question has no rivals.
     """
     if best.is_confirmed:
         return False
@@ -104,7 +104,7 @@ def is_rival(best: QuestionReading, other: QuestionReading) -> bool:
 
 
 def make_choices(readings: Sequence[QuestionReading]) -> tuple[AnswerChoice, ...]:
-    """Return the readings as numbered choices, each with the meanings in which it differs from another."""
+    """Return the readings as numbered choices, each with the meanings of the words that they understand differently."""
     differing = _find_differing_words(readings)
     return tuple(
         AnswerChoice(
@@ -118,7 +118,10 @@ def make_choices(readings: Sequence[QuestionReading]) -> tuple[AnswerChoice, ...
 
 
 def ask_back(readings: Sequence[QuestionReading]) -> str:
-    """Return the question that lets the user choose. It names the word that is understood differently if it is one."""
+    """Return the question that asks the user to choose.
+
+    It names the word that is understood differently, if only one is.
+    """
     differing = _find_differing_words(readings)
     if len(differing) == 1 and all(differing[0] in reading.bindings for reading in readings):
         meanings = list(dict.fromkeys(reading.bindings[differing[0]] for reading in readings))

@@ -1,4 +1,4 @@
-"""Finds what of a question is not understood, so that it is said instead of guessed."""
+"""Find the words of a question that are not understood, so that they are reported instead of guessed."""
 
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
@@ -17,7 +17,7 @@ _GRAINS = frozenset({"year", "quarter", "month", "week", "day"})
 _LIKENESS = 0.7
 _UNCONNECTED = "is known, but no key connects it with the rest of the question"
 _AMBIGUOUS = "is not the whole name of a column"
-# Nouns that say how to show something. They name nothing in the data, and need not.
+# Nouns that say how to show a result. They need not name anything in the data.
 _DISPLAY_NOUN_LIST = """
 bar breakdown chart charts comparison development diagram distribution evolution graph histogram line list overview pie
 plot ranking report spread summary table trend trends
@@ -26,7 +26,7 @@ _DISPLAY_NOUNS = frozenset(_DISPLAY_NOUN_LIST.split())
 
 
 def find_problems(schema: AskSchema, values: ValueIndex, question: str, readings: Readings) -> list[NotUnderstood]:
-    """Return why a question is not answered; empty if its best reading may be run."""
+    """Return the reasons why a question cannot be answered; an empty list if its best reading may be run."""
     best = readings.best
     if best is None and readings.unconnected:
         return [_describe_gap(readings.unconnected)]
@@ -73,7 +73,7 @@ def _list_unknown(schema: AskSchema, words: Iterable[str], entity: str | None = 
 
 
 def _list_unreachable(schema: AskSchema, best: QuestionReading, entity: str) -> Iterator[str]:
-    """Yield unexplained words that name tables or columns which no key connects with the reading."""
+    """Yield unexplained words that name tables or columns which no key connects with the reading's tables."""
     reachable = schema.measure_distances(entity)
     for word in best.unexplained:
         owners = find_owners(schema, word)
@@ -82,7 +82,7 @@ def _list_unreachable(schema: AskSchema, best: QuestionReading, entity: str) -> 
 
 
 def find_owners(schema: AskSchema, word: str) -> dict[str, list[str]]:
-    """Return, by table, the tables and columns whose name has a word."""
+    """Return the tables and columns whose name contains a word, by table."""
     part = stem(word.lower())
     owners: dict[str, list[str]] = {table.name: [table.name] for table in schema.tables if part in table.words}
     for column in schema.columns():
@@ -103,7 +103,7 @@ def find_closest(schema: AskSchema, word: str) -> tuple[str, ...]:
 
 
 def _list_unlinked_quotes(schema: AskSchema, values: ValueIndex, best: QuestionReading) -> Iterator[NotUnderstood]:
-    """Yield quoted texts that no column holds, unless the rows have to be searched for them."""
+    """Yield quoted texts that are in no column, unless the column is not indexed or is searched for a pattern."""
     for text in best.unlinked_quotes:
         if text.replace(".", "").isdigit():
             continue  # numbers are not indexed
@@ -121,7 +121,7 @@ def _list_unlinked_quotes(schema: AskSchema, values: ValueIndex, best: QuestionR
 
 
 def _list_unused_names(schema: AskSchema, values: ValueIndex, best: QuestionReading) -> Iterator[NotUnderstood]:
-    """Yield names such as "Lisbon" that no condition compares with text: the reading would answer another question."""
+    """Yield names such as "Lisbon" that no condition uses, so that the reading would answer a different question."""
     used = {
         str(value)
         for predicate in _list_predicates(best.frame)
@@ -137,7 +137,7 @@ def _list_unused_names(schema: AskSchema, values: ValueIndex, best: QuestionRead
 
 
 def _list_predicates(frame: QueryFrame | None) -> Iterator[Predicate]:
-    """Yield the predicates of a frame and of the frames within it."""
+    """Yield the predicates of a frame and of the frames inside it."""
     if frame is None:
         return
     for condition in frame.where:

@@ -1,4 +1,4 @@
-"""From a question to readings of it, best first: frame, SQL, confidence, and the reading in words."""
+"""Read a question: return its readings, best first, each with a frame, SQL, a confidence and a description."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,16 +32,16 @@ from everhold.errors import InvalidInput
 from everhold.ports.synonyms import SynonymSource
 
 _MOST_ASSIGNMENTS = 12
-_UNREAD = 0.3  # what each mention costs that the grammar found no use for
+_UNREAD = 0.3  # the penalty for each mention that the grammar did not use
 _MOST_READINGS = 4
-# Mentions, and cues that change the result: a period to group by, more than, between, not, share, highest, average.
+# The codes of mentions, and of cues that change the result, such as "more than", "not" or "average".
 _UNUSED_CODES = "CVNPg>wn$sma"
-# Numbers, periods, comparisons, shares and periods to group by. On Spider, no reading that leaves one out is right, but
-# for remarks such as "1 stands for yes".
+# The codes of numbers, periods, comparisons, shares and periods to group by. On the Spider data, no reading that
+# ignores one of these is right, except for remarks such as "1 stands for yes".
 _ESSENTIAL_CODES = "NP>w$g"
 _FLAG_NUMBERS = ("0", "1")
-# A word that nothing explains where a question says what it wants: after "show", "how many", "average" or at its
-# start, and before "of", "in", "by", "per" or its end. The letters are the codes of `language/cues.py`.
+# Unexplained words at the position where a question names what it asks for: after "show", "how many", "average" or at
+# its start, and before "of", "in", "by", "per" or its end. The letters are the codes of `language/cues.py`.
 _MISSING_HEAD = re.compile(r"(?:^|[L#am$d])(x+)(?=[fi=gbeh.,]|$)")
 
 
@@ -57,17 +57,16 @@ class ReadingOrigin(StrEnum):
 class QuestionReading:
     """One way to understand a question. `confidence` is the chance that it is right, by the fitted weights.
 
-    A pattern or a model may know only the SQL: then there is no frame, and no features either. `pattern_id` is the
-    query pattern that a reading was made from or that confirms it, `lesson_ids` are the lessons that it uses, and
-    `metrics` those that its frame may name.
-    `is_confirmed` says that a user confirmed the statement for this very question, or corrected it to that,
-    `is_follow_up` that the question is a fragment and changes the one before it, `is_shared` that sources of different
-    origins arrived at the same result.
+    A reading by a pattern or a model may have only SQL, and then no frame and no features. `pattern_id` is the query
+    pattern that the reading was made from or that confirms it, `lesson_ids` are the lessons that it uses, and `metrics`
+    the metrics that its frame may name. `is_confirmed` says that a user confirmed or entered the statement for exactly
+    this question, `is_follow_up` that the question is a fragment that changes the previous question, and `is_shared`
+    that sources of different origins have the same result.
 
-    `bindings` say what each word or phrase was taken to mean. `unexplained` are words that nothing explains,
-    `missing_heads` those among them that stand where the question says what it wants. `unlinked_quotes` are quoted
-    texts that no column holds, `unlinked_names` such names. `unused` are words that name something for which the
-    grammar found no use, `ignored` those among them without which the question is another one.
+    `bindings` maps each word or phrase to the meaning it was given. `unexplained` are words without a meaning, and
+    `missing_heads` those of them that should name what the question asks for. `unlinked_quotes` are quoted texts that
+    are in no column, and `unlinked_names` are such names. `unused` are words with a meaning that the grammar did not
+    use, and `ignored` those of them that change the meaning of the question.
     """
 
     frame: QueryFrame | None
@@ -95,9 +94,9 @@ class QuestionReading:
 
 @dataclass(frozen=True)
 class Readings:
-    """The readings of a question, best first; none if nothing in it was recognised.
+    """The readings of a question, best first; none if no part of it was recognised.
 
-    `unconnected` are the tables of the likeliest reading if it has no SQL, because no keys connect them.
+    `unconnected` are the tables of the likeliest reading if no keys connect them, so that it has no SQL.
     """
 
     readings: tuple[QuestionReading, ...]
@@ -113,7 +112,7 @@ class Readings:
 
 
 class QuestionReader:
-    """Reads questions about one schema. It is built once and may be shared by threads."""
+    """Reads questions about one schema. One reader may be shared by threads."""
 
     def __init__(
         self,
@@ -129,11 +128,11 @@ class QuestionReader:
 
     @cached_property
     def domains(self) -> ValueDomains:
-        """Which columns hold values of the same kind."""
+        """The domains of the columns, which tell which columns have values of the same kind."""
         return ValueDomains(self.schema, self.values)
 
     def teach(self, lessons: Lessons) -> "QuestionReader":
-        """Return a reader that also knows what was taught about its tables. It shares the indexes of this one."""
+        """Return a reader that also uses these lessons. It shares the indexes of this reader."""
         taught = copy(self)
         taught._lessons = lessons.choose_known(self.schema)
         taught.schema = taught._lessons.extend(self.schema)
@@ -142,7 +141,7 @@ class QuestionReader:
     def read(self, question: str, today: date, previous: QueryFrame | None = None) -> Readings:
         """Return the readings of a question. With `previous`, a fragment such as "only 2014" changes that frame.
 
-        Words that nothing explains are corrected if they are misspelled, and the question is read again.
+        If unexplained words may be misspelled, they are corrected, and the question is read again.
         """
         readings = self._read(question, today, previous)
         unknown = readings.best.unexplained if readings.best else [token.text for token in tokenize(question)]
@@ -150,12 +149,12 @@ class QuestionReader:
         corrections = [(word, correction) for word, correction in found.items() if correction is not None]
         if not corrections:
             return readings
-        again = self._read(replace_words(question, corrections), today, previous)
-        is_better = again.best is not None and len(again.best.unexplained) < len(unknown)
-        return _add_corrections(again, corrections) if is_better else readings
+        corrected_readings = self._read(replace_words(question, corrections), today, previous)
+        is_better = corrected_readings.best is not None and len(corrected_readings.best.unexplained) < len(unknown)
+        return _add_corrections(corrected_readings, corrections) if is_better else readings
 
     def find_mentions(self, tokens: Sequence[Token], today: date) -> list[Mention]:
-        """Return what the words of a question may name, overlapping mentions included."""
+        """Return all possible mentions in a question, including overlapping ones."""
         mentions = find_mentions(self.schema, self._names, self.values, tokens, today)
         taught = list(self._lessons.find_names(tokens))
         metrics = {metric.ref for metric in self.schema.metrics}
@@ -163,7 +162,7 @@ class QuestionReader:
         return [*(mention for mention in mentions if not _is_replaced(mention, spans)), *taught]
 
     def is_name(self, word: str) -> bool:
-        """Say whether a stem is a word of the name of a table or a column."""
+        """Return whether a stem is a word in the name of a table or a column."""
         return self._names.has_word(word)
 
     def _read(self, question: str, today: date, previous: QueryFrame | None) -> Readings:
@@ -232,7 +231,7 @@ class QuestionReader:
 
 
 def _is_replaced(mention: Mention, metrics: Sequence[Mention]) -> bool:
-    """Say whether a guess about words gives way to the metric that they were taught to mean."""
+    """Return whether a guessed mention is replaced by a taught metric that includes its words."""
     is_guess = mention.kind in (TABLE, COLUMN) and mention.why != "name"
     return is_guess and any(metric.start <= mention.start and mention.end <= metric.end for metric in metrics)
 
@@ -244,7 +243,7 @@ def _add_corrections(readings: Readings, corrections: Sequence[tuple[str, str]])
 
 
 def _add_conditions(frame: QueryFrame, conditions: Sequence[TaughtCondition]) -> QueryFrame | None:
-    """Return a frame with the taught conditions on its tables; None if a phrase means none on them."""
+    """Return a frame with the taught conditions added; None if a phrase has no condition on the frame's tables."""
     if not conditions:
         return frame
     tables = set(list_tables(frame))
@@ -257,7 +256,7 @@ def _add_conditions(frame: QueryFrame, conditions: Sequence[TaughtCondition]) ->
 def _note_conditions(
     readings: Sequence[QuestionReading], conditions: Sequence[TaughtCondition]
 ) -> Iterator[QuestionReading]:
-    """Yield readings that say which taught conditions they have."""
+    """Yield the readings with notes about the taught conditions that they use."""
     ids = tuple(condition.lesson_id for condition in conditions)
     notes = tuple(f"{condition.phrase!r} means a condition that was learned" for condition in conditions)
     for reading in readings:
@@ -286,5 +285,5 @@ def read_question(
     schema: AskSchema, values: ValueIndex, question: str, today: date, previous: QueryFrame | None = None,
     dialect: str = "sqlite",
 ) -> Readings:  # fmt: skip
-    """Return the readings of a single question; for several about one schema, keep a `QuestionReader`."""
+    """Return the readings of a single question. For several questions about one schema, use a `QuestionReader`."""
     return QuestionReader(schema, values, dialect).read(question, today, previous)

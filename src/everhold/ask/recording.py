@@ -1,4 +1,4 @@
-"""Keep a question, its statement and what became of it, and find the last questions of a session."""
+"""Make the row that records a question, and find the last questions of a session."""
 
 from dataclasses import asdict
 from datetime import datetime
@@ -12,14 +12,14 @@ from everhold.model.validation import validate_row
 from everhold.ports.records import Records
 from everhold.schema.operations import Op, Where
 
-# How many questions a follow-up can build on.
+# The maximum number of earlier questions that a follow-up can build on.
 _MAX_EARLIER = 5
-# How many questions ago choices may have been offered.
+# Choices are searched in the answers to this many of the last questions.
 _MAX_RECENT = 20
 
 
 def make_query_run(scope: Scope, asked: AskedQuestion, asked_at: datetime) -> QueryRun:
-    """Return the row of a question: answered, to be clarified, or not understood."""
+    """Return the row of a question with its statement and its outcome."""
     answer = asked.answer
     outcome = {
         "choice": asked.choice,
@@ -57,18 +57,19 @@ def make_query_run(scope: Scope, asked: AskedQuestion, asked_at: datetime) -> Qu
 
 
 def list_offered_statements(records: Records, scope: Scope, question: str) -> list[str]:
-    """Return the statements of the choices that the scope's last answer to a question offered; none if it had none."""
+    """Return the statements of the choices that the scope's last answer to a question offered; none without choices."""
     where = [Where("project_id", Op.EQ, find_project(scope)), Where("session_id", Op.EQ, scope.session)]
     rows = records.scan(QueryRun, scope.organization, where, order="created_at", descending=True, limit=_MAX_RECENT)
-    own = [row for row in rows if row.question == question and row.created_by_id == scope.actor]
-    offered = [row.metadata["choices"] for row in own if row.metadata.get("choices")]
+    same_question_rows = [row for row in rows if row.question == question and row.created_by_id == scope.actor]
+    offered = [row.metadata["choices"] for row in same_question_rows if row.metadata.get("choices")]
     return [str(choice["sql"]) for choice in offered[0]] if offered else []
 
 
 def list_earlier_questions(records: Records, scope: Scope, choosing: str | None = None) -> list[EarlierQuestion]:
     """Return the last questions that were answered in the scope's session, oldest first; none without a session.
 
-    If `choosing`, the question to which a choice is made, is the last one, it is left out: it is being asked again.
+    `choosing` is the question for which the user makes a choice. If it is the last question, it is left out, because it
+    is asked again.
     """
     if scope.session is None:
         return []

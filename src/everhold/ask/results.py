@@ -1,4 +1,4 @@
-"""Whether two results say the same."""
+"""Compare the results of two statements."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -8,14 +8,14 @@ from typing import Any
 
 Rows = Sequence[tuple[Any, ...]]
 _DECIMALS = 6
-_MOST_ORDERS = 5_000  # orders of columns that are tried; more only arise where many columns are equal
+_MOST_ORDERS = 5_000  # the maximum number of column orders to try; there are more only if many columns are equal
 
 
 def are_equal(expected: Rows, actual: Rows, is_ordered: bool) -> bool:
-    """Say whether two results have the same rows, each as often. Columns may be in any order.
+    """Return whether two results have the same rows the same number of times. Columns may be in any order.
 
-    The order of rows counts only if `is_ordered`. Numbers are equal if they agree in six decimals, a day and the
-    midnight at which it begins are equal.
+    The order of rows matters only if `is_ordered` is true. Numbers are equal if they agree in six decimals. A day
+    equals the midnight at which it begins.
     """
     if expected and actual and len(expected[0]) != len(actual[0]):
         return False
@@ -23,13 +23,13 @@ def are_equal(expected: Rows, actual: Rows, is_ordered: bool) -> bool:
 
 
 def say_the_same(first: Rows, second: Rows) -> bool:
-    """Say whether two results have the same rows as a bag, where one may show further columns of them."""
+    """Return whether two results have the same rows in any order. One of them may have additional columns."""
     narrow, wide = sorted((first, second), key=lambda rows: len(rows[0]) if rows else 0)
     return _contains(narrow, wide, is_ordered=False)
 
 
 def _contains(narrow: Rows, wide: Rows, is_ordered: bool) -> bool:
-    """Say whether some columns of the wide result are those of the narrow one."""
+    """Return whether the wide result has the rows of the narrow one if it is reduced to some of its columns."""
     if len(narrow) != len(wide):
         return False
     if not narrow:
@@ -57,7 +57,7 @@ def _write_cell(cell: Any) -> str:
 
 
 def _match_columns(left: Sequence[tuple[str, ...]], right: Sequence[tuple[str, ...]]) -> Iterator[list[int]]:
-    """Yield the choices of right columns in which each has the values of the left column at its place."""
+    """Yield selections of right columns in which each column has the same values as the left column at its position."""
     contents = [sorted(row[place] for row in right) for place in range(len(right[0]))]
     choices = []
     for place in range(len(left[0])):

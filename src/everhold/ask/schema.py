@@ -1,4 +1,4 @@
-"""What a question can be about: tables, columns and the keys between them, as frozen values."""
+"""The schema that questions are read with: tables, columns and keys, as frozen values."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class ColumnKind(StrEnum):
-    """What the values of a column mean."""
+    """The kind of values that a column has."""
 
     ID = "id"
     CODE = "code"
@@ -33,11 +33,11 @@ class ColumnRef:
 
 @dataclass(frozen=True)
 class AskColumn:
-    """A column as questions see it. `words` are the stems of its name, `core` those that its table does not say.
+    """A column. `words` are the stems of its name, and `core` those of them that are not in the table's name.
 
-    `label` is what a user calls the column, `unit` that of its numbers; both may be empty. `is_indexed` says that all
-    its values are known, so that a value which is not among them is in no row. With a `formula`, it is a metric that
-    was learned: no table has such a column.
+    `label` is the name that a user gave the column, and `unit` the unit of its numbers; both may be empty. `is_indexed`
+    says that all of its values are in the index, so that other values are in no row. With a `formula`, the column is a
+    learned metric, which is stored in no table.
     """
 
     table: str
@@ -48,7 +48,7 @@ class AskColumn:
     is_numeric: bool = False
     is_unique: bool = False
     has_nulls: bool = False
-    true_value: str | int | None = None  # what a flag holds where it is true
+    true_value: str | int | None = None  # the value of a flag that means "yes"
     label: str = ""
     unit: str = ""
     is_indexed: bool = False
@@ -65,7 +65,10 @@ class AskColumn:
 
 @dataclass(frozen=True)
 class AskTable:
-    """A table as questions see it. `core` are the stems of its name without words such as "data" or "list"."""
+    """A table. `core` are the stems of its name without words such as "data" or "list".
+
+    `display` is the column that shows a row to people.
+    """
 
     name: str
     words: tuple[str, ...]
@@ -74,17 +77,17 @@ class AskTable:
     key: str | None
     display: str
     row_count: int = 0
-    second_display: str | None = None  # the last name, where the first name is the display
+    second_display: str | None = None  # the column of last names, if the display column has first names
 
     @property
     def shown_refs(self) -> tuple[ColumnRef, ...]:
-        """The columns that show a row to a person: its display column, or a first and a last name."""
+        """The columns that show a row to people: the display column, or first and last name."""
         names = (self.display,) if self.second_display is None else (self.display, self.second_display)
         return tuple(ColumnRef(self.name, name) for name in names)
 
     @property
     def key_ref(self) -> ColumnRef:
-        """The column that stands for one row: the primary key, or without one the display column."""
+        """The column that identifies a row: the primary key, or without one the display column."""
         return ColumnRef(self.name, self.key or self.display)
 
     @property
@@ -94,9 +97,9 @@ class AskTable:
 
 @dataclass(frozen=True)
 class ForeignKey:
-    """A column whose values are those of a key of another table; confidence is 1 if the database declares it.
+    """A column that refers to the key of another table. `confidence` is 1 if the database declares the key.
 
-    `preference` is a factor of what a join over it costs: less than 1 if confirmed statements used it.
+    `preference` is a factor for the cost of a join over the key, below 1 if confirmed statements used it.
     """
 
     table: str
@@ -117,7 +120,7 @@ class ForeignKey:
 
 @dataclass(frozen=True)
 class AskSchema:
-    """All tables of a source, and the metrics that were learned about them."""
+    """All tables, the keys between them, and the learned metrics."""
 
     tables: tuple[AskTable, ...]
     foreign_keys: tuple[ForeignKey, ...]
@@ -166,7 +169,7 @@ class AskSchema:
         return {}
 
     def measure_distances(self, table: str) -> dict[str, int]:
-        """Return the number of keys between a table and each that is connected with it."""
+        """Return, for each table that is connected with a table, the number of keys on the shortest path to it."""
         if table not in self._distances:
             self._distances[table] = _measure_distances(table, self._neighbours)
         return self._distances[table]

@@ -1,4 +1,4 @@
-"""Say a result in one sentence, with its figures."""
+"""Describe a result in one sentence with its numbers."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -17,16 +17,16 @@ from everhold.ask.charts.shape import ResultShape, read_shape
 from everhold.ask.export import write_cell
 from everhold.ports.result_table import ResultTable
 
-_NAMED = 3  # how many rows a sentence names
+_NAMED = 3  # the number of rows that a sentence names
 _LONGEST_LABEL = 60
-_MOST_CHANGE = 10  # a rise to more than ten times says little in percent
-_STEADY = 0.005  # a smaller change is none
+_MOST_CHANGE = 10  # a larger change, relative to the first value, is not shown in percent
+_STEADY = 0.005  # a smaller relative change is described as "about the same"
 
 
 def describe_result(table: ResultTable, intent: ChartIntent, row_noun: str = "rows") -> str:
-    """Return one sentence with the figures of a result; for an empty result it says so.
+    """Return one sentence with the numbers of a result, or a sentence that says that it is empty.
 
-    `row_noun` is what the rows are called, in the plural.
+    `row_noun` is the plural noun for the rows.
     """
     if not table.rows:
         return f"No {row_noun} match."

@@ -1,4 +1,4 @@
-"""Corrects misspelled words of a question: "ordres per chanel" means "orders per channel"."""
+"""Correct misspelled words of a question: "ordres per chanel" becomes "orders per channel"."""
 
 import re
 from collections import defaultdict
@@ -15,7 +15,7 @@ _SHORTEST_REPLACED = 5  # letters; in shorter words only swapped, missing and do
 
 
 class SpellingIndex:
-    """The words that a question about a schema can consist of: those of names and those of the grammar."""
+    """An index of the words of a schema's names and of the grammar's phrases."""
 
     def __init__(self, schema: AskSchema) -> None:
         names = [table.name for table in schema.tables] + [column.name for column in schema.columns()]
@@ -25,7 +25,8 @@ class SpellingIndex:
             self._by_first_letter[word[0]].append(word)
 
     def find_correction(self, word: str) -> str | None:
-        """Return the only known word that differs from a word in one letter, or None if there is none or several."""
+        """Return the known word that differs from a word by one slip; None if there is none, or if there are
+        several."""
         plain = fold(word)
         if len(plain) < _SHORTEST or not plain.isalpha():
             return None
@@ -47,7 +48,7 @@ def _is_misspelled(word: str, known: str) -> bool:
 
 
 def replace_words(question: str, corrections: Iterable[tuple[str, str]]) -> str:
-    """Return a question with words replaced, each wherever it stands as a whole word."""
+    """Return a question in which each occurrence of a misspelled word as a whole word is replaced."""
     for word, correction in corrections:
         question = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", correction, question)
     return question

@@ -1,4 +1,4 @@
-"""A frame as SQL: joins chosen, leaf tables that only repeat a key left out, every name quoted."""
+"""Write a frame as SQL: choose joins, leave out tables that are used only for their key, and quote all names."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -37,13 +37,13 @@ _SET_OPERATIONS: Mapping[SetOperation, type[exp.SetOperation]] = {
 
 
 def write_sql(schema: AskSchema, frame: QueryFrame, dialect: str = "sqlite") -> str:
-    """Return a frame as SQL of a dialect. Raise InvalidInput if no keys connect its tables."""
-    # Trees are used once. Copying them, as sqlglot does by default, would take longer than all the rest.
+    """Return the SQL of a frame in a dialect. Raise InvalidInput if no keys connect its tables."""
+    # Each tree is used only once, so it is not copied. By default sqlglot copies trees, which takes most of the time.
     return build_query(schema, frame, dialect).sql(dialect=dialect, copy=False)
 
 
 def build_query(schema: AskSchema, frame: QueryFrame, dialect: str) -> exp.Query:
-    """Return a frame as an expression tree."""
+    """Return the expression tree of a frame."""
     query: exp.Query = _SelectBuilder(schema, frame, dialect).build()
     if frame.combined:
         operation, other = frame.combined
@@ -79,13 +79,14 @@ class _SelectBuilder:
         return [*list_tables(self._frame), *(ref.table for ref in self._list_stored_columns())]
 
     def _list_stored_columns(self) -> Iterator[ColumnRef]:
-        """Yield the columns of tables that the frame uses: those of its formulas in place of metrics."""
+        """Yield the stored columns that the frame uses. For a metric, these are the columns of its formula."""
         for ref in list_columns(self._frame):
             formula = self._schema.column(ref).formula
             yield from (ref,) if formula is None else formula.columns
 
     def _drop_leaves(self, tree: JoinTree) -> JoinTree:
-        """Leave out tables of which only the key is used, for the column that refers to it has the same values."""
+        """Return the tree without tables of which only the key is used: the column that refers to it has the same
+        values."""
         needed = set(self._list_stored_columns())
         whole = set() if self._frame.select else {self._frame.entity}
         dropped = True
@@ -127,13 +128,13 @@ class _SelectBuilder:
         return _write_column(self._moved.get(ref, ref), len(self._tree.tables) > 1)
 
     def _write_selected(self, item: Expression) -> exp.Expr:
-        """Return a selected expression. One that is not grouped by stands for any row of its group, as in SQLite."""
+        """Write a selected expression. A column that is not grouped by gets the value of any row of its group."""
         written = self._write(item)
         grouped = {(group.column, group.grain) for group in self._frame.group}
         is_loose = bool(grouped) and item.function is None and (item.column, item.grain) not in grouped
         if item.column is None or not is_loose or self._dialect == "sqlite":
             return written
-        # MariaDB and older versions of PostgreSQL cannot choose any value.
+        # MariaDB and older versions of PostgreSQL have no ANY_VALUE.
         chosen = exp.AnyValue(this=written) if self._dialect == "duckdb" else exp.Min(this=written)
         return exp.alias_(chosen, item.column.column, quoted=True, copy=False)
 
@@ -172,7 +173,7 @@ class _SelectBuilder:
             raise InvalidInput(fact, value=str(item.column), remedy="ask for the metric by itself, or per group")
 
     def _write_conditional_share(self, condition: Predicate, value: exp.Expr) -> exp.Expr:
-        """Return the share of rows, or of the sum of a column, that meets a condition."""
+        """Write the share of the rows that meet a condition, or their share of the sum of a column."""
         is_count = isinstance(value, exp.Star)
         amount: exp.Expr = exp.Literal.number("1.0") if is_count else value
         chosen = exp.Case().when(self._write_condition(condition), amount).else_(exp.Literal.number("0.0"))
@@ -186,7 +187,7 @@ class _SelectBuilder:
             total = exp.Window(this=exp.Sum(this=value.copy()))
             return exp.Div(this=_multiply_by_one(value), expression=total)
         if not self._frame.group:
-            return value  # without groups there is nothing that came before
+            return value  # without groups there are no earlier values
         if item.window is WindowKind.RUNNING:
             return exp.Window(this=exp.Sum(this=value), order=order)
         before = exp.Window(this=exp.Lag(this=value.copy()), order=order)
@@ -203,7 +204,7 @@ class _SelectBuilder:
         return exp.Not(this=written) if predicate.negated else written
 
     def _skip_nulls(self, membership: Membership) -> QueryFrame:
-        """NOT IN is never true if the inner query returns a NULL, so columns with NULLs are filtered."""
+        """Return the inner frame, without NULLs if it is negated, because NOT IN is never true if there is a NULL."""
         frame = membership.frame
         column = frame.select[0].column if frame.select else None
         if not membership.negated or column is None or not self._schema.column(column).has_nulls:
@@ -233,14 +234,14 @@ class _SelectBuilder:
         return _COMPARISONS[predicate.operator](this=left, expression=right)
 
     def _write_ordering(self, ordering: Ordering) -> exp.Ordered:
-        # Saying where NULLs go keeps sqlglot from adding what a dialect may lack.
+        # If the position of NULLs is given, sqlglot adds no clause that a dialect may lack.
         return exp.Ordered(
             this=self._write(ordering.expression), desc=ordering.descending, nulls_first=not ordering.descending
         )
 
 
 def _multiply_by_one(value: exp.Expr) -> exp.Expr:
-    """Return a number as a decimal one, so that a division keeps its fraction in every dialect."""
+    """Return a number multiplied by 1.0, so that a division keeps its fraction in every dialect."""
     return exp.Mul(this=value, expression=exp.Literal.number("1.0"))
 
 

@@ -1,20 +1,20 @@
-"""Dates cut to a period, in the functions of each dialect."""
+"""Truncate dates to a period, with the functions of each dialect."""
 
 from collections.abc import Mapping
 
 from sqlglot import exp
 
-# SQLite keeps dates as text; its formats sort as time does.
+# SQLite stores dates as text. Texts in these formats have the same order as the times.
 _SQLITE_FORMATS: Mapping[str, str] = {"year": "%Y", "month": "%Y-%m", "week": "%Y-%W", "day": "%Y-%m-%d"}
 _MYSQL_FORMATS: Mapping[str, str] = {"year": "%Y-01-01", "month": "%Y-%m-01", "day": "%Y-%m-%d"}
 
 
 def cut_date(column: exp.Expr, grain: str, dialect: str) -> exp.Expr:
-    """Return the period that a date lies in; `grain` is year, quarter, month, week or day."""
+    """Return the expression for the period of a date. `grain` is year, quarter, month, week or day."""
     if dialect == "mysql":
         return exp.cast(_cut_for_mysql(column, grain), "date", copy=False)
     if dialect != "sqlite":
-        # PostgreSQL makes a date a time with a zone, and does not cut a date that is stored as text.
+        # PostgreSQL would convert a date to a time with a zone, and cannot truncate a date that is stored as text.
         moment = exp.cast(column, "timestamp", copy=False) if dialect == "postgres" else column
         cut = exp.TimestampTrunc(this=moment, unit=exp.Var(this=grain.upper()))
         return exp.cast(cut, "date", copy=False) if dialect == "postgres" else cut

@@ -33,7 +33,7 @@ _PADDED, _SAME_STEMS, _COUNTRY_ADJECTIVE, _ADJECTIVE, _MISSPELLED, _PER_EDIT = 0
 
 @dataclass(frozen=True, slots=True)
 class StoredValue:
-    """A value and the column that holds it."""
+    """A value and the column that has it."""
 
     ref: ColumnRef
     raw: Cell
@@ -71,7 +71,7 @@ class TableValues:
 
     def _add(self, value: StoredValue) -> None:
         words = tuple(split_words(str(value.raw)))
-        if words and len(words) <= _MAX_VALUE_WORDS and not all(word.isdigit() for word in words):
+        if _is_indexed(words):
             self.exact[words].append(value)
             self.stemmed[tuple(map(stem, words))].append(value)
 
@@ -114,7 +114,7 @@ class ValueIndex:
         return [value for table in self._tables for value in table.stemmed.get(stems, ())]
 
     def group_columns_by_value(self) -> Iterator[set[ColumnRef]]:
-        """Yield a set for each value: the columns that hold it."""
+        """Yield, for each value, the set of columns that have it."""
         columns: dict[tuple[str, ...], set[ColumnRef]] = defaultdict(set)
         for table in self._tables:
             for words, stored in table.exact.items():
@@ -122,9 +122,9 @@ class ValueIndex:
         yield from columns.values()
 
     def find_exact(self, words: Sequence[str]) -> list[ValueMatch]:
-        """Return the values that consist of these words, which are in lower case.
+        """Return the values that consist of these words in lower case.
 
-        If there is none, return those with the same stems, or else those whose adjective the words are.
+        If there is none, return values with the same stems, or else values whose adjective the words are.
         """
         exact = self._get_exact(tuple(words))
         if exact:
@@ -134,7 +134,7 @@ class ValueIndex:
         return [ValueMatch(value, _SAME_STEMS, "stem") for value in stemmed] or self._find_by_adjective(words)
 
     def _find_by_adjective(self, words: Sequence[str]) -> list[ValueMatch]:
-        """Return the values whose adjective the words are: "europe" for "european", "germany" for "german"."""
+        """Return the values to which the words are the adjective: "europe" for "european", "germany" for "german"."""
         for name in COUNTRY_NAMES.get(" ".join(words), ()):
             if values := self._get_exact(tuple(name.split())):
                 return [ValueMatch(value, _COUNTRY_ADJECTIVE, "derived") for value in values]
@@ -147,6 +147,14 @@ class ValueIndex:
                     if values := self._get_exact((candidate,)):
                         return [ValueMatch(value, _ADJECTIVE, "derived") for value in values]
         return []
+
+    def may_hold(self, ref: ColumnRef, text: str, *, ignores_case: bool = False) -> bool:
+        """Say whether a column holds a text, apart from spaces at its end; True if such texts are not indexed."""
+        words = tuple(split_words(text))
+        fold = str.casefold if ignores_case else str
+        sought = fold(text.rstrip())
+        stored = (str(value.raw).rstrip() for value in self._get_exact(words) if value.ref == ref)
+        return not _is_indexed(words) or any(fold(raw) == sought for raw in stored)
 
     def find_similar(self, words: Sequence[str]) -> list[ValueMatch]:
         """Return the values within a small edit distance of these words, nearest first."""
@@ -164,6 +172,10 @@ class ValueIndex:
                 similarity = _MISSPELLED - _PER_EDIT * distance
                 matches.extend(ValueMatch(value, similarity, "similar") for value in self._get_exact(candidate))
         return sorted(matches, key=lambda match: -match.similarity)
+
+
+def _is_indexed(words: Sequence[str]) -> bool:
+    return 0 < len(words) <= _MAX_VALUE_WORDS and not all(word.isdigit() for word in words)
 
 
 def _is_padded(value: StoredValue) -> bool:

@@ -1,1 +1,1 @@
-"""Backups: copies of a whole store at one moment, each as large as what changed since the one before."""
+"""Backups of a whole store at one moment. Each stores only the changes since the previous backup."""

@@ -1,8 +1,9 @@
-"""The state at a time between two backups, from both.
+"""Reconstruct the state at a time between two backups.
 
-The rows of the later backup are taken back to the time: changes that the journal, the revisions, the messages and the
-access log tell are undone, latest first. The same is done back to the earlier backup. A row that then is the earlier
-backup's row, or one just added, is exact: every change in between is known. Other rows are approximate.
+Changes of the later backup's rows after that time are undone, latest first, as far as the journal, the revisions, the
+messages and the access log show them. As a check, the changes back to the earlier backup are undone too. If the result
+is the earlier backup's row, or shows that the row was added in between, all changes are known and the row is exact.
+Other rows are approximate.
 """
 
 from collections import defaultdict
@@ -31,9 +32,9 @@ _UNSEALED = {"sealed": None, "previous_hash": None, "hash": None}
 
 @dataclass
 class TakenRows:
-    """How many rows are exactly as they were at the time, and how many are approximate, by the backup they are from.
+    """Counts of rows: exact ones, and approximate ones by the backup that they come from.
 
-    `read_later` are exact but for how often they were read, and when last.
+    `read_later` counts rows that are exact except for the number and the time of their reads.
     """
 
     exact: int = 0
@@ -46,7 +47,7 @@ class TakenRows:
 
 
 class RowContents(Protocol):
-    """Decrypts what rows hold encrypted. What cannot be decrypted stays as it is."""
+    """Decrypts the values of rows. Values that cannot be decrypted are not changed."""
 
     def decrypt(self, entity: type[Row], values: _Values) -> _Values: ...
 
@@ -54,7 +55,7 @@ class RowContents(Protocol):
 
 
 class PlainContents:
-    """Leaves rows as they are: nothing is encrypted."""
+    """Returns rows unchanged, for backups without encryption."""
 
     def decrypt(self, entity: type[Row], values: _Values) -> _Values:
         return values
@@ -64,7 +65,7 @@ class PlainContents:
 
 
 class _Content(NamedTuple):
-    """The backup that has the chunks of a row's text, None if none has them; and whether the row is exact."""
+    """The backup that has the chunks of a row's text, or None if neither has them, and whether the row is exact."""
 
     source: RowSource | None = None
     is_exact: bool = True
@@ -72,9 +73,9 @@ class _Content(NamedTuple):
 
 @dataclass
 class RowsBetween:
-    """Reads tables as they were at a time between two backups. It takes the place of the reader of one backup.
+    """Reads tables as they were at a time between two backups. It has the interface of `BackupReader`.
 
-    `hash_memory` returns the hash by which duplicates of a memory are found.
+    `hash_memory` returns the content hash of a memory, by which duplicates are found.
     """
 
     earlier: BackupReader
@@ -85,7 +86,7 @@ class RowsBetween:
     _taken: dict[str, TakenRows] = field(default_factory=dict)
     _source: RowSource = RowSource.EXACT
     _ids: dict[str, set[tuple[str, str]]] = field(default_factory=lambda: defaultdict(set))
-    """The rows that others may refer to, of the tables that have been read."""
+    """The keys of rows in the tables that were read so far, for checking references to them."""
     _contents: dict[tuple[str, str, str], "_Content"] = field(default_factory=dict)
 
     @property
@@ -94,7 +95,7 @@ class RowsBetween:
 
     @cached_property
     def manifest(self) -> Manifest:
-        """The earlier backup's manifest, with the files of both."""
+        """The manifest of the earlier backup, with the files of both backups."""
         files = {describe_entry(entry): entry for entry in (*self.later.manifest.files, *self.earlier.manifest.files)}
         return self.earlier.manifest.model_copy(update={"files": tuple(files.values())})
 
@@ -104,13 +105,13 @@ class RowsBetween:
 
     @property
     def taken(self) -> TakenRows:
-        """How the rows that were counted were taken."""
+        """The counts of exact and approximate rows."""
         parts = self._taken.values()
         return TakenRows(*(sum(getattr(part, name) for part in parts) for name in TakenRows.__dataclass_fields__))
 
     @property
     def approximate(self) -> dict[str, int]:
-        """How many of the counted rows are approximate, by table."""
+        """The number of approximate rows by table."""
         counts = {name: taken.read_later + taken.earlier + taken.later for name, taken in self._taken.items()}
         return {name: count for name, count in counts.items() if count}
 
@@ -166,7 +167,7 @@ class RowsBetween:
         return rows
 
     def _read_from(self, reader: BackupReader, entity: type[Row], source: RowSource) -> Iterator[ChosenRow]:
-        """Yield the rows of one of the backups; those that the other one has as well are exact."""
+        """Yield the rows of one of the backups. Rows that the other backup has too are exact."""
         other = self.earlier if reader is self.later else self.later
         others = [*other.read_fields(entity)]
         for values in reader.read_fields(entity):
@@ -187,7 +188,10 @@ class RowsBetween:
                 yield chosen
 
     def _choose(self, entity: type[Row], values: _Values, earlier: _Values | None) -> ChosenRow | None:
-        """Return a row as it was at the time. Rows are compared decrypted: encrypted twice, they are not the same."""
+        """Return a row as it was at the time.
+
+        Rows are decrypted for comparison, because encryption is not deterministic.
+        """
         plain = self.contents.decrypt(entity, values)
         plain_earlier = None if earlier is None else self.contents.decrypt(entity, earlier)
         chosen = self._take_back.choose(CATALOG[entity], plain, plain_earlier)
@@ -208,7 +212,8 @@ class RowsBetween:
         self._contents[table.name, values[TENANT], values["id"]] = _Content(source, chosen.source is RowSource.EXACT)
 
     def _drop_mentions(self, table: Table, values: _Values) -> _Values | None:
-        """Return a row without mentions of rows that were not there; None if a row that it belongs to was not."""
+        """Return a row without references to rows that did not exist; None if it belongs to a row that did not
+        exist."""
         for reference in table.references:
             if reference.kind is not None and values[reference.kind[0]] != reference.kind[1]:
                 continue
@@ -225,7 +230,10 @@ class RowsBetween:
     # tables with rules of their own
 
     def _read_log(self, entity: type[Row]) -> Iterator[ChosenRow]:
-        """Yield the lines up to the time. Those that the earlier backup has not are chained again in the new store."""
+        """Yield the lines up to the time.
+
+        Lines that the earlier backup does not have are chained again in the new store.
+        """
         numbers = set()
         for values in self.earlier.read_fields(entity):
             numbers.add(values["sequence"])
@@ -235,7 +243,8 @@ class RowsBetween:
                 yield ChosenRow(values | _UNSEALED, RowSource.EXACT)
 
     def _read_feed(self, entity: type[Row]) -> Iterator[ChosenRow]:
-        """Yield the earlier backup's lines, and later ones by which a repeated call recognises what it has stored."""
+        """Yield the earlier backup's lines, and later lines with idempotency keys, so that repeated calls are
+        recognised."""
         for values in self.earlier.read_fields(entity):
             yield ChosenRow(values, RowSource.EXACT)
         last = self.earlier.manifest.sequence
@@ -267,7 +276,7 @@ class RowsBetween:
                 continue
             if values["known_to"] is not None and values["known_to"] > self.at:
                 values |= {"known_to": None}
-            # A chunk that was made for a new model says since when its text is known, not when it was made.
+            # `known_from` of a chunk for a new model is when its text was written, not when the chunk was made.
             is_known = _get_key(table, values) in before or values["known_from"] > self.earlier.manifest.at
             yield ChosenRow(values, RowSource.EXACT if is_known else RowSource.LATER)
 

@@ -1,7 +1,8 @@
-"""What changed in a table since the previous backup, and how it is stored.
+"""Find the rows of a table that changed since the previous backup, and store them.
 
-A table is a list of layers. The first one has all rows of a moment; each later one has the rows that were added or
-changed, and the digests of the keys of rows that were deleted. The index of the previous backup tells unchanged rows.
+A table is a list of layers. The first layer has all rows at one moment. Each later layer has the rows that were added
+or changed, and the digests of the keys of deleted rows. Unchanged rows are recognised by the index of the previous
+backup.
 """
 
 from collections.abc import Callable, Iterator
@@ -43,16 +44,23 @@ class TableBackup:
     report: Count
 
     def store(self, previous: TableEntry | None, mark: str) -> Pending:
-        """Store what changed since the previous backup; without one, all rows. `mark` names the previous moment.
+        """Store the changes since the previous backup; without one, all rows. `mark` identifies the previous moment.
 
-        Objects are stored in threads: the function that is returned waits for them and returns the table.
+        Objects are stored in threads. The returned function waits for them and returns the table.
         """
+        if previous is not None and self._is_still_empty(previous):
+            return lambda: previous
         index = None if previous is None or self._should_start_anew(previous) else self._load_index(previous)
         if previous is not None and index is not None:
             changed = self._store_changes(previous, index, mark)
             if changed is not None:
                 return changed
         return self._store_all()
+
+    def _is_still_empty(self, previous: TableEntry) -> bool:
+        """Return whether a table has no rows, as before."""
+        is_same = previous.columns == get_table(self.entity).names and not previous.layers
+        return is_same and previous.rows == 0 and self.snapshot.count(self.entity) == 0
 
     def _should_start_anew(self, previous: TableEntry) -> bool:
         later = [*previous.layers[1:]]
@@ -69,45 +77,46 @@ class TableBackup:
         return TableIndex.decode(content, previous.rows, is_tracked=previous.is_tracked)
 
     def _store_all(self) -> Pending:
-        builder = IndexBuilder(is_tracked=True)
-        table_writer = self._make_writer()
-        for batch in self.snapshot.read(self.entity):
-            packed = self._pack(batch)
-            table_writer.add(batch.rows, packed)
+        builder, table_writer = IndexBuilder(is_tracked=True), self._make_writer()
+        for batch in self.snapshot.read(self.entity, table_writer.collect):
+            packed = table_writer.store()
             builder.add(_index_batch(batch, packed))
-            self.report(len(batch.rows))
+            self.report(batch.size)
         index = builder.build()
         return self._finish(index, (), table_writer.finish(), _NONE)
 
     def _store_changes(self, previous: TableEntry, index: TableIndex, mark: str) -> Pending | None:
         """Store a layer of changes; return None if the store's own count shows that changes were missed."""
-        changes = self.snapshot.read_changes(self.entity, mark) if mark else None
+        table_writer = self._make_writer()
+        changes = self.snapshot.read_changes(self.entity, mark, table_writer.collect) if mark else None
         touched = None if changes is None or changes.touched is None else np.array(changes.touched, np.uint64)
         if changes is None or (touched is not None and index.numbers is None):
-            after, rows, deleted = self._compare_all(index)
+            after, rows, deleted = self._compare_all(index, table_writer)
         elif touched is None:
-            after, rows, deleted = self._compare_some(index, changes.batches)
+            after, rows, deleted = self._compare_some(index, changes.batches, table_writer)
         else:
-            after, rows, deleted = self._compare_touched(index, changes.batches, touched)
+            after, rows, deleted = self._compare_touched(index, changes.batches, touched, table_writer)
         if len(after) != self.snapshot.count(self.entity) or not after.has_unique_keys:
             return None
         if not rows and not len(deleted) and after.is_same_as(index):
             return lambda: previous
         return self._finish(after, previous.layers, rows, deleted)
 
-    def _compare_all(self, index: TableIndex) -> tuple[TableIndex, list[Future[ObjectEntry]], Digests]:
+    def _compare_all(
+        self, index: TableIndex, table_writer: TableWriter
+    ) -> tuple[TableIndex, list[Future[ObjectEntry]], Digests]:
         """Compare every row with the index."""
-        builder, table_writer = IndexBuilder(is_tracked=True), self._make_writer()
-        for batch in self.snapshot.read(self.entity):
+        builder = IndexBuilder(is_tracked=True)
+        for batch in self.snapshot.read(self.entity, table_writer.collect):
             self._add_changed(batch, index, builder, table_writer)
         after = builder.build()
         return after, table_writer.finish(), np.setdiff1d(index.keys, after.keys, assume_unique=True)
 
     def _compare_some(
-        self, index: TableIndex, batches: Iterator[RowBatch]
+        self, index: TableIndex, batches: Iterator[RowBatch], table_writer: TableWriter
     ) -> tuple[TableIndex, list[Future[ObjectEntry]], Digests]:
         """Compare the rows that may have changed; if rows are missing then, find out which were deleted."""
-        builder, table_writer = IndexBuilder(is_tracked=False), self._make_writer()
+        builder = IndexBuilder(is_tracked=False)
         for batch in batches:
             self._add_changed(batch, index, builder, table_writer)
         seen = builder.build()
@@ -121,15 +130,15 @@ class TableBackup:
         return after, table_writer.finish(), deleted
 
     def _compare_touched(
-        self, index: TableIndex, batches: Iterator[RowBatch], touched: Digests
+        self, index: TableIndex, batches: Iterator[RowBatch], touched: Digests, table_writer: TableWriter
     ) -> tuple[TableIndex, list[Future[ObjectEntry]], Digests]:
         """Compare the rows with these numbers; those that are gone were deleted."""
-        builder, table_writer = IndexBuilder(is_tracked=True), self._make_writer()
+        builder = IndexBuilder(is_tracked=True)
         for batch in batches:
             self._add_changed(batch, index, builder, table_writer)
         seen = builder.build()
         mask = index.find_by_numbers(touched)
-        # A row that was deleted and added again has another number and the same key.
+        # A row that was deleted and added again has a new number but the same key.
         deleted = np.setdiff1d(index.keys[mask], seen.keys)
         builder.add(index.without(mask))
         return builder.build(), table_writer.finish(), deleted
@@ -137,28 +146,24 @@ class TableBackup:
     def _add_changed(
         self, batch: RowBatch, index: TableIndex, builder: IndexBuilder, table_writer: TableWriter
     ) -> None:
-        packed = self._pack(batch)
-        table_writer.add(batch.rows, packed, index.find_changed(packed.keys, packed.hashes))
+        packed = table_writer.store(index.find_changed)
         builder.add(_index_batch(batch, packed))
-        self.report(len(batch.rows))
+        self.report(batch.size)
 
     def _read_keys(self) -> Digests:
         shape, packing = RowShape.of(get_table(self.entity)), self.writer.objects.packing
         keys = [packing.digest_keys(batch, shape) for batch in self.snapshot.read_keys(self.entity)]
         return np.concatenate([_NONE, *keys])
 
-    def _pack(self, batch: RowBatch) -> PackedRows:
-        return self.writer.objects.packing.pack(batch.rows, RowShape.of(get_table(self.entity)))
-
     def _make_writer(self) -> TableWriter:
-        return TableWriter(self.writer, get_table(self.entity).name, self.find_owner)
+        return TableWriter(self.writer, get_table(self.entity), self.find_owner)
 
     def _finish(
         self, index: TableIndex, layers: tuple[Layer, ...], rows: list[Future[ObjectEntry]], deleted: Digests
     ) -> Pending:
-        """Return a function that waits for the objects of a further layer, and returns the table."""
+        """Return a function that waits until the objects of the new layer are stored, and returns the table."""
         stored = None
-        if index.has_unique_keys:
+        if len(index) and index.has_unique_keys:
             stored = self.writer.put_bytes(index.encode(), INDEX, len(index))
         removed = (
             [self.writer.put_bytes(deleted.astype("<u8").tobytes(), DELETED, len(deleted))] if len(deleted) else []

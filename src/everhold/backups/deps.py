@@ -1,4 +1,4 @@
-"""What backups are made with."""
+"""The dependencies of making a backup."""
 
 from dataclasses import dataclass
 
@@ -13,9 +13,9 @@ from everhold.ports.stored_files import StoredFiles
 
 @dataclass(frozen=True)
 class BackupDeps:
-    """A store with its files, and how its rows become bytes. `store` is the store's own name.
+    """A store, its files, and the functions that convert its rows to bytes. `store` is the name of the store.
 
-    `records` is the store itself: what it holds encrypted stays encrypted in a backup.
+    `records` is the store below the encryption, so that encrypted values stay encrypted in a backup.
     """
 
     records: Records

@@ -1,12 +1,13 @@
-"""Remove a user from the backups at a place.
+"""Remove a user from all backups at a place.
 
-Where each user's rows are encrypted with a key of that user, the key is removed from the one file that has the keys.
-Other backups are written again: objects without the user's rows, then the manifests that name them, oldest first, then
-the old objects are deleted. An erasure that was interrupted is complete when it is called again.
+If each user's rows are encrypted with the user's own key, it is enough to remove the key from the file of keys. Other
+backups are written again: first the objects without the user's rows, then the manifests that name them, oldest first.
+Then the old objects are deleted. Calling it again completes an interrupted erasure.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,10 @@ from everhold.backups.deps import BackupDeps
 from everhold.backups.history import History, StoredManifest, merge_erasures
 from everhold.backups.index import TableIndex
 from everhold.backups.manifest import Layer, Manifest, ObjectEntry, TableEntry
-from everhold.backups.objects import Objects
+from everhold.backups.objects import Frame, Objects
 from everhold.backups.owners import RowOwners
 from everhold.backups.retention import sweep
-from everhold.backups.sealing import EVERYONE, RowOwner
+from everhold.backups.sealing import EVERYONE
 from everhold.errors import StoreDamaged
 from everhold.ports.row_packing import RowShape
 from everhold.schema.catalog import TABLES
@@ -30,16 +31,17 @@ _LOG = "memory_access_logs"
 
 @dataclass(frozen=True)
 class _Rewritten:
-    """An object without a user's rows, None if it had no others; and the digests of these rows by their keys."""
+    """An object without a user's rows, or None if it had only those, and the digests of the user's rows by their
+    keys."""
 
     entry: ObjectEntry | None
     removed: Mapping[int, int] = field(default_factory=dict)
 
 
 def erase_from(deps: BackupDeps, history: History, organization: str, user_id: str, key_ids: Sequence[str]) -> int:
-    """Remove a user from all backups at a place; return how many files were written again or deleted.
+    """Remove a user from all backups at a place; return the number of files that were written again or deleted.
 
-    StoreDamaged if a backup cannot be read, because it may hold rows of the user.
+    StoreDamaged if a backup cannot be read, because it may contain rows of the user.
     """
     _update_state(deps, history, key_ids)
     stored = history.read_all()
@@ -79,7 +81,7 @@ def _rewrite_manifests(history: History, stored: Sequence[StoredManifest], erase
 
 
 class _Eraser:
-    """Removes the rows of one user from objects, and from the manifests that name these."""
+    """Removes the rows of one user from objects, and rewrites the manifests that name these objects."""
 
     def __init__(self, objects: Objects, organization: str, user_id: str) -> None:
         self._objects, self._organization, self._user_id = objects, organization, user_id
@@ -88,7 +90,7 @@ class _Eraser:
         self.written = 0
 
     def rewrite_objects(self, manifests: Sequence[Manifest]) -> None:
-        """Write the objects again that have rows of the user, table by table, parents first."""
+        """Write the objects with rows of the user again without these rows, table by table, parents first."""
         for name, table in TABLES.items():
             if table.tenant is None or name == _LOG:
                 continue
@@ -99,20 +101,22 @@ class _Eraser:
                         self._rewritten[part.sha256] = self._rewrite_object(part, table, entry.columns)
 
     def _rewrite_object(self, part: ObjectEntry, table: Table, columns: tuple[str, ...]) -> _Rewritten:
-        kept: list[tuple[RowOwner, bytes, int]] = []
+        kept: list[Frame] = []
         removed: dict[int, int] = {}
-        shape = RowShape.of_columns(table, columns)
+        packer = self._objects.packing.make_packer(RowShape.of_columns(table, columns))
         for frame in self._objects.read_pack(part, table.name):
             if frame.content is None:
                 continue
-            rows = list(self._objects.packing.unpack(frame.content, frame.size))
-            is_kept = [not self._is_of_user(table, dict(zip(columns, row, strict=True))) for row in rows]
-            packed = self._objects.packing.pack(rows, shape)
+            is_kept: list[bool] = []
+            for row in self._objects.packing.unpack(frame.content, frame.size):
+                is_kept.append(not self._is_of_user(table, dict(zip(columns, row, strict=True))))
+                packer.add(row)
+            packed = packer.take()
             digests = zip(is_kept, packed.keys.tolist(), packed.hashes.tolist(), strict=True)
             removed |= {key: digest for keep, key, digest in digests if not keep}
-            items = [item for item, keep in zip(packed.items, is_kept, strict=True) if keep]
+            items = [*compress(packed.items, is_kept)]
             if items:
-                kept.append((frame.owner, b"".join(items), len(items)))
+                kept.append(Frame(frame.owner, items))
         if not removed:
             return _Rewritten(part)
         self.written += 1
@@ -146,7 +150,7 @@ class _Eraser:
                 yield rewritten.entry
 
     def _find_removed(self, entry: TableEntry) -> dict[int, int]:
-        """Return the user's rows that are current in a table: those that no later layer replaces or deletes."""
+        """Return the user's current rows in a table, which are the rows that no later layer replaces or deletes."""
         current: dict[int, int] = {}
         replaced: set[int] = set()
         for layer in reversed(entry.layers):
@@ -162,7 +166,7 @@ class _Eraser:
 
     def _rewrite_index(self, entry: TableEntry, removed: Mapping[int, int]) -> ObjectEntry | None:
         if entry.index is None or not self._objects.has(entry.index):
-            return None  # the index of an earlier backup is not kept
+            return None  # only the latest backup has an index
         content = self._objects.get_bytes(entry.index, EVERYONE, INDEX) or b""
         index = TableIndex.decode(content, entry.rows, is_tracked=entry.is_tracked)
         after = index.without(np.isin(index.keys, np.array(list(removed), np.uint64)))

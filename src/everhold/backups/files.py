@@ -1,4 +1,4 @@
-"""Files outside the records: each is stored once, and read again only if it is not in an earlier backup."""
+"""Store the files outside the records. A file that is in an earlier backup is not stored again."""
 
 from collections.abc import Iterator, Sequence
 
@@ -28,7 +28,10 @@ def store_files(
     existing: set[str],
     expected_missing: Sequence[str] = (),
 ) -> list[BackedUpFile]:
-    """Store the files that the rows of a snapshot name. FilesMissing if others than the expected ones are missing."""
+    """Store the files that the rows of a snapshot name.
+
+    FilesMissing if a file is missing that is not expected to be.
+    """
     known = {describe_entry(entry): entry for entry in earlier.files} if earlier is not None else {}
     stored: list[BackedUpFile] = []
     missing: list[str] = []
@@ -53,7 +56,7 @@ def _store_file(files: StoredFiles, file: StoredFile, objects: Objects) -> Backe
 
 
 def read_file(entry: BackedUpFile, objects: Objects) -> Iterator[bytes | None]:
-    """Yield the parts of a file; None if the key of its owner was destroyed."""
+    """Yield the parts of a file. A part is None if the key of its owner was destroyed."""
     for part in entry.parts:
         yield objects.get_bytes(part, get_owner(get_file(entry)), CONTEXT)
 
@@ -67,7 +70,7 @@ def get_owner(file: StoredFile) -> RowOwner:
 
 
 def describe_file(file: StoredFile) -> str:
-    """Return a file's name for messages; it also tells files apart."""
+    """Return a unique name of a file for messages."""
     return f"{file.kind} {file.folder}/{file.address} of {file.organization}"
 
 

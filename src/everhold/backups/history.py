@@ -1,13 +1,14 @@
-"""The backups at a place: their manifests, and the one file that changes.
+"""Read and write the backups at a place: their manifests, and the state file, which is the only file that changes.
 
     objects/abcdef…       objects, named by their SHA-256
     backups/bak_….backup  manifests
     state                 the wrapped keys and the erasure list, rewritten by each backup and each erasure
 
-A manifest is written after everything that it names, so a backup that was interrupted does not exist.
+A manifest is written after all files that it names, so an interrupted backup has no manifest and does not exist.
 """
 
 import hashlib
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -28,12 +29,17 @@ from everhold.ports.backup_place import BackupPlace
 from everhold.ports.records import Records
 from everhold.ports.row_packing import RowPacking
 
+logger = logging.getLogger(__name__)
+
 _FOLDER, _SUFFIX = "backups", ".backup"
 _STATE = "state"
+_REPLACE_STATE = (
+    "put back a copy of this file, or run `everhold backup TARGET --replace-state`, which writes it from the store"
+)
 
 
 class TargetState(BaseModel):
-    """What changes at a place: the keys that decrypt its backups, wrapped by the master key, and who was erased."""
+    """The content of the state file: the wrapped data keys that decrypt the backups, and the erasure list."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, ser_json_bytes="base64")
 
@@ -44,7 +50,7 @@ class TargetState(BaseModel):
 
 @dataclass(frozen=True)
 class StoredManifest:
-    """A manifest and the checksum of its file; `problem` says why it cannot be read, if it cannot."""
+    """A manifest and the checksum of its file. If the manifest cannot be read, it is None and `problem` says why."""
 
     backup_id: str
     sha256: str
@@ -65,7 +71,10 @@ class History:
         return sorted(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
 
     def read(self, backup_id: str) -> StoredManifest:
-        """Read a manifest. NotFound if there is none of this id; a damaged one is returned with its problem."""
+        """Read a manifest.
+
+        NotFound if there is no backup with this id. A damaged manifest is returned with its problem.
+        """
         try:
             content = self.place.read(_name_manifest(backup_id), MAX_FILE_BYTES)
         except NotFound:
@@ -90,11 +99,11 @@ class History:
         return stored.manifest
 
     def read_all(self) -> list[StoredManifest]:
-        """Return all manifests, oldest first, damaged ones included."""
+        """Return all manifests, oldest first, including damaged ones."""
         return [self.read(backup_id) for backup_id in self.list_ids()]
 
     def write(self, manifest: Manifest) -> str:
-        """Store a manifest and return the checksum of its file. From then on the backup exists."""
+        """Store a manifest, with which the backup begins to exist, and return the checksum of its file."""
         content = encode_manifest(manifest, self.packing)
         self.place.write(_name_manifest(manifest.id), content)
         return hashlib.sha256(content).hexdigest()
@@ -103,18 +112,25 @@ class History:
         self.place.delete(_name_manifest(backup_id))
 
     def read_state(self) -> TargetState:
-        """Return the keys and the erasure list; empty ones if nothing was stored yet."""
+        """Return the keys and the erasure list; both are empty if nothing was stored yet."""
         try:
             content = self.place.read(_STATE, MAX_FILE_BYTES)
         except NotFound:
             return TargetState()
-        text = decode_document(content, f"{_STATE} at {self.place.address}", self.packing)
+        name = f"the file {_STATE} at {self.place.address}, with keys and erasures,"
+        text = decode_document(content, name, self.packing, _REPLACE_STATE)
         try:
             return TargetState.model_validate_json(text)
         except ValidationError:
-            raise StoreDamaged(
-                f"{_STATE} at {self.place.address} is not one that Everhold wrote", remedy=USE_ANOTHER
-            ) from None
+            raise StoreDamaged(f"{name} is not one that Everhold wrote", remedy=_REPLACE_STATE) from None
+
+    def delete_damaged_state(self) -> None:
+        """Delete the keys and the erasure list if they cannot be read."""
+        try:
+            self.read_state()
+        except StoreDamaged as problem:
+            logger.warning("%s; it is written again from the store", problem.fact)
+            self.place.delete(_STATE)
 
     def write_state(self, keys: Sequence[DataKey], erasures: Sequence[UserErasure]) -> None:
         state = TargetState(keys=tuple(keys), erasures=tuple(erasures))
@@ -122,7 +138,7 @@ class History:
 
 
 def merge_erasures(records: Records, state: TargetState) -> list[UserErasure]:
-    """Return the erasures that a store or a place knows: a store that was put back may have forgotten some."""
+    """Return the erasures of a store and of a place together, because a restored store may lack some."""
     known = {(row.organization_id, row.id): row for row in state.erasures}
     known |= {(row.organization_id, row.id): row for row in records.scan(UserErasure, None, deleted=True)}
     return list(known.values())

@@ -1,4 +1,4 @@
-"""The digests of all rows of a table at a backup, by which the next backup tells what changed."""
+"""The index of a table at a backup: digests of all rows, by which the next backup finds the changes."""
 
 from dataclasses import dataclass
 
@@ -15,9 +15,9 @@ _NONE = np.array([], np.uint64)
 
 @dataclass(frozen=True)
 class TableIndex:
-    """For each row, the digest of its key and of its values, in the order of the keys.
+    """The digests of the key and of the values of each row, in the order of the key digests.
 
-    `numbers` are the numbers by which the store knows the rows, if it tracks changes by them.
+    `numbers` are the store's internal row numbers, if the store tracks changes by them.
     """
 
     keys: Digests
@@ -34,17 +34,17 @@ class TableIndex:
 
     @property
     def has_unique_keys(self) -> bool:
-        """Whether no two rows have the same digest of their key. If two have, the index cannot tell them apart."""
+        """Whether all rows have different key digests. Otherwise the index cannot distinguish some rows."""
         return bool((self.keys[1:] != self.keys[:-1]).all())
 
     def is_same_as(self, other: "TableIndex") -> bool:
-        """Return whether both have the same rows, with the same numbers."""
+        """Return whether both indexes have the same rows with the same numbers."""
         if self.numbers is None or other.numbers is None:
             return self.numbers is other.numbers and np.array_equal(self.keys, other.keys)
         return np.array_equal(self.numbers, other.numbers) and np.array_equal(self.keys, other.keys)
 
     def find_changed(self, keys: Digests, hashes: Digests) -> Mask:
-        """Return which of these rows are new or differ from the row with the same key."""
+        """Return a mask of these rows that selects new rows and rows whose values have changed."""
         if not len(self.keys):
             return np.ones(len(keys), bool)
         places = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
@@ -52,11 +52,11 @@ class TableIndex:
         return is_changed
 
     def find_by_numbers(self, numbers: Digests) -> Mask:
-        """Return which rows of the index have one of these numbers."""
+        """Return a mask of the rows of the index that have one of these numbers."""
         return np.zeros(len(self.keys), bool) if self.numbers is None else np.isin(self.numbers, numbers)
 
     def without(self, mask: Mask) -> "TableIndex":
-        """Return the index without some rows."""
+        """Return the index without the rows that the mask selects."""
         numbers = None if self.numbers is None else self.numbers[~mask]
         return TableIndex(self.keys[~mask], self.hashes[~mask], numbers)
 
@@ -74,7 +74,7 @@ class TableIndex:
 
 
 class IndexBuilder:
-    """Collects digests of rows, and makes an index of them and of the rows of an earlier index."""
+    """Collects digests of rows, and makes an index of them together with rows of an earlier index."""
 
     def __init__(self, *, is_tracked: bool) -> None:
         self._is_tracked = is_tracked
@@ -87,7 +87,7 @@ class IndexBuilder:
 
     def build(self) -> TableIndex:
         keys = np.concatenate([_NONE, *(part.keys for part in self._parts)])
-        order = np.argsort(keys, kind="stable")
+        order = np.argsort(keys)
         hashes = np.concatenate([_NONE, *(part.hashes for part in self._parts)])[order]
         if not self._is_tracked:
             return TableIndex(keys[order], hashes)

@@ -1,4 +1,4 @@
-"""What the later of two backups tells about the changes since the earlier one: journal, revisions, log and feed."""
+"""Read the changes between two backups from the later one: from its journal, revisions, access log and change feed."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -34,16 +34,16 @@ class Journal:
     revisions: dict[_Owner, list[_Values]] = field(default_factory=lambda: defaultdict(list))
     said: dict[_Owner, list[_Values]] = field(default_factory=lambda: defaultdict(list))
     tagged: dict[_Owner, list[datetime]] = field(default_factory=lambda: defaultdict(list))
-    """When tags of a memory were added or removed."""
+    """The times when tags of a memory were added or removed."""
     purged: dict[_Owner, datetime] = field(default_factory=dict)
     unlinked: dict[_Owner, datetime] = field(default_factory=dict)
-    """When a relationship was removed because the change that had added it was undone."""
+    """The time when a relationship was removed because the change that had added it was undone."""
     restored: set[str] = field(default_factory=set)
-    """The organizations in which something deleted was restored, at times that are not known."""
+    """The organizations in which deleted rows were restored at an unknown time."""
     is_feed_whole: bool = True
 
     def list_memory_steps(self, values: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> list[RowStep]:
-        """Return what is known to have changed a memory."""
+        """Return the known changes of a memory."""
         owner = (values[TENANT], values["id"])
         revisions = [_make_revision_step(row) for row in self.revisions.get(owner, ())]
         unrevised = None if revisions else earlier
@@ -51,11 +51,11 @@ class Journal:
         return self._keep_recent([*revisions, *chain.from_iterable(changes), *self.list_deletion_steps(values, owner)])
 
     def list_block_steps(self, values: Mapping[str, Any]) -> list[RowStep]:
-        """Return what is known to have changed a block."""
+        """Return the known changes of a block."""
         return [_make_revision_step(row) for row in self.revisions.get((values[TENANT], values["id"]), ())]
 
     def list_session_steps(self, values: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> list[RowStep]:
-        """Return the messages of a session as changes of its row."""
+        """Return the changes of a session's row that its messages caused."""
         messages = self.said.get((values[TENANT], values["id"]), ())
         position = earlier["last_position"] if earlier else None
         active = earlier["last_active"] if earlier else values["created_at"]
@@ -69,7 +69,10 @@ class Journal:
         return steps
 
     def list_deletion_steps(self, values: Mapping[str, Any], *owners: _Owner) -> list[RowStep]:
-        """Return the deletions of memories that were undone: they hid the memories and the rows that belong to them."""
+        """Return the deletions of memories that were undone later.
+
+        They also hid the rows that belong to the memories.
+        """
         deletions = [row for owner in owners for row in self.changes.get(owner, ()) if _has_hidden(row, owner[1])]
         steps: list[RowStep] = []
         hidden_until = values["created_at"]
@@ -87,7 +90,7 @@ class Journal:
         return [step for step in steps if step.at > self.since]
 
     def was_hidden(self, *owners: _Owner) -> bool:
-        """Return whether one of these memories was deleted since, or may have been."""
+        """Return whether one of these memories was deleted later, or may have been."""
         rows = ((row, owner) for owner in owners for row in self.changes.get(owner, ()))
         is_known = any(owner in self.purged for owner in owners) or any(
             _has_hidden(row, owner[1]) for row, owner in rows
@@ -95,17 +98,17 @@ class Journal:
         return is_known or any(self.may_have_restored(organization) for organization, _ in owners)
 
     def may_have_restored(self, organization: str) -> bool:
-        """Return whether rows of an organization may have been restored at a time that is not known."""
+        """Return whether rows of an organization may have been restored at an unknown time."""
         return not self.is_feed_whole or organization in self.restored
 
 
 def list_change_steps(values: Mapping[str, Any]) -> list[RowStep]:
-    """Return what is known to have changed an entry of the journal itself: it was undone."""
+    """Return the known changes of an entry of the journal itself: that it was undone."""
     return [] if values["undone_at"] is None else [RowStep(values["undone_at"], {"undone_at": None})]
 
 
 def read_journal(later: BackupReader, decrypt: Decrypt, since: datetime, sequence: int) -> Journal:
-    """Read what happened after a time, and after a line of the change feed."""
+    """Read the changes after a time, and after the line of the change feed with the number `sequence`."""
     journal = Journal(since)
     for values in _read(later, Change):
         if values["created_at"] > since or (values["undone_at"] is not None and values["undone_at"] > since):
@@ -158,12 +161,12 @@ def _note_line(journal: Journal, values: _Values) -> None:
 
 
 def _has_hidden(row: _Values, memory_id: str) -> bool:
-    """Return whether a change has hidden a memory."""
+    """Return whether an entry of the journal has hidden a memory."""
     return row["kind"] == "forget" or (row["kind"] == "merge" and memory_id in row["memory_ids"][1:])
 
 
 def _make_revision_step(row: Mapping[str, Any]) -> RowStep:
-    """Return the change that ended a revision."""
+    """Return the change of a row that created a revision."""
     fields = None if is_encrypted(row["value"]) else _decode_fields(_OWNERS[row["owner_kind"]], row["value"])
     if fields is None:
         return RowStep(row["known_to"], {}, unknown=ANYTHING)
@@ -172,9 +175,9 @@ def _make_revision_step(row: Mapping[str, Any]) -> RowStep:
 
 
 def _list_change_steps(row: _Values, memory: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> Iterator[RowStep]:
-    """Yield the changes of one memory that an entry of the journal is about, apart from revisions and deletions.
+    """Yield the changes of one memory in an entry of the journal, except revisions and deletions.
 
-    `earlier` is the memory in the earlier backup, unless it was revised since.
+    `earlier` is the memory in the earlier backup; None if it was revised later.
     """
     kind, at, undone_at, before = row["kind"], row["created_at"], row["undone_at"], row["before"]
     is_last = row["memory_ids"][-1] == memory["id"]
@@ -184,7 +187,7 @@ def _list_change_steps(row: _Values, memory: Mapping[str, Any], earlier: Mapping
             yield RowStep(at, fields or {}, unknown=frozenset() if fields else ANYTHING)
         if undone_at is not None:
             ended = {"superseded_by": row["memory_ids"][-1], "superseded_at": at}
-            # The journal does not tell how long it was valid in between.
+            # The journal does not show how long it was valid in between.
             if earlier is not None and earlier["superseded_at"] == at:
                 yield RowStep(undone_at, ended | {"valid_to": earlier["valid_to"]})
             else:
@@ -201,7 +204,7 @@ def _list_change_steps(row: _Values, memory: Mapping[str, Any], earlier: Mapping
 
 
 def _decode_fields(entity: type[Row], values: Any) -> _Values | None:
-    """Return values of JSON as the fields of an entity have them; None if they are invalid."""
+    """Convert JSON values to the types of an entity's fields; None if they are invalid."""
     if not isinstance(values, dict) or not values.keys() <= entity.model_fields.keys():
         return None
     try:

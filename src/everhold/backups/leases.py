@@ -1,4 +1,4 @@
-"""Only one process at a time changes the backups of a store."""
+"""Hold the lease with which only one process at a time changes the backups of a store."""
 
 import time
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from everhold.ports.leases import HeldLease, take_lease
 from everhold.ports.records import Records
 
 _NAME = "backup"
-# Extended after every batch of rows. A process that was killed keeps others waiting no longer than this.
+# The lease is extended after every batch of rows. After a process is killed, others wait at most this long.
 _DURATION = timedelta(seconds=30)
 _WAIT_SECONDS = 35.0
 _PAUSE = 0.5
@@ -19,9 +19,9 @@ _PAUSE = 0.5
 
 @contextmanager
 def hold_backup_lease(records: Records) -> Iterator[HeldLease]:
-    """Hold the lease inside the `with` block; wait until that of a process that was killed has expired.
+    """Hold the lease inside the `with` block. Before, wait for the lease of a killed process to expire.
 
-    StoreBusy if another process goes on holding it.
+    StoreBusy if another process keeps extending its lease.
     """
     lease = None
     try:

@@ -1,4 +1,4 @@
-"""The backups at a place, for people to choose from."""
+"""List the backups at a place."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,9 +8,9 @@ from everhold.backups.history import History, StoredManifest
 
 @dataclass(frozen=True)
 class BackupSummary:
-    """One backup. `bytes` is the size of all objects that it needs; it shares most of them with other backups.
+    """One backup. `bytes` is the size of all objects that it needs, most of which it shares with other backups.
 
-    `problem` says why its manifest cannot be read, if it cannot; then the other fields are empty.
+    If its manifest cannot be read, `problem` says why, and the other fields are empty.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""The manifest of a backup: what it holds, with the checksum of everything.
+"""The manifest of a backup: a list of its content with checksums.
 
 A manifest file is the SHA-256 of the rest in hexadecimal, a line feed, and the compressed JSON of the manifest. All
 files that it names are named by their own SHA-256, so a single changed byte anywhere is noticed.
@@ -28,9 +28,9 @@ class _Part(BaseModel):
 
 
 class ObjectEntry(_Part):
-    """An object: a file that never changes, named by its SHA-256. `organization` is whose rows it holds, if only one's.
+    """An object: a file that never changes, named by its SHA-256. `count` is its number of rows, keys or bytes.
 
-    `count` is the number of rows, keys or bytes in it.
+    `organization` is set if all rows in it belong to one organization.
     """
 
     sha256: Sha256
@@ -40,14 +40,14 @@ class ObjectEntry(_Part):
 
 
 class Layer(_Part):
-    """What one backup added to a table: rows that were added or changed, and digests of the keys of deleted rows."""
+    """The part of a table that one backup stored: added and changed rows, and digests of the keys of deleted rows."""
 
     rows: tuple[ObjectEntry, ...] = ()
     deleted: tuple[ObjectEntry, ...] = ()
 
 
 class TableEntry(_Part):
-    """The rows of a table: layers, oldest first, of which each replaces rows of those before it.
+    """The rows of a table as layers, oldest first. Each layer replaces rows of earlier layers.
 
     `hash` is the sum of the digests of all rows modulo 2**64. `index` has the digests of each row, for the next backup;
     `is_tracked` says whether it also has the numbers of the rows.
@@ -64,7 +64,7 @@ class TableEntry(_Part):
 class BackedUpFile(_Part):
     """A file outside the records, such as an archive of messages, in parts of limited size.
 
-    `kind` says what the file is, `folder` and `address` where the store had it. `user_id` is whose file it is.
+    `kind` is the kind of the file, `folder` and `address` its location in the store, and `user_id` its owner.
     """
 
     kind: Name
@@ -78,8 +78,8 @@ class BackedUpFile(_Part):
 class Manifest(_Part):
     """One backup.
 
-    `sequence` is the number of the change feed at the moment of the backup. `previous` is the backup before it in the
-    same place, and `previous_sha256` the checksum of that backup's manifest.
+    `sequence` is the number of the last line of the change feed at the moment of the backup. `previous` is the previous
+    backup at the same place, and `previous_sha256` the checksum of its manifest.
     """
 
     format: int = FORMAT
@@ -92,7 +92,7 @@ class Manifest(_Part):
     schema_version: Count
     is_encrypted: bool = False
     has_user_keys: bool = False
-    """Whether the rows of each user are encrypted with a key of that user."""
+    """Whether the rows of each user are encrypted with the user's own key."""
     previous: Name | None = None
     previous_sha256: Sha256 | None = None
     tables: dict[str, TableEntry]
@@ -103,7 +103,7 @@ class Manifest(_Part):
         return sum(table.rows for table in self.tables.values())
 
     def list_objects(self, *, with_indexes: bool) -> dict[str, ObjectEntry]:
-        """Return the objects that the backup needs, by their SHA-256; indexes are needed by the next backup only."""
+        """Return the objects that the backup needs, by their SHA-256. Indexes are needed only by the next backup."""
         entries = [part for file in self.files for part in file.parts]
         for table in self.tables.values():
             for layer in table.layers:
@@ -119,23 +119,26 @@ def encode_manifest(manifest: Manifest, packing: RowPacking) -> bytes:
 
 
 def encode_document(text: bytes, packing: RowPacking) -> bytes:
-    """Return JSON compressed, with its checksum."""
+    """Return a JSON text in compressed form with its checksum."""
     body = f"{len(text):0{_SIZE_DIGITS}d}\n".encode() + packing.compress(text)
     return hashlib.sha256(body).hexdigest().encode() + b"\n" + body
 
 
-def decode_document(content: bytes, name: str, packing: RowPacking) -> bytes:
-    """Return JSON that `encode_document` has compressed. StoreDamaged if it is damaged; `name` says what it is."""
+def decode_document(content: bytes, name: str, packing: RowPacking, remedy: str = USE_ANOTHER) -> bytes:
+    """Return JSON that `encode_document` has compressed.
+
+    StoreDamaged if it is damaged; `name` says what it is, and `remedy` what the caller can do.
+    """
     if hashlib.sha256(content[65:]).hexdigest().encode() + b"\n" != content[:65]:
-        raise StoreDamaged(f"{name} is damaged: it does not have its checksum", remedy=USE_ANOTHER)
+        raise StoreDamaged(f"{name} is damaged: it does not have its checksum", remedy=remedy)
     size = content[65:_HEAD]
     if not size[:-1].isdigit() or not size.endswith(b"\n") or int(size) > _MAX_SIZE:
-        raise StoreDamaged(f"{name} cannot be read", remedy=USE_ANOTHER)
+        raise StoreDamaged(f"{name} cannot be read", remedy=remedy)
     return packing.decompress(content[_HEAD:], int(size))
 
 
 def decode_manifest(content: bytes, backup_id: str, packing: RowPacking) -> Manifest:
-    """Return the manifest in a file. StoreDamaged if it is damaged, InvalidInput if it has another format."""
+    """Return the manifest in a file. StoreDamaged if it is damaged, InvalidInput if it has an unknown format."""
     text = decode_document(content, f"the manifest of backup {backup_id}", packing)
     try:
         version = _FormatOnly.model_validate_json(text).format

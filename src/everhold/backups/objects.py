@@ -1,8 +1,8 @@
-"""Objects: files of a backup that never change, each named by its SHA-256.
+"""Read and write objects: files of a backup that never change, each named by its SHA-256.
 
-An object with rows is a pack of frames. Each frame has rows of one owner, compressed, and encrypted with that owner's
-key if the store has keys. The directory at the beginning of a pack says whose each frame is. All frames of an encrypted
-pack are of one organization, under whose key the directory is.
+An object with rows is a pack of frames. Each frame has rows of one owner. It is compressed and, if the store has keys,
+encrypted with the owner's key. The directory at the beginning of a pack has the owner of each frame. All frames of an
+encrypted pack belong to one organization, and the directory is encrypted with its key.
 """
 
 import hashlib
@@ -24,13 +24,13 @@ from everhold.ports.row_packing import RowPacking
 _MAGIC = b"EVHPACK1"
 _LENGTHS = struct.Struct("<II")
 _MAX_DIRECTORY = 256 * 1024 * 1024
-# A row with the largest JSON that the engine writes fits.
+# It is enough for a row with the largest JSON that the engine writes.
 _MAX_FRAME = 1024 * 1024 * 1024
 _PREFIX = "objects"
 
 
 class FrameEntry(NamedTuple):
-    """Where a frame is in the body of its pack, whose it is, and how many bytes and rows it has uncompressed."""
+    """The position of a frame in the body of its pack, its owner, and its number of uncompressed bytes and of rows."""
 
     organization: Id | None
     user_id: Id | None
@@ -41,6 +41,13 @@ class FrameEntry(NamedTuple):
 
 
 _DIRECTORY = TypeAdapter(list[FrameEntry], config={"defer_build": True})
+
+
+class Frame(NamedTuple):
+    """Packed rows of one owner."""
+
+    owner: RowOwner
+    items: Sequence[bytes]
 
 
 class OpenedFrame(NamedTuple):
@@ -61,7 +68,7 @@ class Objects:
     sealing: Sealing
 
     def put(self, content: bytes, count: int = 0, organization: str | None = None) -> ObjectEntry:
-        """Store an object, unless it is there already."""
+        """Store an object, unless it exists already."""
         address = hashlib.sha256(content).hexdigest()
         name = name_object(address)
         if not self.place.has(name):
@@ -72,20 +79,20 @@ class Objects:
         return self.place.has(name_object(entry.sha256))
 
     def get(self, entry: ObjectEntry) -> bytes:
-        """Return the content of an object. StoreDamaged if it is not what was stored."""
+        """Return the content of an object. StoreDamaged if its checksum is wrong."""
         content = self.place.read(name_object(entry.sha256), MAX_FILE_BYTES + _MAX_FRAME)
         if len(content) != entry.size or hashlib.sha256(content).hexdigest() != entry.sha256:
             raise StoreDamaged(
                 f"{name_object(entry.sha256)} at {self.place.address} is damaged",
                 value=entry.sha256,
-                remedy=USE_ANOTHER,
+                remedy="use another backup, or delete this file and run `everhold backup`, which stores it again",
             )
         return content
 
-    # contents that are no rows: indexes, digests of deleted rows, parts of files
+    # contents other than rows: indexes, digests of deleted rows, parts of files
 
     def put_bytes(self, content: bytes, owner: RowOwner, context: str, count: int = 0) -> ObjectEntry:
-        """Store bytes compressed, and encrypted for their owner."""
+        """Compress bytes, encrypt them for their owner, and store them."""
         sealed = self.sealing.seal(owner, self.packing.compress(content), context)
         return self.put(len(content).to_bytes(8, "little") + sealed, count, owner.organization)
 
@@ -100,21 +107,22 @@ class Objects:
 
     # packs of rows
 
-    def put_pack(self, frames: Sequence[tuple[RowOwner, bytes, int]], table: str) -> ObjectEntry:
-        """Store frames of rows: for each its owner, its uncompressed bytes and the number of rows."""
+    def put_pack(self, frames: Sequence[Frame], table: str) -> ObjectEntry:
+        """Store frames of rows."""
         directory: list[FrameEntry] = []
         bodies: list[bytes] = []
         start = 0
-        for owner, content, rows in frames:
+        for owner, items in frames:
+            content = b"".join(items)
             body = self.sealing.seal(owner, self.packing.compress(content), f"rows/{table}")
-            directory.append(FrameEntry(owner.organization, owner.user_id, start, len(body), len(content), rows))
+            directory.append(FrameEntry(owner.organization, owner.user_id, start, len(body), len(content), len(items)))
             bodies.append(body)
             start += len(body)
-        organization = frames[0][0].organization
+        organization = frames[0].owner.organization
         text = json.dumps(directory).encode()
         sealed = self.sealing.seal(RowOwner(organization), self.packing.compress(text), f"directory/{table}")
         head = _MAGIC + _LENGTHS.pack(len(sealed), len(text)) + sealed
-        return self.put(b"".join((head, *bodies)), sum(rows for *_, rows in frames), organization)
+        return self.put(b"".join((head, *bodies)), sum(len(frame.items) for frame in frames), organization)
 
     def read_pack(self, entry: ObjectEntry, table: str) -> Iterator[OpenedFrame]:
         """Yield the frames of a pack of rows."""

@@ -1,4 +1,4 @@
-"""Whose a row is: its own user's, or that of the row that it belongs to."""
+"""Find the owner of a row: its own user, or the owner of the row that it belongs to."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -16,13 +16,13 @@ _Key = tuple[str, str]
 
 
 class RowOwners:
-    """Tells whose rows are. Rows must be noted before the rows that belong to them."""
+    """Finds the owners of rows. Call `note` with a row before the rows that belong to it."""
 
     def __init__(self) -> None:
         self._users: dict[str, dict[_Key, str]] = {name: {} for name in _find_parents()}
 
     def find_user(self, table: Table, values: Mapping[str, Any]) -> str | None:
-        """Return whose a row is; None if it is no user's."""
+        """Return the user who owns a row; None if no user does."""
         if table.name == "users":
             return str(values["id"])
         user = values.get("user_id") or None
@@ -35,14 +35,14 @@ class RowOwners:
         return user
 
     def note(self, table: Table, values: Mapping[str, Any]) -> str | None:
-        """Remember whose a row is, and return it."""
+        """Store the owner of a row, and return it."""
         user = self.find_user(table, values)
         if user is not None and table.name in self._users and table.name != "users":
             self._users[table.name][(values[TENANT], values["id"])] = user
         return user
 
     def make_lookup(self, entity: type[Row]) -> OwnerLookup:
-        """Return a function from plain rows of a table to their owners."""
+        """Return a function that returns the owner of a plain row of a table."""
         table = get_table(entity)
         names = table.names
 
@@ -55,7 +55,7 @@ class RowOwners:
 
     @classmethod
     def read(cls, records: Records) -> "RowOwners":
-        """Return the owners of all rows that others may belong to."""
+        """Return the owners of all rows to which other rows may belong."""
         owners = cls()
         for entity in list_snapshot_entities():
             table = CATALOG[entity]
@@ -70,7 +70,7 @@ class RowOwners:
 
 
 def _list_owning(table: Table) -> list[Reference]:
-    """Return the references to rows that a row belongs to and that may be a user's."""
+    """Return the references of a table to rows that its rows belong to and that a user may own."""
     return [
         reference
         for reference in table.references

@@ -1,8 +1,8 @@
-"""One backup.
+"""Make one backup.
 
     hold the lease → read the history → open a snapshot → store files → store rows → write the manifest → prune
 
-Everything belongs to one moment of the store, with one sequence number of its change feed.
+The backup shows the store at a single moment, which is identified by a number of its change feed.
 """
 
 import hashlib
@@ -27,27 +27,28 @@ from everhold.model import BackupTarget, DataKey
 from everhold.model.base import Row
 from everhold.ports.backup_place import BackupPlace
 from everhold.ports.leases import HeldLease
+from everhold.ports.records import Records
 from everhold.ports.store_snapshot import StoreSnapshot
 from everhold.progress import ReportProgress, StepCounter, ignore_progress
 from everhold.schema.catalog import get_table
 from everhold.schema.changes import CURRENT
-from everhold.schema.operations import Ensure, Op, Patch, Where
+from everhold.schema.operations import Delete, Ensure, Op, Patch, Where
 from everhold.schema.snapshots import list_snapshot_entities
 
 logger = logging.getLogger(__name__)
 
 _ATTEMPTS = 3
-# Keys are in the one file that an erasure can change.
+# Keys are stored in the state file instead, because an erasure must be able to remove them.
 _NOT_STORED: tuple[type[Row], ...] = (DataKey,)
 
 
 @dataclass(frozen=True)
 class BackupResult:
-    """What a backup stored. `is_full` says that it uses no earlier backup.
+    """The result of a backup. `is_full` says that it uses no earlier backup.
 
-    `changed_rows` is the number of rows stored, `deleted_rows` that of rows found deleted, and `bytes` the size of the
-    objects that were added. `removed` are the backups that the retention rule has deleted. `missing_files` are files
-    that rows name and the store does not have.
+    `changed_rows` is the number of stored rows, `deleted_rows` the number of rows deleted since the previous backup,
+    and `bytes` the size of the added objects. `removed` are the backups that the retention rule has deleted.
+    `missing_files` are files that rows name but the store does not have.
     """
 
     id: str
@@ -67,7 +68,7 @@ class BackupResult:
 
 @dataclass(frozen=True)
 class _Earlier:
-    """The backup that the next one extends. `mark` is empty if the store cannot tell what changed since."""
+    """The backup that the new one extends. `mark` is empty if the store cannot list the changes since then."""
 
     manifest: Manifest
     sha256: str
@@ -75,24 +76,41 @@ class _Earlier:
 
 
 def back_up(
-    deps: BackupDeps, place: BackupPlace, rule: KeepRule, report: ReportProgress = ignore_progress
+    deps: BackupDeps,
+    place: BackupPlace,
+    rule: KeepRule,
+    report: ReportProgress = ignore_progress,
+    *,
+    replace_state: bool = False,
 ) -> BackupResult:
-    """Store a backup of a live store, and delete old ones as the rule says.
+    """Store a backup of a store in use, and delete the old backups that the rule does not keep.
 
-    InvalidInput if the place has backups of another store; StoreBusy while another backup of this store runs.
+    With `replace_state`, keys and erasures at the place that cannot be read are replaced by those of the store.
+
+    InvalidInput if the place has backups of another store; StoreBusy while another backup of this store runs;
+    StoreDamaged if the keys and erasures at the place cannot be read.
     """
+    history = deps.open_history(place)
     try:
         with hold_backup_lease(deps.records) as lease:
-            return _back_up(deps, place, rule, report, lease)
+            return _back_up(deps, history, rule, report, lease, replace_state=replace_state)
     except StoreReadOnly:
-        return _back_up(deps, place, rule, report, None)
+        return _back_up(deps, history, rule, report, None, replace_state=replace_state)
 
 
 def _back_up(
-    deps: BackupDeps, place: BackupPlace, rule: KeepRule, report: ReportProgress, lease: HeldLease | None
+    deps: BackupDeps,
+    history: History,
+    rule: KeepRule,
+    report: ReportProgress,
+    lease: HeldLease | None,
+    *,
+    replace_state: bool,
 ) -> BackupResult:
-    history = deps.open_history(place)
-    earlier = _find_earlier(deps, history)
+    place, earlier = history.place, _find_earlier(deps, history)
+    if replace_state:
+        history.delete_damaged_state()
+    history.read_state()  # a damaged one is noticed before all rows are stored
     existing = set(list_objects(place))
     manifest, missing = _store_everything(deps, history, earlier, existing, report, lease)
     history.write_state(deps.records.scan(DataKey, None), merge_erasures(deps.records, history.read_state()))
@@ -106,7 +124,7 @@ def _back_up(
 
 
 def _require_lease(lease: HeldLease) -> None:
-    """Raise StoreBusy if another process has taken the lease: it may have deleted objects of this backup."""
+    """Raise StoreBusy if another process has taken the lease, because it may have deleted objects of this backup."""
     try:
         lease.commit()
     except StaleVersion:
@@ -115,10 +133,11 @@ def _require_lease(lease: HeldLease) -> None:
 
 def _find_earlier(deps: BackupDeps, history: History) -> _Earlier | None:
     """Return the latest backup of this store at the place that can be read."""
-    stored = [entry for entry in history.read_all() if entry.manifest is not None]
-    if not stored or stored[-1].manifest is None:
+    stored = map(history.read, reversed(history.list_ids()))
+    latest = next((entry for entry in stored if entry.manifest is not None), None)
+    if latest is None or latest.manifest is None:
         return None
-    latest, manifest = stored[-1], stored[-1].manifest
+    manifest = latest.manifest
     targets = deps.records.scan(BackupTarget, None, [Where("id", Op.EQ, _make_target_id(history.place))])
     if manifest.store != deps.store and not targets:
         raise InvalidInput(
@@ -126,7 +145,8 @@ def _find_earlier(deps: BackupDeps, history: History) -> _Earlier | None:
             value=history.place.address,
             remedy="name another folder or address",
         )
-    # A store that was put back to an earlier state names an earlier backup: it cannot tell what changed since this one.
+    # A store that was restored to an earlier state refers to an earlier backup. It cannot list the changes since the
+    # latest one.
     is_same_history = bool(targets) and targets[0].last_backup == manifest.id
     return _Earlier(manifest, latest.sha256, manifest.mark if is_same_history else "")
 
@@ -148,7 +168,8 @@ def _store_everything(
             try:
                 files = store_files(deps.files, snapshot, objects, before, existing, missing)
             except FilesMissing as error:
-                # Messages may just have been taken out of an archive: then the next snapshot does not name the file.
+                # The file may be gone because its messages were just put back from an archive. The next snapshot then
+                # does not name it.
                 logger.info("files are missing in attempt %d of a backup", attempt + 1)
                 missing = error.names
                 continue
@@ -196,7 +217,7 @@ def _store_table(backup: TableBackup, previous: TableEntry | None, mark: str) ->
 
 
 def _get_usable(earlier: _Earlier | None, name: str, existing: set[str]) -> TableEntry | None:
-    """Return the table of the earlier backup, if all of its objects are still there."""
+    """Return the table of the earlier backup if all of its objects still exist; else None."""
     entry = earlier.manifest.tables.get(name) if earlier is not None else None
     if entry is None:
         return None
@@ -238,6 +259,20 @@ def _remember_target(deps: BackupDeps, place: BackupPlace, manifest: Manifest, l
     row = BackupTarget(id=target_id, address=place.address, last_backup=manifest.id, backed_up_at=now)
     changes = {"last_backup": manifest.id, "backed_up_at": now}
     lease.commit([Ensure(row), Patch(BackupTarget, (target_id,), changes)])
+
+
+def forget_target(records: Records, place: BackupPlace) -> None:
+    """Forget a place, so that erasures no longer try to reach it. NotFound if the store does not know it."""
+    known = {row.id: row.address for row in records.scan(BackupTarget, None)}
+    target_id = _make_target_id(place)
+    if target_id not in known:
+        others = ", ".join(sorted(known.values())) or "none"
+        raise NotFound(
+            f"this store has made no backups at {place.address}",
+            value=place.address,
+            remedy=f"name one of its targets: {others}",
+        )
+    records.commit([Delete(BackupTarget, (target_id,))])
 
 
 def _summarize(

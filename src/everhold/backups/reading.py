@@ -1,4 +1,4 @@
-"""Reads the rows of a backup: the layers of each table, put together."""
+"""Read the rows of a backup by combining the layers of each table."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ class BackupReader:
         return self.manifest.id
 
     def count_row(self, table: Table) -> None:
-        """Do nothing: all rows are those of the backup."""
+        """Do nothing. `RowsBetween` counts rows here, but a single backup has only exact rows."""
 
     def list_entities(self) -> list[type[Row]]:
         """Return the entities whose rows the backup has, parents before the rows that belong to them."""
@@ -46,7 +46,7 @@ class BackupReader:
     def read_fields(self, entity: type[Row]) -> Iterator[dict[str, Any]]:
         """Yield the values of each row of a table by field, decoded but not validated.
 
-        StoreDamaged if a value cannot be one of its column.
+        StoreDamaged if a value does not fit its column.
         """
         table = get_table(entity)
         entry = self.manifest.tables[table.name]
@@ -66,7 +66,8 @@ class BackupReader:
                 ) from None
 
     def _read_rows(self, table: Table, entry: TableEntry) -> Iterator[list[Any]]:
-        """Yield the current rows: the latest layer first, then of each earlier layer those that no later one has."""
+        """Yield the current rows: all of the latest layer, then those of each earlier layer that no later layer
+        replaces."""
         shape = RowShape.of_columns(table, entry.columns)
         self.unreadable[table.name] = 0
         replaced = _NONE

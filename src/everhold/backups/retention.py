@@ -1,4 +1,4 @@
-"""Which backups are kept, and which objects they need."""
+"""Delete the backups that a rule does not keep, and the objects that no backup needs."""
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from everhold.errors import InvalidInput
 
 @dataclass(frozen=True)
 class KeepRule:
-    """How many backups are kept: the latest ones, and the latest one of each of the last days, weeks and months.
+    """The numbers of backups to keep: the latest ones, and the latest one of each of the last days, weeks and months.
 
-    A backup is kept if one of the numbers asks for it. Without any number, all are kept. The latest one always is.
+    A backup is kept if one of the numbers selects it. Without any number, all are kept. The latest is always kept.
     """
 
     last: int | None = None
@@ -32,7 +32,7 @@ class KeepRule:
         return self.last is self.days is self.weeks is self.months is None
 
     def select(self, moments: Sequence[tuple[str, datetime]]) -> set[str]:
-        """Return the ids to keep, from ids and times, oldest first."""
+        """Return the ids of the backups to keep. `moments` has all ids with their times, oldest first."""
         if self.keeps_all:
             return {backup_id for backup_id, _ in moments}
         kept = {backup_id for backup_id, _ in moments[-(self.last or 1) :]}
@@ -53,14 +53,14 @@ _PERIODS: dict[str, Callable[[datetime], Hashable]] = {
 def prune(history: History, rule: KeepRule) -> list[str]:
     """Delete the backups that the rule does not keep, and the objects that no backup needs; return the ids deleted.
 
-    A backup that cannot be read is kept, and so are all objects then: it may need any of them.
+    An unreadable backup is kept. Then all objects are kept too, because it may need any of them.
     """
     stored = history.read_all()
     readable = [(entry.backup_id, entry.manifest.at) for entry in stored if entry.manifest is not None]
     kept = rule.select(readable)
     removed = [backup_id for backup_id, _ in readable if backup_id not in kept]
     for backup_id in removed:
-        # The manifest first: a backup whose objects are gone must not be listed.
+        # Manifests are deleted first, because a backup without its objects must not be listed.
         history.delete(backup_id)
     if len(readable) == len(stored):
         sweep(history, [entry for entry in stored if entry.backup_id in kept])
@@ -68,9 +68,9 @@ def prune(history: History, rule: KeepRule) -> list[str]:
 
 
 def sweep(history: History, kept: Sequence[StoredManifest]) -> int:
-    """Delete the objects that none of these backups needs, and return how many there were.
+    """Delete the objects that none of these backups needs, and return their number.
 
-    They are of deleted and of interrupted backups, or the indexes of earlier ones.
+    Such objects come from deleted or interrupted backups, or are the indexes of earlier backups.
     """
     needed: set[str] = set()
     for entry in kept:

@@ -1,4 +1,4 @@
-"""Encryption of what a backup holds, each owner's part under the owner's key."""
+"""Encrypt the content of backups, with the key of each owner for the owner's rows."""
 
 from typing import NamedTuple, Protocol
 
@@ -7,7 +7,10 @@ from everhold.ports.data_keys import DataKeys, make_context
 
 
 class RowOwner(NamedTuple):
-    """Whose rows a part of a backup has. Without an organization, they are of several, and not encrypted."""
+    """The owner of the rows in a part of a backup.
+
+    Without an organization, it has rows of several and is not encrypted.
+    """
 
     organization: str | None = None
     user_id: str | None = None
@@ -23,11 +26,11 @@ class Sealing(Protocol):
     def is_encrypted(self) -> bool: ...
 
     def seal(self, owner: RowOwner, content: bytes, context: str) -> bytes:
-        """Return the content encrypted for its owner. `context` must be the same when it is decrypted."""
+        """Return the content, encrypted for its owner. `context` must be the same for decryption."""
         ...
 
     def unseal(self, owner: RowOwner, content: bytes, context: str) -> bytes | None:
-        """Return the content decrypted; None if the owner's key was destroyed.
+        """Return the decrypted content; None if the owner's key was destroyed.
 
         StoreDamaged if the content was changed, or was encrypted for another owner or context.
         """
@@ -35,7 +38,7 @@ class Sealing(Protocol):
 
 
 class NoSealing:
-    """Leaves contents as they are, for stores without keys."""
+    """Returns contents unchanged, for stores without keys."""
 
     is_encrypted = False
 

@@ -1,4 +1,4 @@
-"""Which rows of a backup are restored: of everything, one organization or one user, without who was erased."""
+"""Select the rows of a backup to restore: all, of one organization or of one user, without erased users."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from everhold.backups.manifest import USE_ANOTHER, BackedUpFile, Manifest
 from everhold.backups.owners import RowOwners
 from everhold.errors import NotFound, StoreDamaged
-from everhold.model import AccessLog, UserErasure
+from everhold.model import AccessLog, Organization, UserErasure
 from everhold.model.base import Row, make_field_adapter
 from everhold.model.encrypted_values import is_encrypted, is_encrypted_hash
 from everhold.model.validation import explain_errors
@@ -21,10 +21,10 @@ IsSubject = Callable[[UserErasure, str], bool]
 
 
 class Erasures:
-    """Recognises users who were erased after a backup. The list does not have their ids, only a hash of each."""
+    """Recognises users who were erased after a backup. The erasure list has hashes of their ids, not the ids."""
 
     def __init__(self, rows: Sequence[UserErasure], is_subject: IsSubject, at: datetime) -> None:
-        """`at` is the time of the backup. A user who was erased before that and is in it was created again."""
+        """`at` is the time of the backup. If a user in it was erased before that time, the user was created again."""
         self._rows = [row for row in rows if row.created_at > at]
         self._is_subject = is_subject
         self._known: dict[tuple[str, str], bool] = {}
@@ -38,11 +38,11 @@ class Erasures:
 
 
 class TableReader(Protocol):
-    """The tables of a backup, or of a time between two."""
+    """Reads the tables of one backup, or of a time between two backups."""
 
     @property
     def identity(self) -> str:
-        """What tells the rows from those of other backups and times."""
+        """A text that identifies the backup and the time of the rows."""
         ...
 
     @property
@@ -53,7 +53,7 @@ class TableReader(Protocol):
     def read_fields(self, entity: type[Row]) -> Iterator[dict[str, Any]]: ...
 
     def count_row(self, table: Table) -> None:
-        """Count the row that was read last as one that is restored."""
+        """Count the last row that was read as restored."""
         ...
 
 
@@ -62,7 +62,7 @@ _LOG = "memory_access_logs"
 
 
 class SelectedRows:
-    """The rows of a backup that are restored, validated."""
+    """The selected and validated rows of a backup."""
 
     def __init__(
         self,
@@ -73,10 +73,10 @@ class SelectedRows:
         *,
         every_counter: bool = False,
     ) -> None:
-        """With a user, their rows are restored, and the rows that those refer to.
+        """With `user_id`, the user's rows and the rows that they refer to are selected.
 
-        Counters are positions in the log of one store, except those about encryption. `every_counter` is for a scratch
-        store that is compared with the backup.
+        Most counters are positions in the log of one store, so only those about encryption are selected.
+        `every_counter` selects all of them, for a temporary store that is compared with the backup.
         """
         self._every_counter = every_counter
         self._reader, self._erasures = reader, erasures
@@ -85,14 +85,25 @@ class SelectedRows:
         self._owners = RowOwners()
         self._needed: dict[str, set[str]] | None = None
         self.left_out = 0
-        """How many rows of erased users were left out of the last reading of all tables."""
+        """The number of rows of erased users that the last reading of all tables left out."""
+
+    def require_organization(self) -> None:
+        """Raise NotFound if the backup does not have the organization whose rows are restored."""
+        if self._organization is None:
+            return
+        if all(values["id"] != self._organization for values in self._reader.read_fields(Organization)):
+            raise NotFound(
+                f"the backup has no organization {self._organization!r}",
+                value=self._organization,
+                remedy="check its id; nothing was restored",
+            )
 
     def list_entities(self) -> list[type[Row]]:
         self._owners, self.left_out = RowOwners(), 0
         entities = self._reader.list_entities()
         if self._organization is None:
             return entities
-        if self._user_id is not None:  # a part of the log cannot be verified
+        if self._user_id is not None:  # only a complete log can be verified
             entities = [entity for entity in entities if entity is not AccessLog]
         return [entity for entity in entities if CATALOG[entity].tenant is not None]
 
@@ -119,7 +130,7 @@ class SelectedRows:
         if self._organization is not None and organization != self._organization:
             return False
         user_id = self._owners.note(table, values)
-        # The log keeps its lines, which hold no content: its chain shows whether lines were removed.
+        # All lines of the log are kept. They have no content, and the chain would break without them.
         if user_id is not None and table.name != _LOG and self._erasures.has(organization, user_id):
             self.left_out += 1
             return False
@@ -134,7 +145,7 @@ class SelectedRows:
     def _find_needed(self) -> dict[str, set[str]]:
         """Return the ids of the rows that the user's rows refer to, directly or through others, by table."""
         owned, needed = self._find_owned(), dict[str, set[str]]()
-        # Children before their parents, so that what a needed row refers to is needed as well.
+        # Children come before their parents, so that the rows that a needed row refers to are found too.
         for entity in reversed(self._reader.list_entities()):
             table = CATALOG[entity]
             if table.tenant is None or not table.references:
@@ -184,12 +195,12 @@ def _get_identity(table: Table, values: Mapping[str, Any]) -> tuple[str, Any]:
 
 
 def _validate(entity: type[Row], values: dict[str, Any]) -> Row:
-    """Return a row whose plain values are valid. Encrypted values were checked when they were encrypted."""
+    """Return a validated row. Encrypted values are not checked; they were checked before their encryption."""
     if not any(map(is_encrypted, values.values())):
         return entity.model_validate(values)
     adapters = _make_adapters(entity)
     for name, value in values.items():
-        # The hash beside an encrypted text is encrypted as well, and longer than a plain one.
+        # The hash of an encrypted text is encrypted too, and longer than a plain hash.
         if not is_encrypted(value) and not (name == "hash" and is_encrypted_hash(value)):
             adapters[name].validate_python(value)
     return entity.build_unchecked(values)

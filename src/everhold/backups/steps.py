@@ -1,4 +1,4 @@
-"""Changes of a row whose times and earlier values are known, so that they can be undone."""
+"""Undo changes of a row whose times and earlier values are known."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -8,7 +8,7 @@ STAMPS = frozenset(
     {"version", "updated_at", "last_updated_by_id", "is_deleted", "deleted_at", "deletion_id", "access_count",
      "last_accessed", "strength"}
 )  # fmt: skip
-"""Columns that say nothing about a row's content, or that are changed without a new version."""
+"""Columns that are not part of a row's content, or that change without a new version."""
 ANYTHING = frozenset({"*"})
 LIVE: Mapping[str, Any] = {"is_deleted": False, "deleted_at": None, "deletion_id": None}
 
@@ -16,8 +16,9 @@ LIVE: Mapping[str, Any] = {"is_deleted": False, "deleted_at": None, "deletion_id
 class RowStep(NamedTuple):
     """One change of a row.
 
-    `before` has the values of the changed columns before it, `versions` is by how much it raised the row's version.
-    `is_update` says whether it set `updated_at`. `unknown` are the changed columns whose earlier values are not known.
+    `before` has the earlier values of the changed columns. `versions` is the number by which the change raised the
+    row's version. `is_update` says whether it set `updated_at`. `unknown` are changed columns with unknown earlier
+    values.
     """
 
     at: datetime
@@ -28,7 +29,7 @@ class RowStep(NamedTuple):
 
 
 class UndoneRow(NamedTuple):
-    """A row as it was at a moment, and its columns whose values of then are not known."""
+    """A row as it was at a moment, and the columns whose values at that moment are unknown."""
 
     values: dict[str, Any]
     unknown: frozenset[str] = frozenset()
@@ -37,7 +38,7 @@ class UndoneRow(NamedTuple):
 def undo_steps(
     values: Mapping[str, Any], steps: Sequence[RowStep], moment: datetime, updated_at: datetime | None
 ) -> UndoneRow:
-    """Return a row as it was at a moment: without the steps after it. The steps are in the order of their times.
+    """Return a row as it was at a moment, by undoing the steps after it. `steps` are in the order of their times.
 
     `updated_at` is the row's time of update before the first step.
     """
@@ -57,9 +58,9 @@ def undo_steps(
 def add_visible_steps(
     values: Mapping[str, Any], earlier: Mapping[str, Any] | None, steps: Sequence[RowStep], since: datetime
 ) -> list[RowStep]:
-    """Return the steps of a row with those that the row itself shows: its deletion, and its last update.
+    """Return the steps of a row together with the steps that the row itself shows: its deletion and its last update.
 
-    What the last update has changed is known if nothing else was changed since the earlier backup's row.
+    The columns that the last update changed are known only if it was the only change since the earlier backup.
     """
     known = list(steps)
     deleted_at, updated_at = values.get("deleted_at"), values.get("updated_at")

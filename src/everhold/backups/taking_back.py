@@ -1,4 +1,4 @@
-"""Takes one row back to a time between two backups, and says whether it then is exactly what it was."""
+"""Take single rows back to a time between two backups, and decide whether the result is exact."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ HashMemory = Callable[[_Values], bytes | None]
 
 
 class RowSource(StrEnum):
-    """What a row is: exact, exact but for how often it was read, or approximately that of a backup."""
+    """How exact a row is: exact, exact except for its reads, or approximately as in one of the backups."""
 
     EXACT = "exact"
     READ_LATER = "read_later"
@@ -35,22 +35,22 @@ class ChosenRow(NamedTuple):
 
 
 def has_same_content(first: _Values, second: _Values) -> bool:
-    """Return whether two rows say the same, apart from when and how often they were changed."""
+    """Return whether two rows have the same content. Their versions and times of change are ignored."""
     return all(value == second[name] for name, value in first.items() if name not in STAMPS)
 
 
 @dataclass
 class TakeBack:
-    """Takes rows back to a time, with what the later backup tells about the changes since the earlier one."""
+    """Takes rows back to a time, by the changes between the backups that the later backup shows."""
 
     journal: Journal
     at: datetime
     hash_memory: HashMemory
     moved: set[tuple[str, str]] = field(default_factory=set)
-    """The sessions whose messages were moved to cold storage or back after the time."""
+    """The sessions whose messages were archived or put back after the time."""
 
     def choose(self, table: Table, values: dict[str, Any], earlier: dict[str, Any] | None) -> ChosenRow | None:
-        """Return a row of the later backup as it was at the time, or None if it was not there."""
+        """Return a row of the later backup as it was at the time; None if it did not exist."""
         if "created_at" not in values:
             same = earlier is not None and earlier == values
             return ChosenRow(values, RowSource.EXACT if same else RowSource.LATER)
@@ -75,9 +75,9 @@ class TakeBack:
         return ChosenRow(then, RowSource.LATER)
 
     def choose_missing(self, table: Table, values: dict[str, Any], until: datetime | None = None) -> ChosenRow | None:
-        """Return a row that only the earlier backup has, or None if it was removed before the time.
+        """Return a row that only the earlier backup has; None if it was removed before the time.
 
-        `until` is when the row was added again, if it was.
+        `until` is the time when the row was added again, if it was.
         """
         removals = self._list_removals(table, values)
         known = [at for at in removals if self.journal.since < at and (until is None or at < until)]
@@ -94,7 +94,7 @@ class TakeBack:
             return ()
         if table.name == "memories":
             moments = [journal.purged.get((organization, values["id"]))]
-        elif table.name == "changes":  # purged with the memories that it names
+        elif table.name == "changes":  # an entry of the journal is purged with the memories that it names
             moments = [journal.purged.get((organization, name)) for name in values["memory_ids"]]
         elif table.name == "memory_tags":
             moments = journal.tagged.get((organization, values["memory_id"]), ())
@@ -117,7 +117,7 @@ class TakeBack:
         return self.journal.list_deletion_steps(values, *_list_memories(table, values))
 
     def _was_moved(self, values: _Values, earlier: _Values | None) -> bool:
-        """Return whether messages of a session may have been in another place at the time."""
+        """Return whether messages of a session may have been archived, or not yet archived, at the time."""
         moved_at = [values[name] for name in _MOVED[1:] if values[name] is not None]
         is_same = earlier is not None and all(values[name] == earlier[name] for name in _MOVED)
         if is_same or (not moved_at and not values["archived_messages"]):
@@ -134,7 +134,7 @@ class TakeBack:
         return self._restore_hash(values, then)
 
     def _restore_hash(self, values: _Values, then: UndoneRow) -> UndoneRow:
-        """Return a memory with the hash that its text had."""
+        """Return a memory with the hash of its text at that time."""
         if values["hash"] is not None and values["hash"] != self.hash_memory(values):
             return then._replace(unknown=then.unknown | {"hash"})  # encrypted
         if values["hash"] is None and values["kind"] not in REPEATABLE_KINDS:
@@ -144,13 +144,13 @@ class TakeBack:
         return then._replace(values=state | {"hash": hashed})
 
     def _is_exact(self, table: Table, values: _Values, steps: Sequence[RowStep], earlier: _Values | None) -> bool:
-        """Return whether all changes of a row are known: undone, they lead to the row that the earlier backup has."""
+        """Return whether all changes of a row are known, so that undoing them gives the row of the earlier backup."""
         if earlier is not None and any(
             earlier[reference.columns[0]] is not None and values[reference.columns[0]] is None
             for reference in table.references
             if reference.on_delete == "set_null"
         ):
-            return False  # what the row mentions was purged, at a time that is not known
+            return False  # a row that this row refers to was purged at an unknown time
         since = self.journal.since
         if earlier is not None:
             origin = undo_steps(values, steps, since, earlier["updated_at"]).values
@@ -159,19 +159,19 @@ class TakeBack:
             if origin == earlier:
                 return True
         elif _find_addition(values, None) > since:
-            # A session that begins with a message is changed at the time at which it was added.
+            # A session that begins with a message is added and changed at the same time.
             begin = values["created_at"] - timedelta.resolution
             origin = undo_steps(values, steps, begin, values["created_at"]).values
             if origin["version"] == 1 and not origin["is_deleted"] and origin.get("strength", 1.0) == 1.0:
                 return True
-        # What came before the last change does not matter if that was before the time, and can be seen.
+        # If the last change was before the time and is visible, earlier changes do not matter.
         is_settled = not any(step.at > self.at for step in steps)
         is_released = table.name == "memories" and values["hash"] is None and values["kind"] not in REPEATABLE_KINDS
         is_old = earlier is not None or _find_addition(values, None) > since
         return is_settled and is_old and not is_released and not self.journal.may_have_restored(str(values.get(TENANT)))
 
     def _choose_reads(self, table: Table, then: dict[str, Any], values: _Values, earlier: _Values | None) -> ChosenRow:
-        """Return a row with how often it was read until the time, as far as that is known."""
+        """Return a row with the number and time of its reads up to the time, as far as they are known."""
         if table.name != "memories":
             return ChosenRow(then, RowSource.EXACT)
         if earlier is not None and all(earlier[name] == values[name] for name in _READ):
@@ -183,13 +183,13 @@ class TakeBack:
 
 
 def _find_addition(values: _Values, earlier: _Values | None) -> datetime:
-    """Return when a row was added: a row that was never changed says it, even if its own time is in the past."""
+    """Return the time when a row was added. For an unchanged row it is `updated_at`: `created_at` may be imported."""
     is_unchanged = earlier is None and values.get("version") == 1 and values.get("updated_at") is not None
     addition: datetime = max(values["created_at"], values["updated_at"]) if is_unchanged else values["created_at"]
     return addition
 
 
 def _list_memories(table: Table, values: _Values) -> list[tuple[str, str]]:
-    """Return the memories that a row is deleted and restored with."""
+    """Return the ids of the memories with which a row is deleted and restored."""
     columns = [reference.columns[0] for reference in table.references if reference.target == "memories"]
     return [(values[TENANT], values[column]) for column in columns]

@@ -1,4 +1,4 @@
-"""The unique rules of a table, for rows that are put together from two backups."""
+"""Check the unique rules of a table, for rows that are combined from two backups."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,14 +9,14 @@ _Values = Mapping[str, Any]
 
 
 class UniqueValues:
-    """The values of the rows of a table that no other row may have."""
+    """The values of a table's rows that must be unique."""
 
     def __init__(self, table: Table) -> None:
         self._uniques = table.uniques
         self._seen: set[tuple[str, ...]] = set()
 
     def add(self, values: _Values) -> bool:
-        """Note the values of a row; return False, and note nothing, if another row has some of them."""
+        """Add the values of a row; return False and add nothing if another row has one of them."""
         own = {_describe(unique, values) for unique in self._uniques if _applies(unique, values)}
         if not own.isdisjoint(self._seen):
             return False
@@ -24,7 +24,7 @@ class UniqueValues:
         return True
 
     def release(self, values: dict[str, Any]) -> dict[str, Any] | None:
-        """Return a row without the values that another row has; None if it cannot be without them."""
+        """Return a row without the unique values that another row has; None if they cannot be removed."""
         for unique in self._uniques:
             if _applies(unique, values) and _describe(unique, values) in self._seen:
                 if unique.when is None:

@@ -1,4 +1,4 @@
-"""Check that backups are whole: every file has its checksum, and the manifests form a chain."""
+"""Check that backups are complete: every file has the right checksum, and the manifests form a chain."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,11 +15,11 @@ from everhold.schema.catalog import ENTITIES, TABLES
 
 @dataclass(frozen=True)
 class BackupVerification:
-    """The result of checking one backup. `problems` is empty if it is whole.
+    """The result of checking one backup. `problems` is empty if it is complete.
 
-    `objects` and `bytes` are what was read. `rows` is the number of rows that were restored into a scratch store and
-    found to have the values of the moment of the backup. `erased_rows` cannot be read any more, because the keys of
-    their users were destroyed.
+    `objects` and `bytes` count what was read. `rows` is the number of rows that were restored into a temporary store
+    with the values that they had at the backup. `erased_rows` counts rows that can no longer be read, because the keys
+    of their users were destroyed.
     """
 
     id: str
@@ -35,7 +35,7 @@ class BackupVerification:
 
 
 def check_chain(stored: Sequence[StoredManifest]) -> dict[str, str]:
-    """Return what is wrong with manifests, by backup: one that cannot be read, or whose previous one was replaced."""
+    """Return the problems of manifests by backup: a manifest is unreadable, or its previous manifest was replaced."""
     problems: dict[str, str] = {}
     checksums = {entry.backup_id: entry.sha256 for entry in stored}
     for entry in stored:
@@ -43,36 +43,38 @@ def check_chain(stored: Sequence[StoredManifest]) -> dict[str, str]:
             problems[entry.backup_id] = str(entry.problem)
             continue
         previous = entry.manifest.previous
-        # A previous backup that is not there was deleted by the retention rule.
+        # A missing previous backup was deleted by the retention rule.
         if previous in checksums and checksums[previous] != entry.manifest.previous_sha256:
             problems[entry.backup_id] = f"the manifest of the previous backup {previous} was changed"
     return problems
 
 
 def check_objects(manifest: Manifest, objects: Objects, counter: StepCounter, *, is_latest: bool) -> list[str]:
-    """Read every object of a backup and return what is wrong. Indexes are there for the latest backup only."""
+    """Read every object of a backup and return the problems. Only the latest backup has indexes."""
     problems: list[str] = []
     for entry in manifest.list_objects(with_indexes=is_latest).values():
         try:
             objects.get(entry)
         except (StoreDamaged, NotFound) as error:
-            problems.append(error.fact)
+            problems.append(str(error))
         counter.add(1)
     return problems
 
 
 def compare_with_store(manifest: Manifest, snapshot: StoreSnapshot, objects: Objects, left_out: set[str]) -> list[str]:
-    """Return the tables of a restored store whose rows are not those of the backup, except those in `left_out`."""
+    """Return the tables of a restored store whose rows differ from the backup.
+
+    Tables in `left_out` are not compared.
+    """
     problems: list[str] = []
     for name, entry in manifest.tables.items():
         if name not in TABLES or name in left_out:
             continue
-        shape = RowShape.of(TABLES[name])
+        packer = objects.packing.make_packer(RowShape.of(TABLES[name]))
         rows, total = 0, 0
-        for batch in snapshot.read(ENTITIES[name]):
-            packed = objects.packing.pack(batch.rows, shape)
-            rows += len(batch.rows)
-            total += int(packed.hashes.sum())
+        for batch in snapshot.read(ENTITIES[name], packer.add):
+            rows += batch.size
+            total += int(packer.take().hashes.sum())
         if (rows, total % 2**64) != (entry.rows, entry.hash):
             problems.append(
                 f"{name}: {rows:,} rows were restored, with another hash than the {entry.rows:,} of the backup"

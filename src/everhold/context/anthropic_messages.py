@@ -21,16 +21,17 @@ _BRACKETS = str.maketrans("[]", "()")  # a name must not contain square brackets
 def render_anthropic(turns: Sequence[PromptTurn], *, cache: bool = False) -> dict[str, Any]:
     """Return the arguments of a call of the Messages API: `messages`, and `system` if there is a system text.
 
-    With `cache`, the end of the system text and of the part that the next prompt repeats are marked for caching.
+    With `cache`, two places are marked for caching: the end of the system text, and the last block before the recalled
+    memories, because the next prompt repeats the blocks up to there.
     """
     system = [part.text for turn in turns if turn.role == "system" for part in turn.parts if isinstance(part, TextPart)]
     messages: list[Document] = []
-    marked: Document | None = None
-    can_mark = True
+    last_repeated: Document | None = None
+    is_repeated = True
     for turn in turns:
         role = "assistant" if turn.role == "assistant" else "user"
         blocks = list(_render_blocks(turn)) if turn.role != "system" else []
-        can_mark = can_mark and not turn.is_recalled
+        is_repeated = is_repeated and not turn.is_recalled
         if not blocks:
             continue
         if not messages and role == "assistant":
@@ -39,10 +40,10 @@ def render_anthropic(turns: Sequence[PromptTurn], *, cache: bool = False) -> dic
             messages[-1]["content"] += blocks
         else:
             messages.append({"role": role, "content": blocks})
-        if can_mark and blocks[-1]["type"] not in _NOT_CACHED:
-            marked = blocks[-1]
-    if cache and marked is not None:
-        marked["cache_control"] = dict(_CACHE)
+        if is_repeated and blocks[-1]["type"] not in _NOT_CACHED:
+            last_repeated = blocks[-1]
+    if cache and last_repeated is not None:
+        last_repeated["cache_control"] = dict(_CACHE)
     if not system:
         return {"messages": messages}
     text = "\n\n".join(system)
@@ -63,7 +64,10 @@ def _render_blocks(turn: PromptTurn) -> Iterator[Document]:
 
 
 def _name_speaker(text: str, speaker: str) -> str:
-    """Return the text after its speaker. Further lines are indented, so that they cannot name another speaker."""
+    """Return the text with the speaker's name before it.
+
+    Further lines are indented, so that a line cannot look like a text of a different speaker.
+    """
     name = " ".join(speaker.split()).translate(_BRACKETS)
     return f"[{name}] " + "\n  ".join(text.splitlines())
 
@@ -90,7 +94,10 @@ def _render_part(part: Part, role: str) -> Document | None:
 
 
 def _is_accepted(part: NativePart, role: str) -> bool:
-    """Return whether the API accepts one of its own blocks in this role; thinking is accepted only with a signature."""
+    """Return whether the API accepts this block, which it produced itself, in this role.
+
+    Thinking is accepted only with a signature.
+    """
     if part.block["type"] == "search_result":
         return role == "user"
     return role == "assistant" and (part.block["type"] != "thinking" or bool(part.block.get("signature")))

@@ -1,1 +1,1 @@
-"""Encrypts fields on their way into the store, and decrypts them on their way out."""
+"""Encrypt fields before they are stored, and decrypt them after they are read."""

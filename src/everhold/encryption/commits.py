@@ -1,4 +1,4 @@
-"""Encrypts the operations of one commit."""
+"""Encrypt the operations of one commit."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,17 +15,17 @@ from everhold.schema.rules import check_row_rules, find_rules
 
 
 class CommitEncryption:
-    """Encrypts operations in their order. `plain` is the store with its rows decrypted."""
+    """Encrypts the operations of a commit in their order. `plain` reads the store with its rows decrypted."""
 
     def __init__(self, plain: Records, cipher: RowCipher) -> None:
         self._plain = plain
         self._cipher = cipher
-        # The plain rows that earlier operations of the commit add or change. The store does not have them yet.
+        # The plain rows that earlier operations of this commit add or change. They are not in the store yet.
         self._pending: dict[tuple[type[Row], tuple[Any, ...]], dict[str, Any]] = {}
         self._last: list[Operation] = []
 
     def encrypt(self, operations: Sequence[Operation]) -> list[Operation]:
-        """Return the operations for the store."""
+        """Return the operations with encrypted values, for the store."""
         encrypted = [inner for operation in operations for inner in self._encrypt(operation)]
         return encrypted + self._last
 
@@ -63,7 +63,7 @@ class CommitEncryption:
         self._pending[entity, patch.key] = after
         changed = dict(changes)
         before_secret, secret = (set(self._cipher.fields.list_written(table.name, row)) for row in (current, after))
-        if before_secret != secret:  # a memory became one of kind vault, or is none any more
+        if before_secret != secret:  # the kind of a memory changed to or from vault
             changed |= {name: after[name] for name in (*(before_secret ^ secret), "hash")}
             if secret - before_secret:
                 self._drop_past_chunks(patch.key)

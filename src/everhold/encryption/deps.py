@@ -1,4 +1,4 @@
-"""What encryption is made of, for the jobs and reports that look below it."""
+"""The parts of an engine's encryption, for jobs and reports that work on encrypted rows."""
 
 from dataclasses import dataclass
 from typing import cast
@@ -12,12 +12,12 @@ from everhold.ports.records import Records
 
 @dataclass(frozen=True)
 class Encryption:
-    """The cipher of an engine, and the store without it, whose values are encrypted."""
+    """The cipher and the keys of an engine, and the store below them, which returns encrypted values."""
 
     cipher: RowCipher
     stored: Records
     is_missing: bool = False
-    """Whether the store holds encrypted content and the settings name no master key."""
+    """Whether the store has encrypted content but the settings name no master key."""
 
     @property
     def keys(self) -> DataKeys:
@@ -36,5 +36,5 @@ class Encryption:
 
     @property
     def recorded_fields(self) -> list[str]:
-        """The fields to record in the store: those of every row, and those of memories of kind vault."""
+        """The names of all encrypted fields, to be recorded in the store, including those of vault memories."""
         return sorted({*self.fields.names, *VAULT_FIELDS})

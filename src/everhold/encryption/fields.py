@@ -1,8 +1,8 @@
-"""Which fields are encrypted.
+"""Choose the fields that are encrypted.
 
-Some fields always are, once the engine has a master key: directives, outputs, connection strings, memories of kind
-vault, and the history of memories. Settings may name further fields. A field whose content is copied elsewhere takes
-the copies along.
+With a master key, some fields are always encrypted: directives, outputs, connection strings, memories of kind vault,
+and the history of memories. Settings may name further fields. If the content of a field is copied to other fields,
+these are encrypted too.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -21,9 +21,9 @@ ALWAYS = (
     "agents.system", "action_results.output", "executions.output", "connections.dsn",
     "revisions.value", "changes.before", "changes.after", "outbox.digest", "session_archives.content",
 )  # fmt: skip
-# Encrypted only in memories of kind vault, unless settings name them.
+# The fields that are encrypted only in memories of kind vault, unless settings name them.
 VAULT_FIELDS = ("memories.text", "memories.content")
-# What is derived from a field, and would show its content.
+# Fields that are derived from other fields and would reveal their content.
 _COPIES: Mapping[str, tuple[str, ...]] = {
     "memories.text": ("memories.content", "memories.provenance"),
     "messages.text": (
@@ -52,13 +52,13 @@ _REFUSED_COLUMNS = ("metadata", "aliases")
 
 @dataclass(frozen=True)
 class EncryptedFields:
-    """Which columns of each table are encrypted when they are written, and which may be when they are read."""
+    """The columns of each table that are encrypted when written, and those that may be encrypted when read."""
 
     written: Mapping[str, frozenset[str]]
     read: Mapping[str, frozenset[str]]
 
     def list_written(self, table: str, values: Mapping[str, Any]) -> Collection[str]:
-        """Return the columns of a row that are encrypted; `values` has at least the memory's kind."""
+        """Return the columns of a row to encrypt. For a memory, `values` must have its kind."""
         if table == "memories" and values["kind"] == VAULT:
             return self._written_in_vault
         return self.written.get(table, frozenset())
@@ -69,7 +69,7 @@ class EncryptedFields:
         return self.written.get("memories", frozenset()) | vault
 
     def hides_text(self, row: Row) -> bool:
-        """Return whether the text by which a row would be found is encrypted."""
+        """Return whether the text of a row that search would index is encrypted."""
         table = get_table(type(row)).name
         return not set(SEARCHED_COLUMNS.get(table, ())).isdisjoint(self.list_written(table, row.__dict__))
 
@@ -80,9 +80,9 @@ class EncryptedFields:
 
 
 def choose_fields(named: Iterable[str], recorded: Iterable[str] = ()) -> EncryptedFields:
-    """Return the encrypted fields for the fields that settings name.
+    """Return the encrypted fields, given the fields that settings name.
 
-    `recorded` are the fields that the store may still hold encrypted from earlier settings.
+    `recorded` are the fields that may still be encrypted in the store because of earlier settings.
     """
     chosen = set(ALWAYS)
     for name in named:

@@ -1,4 +1,4 @@
-"""What stands for data keys when a store holds encrypted content and the settings name no master key."""
+"""The replacement for data keys if a store has encrypted content but the settings name no master key."""
 
 from collections.abc import Sequence
 

@@ -1,7 +1,6 @@
-"""Which fields a store holds encrypted: a counter per field, 0 while plain rows may be left and 1 afterwards.
+"""Record in the store which fields are encrypted, so that readers recognise fields that earlier settings named.
 
-The counter of a field that is no longer encrypted is -1. A reader needs this to recognise fields that earlier settings
-named.
+There is a counter for each field: 0 while plain rows may be left, 1 afterwards, and -1 if it is no longer encrypted.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,7 +16,10 @@ _INCOMPLETE, _COMPLETE, _NOT_ENCRYPTED = 0, 1, -1
 
 
 def read_recorded(records: Records) -> dict[str, bool]:
-    """Return the fields that the store may hold encrypted, each with whether every row is."""
+    """Return the fields that may be encrypted in the store.
+
+    The value says whether every row has the field encrypted.
+    """
     # The character after the space ends the range of names with this prefix.
     where = [Where("name", Op.GE, _PREFIX), Where("name", Op.LT, _PREFIX[:-1] + "!")]
     rows = records.scan(Counter, None, where)
@@ -33,12 +35,12 @@ def record_fields(records: Records, fields: Iterable[str]) -> None:
 
 
 def mark_incomplete(records: Records, fields: Iterable[str]) -> None:
-    """Record that rows have to be looked at again: plain ones, or ones with old keys, may be left."""
+    """Record that rows must be checked again, because some may be plain or encrypted with old keys."""
     _set_all(records, dict.fromkeys(fields, _INCOMPLETE))
 
 
 def mark_complete(records: Records, complete: Iterable[str], dropped: Iterable[str]) -> None:
-    """Record that every row has these fields encrypted, and that no row has the dropped ones encrypted."""
+    """Record that every row has the fields in `complete` encrypted, and no row those in `dropped`."""
     _set_all(records, {**dict.fromkeys(complete, _COMPLETE), **dict.fromkeys(dropped, _NOT_ENCRYPTED)})
 
 

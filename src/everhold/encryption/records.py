@@ -1,4 +1,4 @@
-"""A store that encrypts fields on their way in and decrypts them on their way out."""
+"""A store that encrypts fields when they are written and decrypts them when they are read."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -38,7 +38,7 @@ _ATTEMPTS = 3
 
 
 class EncryptingRecords:
-    """Delegates to another store. What it is given and what it returns is plain; what it stores is encrypted."""
+    """Delegates to another store. Callers pass and get plain values; the other store gets encrypted values."""
 
     def __init__(self, inner: Records, cipher: RowCipher) -> None:
         self.inner = inner
@@ -51,7 +51,7 @@ class EncryptingRecords:
             encrypted = CommitEncryption(self, self._cipher).encrypt(operations)
             keys = self._list_user_keys(encrypted)
             try:
-                # A key that is destroyed at the same moment must not encrypt anything: nobody could read it again.
+                # A key that is being destroyed must not encrypt anything, because it could never be decrypted.
                 self.inner.commit([*(Require(DataKey, key) for key in keys), *encrypted])
             except BrokenReference:
                 if attempt == _ATTEMPTS - 1 or not self._has_lost_key(keys):
@@ -64,7 +64,7 @@ class EncryptingRecords:
         return bool(lost)
 
     def _list_user_keys(self, operations: Iterable[Operation]) -> list[tuple[str, str]]:
-        """Return the users' keys by which a commit is encrypted, each with its organization."""
+        """Return the keys of users with which a commit is encrypted, each with its organization."""
         if not self._cipher.keys.per_user:
             return []
         keys: set[tuple[str, str]] = set()
@@ -172,7 +172,8 @@ class EncryptingRecords:
     def _split(
         self, entity: type[Row], organization_id: str | None, where: Sequence[Condition]
     ) -> tuple[list[Condition], list[Condition]]:
-        """Return the conditions that the store evaluates, and those on encrypted fields, which it cannot."""
+        """Split conditions into those that the store evaluates, and those on encrypted fields, which it cannot
+        evaluate."""
         encrypted = self._cipher.list_columns(entity)
         if not encrypted:
             return list(where), []
@@ -216,7 +217,7 @@ class EncryptingRecords:
         return self.inner.read_settled(after, limit=limit)
 
     def read_snapshot(self) -> AbstractContextManager[StoreSnapshot]:
-        """Return a snapshot of the rows as they are stored: a backup holds encrypted fields encrypted."""
+        """Return a snapshot of the stored rows without decrypting them, because backups keep fields encrypted."""
         return self.inner.read_snapshot()
 
     def maintain(self, *, erased: bool = False) -> bool:

@@ -1,7 +1,7 @@
 """Rewrite stored rows until every field is encrypted as the settings say, with the newest keys.
 
 The work is the same after encryption was turned on, after fields were added or removed, and after keys were rotated.
-Nothing notes how far it has come: a row that is as it should be is left alone, so an interrupted run continues when it
+Progress is not recorded: rows that are already as the settings say are skipped, so an interrupted run continues when it
 is called again.
 """
 
@@ -28,9 +28,10 @@ _BATCH = 200
 
 @dataclass(frozen=True)
 class RewritingDeps:
-    """What rewriting needs: the encryption, what makes the chunks of a row, and what counts rewritten rows.
+    """The dependencies of rewriting: the encryption, a function that makes the chunks of a row, and a counter of rows.
 
-    Commits go to the store below the encryption, without a lease: the version of each row protects it.
+    Rows are committed to the store below the encryption. No lease is needed, because the version of each row protects
+    it.
     """
 
     encryption: Encryption
@@ -39,13 +40,13 @@ class RewritingDeps:
 
 
 def is_complete(encryption: Encryption) -> bool:
-    """Return whether the store says that every row is as it should be."""
+    """Return whether it is recorded that all rows are encrypted as the settings say."""
     recorded = read_recorded(encryption.stored)
     return recorded.keys() == set(encryption.recorded_fields) and all(recorded.values())
 
 
 def count_outdated(encryption: Encryption) -> int:
-    """Return how many rows are not encrypted as they should be."""
+    """Return the number of rows that are not encrypted as the settings say."""
     if encryption.is_missing or is_complete(encryption):
         return 0
     rows = (row for entity in _list_entities(encryption) for row in _read(encryption, entity))
@@ -53,7 +54,7 @@ def count_outdated(encryption: Encryption) -> int:
 
 
 def rewrite_rows(deps: RewritingDeps) -> int:
-    """Rewrite every row that is not as it should be, and return how many could not be read."""
+    """Rewrite every row that is not encrypted as the settings say. Return the number of rows that could not be read."""
     unreadable = 0
     for entity in _list_entities(deps.encryption):
         batch: list[Row] = []
@@ -77,7 +78,7 @@ def _list_entities(encryption: Encryption) -> list[type[Row]]:
 
 
 def _read(encryption: Encryption, entity: type[Row]) -> Iterator[Row]:
-    """Yield the stored rows of an entity, page by page: rows are changed while they are read."""
+    """Yield the stored rows of an entity. They are read page by page, because they are changed meanwhile."""
     after: Page | None = None
     while True:
         rows = encryption.stored.scan(entity, None, after=after, limit=_BATCH, deleted=True)
@@ -92,7 +93,7 @@ def _is_current(encryption: Encryption, row: Row) -> bool:
 
 
 def _list_outdated(encryption: Encryption, row: Row) -> list[str]:
-    """Return the columns of a stored row that are plain and should not be, or the other way round, or have old keys."""
+    """Return the columns of a stored row to rewrite: wrongly plain, wrongly encrypted, or encrypted with old keys."""
     table, values = get_table(type(row)), row.__dict__
     secret = encryption.fields.list_written(table.name, values)
     organization = values[table.tenant or ""]
@@ -115,7 +116,7 @@ def _list_outdated(encryption: Encryption, row: Row) -> list[str]:
 
 
 def _rewrite_batch(deps: RewritingDeps, rows: Sequence[Row]) -> int:
-    """Rewrite rows in one commit, or each by itself if another writer changed one; return how many are unreadable."""
+    """Rewrite rows in one commit, or one by one if another writer changed a row; return how many are unreadable."""
     unreadable = 0
     planned: list[tuple[Row, list[Operation]]] = []
     for row in rows:
@@ -138,7 +139,7 @@ def _rewrite_alone(deps: RewritingDeps, row: Row, operations: Sequence[Operation
     try:
         deps.encryption.stored.commit(operations)
     except StaleVersion:
-        # Another writer has changed or removed the row. What it wrote is as it should be, or the next run finds it.
+        # Another writer has changed or removed the row. If its new values must be rewritten, the next run does that.
         current = _read_again(deps.encryption, row)
         if current is None or _is_current(deps.encryption, current):
             return 0
@@ -158,7 +159,8 @@ def _plan(deps: RewritingDeps, row: Row) -> list[Operation]:
     cipher, table = deps.encryption.cipher, get_table(type(row))
     outdated = _list_outdated(deps.encryption, row)
     if table.name == "outbox":
-        # A line of the feed has no version that would protect a digest which is being erased. The feed is trimmed soon.
+        # A line of the feed has no version that would protect a rewritten value, so its digest is removed instead. The
+        # feed is trimmed soon anyway.
         return [Patch(type(row), get_key(row), {"digest": None})]
     content = cipher.decrypt_row(row)
     stored = cipher.encrypt_values(table, content.__dict__, content.__dict__)
@@ -176,7 +178,7 @@ def _plan(deps: RewritingDeps, row: Row) -> list[Operation]:
 
 
 def _has_changed_search(encryption: Encryption, row: Row) -> bool:
-    """Return whether a text by which the row is found becomes encrypted, or is no longer."""
+    """Return whether a text that search indexes becomes encrypted, or becomes plain."""
     table, values = get_table(type(row)).name, row.__dict__
     secret = encryption.fields.list_written(table, values)
     searched = [name for name in SEARCHED_COLUMNS.get(table, ()) if name in encryption.fields.read[table]]
@@ -184,7 +186,8 @@ def _has_changed_search(encryption: Encryption, row: Row) -> bool:
 
 
 def _make_index_changes(deps: RewritingDeps, row: Row) -> list[Operation]:
-    """Return the operations that replace the chunks of a row, so that no plain word or vector of its text is left."""
+    """Return the operations that replace the chunks of a row, so that no plain word or vector of an encrypted text
+    stays."""
     searchable = SEARCHABLE_BY_CLASS_NAME.get(type(row).__name__)
     if searchable is None or not isinstance(row, Entity):
         return []

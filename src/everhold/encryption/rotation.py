@@ -1,8 +1,8 @@
-"""Rotate keys: wrap data keys by a new master key, and replace data keys by new ones.
+"""Rotate keys: wrap data keys with a new master key, and replace data keys by new ones.
 
     wrap keys again → a new generation of each data key → rewrite rows → clean files
 
-A note in the store says when the rotation began. An interrupted rotation continues: keys that are newer than the note
+The time when the rotation began is stored. An interrupted rotation continues: keys that were created after that time
 are not replaced again.
 """
 
@@ -26,7 +26,8 @@ _BATCH = 500
 
 @dataclass(frozen=True)
 class Rotated:
-    """How many data keys were wrapped again and replaced, how many rows were rewritten, and how many are unreadable."""
+    """The numbers of data keys that were wrapped again and replaced, and of rows that were rewritten or are
+    unreadable."""
 
     wrapped: int
     replaced: int
@@ -36,7 +37,7 @@ class Rotated:
 
 
 def wrap_keys(records: Records, keys: RotatingDataKeys, count: Callable[[int], None]) -> int:
-    """Wrap every data key by the current master key; return how many were not."""
+    """Wrap every data key with the current master key; return how many were wrapped with another key before."""
     wrapped = 0
     for row in list_data_keys(records):
         if row.master_fingerprint == keys.master_fingerprint:
@@ -53,7 +54,7 @@ def wrap_keys(records: Records, keys: RotatingDataKeys, count: Callable[[int], N
 
 
 def replace_keys(encryption: Encryption, keys: RotatingDataKeys, count: Callable[[int], None]) -> int:
-    """Create a new generation of each data key that is older than the rotation; return how many."""
+    """Create a new generation of each data key that is older than the rotation; return the number of new keys."""
     records = encryption.stored
     began = _begin(records)
     mark_incomplete(records, encryption.recorded_fields)
@@ -94,7 +95,7 @@ def list_data_keys(records: Records) -> list[DataKey]:
 
 
 def _begin(records: Records) -> int:
-    """Return when the rotation began, in microseconds; an interrupted one began earlier."""
+    """Return the start of the rotation in microseconds. An interrupted rotation keeps its start."""
     began = _read_start(records)
     if not began:
         began = clock.micros(clock.now())
@@ -103,6 +104,6 @@ def _begin(records: Records) -> int:
 
 
 def _read_start(records: Records) -> int:
-    """Return when the current rotation began; 0 if there is none."""
+    """Return the start of the current rotation; 0 if there is none."""
     rows = records.scan(Counter, None, [Where("name", Op.EQ, _BEGAN)], limit=1)
     return rows[0].value if rows else 0

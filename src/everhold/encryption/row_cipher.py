@@ -1,4 +1,4 @@
-"""Encrypts and decrypts the fields of rows."""
+"""Encrypt and decrypt the fields of rows."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -27,7 +27,7 @@ from everhold.schema.table import Kind, Table
 E = TypeVar("E", bound=Row)
 
 _TYPES: Mapping[Kind, type] = {Kind.TEXT: str, Kind.BYTES: bytes, Kind.JSON: dict}
-# The columns that say where a row of the change feed belongs: its number is drawn only when it is stored.
+# The columns that identify a line of the change feed. Its number is not known before it is stored.
 _FEED_PLACE = ("entity", "entity_id", "idempotency_key")
 
 _EMPTY: Mapping[Kind, bytes] = {Kind.TEXT: b"", Kind.JSON: b"{}", Kind.BYTES: b""}
@@ -36,7 +36,7 @@ _reads_unreadable: ContextVar[bool] = ContextVar("_reads_unreadable", default=Fa
 
 @contextmanager
 def read_unreadable_as_empty() -> Iterator[None]:
-    """Read fields that cannot be decrypted as empty, so that a user can be erased whose key is lost."""
+    """Return a context in which fields that cannot be decrypted are read as empty, to erase users whose key is lost."""
     token = _reads_unreadable.set(True)
     try:
         yield
@@ -68,9 +68,9 @@ class RowCipher:
         return type(row).build_complete({**row.__dict__, **stored}) if stored else row
 
     def encrypt_values(self, table: Table, values: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the stored form of those `values` that it differs for; `row` says whose they are."""
+        """Return the stored form of those `values` that are encrypted or marked. `row` has the owners of the values."""
         secret = self.fields.list_written(table.name, row)
-        # The store checks only what it can read.
+        # The store cannot check encrypted values, so they are checked here.
         check_changes(table, {name: values[name] for name in secret if values.get(name) is not None})
         stored: dict[str, Any] = {}
         for name in self.fields.read[table.name]:
@@ -84,11 +84,11 @@ class RowCipher:
         if table.name == "memories" and "text" in secret and values.get("hash") is not None:
             stored["hash"] = self.encrypt_hash(row["organization_id"], values["hash"])
         if table.name == "episodes" and "summary" in secret and values.get("name") and row.get("level") == 0:
-            stored["name"] = None  # made of the words of messages, and too short for an envelope
+            stored["name"] = None  # it consists of words of messages, and the column is too short for an envelope
         return stored
 
     def decrypt_row(self, row: E) -> E:
-        """Return a stored row with its content."""
+        """Return a stored row with all values decrypted."""
         table = get_table(type(row))
         values = row.__dict__
         content = self.decrypt_values(table, self.fields.read.get(table.name, ()), values)
@@ -97,7 +97,7 @@ class RowCipher:
         return type(row).build_complete({**values, **content}) if content else row
 
     def decrypt_values(self, table: Table, names: Iterable[str], stored: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the content of those columns whose stored form differs from it."""
+        """Return the plain values of those columns that are encrypted or marked in the store."""
         content: dict[str, Any] = {}
         for name in names:
             value = stored[name]
@@ -107,11 +107,11 @@ class RowCipher:
         return content
 
     def encrypt_hash(self, organization_id: str, digest: bytes) -> bytes:
-        """Return the hash of a memory as it is stored beside an encrypted text."""
+        """Return the encrypted form of a memory's hash, which is stored with an encrypted text."""
         return HASH_MARK + self.keys.encrypt_digest(organization_id, digest)
 
     def decrypt_hash(self, organization_id: str, stored: bytes) -> bytes | None:
-        """Return the hash of a memory, of which equal texts are known."""
+        """Return the plain hash of a memory. Equal texts have equal hashes."""
         if not is_encrypted_hash(stored):
             return stored
         try:
@@ -142,7 +142,7 @@ class RowCipher:
 
 
 def find_user(row: Mapping[str, Any]) -> str | None:
-    """Return the user whose key encrypts a row; None for the organization's key."""
+    """Return the user whose key encrypts a row; None if the organization's key does."""
     user_ids = row.get("user_ids")
     if user_ids is not None:  # an archive, perhaps of messages of several users
         return user_ids[0] if len(user_ids) == 1 else None
@@ -150,12 +150,12 @@ def find_user(row: Mapping[str, Any]) -> str | None:
 
 
 def list_key_ids(values: Iterable[Any]) -> set[str]:
-    """Return the ids of the data keys by which values are encrypted."""
+    """Return the ids of the data keys with which values are encrypted."""
     return {DataEnvelope.decode(unpack_envelope(value)).key_id for value in values if is_encrypted(value)}
 
 
 def list_place_columns(table: Table) -> tuple[str, ...]:
-    """Return the columns that say where a row belongs, which decrypting one of its values needs."""
+    """Return the columns that identify a row and its owners. They are needed to decrypt one of its values."""
     if table.name == "outbox":
         return ("organization_id", *_FEED_PLACE)
     return table.key if table.tenant in table.key else (str(table.tenant), *table.key)
@@ -166,7 +166,7 @@ def _make_place(table: Table, name: str, row: Mapping[str, Any]) -> bytes:
 
 
 def _is_scalar(value: Any) -> bool:
-    """Return whether a JSON value is a text, which has no marked form."""
+    """Return whether a JSON value is a text. Only objects and lists have a marked form."""
     return isinstance(value, str)
 
 

@@ -1,4 +1,4 @@
-"""A session cache that holds encrypted fields encrypted."""
+"""A session cache in which encrypted fields stay encrypted."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,7 +10,7 @@ from everhold.ports.session_cache import SessionCache, SessionKey, Step, Usage, 
 
 
 class EncryptingSessionCache:
-    """Delegates to another cache, which gets the rows of sessions and messages as the store has them."""
+    """Delegates to another cache, which gets sessions and messages in their encrypted form."""
 
     def __init__(self, inner: SessionCache, cipher: RowCipher) -> None:
         self._inner = inner
@@ -31,7 +31,7 @@ class EncryptingSessionCache:
         try:
             history = tuple(map(self._cipher.decrypt_row, working.history))
             return replace(working, session=self._cipher.decrypt_row(working.session), history=history)
-        except EncryptionError:  # its key was destroyed or changed: the records say what is true
+        except EncryptionError:  # its key was destroyed or changed, so the entry is read from the records instead
             return None
 
     def write(self, key: SessionKey, working: WorkingMemory) -> None:

@@ -1,4 +1,4 @@
-"""Say what is encrypted, and with which keys."""
+"""Report what is encrypted, and with which keys."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,9 +12,9 @@ from everhold.model import DataKey
 
 @dataclass(frozen=True)
 class KeyDescription:
-    """One data key: whose it is, its generation, and the fingerprint of the master key that wraps it.
+    """One data key: its owner, its generation, and the fingerprint of the master key that wraps it.
 
-    `user` is None for the organization's key. Keys that are not `is_current` only decrypt.
+    `user` is None for the organization's key. Keys that are not current are used only for decryption.
     """
 
     id: str
@@ -29,10 +29,10 @@ class KeyDescription:
 
 @dataclass(frozen=True)
 class KeyReport:
-    """What a store encrypts, and with which keys.
+    """The encrypted fields and the keys of a store.
 
-    `status` is "off" without encryption, "missing" if the store holds encrypted content and no master key is set, else
-    "on". `fields` says of each field whether every row has it encrypted.
+    `status` is "off" without encryption, "missing" if the store has encrypted content but no master key is set, else
+    "on". `fields` maps each field to whether every row has it encrypted.
     """
 
     status: str
@@ -44,7 +44,7 @@ class KeyReport:
 
 
 def describe_keys(encryption: Encryption | None) -> KeyReport:
-    """Return what is encrypted, and with which keys."""
+    """Return a report on the encrypted fields and the keys of a store."""
     if encryption is None:
         return KeyReport("off")
     rows = list_data_keys(encryption.stored)
@@ -64,7 +64,7 @@ def describe_keys(encryption: Encryption | None) -> KeyReport:
 
 
 def find_problems(encryption: Encryption, rows: Sequence[DataKey]) -> list[str]:
-    """Return what is wrong with the keys of a store."""
+    """Return a sentence for each problem with the keys of a store."""
     if encryption.is_missing:
         return ["it holds encrypted content and no master key is set; set encryption.master_key"]
     problems = []

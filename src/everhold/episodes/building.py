@@ -15,7 +15,7 @@ from everhold.text.summaries import CountTokens, Extract, summarise
 
 # The maximum length of a summary as a share of the tokens of its messages.
 SUMMARY_SHARE = 0.24
-# In tokens. A summary may always have this length, so that a short episode is quoted whole.
+# In tokens. Every summary may be at least this long, so that a short episode is quoted whole.
 SHORT_SUMMARY = 32
 
 MAX_FACTS = 8
@@ -25,7 +25,7 @@ _MAX_FACT_TEXT = 4_000
 # The number of topics in the name of an episode.
 _NAME_TOPICS = 3
 _MAX_NAME = 255
-# The roles whose messages are quoted only if there are no others.
+# Messages with these roles are quoted only if an episode has no other messages.
 _QUOTED_LAST = ("tool", "system")
 _OWNERS = {"user": "user_id", "agent": "agent_id"}
 
@@ -110,7 +110,7 @@ def name_speaker(message: Message) -> str:
 
 
 def _choose_quoted(messages: Sequence[Message]) -> list[Message]:
-    """Return the messages that a summary may quote, without those of tools and the system if there are others."""
+    """Return the messages that a summary may quote. Messages of tools and the system are a last resort."""
     with_text = [message for message in messages if message.text and message.text.strip()]
     of_people = [message for message in with_text if message.role not in _QUOTED_LAST]
     return of_people or with_text
@@ -137,7 +137,10 @@ def _make_quote(session: Session, message: Message, text: str, worth: float) -> 
 def _shorten_to_budget(
     quotes: list[Quote], extract: Extract, budget: int, count_tokens: CountTokens
 ) -> tuple[list[Quote], list[str], str]:
-    """Return the quotes, topics and summary, shortened to the budget, which the speakers' names may exceed."""
+    """Return the quotes, topics and summary, shortened to the budget.
+
+    One quote is always kept, even if it exceeds it.
+    """
     topics = list(extract.topics)
     summary = render_episode(quotes, topics)
     while (excess := count_tokens(summary) - budget) > 0 and (topics or len(quotes) > 1):

@@ -20,7 +20,7 @@ from everhold.schema.conditions import make_equalities
 from everhold.schema.operations import Condition, Op, Page, Where
 
 _LEVELS = {name: level for level, name in LEVEL_NAMES.items()}
-# The level of the parts of each level.
+# Maps the level of a rollup to the level of the episodes that it consists of.
 _PARTS = {SECTION: EPISODE, CHAPTER: SECTION, SESSION: EPISODE, DAY: EPISODE, WEEK: DAY, MONTH: DAY, YEAR: MONTH}
 _MAX_PARTS = 1000
 
@@ -39,7 +39,7 @@ class Episodes(ResultPage[Episode]):
 class EpisodeDetails:
     """An episode and its sources: its messages, or for a rollup the episodes of the level below.
 
-    For a rollup, `messages` are those that it quotes, and `parts` has at most 1,000 episodes.
+    For a rollup, `messages` are the messages that it quotes, and `parts` has at most 1,000 episodes.
     """
 
     episode: Episode

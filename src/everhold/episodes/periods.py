@@ -1,4 +1,4 @@
-"""Days, weeks, months and years, and functions that find those of a time."""
+"""Find the day, week, month and year that a time belongs to."""
 
 from datetime import date, datetime, timedelta, tzinfo
 from typing import NamedTuple
@@ -43,7 +43,7 @@ def find_period(day: date, level: int) -> CalendarPeriod:
 
 
 def list_periods(day: date) -> list[CalendarPeriod]:
-    """Return the day, the week, the month and the year of a day."""
+    """Return the periods that contain a day: the day itself, its week, its month and its year."""
     return [find_period(day, level) for level in PERIOD_LEVELS]
 
 

@@ -139,7 +139,7 @@ def make_groups(deps: EpisodeDeps, session: Session, episodes: Sequence[Episode]
 def _read_group(
     deps: EpisodeDeps, session: Session, level: int, number: int, built_parts: Sequence[Episode]
 ) -> list[Episode]:
-    """Return the parts of a group: those that were just built, and the others from the store."""
+    """Return the parts of a group. Parts that are not among `built_parts` are read from the store."""
     numbers = range(number * GROUP_SIZE, (number + 1) * GROUP_SIZE)
     parts_by_number = {part.number: part for part in built_parts}
     missing_ids = {
@@ -201,9 +201,9 @@ class _PeriodPlan:
     def update_all(
         self, level: int, parts: dict[date, Episode], by_day: dict[date, list[EpisodeChange]]
     ) -> dict[date, Episode]:
-        """Update each period of a level and return the updated ones, each by one of its days.
+        """Update each period of a level that has changed parts, and return the updated rollups.
 
-        `parts` are the changed parts, each by one of its days.
+        The keys of `parts`, the changed parts, and of the result are any day of the part or period.
         """
         grouped: dict[CalendarPeriod, list[date]] = {}
         for day in parts:

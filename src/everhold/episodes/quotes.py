@@ -7,8 +7,8 @@ from typing import Any
 from everhold.text.summaries import CountTokens, has_said
 from everhold.text.terms import extract_terms
 
-# A quote as it is stored: `message`, `text`, `speaker`, `at` and `worth`. Quotes of rollups also name their `episode`
-# and `session`. `user` and `agent` are set if they differ from those of the session, `conversation` if it has one.
+# A stored quote has the keys `message`, `text`, `speaker`, `at` and `worth`. Quotes of rollups also have `episode` and
+# `session`. `user` and `agent` are set if they differ from the session's, and `conversation` if the message has one.
 Quote = dict[str, Any]
 
 
@@ -61,5 +61,5 @@ def render_episode(quotes: Sequence[Quote], topics: Sequence[str]) -> str:
             speaker = quote["speaker"]
             lines.append(f"{speaker}: {quote['text']}")
     if topics:
-        lines.append(f"Also: {' '.join(topics)}")  # a comma after each would cost a token
+        lines.append(f"Also: {' '.join(topics)}")  # no commas, because each would cost a token
     return "\n".join(lines)

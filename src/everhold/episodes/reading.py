@@ -22,7 +22,7 @@ _MOMENT = timedelta(microseconds=1)  # no two messages of a session have the sam
 
 @dataclass(frozen=True)
 class SpanSummary:
-    """A summary, its number of tokens, and the quotes of which it consists in the order of time."""
+    """A summary, its number of tokens, and the quotes that it consists of, oldest first."""
 
     text: str
     tokens: int
@@ -32,11 +32,11 @@ class SpanSummary:
 def summarise_before(
     deps: EpisodeDeps, scope: Scope, session: Session, before: datetime, budget: int, conversation: str | None = None
 ) -> SpanSummary:
-    """Return a summary of what was said in a session before a message, in at most `budget` tokens.
+    """Return a summary of the messages of a session before a given message, in at most `budget` tokens.
 
-    `before` is the time of the message. The summary depends only on the messages up to that one, so it stays the same
-    while the session goes on. It quotes only messages of the scope's user and agent, and of `conversation` if there is
-    one. The time that it takes does not grow with the session.
+    `before` is the time of the given message. Later messages do not change the summary. It quotes only messages of the
+    scope's user and agent, and only those of `conversation` if that is not None. The time to make it does not grow with
+    the session.
     """
     parts = _read_complete(deps, session, before)
     unbuilt = _read_rest(deps, session, parts, before)
@@ -59,7 +59,8 @@ def summarise_before(
 
 
 def _read_complete(deps: EpisodeDeps, session: Session, before: datetime) -> list[Episode]:
-    """Return the fewest chapters, sections and episodes that cover all complete ones before a time, oldest first."""
+    """Return the fewest chapters, sections and episodes that cover all complete episodes before a time, oldest
+    first."""
     parts: list[Episode] = []
     for level in (CHAPTER, SECTION, EPISODE):
         where = [
@@ -104,6 +105,9 @@ def make_summary(deps: EpisodeDeps, quotes: Sequence[Sequence[Quote]], budget: i
 
 
 def is_quote_of(scope: Scope, session: Session, quote: Quote) -> bool:
-    """Return whether a quoted message belongs to the user and the agent of a scope, as far as the scope names them."""
+    """Return whether a quoted message is of the scope's user and agent.
+
+    A user or agent of None matches every message.
+    """
     user, agent = quote.get("user", session.user_id), quote.get("agent", session.agent_id)
     return scope.user in (None, user) and scope.agent in (None, agent)

@@ -1,7 +1,8 @@
 """Rollups: summaries of limited size that cover the episodes of a section, a chapter, a session or a period of time.
 
-The rollup of a session or a period is updated incrementally: the quotes of changed parts are replaced, and the best of
-all its quotes are chosen again. So the cost of an update does not depend on how many episodes the rollup covers.
+The rollup of a session or a period is updated incrementally: the quotes of changed parts are replaced, and then the
+best quotes are chosen from those that the rollup has. So an update does not cost more if the rollup covers more
+episodes.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -26,8 +27,8 @@ GROUP_PARTS = {SECTION: EPISODE, CHAPTER: SECTION}
 # The number of episodes that a row of each level covers.
 EPISODE_COUNTS = {EPISODE: 1, SECTION: GROUP_SIZE, CHAPTER: GROUP_SIZE**2}
 
-# The level of the parts of longer periods. Quotes are chosen evenly from all parts. The parts of a day or a session are
-# episodes.
+# Maps the level of a longer period to the level of its parts, from which quotes are chosen evenly. The parts of a day
+# or a session are episodes.
 _PART_LEVELS = {WEEK: DAY, MONTH: DAY, YEAR: MONTH}
 
 
@@ -129,7 +130,7 @@ def _update(
 
 
 def _find_part(quote: Quote, level: int, deps: EpisodeDeps) -> Hashable:
-    """Return the part of a rollup from which a quote is: the name of a day or month, or the id of an episode."""
+    """Return the part of a rollup that a quote comes from: the name of a day or month, or the id of an episode."""
     part_level = _PART_LEVELS.get(level)
     return quote["episode"] if part_level is None else find_period(find_day(quote["at"], deps.zone), part_level).name
 

@@ -13,11 +13,11 @@ from everhold.model.episode import DAY, EPISODE, MONTH, YEAR
 from everhold.schema.conditions import make_equalities
 from everhold.schema.operations import Op, Where
 
-# The maximum number of episodes that are read of each stretch; the newest are read.
+# The maximum number of episodes that are read for each stretch. If it has more, only the newest are read.
 _MAX_EPISODES = 500
 
 # The level of the parts of each period.
-_BELOW = {YEAR: MONTH, MONTH: DAY, DAY: EPISODE}
+_PART_LEVELS = {YEAR: MONTH, MONTH: DAY, DAY: EPISODE}
 
 
 class _Stretch(NamedTuple):
@@ -31,7 +31,7 @@ class _Stretch(NamedTuple):
 def summarise_span(
     deps: EpisodeDeps, scope: Scope, after: datetime | None, before: datetime | None, budget: int
 ) -> SpanSummary:
-    """Return a summary of what was said from `after` up to `before` in the scope, in at most `budget` tokens.
+    """Return a summary of the scope's messages from `after` up to `before`, in at most `budget` tokens.
 
     The number of episodes that are read for each year of the span does not grow with the number of messages.
     """
@@ -67,7 +67,7 @@ def _cover(level: int, after: datetime | None, before: datetime | None, zone: tz
 
 
 def _cover_smaller(level: int, after: datetime | None, before: datetime | None, zone: tzinfo) -> Iterator[_Stretch]:
-    below = _BELOW[level]
+    below = _PART_LEVELS[level]
     if below == EPISODE:
         yield _Stretch(EPISODE, after, before)
     else:

@@ -40,7 +40,7 @@ _TINY = 1e-300
 # The strength of L2 regularisation.
 _L2_CHOICE, _L2_LOGISTIC = 2.0, 10.0
 
-# A table with a row per candidate, and which of the rows are targets: those that should be chosen.
+# A table with one row per candidate, and a flag for each row that says whether it is a target that should be chosen.
 Choice = tuple[Numbers, NDArray[np.bool_]]
 
 
@@ -58,7 +58,7 @@ class Example(NamedTuple):
 def collect_examples(
     engine: Everhold, lives: Sequence[Life], progress: Callable[[int], None] = lambda _: None
 ) -> list[Example]:
-    """Store each life in a scope of its own, ask its questions, and return an example for each question."""
+    """Store each life in a separate scope, ask its questions, and return an example for each question."""
     examples: list[Example] = []
     for life in lives:
         examples += _ask_questions(engine, life)

@@ -36,7 +36,7 @@ class DataQuestion:
 
 @dataclass(frozen=True)
 class QuestionFile:
-    """Questions about several sources. Periods such as "last month" are counted from `today`."""
+    """Questions about data sources. `today` is the day on which they are asked, for periods such as "last month"."""
 
     today: date
     sources: Mapping[str, Mapping[str, str]]
@@ -45,7 +45,10 @@ class QuestionFile:
 
 @dataclass(frozen=True)
 class AnswerOutcome:
-    """What became of a question. One that was not answered is unclear, even if its likeliest reading is right."""
+    """The outcome of one question.
+
+    A question without an answer counts as unclear, even if its best reading is right.
+    """
 
     question: DataQuestion
     answer: Answer | None
@@ -95,7 +98,7 @@ def _list_earlier(entries: Mapping[str, Any], entry: Mapping[str, Any]) -> list[
 def evaluate_answers(
     engine: Everhold, file: QuestionFile, folder: Path, progress: Callable[[int], None] = lambda _: None
 ) -> Iterator[AnswerOutcome]:
-    """Upload the sources below a folder, each to a project of its own, and yield the outcome of each question."""
+    """Upload each source below a folder to a separate project, and yield the outcome of each question."""
     views = {name: engine.scope(project=name) for name in file.sources}
     for name, source in file.sources.items():
         views[name].upload(*_list_files(folder / source["path"]))
@@ -129,7 +132,7 @@ def _ask(view: View, question: DataQuestion, dialect: str, today: date) -> Answe
 def summarise_answers(outcomes: Sequence[AnswerOutcome]) -> dict[str, Any]:
     """Return how many answers are right, wrong and unclear, in all and by source.
 
-    `unclear_but_right` counts unclear ones of which the likeliest reading has the expected rows.
+    `unclear_but_right` counts the unclear questions whose best reading has the expected rows.
     """
     sources = dict.fromkeys(outcome.question.source for outcome in outcomes)
     hidden = sum(outcome.verdict == UNCLEAR and outcome.has_expected_rows for outcome in outcomes)

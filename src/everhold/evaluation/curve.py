@@ -1,5 +1,5 @@
-"""Measure what a minimum score lets through: how much evidence, how much else, and how often a question about
-something else stays unanswered."""
+"""Measure for each minimum score how much evidence and how many other turns are returned, and how often nothing is
+returned for a question about a different conversation."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -15,11 +15,11 @@ _DIGITS = 4
 
 
 class CurvePoint(NamedTuple):
-    """What comes back at one minimum score.
+    """The measurements at one minimum score.
 
-    `precision` is the share of what comes back that is evidence, `recall` the mean share of a question's evidence that
-    comes back, `silent` the share of foreign questions for which nothing does. Precision is absent where nothing comes
-    back at all.
+    `precision` is the share of evidence among the returned turns, or None if nothing is returned for any question.
+    `recall` is the mean share of a question's evidence that is returned. `silent` is the share of the questions about
+    other conversations for which nothing is returned.
     """
 
     minimum: float
@@ -33,7 +33,7 @@ class CurvePoint(NamedTuple):
 
 
 def trace_minimums(examples: Sequence[Examples], recipe: Recipe = HYBRID) -> list[CurvePoint]:
-    """Return a point for every minimum score. All turns that reach it are returned, however many."""
+    """Return a point for every minimum score, counting all turns that reach it, without a limit on their number."""
     return [measure_minimum(examples, minimum, 0.0, recipe) for minimum in MINIMUMS]
 
 
@@ -63,7 +63,7 @@ def measure_minimum(examples: Sequence[Examples], minimum: float, share: float, 
 def _compute_scores(signals: NDArray[np.float32], recipe: Recipe) -> NDArray[np.float64]:
     """Return the score of every turn for every question; the best turn's score includes its lead.
 
-    What depends on more than the turn and the question (a memory's age, importance and aliases) does not count.
+    Signals that need more than the turn and the question (a memory's age, importance and aliases) are left out.
     """
     weights = np.array([recipe.weights.get(name, 0.0) for name in NAMES])
     totals = signals @ weights + recipe.base + recipe.turn_base

@@ -1,4 +1,4 @@
-"""Measure whether episodes lead to the sessions that hold the answers, on data in the format of LoCoMo."""
+"""Measure whether the found episodes belong to the sessions with the evidence, on data in the format of LoCoMo."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -1,8 +1,8 @@
 """Fit the weights of the hybrid recipe to conversations whose evidence is known.
 
-The weights are chosen so that each turn of evidence stands above the k-th best wrong turn, for a few k: what counts
-is to be among the first few, not to be first. Then the sum is calibrated to the chance that a turn is evidence, with
-questions about other conversations, for which nothing is, among the examples.
+The weights are chosen so that each turn of evidence scores higher than the k-th best wrong turn, for a few k, because
+evidence should be among the first few results and need not be the first. Then the weighted sum is calibrated to the
+probability that a turn is evidence. The examples include questions about other conversations, for which no turn is.
 """
 
 import math
@@ -20,10 +20,10 @@ from everhold.recall.request import Request
 
 KTH = (4, 10, 24)
 STEPS = 200
-# How strongly weights are held near 0.
+# The strength of the penalty that keeps weights near 0.
 PULL = 0.08
 RATE = 0.05
-# How many turns of a conversation are looked at for each question: its evidence, and those that fit next best.
+# The number of turns of a conversation that are used for each question: its evidence, and the best other turns.
 HARDEST = 250
 # How many questions about each other conversation are asked of one.
 STRANGE = 40
@@ -33,7 +33,7 @@ Matrix = NDArray[np.float64]
 
 
 class Examples(NamedTuple):
-    """One conversation: what each signal says of each turn for each question, and which turns are evidence."""
+    """One conversation: the value of each signal for each question and turn, and for each whether it is evidence."""
 
     signals: NDArray[np.float32]
     evidence: NDArray[np.float32]
@@ -109,7 +109,7 @@ def _minimise_loss(examples: Sequence[Examples]) -> Matrix:
 
 
 def _select_hardest(examples: Examples) -> Examples:
-    """Return only the turns that decide: the evidence, and what roughly fits best by meaning and words."""
+    """Keep only the turns that decide the fit: the evidence, and the turns that match best by meaning and words."""
     rough = np.array([float("." in name or name == "similar") for name in NAMES])
     totals = np.where(examples.evidence > 0, np.inf, examples.signals @ rough)
     turns = np.argsort(-totals, axis=1, kind="stable")[:, :HARDEST]
@@ -150,5 +150,5 @@ def _calibrate(examples: Sequence[Examples], weights: Matrix) -> tuple[float, fl
 
 
 def fit_without(number: int, examples: Sequence[Examples]) -> Recipe:
-    """Return the recipe fitted to every conversation but one."""
+    """Return the recipe fitted to all conversations except the one with this number."""
     return fit([conversation for other, conversation in enumerate(examples) if other != number])

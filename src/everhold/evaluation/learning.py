@@ -1,4 +1,4 @@
-"""How much confirmed answers teach: accuracy on questions that were not confirmed, after more and more that were."""
+"""Measure the accuracy on questions that were not confirmed, while more and more other questions are confirmed."""
 
 import math
 import random
@@ -27,9 +27,9 @@ Report = Callable[[int], None]
 
 @dataclass(frozen=True)
 class LearningOutcome:
-    """What became of one question: whether memory changed the answer, and whether a literal leaked into it.
+    """The outcome of one question: whether memory changed the answer, and whether a literal leaked into it.
 
-    A literal leaks if it was in the pattern's own question, but is not in the question that was asked.
+    A literal leaks if it comes from the question that the pattern was learned from, and not from the asked question.
     """
 
     pair: LearningPair
@@ -43,7 +43,7 @@ class LearningOutcome:
 def teach_all(
     database: LearningDatabase, memory: LearnedMemory, pairs: Sequence[LearningPair], report: Report
 ) -> LearnedMemory:
-    """Return a memory after confirmed pairs, taught one after the other as the verbs do."""
+    """Return a memory to which the pairs were taught one after the other, as the verb `confirm` does."""
     for pair in pairs:
         memory = teach_pair(
             database.gate, memory, pair.question, pair.sql, DIALECT, lambda kind: f"{kind}-{next(_NUMBERS):08}"
@@ -78,7 +78,8 @@ def _ask(database: LearningDatabase, memory: LearnedMemory, pair: LearningPair, 
 
 
 def _leaks(sql: str, source: str, question: str) -> bool:
-    """Say whether a literal of a statement is in the question that it was learned from, but not in the one asked."""
+    """Return whether a literal of the SQL occurs in the question `source` it was learned from, but not in
+    `question`."""
     old, new = f" {fold_text(source)} ", f" {fold_text(question)} "
     literals = [fold_text(node.name) for node in list_literals(sqlglot.parse_one(sql, read=DIALECT))]
     return any(text and f" {text} " in old and f" {text} " not in new for text in literals)
@@ -134,7 +135,7 @@ def measure_split(
 def measure_noise(
     database: LearningDatabase, folds: Sequence[Sequence[LearningPair]], report: Report
 ) -> dict[str, Any]:
-    """Return what wrong confirmations cost, and what is left of it after one correction of each."""
+    """Return the loss of accuracy from wrong confirmations, and the remaining loss after each is corrected once."""
     noisy, corrected = [], []
     wrong_count = wrong_before = recovered = 0
     for place, fold in enumerate(folds):
@@ -160,7 +161,7 @@ def measure_noise(
 
 
 def _mistake(database: LearningDatabase, pairs: Sequence[LearningPair], number: int) -> LearningPair:
-    """Return a question with the SQL of another one that has another result."""
+    """Return a question with the SQL of a different question that has a different result."""
     pair = pairs[number]
     others = [other for other in pairs if not database.is_right(pair, other.sql)]
     chosen = random.Random(_SEED + number).choice(others)
@@ -186,7 +187,7 @@ def summarise_outcomes(outcomes: Sequence[LearningOutcome]) -> dict[str, Any]:
 
 
 def compare_outcomes(outcomes: Sequence[LearningOutcome]) -> dict[str, Any]:
-    """Return how memory compares with the rules alone, with the p-value of McNemar's exact test."""
+    """Return how answers with memory compare with answers by rules only, with the p-value of McNemar's exact test."""
     gained = sum(outcome.is_right and not outcome.was_right for outcome in outcomes)
     broken = sum(outcome.was_right and not outcome.is_right for outcome in outcomes)
     return {

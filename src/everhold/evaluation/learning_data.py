@@ -41,7 +41,7 @@ class LearningPair:
 
 
 class LearningDatabase:
-    """A SQLite file with questions about it, and what answers them without a store."""
+    """A SQLite file with questions about it, and the objects that answer them without a store."""
 
     def __init__(self, path: Path, entries: Sequence[Mapping[str, Any]]) -> None:
         tables = read_tables(path)
@@ -56,7 +56,7 @@ class LearningDatabase:
 
     @cached_property
     def pairs(self) -> list[LearningPair]:
-        """The questions whose SQL is allowed and runs; what fails teaches nothing and cannot be compared with."""
+        """The questions whose expected SQL is allowed and runs. The others can neither be taught nor be compared."""
         pairs = [_make_pair(self.schema, entry) for entry in self._entries]
         return [pair for pair in pairs if pair is not None and self.gate.run(pair.sql) is not None]
 
@@ -66,7 +66,7 @@ class LearningDatabase:
         return self._masks[question]
 
     def is_right(self, pair: LearningPair, sql: str) -> bool:
-        """Say whether a statement has the rows that are expected, in their order if the expected SQL sorts."""
+        """Return whether a statement returns the expected rows, in the same order if the expected SQL sorts."""
         expected, actual = self.gate.run(pair.sql), self.gate.run(sql)
         return expected is not None and actual is not None and are_equal(expected, actual, pair.is_ordered)
 
@@ -79,7 +79,7 @@ class LearningDatabase:
 
 
 def read_databases(folder: Path) -> list[LearningDatabase]:
-    """Return the databases of a folder with its questions, those with most questions first.
+    """Return the databases in a folder with their questions; databases with more questions come first.
 
     The folder has questions.json, a list of objects with `question` and `query`, and either one SQLite file, or
     database/NAME/NAME.sqlite for every `db_id` of the questions. `template` is optional.

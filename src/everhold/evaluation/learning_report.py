@@ -1,4 +1,4 @@
-"""The figures of `everhold eval learning`: how much confirmed answers teach, and what they must not harm."""
+"""The figures of `everhold eval learning`: how much confirmed answers improve others, and what harm they do."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,12 +19,12 @@ from everhold.evaluation.learning import (
 )
 from everhold.evaluation.learning_data import LearningDatabase, read_databases
 
-# A folder with several databases is measured on those with most questions.
+# In a folder with more databases, only so many are measured: those with most questions.
 _MOST_DATABASES = 3
 
 
 def choose_databases(folder: Path, limit: int | None) -> list[LearningDatabase]:
-    """Return the databases that are measured; with `limit`, only so many questions of each."""
+    """Return the databases that are measured. With `limit`, at most this many questions of each are used."""
     databases = read_databases(folder)[:_MOST_DATABASES]
     if limit is not None:
         for database in databases:
@@ -59,9 +59,9 @@ def measure_learning(databases: Sequence[LearningDatabase], folds: int, report: 
 def _measure_halves(
     database: LearningDatabase, databases: Sequence[LearningDatabase], report: Report
 ) -> dict[str, Any]:
-    """Return what half of the questions teaches for the other half, both ways, and for the other databases.
+    """Teach each half of the questions and measure the answers to the other half and to the other databases' questions.
 
-    The patterns of one database are tried on the questions of the others: the guard refuses them there.
+    The guard should refuse the patterns of one database for the questions of a different database.
     """
     halves = split_by_question(database.pairs, 2)
     outcomes, others = [], []

@@ -1,4 +1,4 @@
-"""Measure what each retriever contributes: the same questions with one of them left out at a time."""
+"""Measure what each retriever contributes by asking the same questions without it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -16,7 +16,7 @@ def list_groups(recipe: Recipe) -> list[str]:
 
 
 def make_variants(recipe: Recipe = HYBRID) -> dict[str, Recipe]:
-    """Return the recipe without each group of its retrievers; without windows, a turn is judged by itself alone."""
+    """Return one variant of the recipe per group of retrievers, without this group, and one without windows."""
     left_out = {group: recipe.without(group) for group in list_groups(recipe)}
     alone = recipe.weights_for(threads=False, voiced=True)
     return {**left_out, WINDOWS: replace(recipe, weights=alone)}

@@ -30,7 +30,10 @@ Ids = tuple[Id, ...]
 
 
 class LifeMemory(BaseModel):
-    """Something the person told. The engine never sees `updates` and `not_update`."""
+    """Something that the person told.
+
+    `updates` and `not_update` are for the evaluation and not passed to the engine.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -42,7 +45,7 @@ class LifeMemory(BaseModel):
     updates: Ids = ()
     """Earlier memories that this one makes outdated."""
     not_update: Flag = False
-    """Whether it looks like a change of an earlier memory and is none."""
+    """Whether it looks like a change of an earlier memory, but is not a change."""
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -86,7 +89,7 @@ class Life(BaseModel):
 
     @property
     def lookalikes(self) -> frozenset[str]:
-        """The memories that look like a change and are none."""
+        """The memories that look like a change of an earlier memory, but are not a change."""
         return frozenset(memory.id for memory in self.memories if memory.not_update)
 
 
@@ -104,7 +107,7 @@ def read_lives(paths: Sequence[Path]) -> list[Life]:
 
 
 def read_life(path: Path) -> Life:
-    """Return the life in a file; raise InvalidInput that says where the file is wrong."""
+    """Return the life in a file. Raise InvalidInput with the place of the fault if the file is malformed."""
     document = _load_object(path)
     memories = _parse_parts(path, document, "memories", LifeMemory)
     questions = _parse_parts(path, document, "questions", LifeQuestion)

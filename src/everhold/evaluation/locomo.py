@@ -24,7 +24,7 @@ CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 
 
 
 class LocomoTurn(NamedTuple):
-    """One message of a conversation; `text` includes the caption of its picture, if it has one."""
+    """One message of a conversation. `text` includes the caption of the message's picture, if any."""
 
     id: str
     session: int
@@ -34,7 +34,7 @@ class LocomoTurn(NamedTuple):
 
 
 class LocomoQuestion(NamedTuple):
-    """A question, and the turns that hold its answer."""
+    """A question, and the turns that contain the evidence for its answer."""
 
     text: str
     evidence: tuple[str, ...]
@@ -145,7 +145,10 @@ class Tally:
     sums: dict[str, float] = field(default_factory=dict)
 
     def add(self, evidence: Sequence[str], turns: Sequence[str]) -> None:
-        """Count one question: the turns that hold its answer, and those that recall returned, best first."""
+        """Count one question.
+
+        `evidence` are the turns with the answer; `turns` are those that recall returned, best first.
+        """
         self.questions += 1
         for k in CUTS:
             share = len(set(evidence) & set(turns[:k])) / len(evidence)

@@ -1,4 +1,4 @@
-"""Measure how precisely an engine recalls: whether it returns what it must, and nothing else.
+"""Measure whether an engine returns all expected memories and no others.
 
 Everything goes through the public verbs, as a caller would use them: `remember` and `supersede` in the order of the
 file, then `recall`, or `context` where a case has a budget.
@@ -19,7 +19,7 @@ _DIGITS = 4
 
 @dataclass(frozen=True)
 class CaseOutcome:
-    """How one case went. `faults` are problems other than wrong hits: a budget overrun, another pinned tier."""
+    """The outcome of one case. `faults` are problems other than wrong hits: an exceeded budget, a wrong pinned tier."""
 
     name: str
     category: str
@@ -41,7 +41,7 @@ class CaseOutcome:
 
 @dataclass(frozen=True)
 class PrecisionReport:
-    """How a suite went, case by case: those that must pass, and the known gaps."""
+    """The outcomes of a suite's cases: the cases that must pass, and the known gaps."""
 
     suite: str
     outcomes: tuple[CaseOutcome, ...]
@@ -61,7 +61,7 @@ class PrecisionReport:
 
     @property
     def nothing(self) -> tuple[CaseOutcome, ...]:
-        """The cases in which nothing should come back, whatever their category."""
+        """The cases of all categories for which nothing should be returned."""
         return tuple(outcome for outcome in self.outcomes if outcome.wants_nothing)
 
     @property
@@ -69,7 +69,7 @@ class PrecisionReport:
         return tuple(outcome for outcome in self.outcomes if not outcome.passed)
 
     def as_json(self) -> dict[str, Any]:
-        """Return what `everhold eval precision --json` prints."""
+        """Return the document that `everhold eval precision --json` prints."""
         categories = sorted({outcome.category for outcome in self.outcomes})
         by_category = {name: [outcome for outcome in self.outcomes if outcome.category == name] for name in categories}
         return {
@@ -94,7 +94,7 @@ class _CaseHits(NamedTuple):
 
 
 def evaluate(worlds: Sequence[World], open_engine: Callable[[], Everhold]) -> PrecisionReport:
-    """Ask every case of every world. Each world has an engine of its own, which must be empty."""
+    """Ask every case of every world. `open_engine` returns a new, empty engine for each world."""
     outcomes: list[CaseOutcome] = []
     gaps: list[CaseOutcome] = []
     for world in worlds:
@@ -116,7 +116,7 @@ def judge(name: str, case: Case, keys: Sequence[str], faults: Sequence[str] = ()
         name,
         case.category,
         case.wants_nothing,
-        # an empty answer is precise only where it is the right one
+        # an empty answer is precise only if nothing was expected
         precision=len(relevant) / len(keys) if keys else float(not case.must),
         recall=1 - len(missing) / len(case.must) if case.must else 1.0,
         missing=missing,
@@ -178,7 +178,7 @@ def _read_context(view: View, case: Case, budget: int, world: World, keys: Mappi
     unquoted = [key for key in (*case.must, *pinned) if key in included and key not in quoted]
     faults = [f"the context lists {key!r} without its text" for key in unquoted]
     faults += [f"pinned {key!r} is not in the context" for key in pinned if key not in included]
-    # no tokenizer makes fewer tokens than there are words, so that a wrong count is noticed too
+    # every tokenizer makes at least one token per word, so a reported count that is too low is also noticed
     tokens = max(context.tokens, len(context.text.split()))
     if tokens > budget:
         faults.append(f"the context has {tokens} tokens, over the budget of {budget}")
@@ -187,7 +187,7 @@ def _read_context(view: View, case: Case, budget: int, world: World, keys: Mappi
 
 
 def list_keys(memories: Iterable[Memory], keys: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the keys of memories, each once. `keys` has them by id. A derived fact has the key of its memory."""
+    """Return the keys of memories, each once. `keys` maps ids to keys. A derived fact has the key of its memory."""
     return tuple(dict.fromkeys(_find_key(memory, keys) for memory in memories))
 
 

@@ -1,4 +1,4 @@
-"""Read precision suites: worlds of memories, and cases that say what must and must not come back.
+"""Read precision suites: worlds of memories, and cases with the memories that must and must not be returned.
 
 A suite is a directory; each `*.yaml` in it is one world. docs/evaluation.md describes the format.
 """
@@ -24,7 +24,8 @@ CATEGORIES = (
 )  # fmt: skip
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DISTANCE = re.compile(r"([+-])(\d{1,5})([mhdw])")
-# When questions are asked of a world that does not say. It is fixed, so that a suite goes the same on any day.
+# The time at which questions are asked in a world without a time. It is fixed, so that results do not depend on the
+# day.
 ASKED = datetime(2026, 11, 15, 12, tzinfo=UTC)
 _WORLD = ("now", "memories", "cases")
 _FORMS = "write 2026-03-01, 2026-03-01T09:30+07:00, or a distance from the present such as -3d, +2h, -90m, +1w"
@@ -99,9 +100,9 @@ class WorldMemory(WorldPart):
 
 
 class Case(WorldPart):
-    """A question, what has to come back, what may, and what must not; anything else is unwanted.
+    """A question, and the memories that must, may and must not be returned. Any other memory is unwanted.
 
-    `gap` says why a case is known to fail. It is asked and counted, but separately from the cases that must pass.
+    `gap` is the reason why a case is known to fail. Such a case is counted separately from those that must pass.
     """
 
     ask: str
@@ -137,7 +138,7 @@ class Case(WorldPart):
 
 
 class World(BaseModel):
-    """The memories of some people, and what may be asked about them. `now` is when it is asked."""
+    """The memories of some people, and questions about them. `now` is the time at which the questions are asked."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -156,7 +157,10 @@ P = TypeVar("P", bound=WorldPart)
 
 
 def read(directory: Path) -> list[World]:
-    """Return the worlds of a suite, sorted by name; raise InvalidInput that says where the suite is wrong."""
+    """Return the worlds of a suite, sorted by name.
+
+    Raise InvalidInput with the place of the fault if it is malformed.
+    """
     files = sorted(directory.glob("*.yaml"))
     if not files:
         raise InvalidInput(
@@ -308,7 +312,7 @@ def _read_now(document: "_LinedMapping", file: Path) -> datetime:
 
 
 class _LinedMapping(dict[Hashable, Any]):
-    """A mapping of a file, with its line and the lines of its keys."""
+    """A mapping that was read from a file, with the line where it begins and the line of each key."""
 
     line = 0
     lines: Mapping[str, int]

@@ -1,4 +1,4 @@
-"""How well an engine answers questions about lives, and whether its scores are chances.
+"""Measure how well an engine answers questions about lives, and whether its scores are probabilities.
 
 A life is loaded memory by memory through `remember`, then every question is asked once through `recall` with default
 settings. A second round of questions without a minimum score fills the reliability table.
@@ -16,7 +16,7 @@ from everhold.recall.hit import Hit
 from everhold.views.view import View
 
 FIGURES = ("top1", "recall", "precision", "stale_on_top", "silence", "lookalike", "hits")
-# How many hits per question the reliability table takes, whatever their scores.
+# The reliability table counts this many hits per question, without regard to their scores.
 UNFILTERED_HITS = 10
 _DIGITS = 3
 
@@ -30,7 +30,7 @@ class ScoredMemory(NamedTuple):
 
 @dataclass(frozen=True)
 class QuestionVerdict:
-    """What came back for a question and the figures that apply to it, each from 0 to 1 but `hits`."""
+    """The hits of a question, and the figures that apply to it, each from 0 to 1."""
 
     life: Life
     question: LifeQuestion
@@ -41,7 +41,7 @@ class QuestionVerdict:
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What is wrong with the answer, in words; nothing if all is right."""
+        """The faults of the answer as phrases; empty if the answer is right."""
         figures = self.figures
         checks = {
             "answered": figures.get("silence") == 0,
@@ -99,7 +99,8 @@ class QuestionsReport:
         return tabulate_scores(hit for verdict in self.verdicts for hit in score_hits(verdict.question, verdict.hits))
 
     def as_json(self) -> dict[str, Any]:
-        """Return what `everhold eval questions --json` prints, but for the files, the fold and the failures."""
+        """Return the document that `everhold eval questions --json` prints, without the files, the fold and the
+        failures."""
         reliability = {**self.reliability.as_json(), "returned_error": self.returned_reliability.error}
         return {**self.overall, "by_type": self.by_type, "by_life": self.by_life, "reliability": reliability}
 
@@ -112,7 +113,7 @@ def evaluate(
 ) -> QuestionsReport:
     """Load each life into an engine, in which its persona has no memories, and ask its questions.
 
-    `progress` is called with the number of steps done since the last call; `count_steps` says how many there are.
+    `progress` is called with the number of steps done since the last call; `count_steps` returns the number of all.
     `prepare` is called with each engine after its life was loaded and before the first question.
     """
     verdicts: list[QuestionVerdict] = []
@@ -134,7 +135,7 @@ def _ask_life(
     life_ids = _load_life(view, life, progress)
     prepare(engine)
     answers, unfiltered = [], []
-    # Two rounds rather than two recalls per question: no answer of the first depends on the second.
+    # All questions are asked in one round and then in a second, so that the second recalls cannot change first answers.
     for question in life.questions:
         answers.append(_name_hits(view.recall(question.q, asked_at=question.asked_at), life_ids))
         progress(1)

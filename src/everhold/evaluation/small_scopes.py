@@ -1,7 +1,7 @@
 """Small scopes cut out of lives: a question and a few memories, as a user has in the first days.
 
-Recall must be right among few memories too, where being the best means little. For each question some scopes hold its
-answer and some do not: in those, silence is right.
+Recall must also be right among few memories, where even the best memory may be irrelevant. For each question, some
+scopes contain the answer and some do not. In the latter, the right result is empty.
 """
 
 import random

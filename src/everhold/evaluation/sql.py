@@ -1,4 +1,4 @@
-"""How often the SQL made from a question returns what the expected SQL returns, on a database and its variants."""
+"""Measure how often the SQL made from a question returns the rows of the expected SQL, on a database and variants."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ class SqlQuestion:
 
 @dataclass(frozen=True)
 class SqlOutcome:
-    """What became of a question: whether the result was right on the database, and on every variant of it.
+    """The outcome of a question: whether the result was right on the database, and on all its variants.
 
     `rivals` are the next readings with another result on the database: how far each is behind in score, and whether it
     is right on every variant.
@@ -87,7 +87,7 @@ def _open_reader(folder: Path, name: str) -> tuple[QuestionReader, set[str]]:
 
 
 def _list_variants(folder: Path, name: str) -> list[Path]:
-    """Return the database itself, then its variants: the other SQLite files beside it."""
+    """Return the database and then its variants, which are the other SQLite files in the same folder."""
     original = folder / name / f"{name}.sqlite"
     if not original.is_file():
         raise InvalidInput(f"no database {original}", value=name, remedy="pass the folder that holds the databases")

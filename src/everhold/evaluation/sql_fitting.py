@@ -1,4 +1,4 @@
-"""Fitting the weights of confidence to questions whose SQL is known; each database is left out once to measure them."""
+"""Fit the weights of confidence to questions whose SQL is known. To measure them, each database is left out once."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -40,7 +40,7 @@ def _find_step(
 
 
 def leave_databases_out(outcomes: Sequence[SqlOutcome]) -> list[SqlOutcome]:
-    """Return the outcomes of each database with the confidence that weights fitted to the others give."""
+    """Return the outcomes of each database, with confidences by weights that were fitted to the other databases."""
     judged: list[SqlOutcome] = []
     for name in sorted({outcome.question.database for outcome in outcomes}):
         others = [outcome for outcome in outcomes if outcome.question.database != name]

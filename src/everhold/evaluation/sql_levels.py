@@ -1,4 +1,4 @@
-"""How difficult a query is, and what it consists of."""
+"""Classify a query by its difficulty and by the clauses that it contains."""
 
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
@@ -7,12 +7,12 @@ LEVELS = ("easy", "medium", "hard", "extra")
 
 
 def is_sorted(sql: str) -> bool:
-    """Say whether the outermost query has an ORDER BY."""
+    """Return whether the outermost query has an ORDER BY."""
     return _parse(sql).args.get("order") is not None
 
 
 def is_single_table(sql: str) -> bool:
-    """Say whether a query is one SELECT from one table, without set operations or inner queries."""
+    """Return whether a query is one SELECT from one table, without set operations or inner queries."""
     query = _parse(sql)
     return isinstance(query, exp.Select) and len(list(query.find_all(exp.Select))) == 1 and _count_tables(query) == 1
 

@@ -1,4 +1,4 @@
-"""What the limits of `ask/outcome.py` are worth: how many questions are answered, clarified and refused."""
+"""Measure and fit the limits of `ask/outcome.py`: how many questions are answered, clarified and refused with them."""
 
 from collections.abc import Iterable, Sequence
 from itertools import product
@@ -9,7 +9,7 @@ from everhold.ask.outcome import LIMITS, AnswerStatus, OutcomeLimits
 if TYPE_CHECKING:
     from everhold.evaluation.sql import SqlOutcome
 
-# What a question is worth: as much is lost by a wrong answer as is gained by a right one; a choice costs the user time.
+# The value of an outcome: a wrong answer costs as much as a right one gains, and a choice costs the user some time.
 _RIGHT, _WRONG, _CHOSEN = 1.0, -1.0, 0.5
 _TIED, _CLOSE = (0.0, 0.02, 0.05, 0.1), (0.0, 0.2, 0.5, 0.8)
 _UNCERTAIN, _HOPELESS = (0.4, 0.5, 0.6, 0.7), (0.0, 0.1, 0.15, 0.2, 0.3)
@@ -17,7 +17,7 @@ _GRID = [OutcomeLimits(*limits) for limits in product(_TIED, _CLOSE, _UNCERTAIN,
 
 
 def find_status(outcome: "SqlOutcome", limits: OutcomeLimits = LIMITS) -> AnswerStatus:
-    """Return the status that a question gets. Assumptions are not told apart here."""
+    """Return the status of a question. Answers with and without assumptions get the same status."""
     if not outcome.sql or outcome.confidence < limits.hopeless:
         return AnswerStatus.CANNOT
     is_tied = any(limits.is_close(margin, outcome.confidence) for margin, _ in outcome.rivals)
@@ -25,7 +25,7 @@ def find_status(outcome: "SqlOutcome", limits: OutcomeLimits = LIMITS) -> Answer
 
 
 def count_statuses(outcomes: Sequence["SqlOutcome"], limits: OutcomeLimits = LIMITS) -> dict[str, Any]:
-    """Return how many questions get each status, and how many of them are right: by the answer or by a choice."""
+    """Return the number of questions with each status, and how many of them have a right answer or a right choice."""
     counts: dict[str, Any] = {}
     for status in (AnswerStatus.ANSWERED, AnswerStatus.CLARIFY, AnswerStatus.CANNOT):
         chosen = [outcome for outcome in outcomes if find_status(outcome, limits) is status]
@@ -44,7 +44,7 @@ def _has_right_choice(outcome: "SqlOutcome", limits: OutcomeLimits) -> bool:
 
 
 def _measure_value(outcomes: Iterable["SqlOutcome"], limits: OutcomeLimits) -> float:
-    """Return what the outcomes are worth with these limits."""
+    """Return the sum of the values of the outcomes with these limits."""
     value = 0.0
     for outcome in outcomes:
         status = find_status(outcome, limits)
@@ -56,9 +56,9 @@ def _measure_value(outcomes: Iterable["SqlOutcome"], limits: OutcomeLimits) -> f
 
 
 def fit_limits(outcomes: Sequence["SqlOutcome"]) -> dict[str, Any]:
-    """Return the best limits of a grid, their value, and the value on each database with limits fitted to the others.
+    """Return the best limits of a grid, their value, and the value on each database with limits of the other databases.
 
-    The confidences should be those of databases that were left out.
+    The confidence of each outcome should come from weights that were fitted without the database of the outcome.
     """
     databases = sorted({outcome.question.database for outcome in outcomes})
     values = {

@@ -1,4 +1,4 @@
-"""One event, as a program receives it."""
+"""`ChangeEvent`, one event for programs."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -1,1 +1,1 @@
-"""Export, import, and moving a store into another."""
+"""Export and import data, and move a store into another one."""

@@ -40,7 +40,7 @@ _BATCH = 500
 # The last line of a bundle is shorter than this.
 _MAX_END_BYTES = 4096
 _NOT_IMPORTED = (AccessLog,)
-# An exported session has these values, because its archived messages are exported as rows of `messages`.
+# Exported sessions get these values, because their archived messages are exported as rows of `messages`.
 _NOT_ARCHIVED = {"archived_messages": 0, "archived_at": None}
 
 
@@ -58,7 +58,7 @@ def write_bundle(
     report: ReportProgress = ignore_progress,
     read_archived: ReadArchived = tuple,
 ) -> int:
-    """Write every row of an organization, those in archives too, and return how many there are.
+    """Write every row of an organization, including rows in archives, and return the number of rows.
 
     Raise StoreBusy if messages were archived or restored during the export, because some might be missing.
     """

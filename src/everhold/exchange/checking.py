@@ -17,7 +17,7 @@ _REFERRED_TO = frozenset(reference.target for table in DECLARATIONS.values() for
 
 
 class _EarlierRow(NamedTuple):
-    """What later rows are checked against: the row's user, and the length of the longest version of its text."""
+    """The values of a row that later rows are checked with: its user, and the length of its longest text."""
 
     user_id: str | None = None
     characters: int | None = None

@@ -34,7 +34,7 @@ class RowVerdict(Enum):
 
 
 class Comparison:
-    """Judges the rows of one bundle in their order.
+    """Decides what to do with each row of a bundle, in their order.
 
     If the store has another version of an entity, the entity is skipped with every row of the bundle that belongs to
     it, so that no memory gets the chunks or tags of another version. `empty` names tables that are known to be empty.

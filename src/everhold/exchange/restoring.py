@@ -92,7 +92,7 @@ def require_empty(records: Records) -> None:
     for entity, table in CATALOG.items():
         if table.tenant is not None and (count := records.count(entity, None, deleted=True)):
             raise AlreadyExists(
-                f"the store to restore into has {count:,} rows of {table.name}",
+                f"the store to restore into is not empty ({table.name}: {count:,})",
                 remedy=Remedy("restore into an empty store, or pass {} to add what it lacks", Argument("add", True)),
             )
 

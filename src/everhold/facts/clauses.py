@@ -15,7 +15,7 @@ from everhold.text.terms import fold
 # The subject of a text that names no subject, or whose speaker is unknown.
 USER = Person("user", "User")
 
-# In characters. A longer sentence is code, a list or a quotation, which state nothing reliable about a person.
+# In characters. A longer sentence is code, a list or a quotation, from which no reliable statement can be read.
 MAX_SENTENCE_LENGTH = 400
 
 # Longest first, because a pattern takes the first alternative that matches.
@@ -101,7 +101,7 @@ def split_into_clauses(text: str, speaker: str | None, now: datetime, zone: tzin
 
     Sentences that are too long, quote something or ask are skipped.
     """
-    who = Person(fold(speaker), speaker) if speaker else USER
+    narrator = Person(fold(speaker), speaker) if speaker else USER
     for start, end in _find_sentences(text):
         sentence = text[start:end].replace("’", "'")
         if end - start > MAX_SENTENCE_LENGTH or _QUOTING.search(sentence):
@@ -110,16 +110,16 @@ def split_into_clauses(text: str, speaker: str | None, now: datetime, zone: tzin
         if not _UNSURE.isdisjoint(words):
             sentence = _take_certain_part(sentence, words)
         if sentence:
-            yield from _split_sentence(start, sentence, who, speaker is None, now, zone)
+            yield from _split_sentence(start, sentence, narrator, speaker is None, now, zone)
 
 
 def _take_certain_part(sentence: str, words: list[str]) -> str:
     """Return the part of a sentence before it turns uncertain ("I live in Oslo, but I might move"), or ""."""
     if "if" in words or "unless" in words:  # a condition may apply to the whole sentence
         return ""
-    turn = max(sentence.find(mark) for mark in (", but ", "; ", ", though "))
-    sure = sentence[: max(turn, 0)]
-    return sure if _UNSURE.isdisjoint(sure.lower().split()) else ""
+    end = max(sentence.find(mark) for mark in (", but ", "; ", ", though "))
+    certain_part = sentence[: max(end, 0)]
+    return certain_part if _UNSURE.isdisjoint(certain_part.lower().split()) else ""
 
 
 def _find_sentences(text: str) -> Iterator[tuple[int, int]]:
@@ -136,14 +136,14 @@ def _find_sentences(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _split_sentence(
-    offset: int, sentence: str, who: Person, plain: bool, now: datetime, zone: tzinfo
+    offset: int, sentence: str, narrator: Person, is_plain: bool, now: datetime, zone: tzinfo
 ) -> Iterator[Clause]:
     lead = _LEAD_IN.match(sentence)
     begin = lead.end() if lead else 0
     if _ASKING.match(sentence, begin) and not _THIRD_VERB.match(sentence, begin):
         return
     pieces = _find_pieces(sentence, begin)
-    if not _has_person(sentence, pieces, who, plain):
+    if not _has_person(sentence, pieces, narrator, is_plain):
         return
     times = find_time_spans(sentence, now, zone)
     after, opening = _skip_opening_time(sentence, begin, times)
@@ -153,16 +153,18 @@ def _split_sentence(
     for number, (start, end) in enumerate(pieces):
         clause_times = tuple(time for time in times if start <= time.at < end) or (opening if number == 0 else ())
         piece = sentence[start:end].rstrip(" .!,…\n")
-        subject = _find_person(piece, who, person, plain)
+        subject = _find_person(piece, narrator, person, is_plain)
         if subject is None:
             person = None  # a pronoun after an unknown subject must not refer to the person before it
             continue
         person, length = subject
         predicate = _expand_contractions(piece[length:])
-        yield Clause(person, who, predicate, clause_times, (offset + start, offset + start + len(piece)), now, zone)
+        yield Clause(
+            person, narrator, predicate, clause_times, (offset + start, offset + start + len(piece)), now, zone
+        )
 
 
-def _has_person(sentence: str, pieces: Sequence[tuple[int, int]], who: Person, plain: bool) -> bool:
+def _has_person(sentence: str, pieces: Sequence[tuple[int, int]], narrator: Person, is_plain: bool) -> bool:
     """Return whether a clause of a sentence may be about a person.
 
     A sentence that begins with a time may, because the person can follow the time. This test runs before the search for
@@ -172,7 +174,7 @@ def _has_person(sentence: str, pieces: Sequence[tuple[int, int]], who: Person, p
     opening = _WORD.match(sentence, start)
     if opening and (opening[0][0].isdigit() or opening[0].lower() in OPENERS):
         return True
-    return any(_find_person(sentence[start:end], who, None, plain) for start, end in pieces)
+    return any(_find_person(sentence[start:end], narrator, None, is_plain) for start, end in pieces)
 
 
 def _skip_opening_time(sentence: str, begin: int, times: list[TimeSpan]) -> tuple[int, tuple[TimeSpan, ...]]:
@@ -197,50 +199,51 @@ def _find_pieces(sentence: str, begin: int) -> list[tuple[int, int]]:
     return [*pieces, (begin, len(sentence))]
 
 
-def _find_person(piece: str, who: Person, before: Person | None, plain: bool) -> tuple[Person, int] | None:
+def _find_person(piece: str, narrator: Person, before: Person | None, is_plain: bool) -> tuple[Person, int] | None:
     """Return the person that a clause is about and the position after it, or None.
 
-    `before` is the person of the previous clause. `plain` is true if the text has no known speaker, like a note.
+    `narrator` is the speaker of the text, `before` the person of the previous clause. `is_plain` is true if the text
+    has no known speaker, like a note.
     """
     # A capitalised word is read as a name only if no other reading matches, so `_find_named_person` comes last.
     return (
-        _find_speaker(piece, who, plain)
-        or _find_relative(piece, who)
-        or _infer_person(piece, who, before, plain)
+        _find_speaker(piece, narrator, is_plain)
+        or _find_relative(piece, narrator)
+        or _infer_person(piece, narrator, before, is_plain)
         or _find_named_person(piece)
     )
 
 
-def _find_speaker(piece: str, who: Person, plain: bool) -> tuple[Person, int] | None:
+def _find_speaker(piece: str, narrator: Person, is_plain: bool) -> tuple[Person, int] | None:
     """Return the person for "I …", "call me …" and "my name …", "the user's name …" or "Anna's name …"."""
     if match := _FIRST.match(piece) or _CALLED.match(piece):
-        return who, match.end()
+        return narrator, match.end()
     if match := _OWN.match(piece):
         owner = match["owner"]
-        return (_make_person(owner) if owner else USER if match["user"] else who), match.end()
-    return (who, 0) if plain and _LABEL.match(piece) else None
+        return (_make_person(owner) if owner else USER if match["user"] else narrator), match.end()
+    return (narrator, 0) if is_plain and _LABEL.match(piece) else None
 
 
-def _find_relative(piece: str, who: Person) -> tuple[Person, int] | None:
+def _find_relative(piece: str, narrator: Person) -> tuple[Person, int] | None:
     """Return the relative for "my sister …" and "Alice's sister …"."""
     if match := _MINE.match(piece):
-        return _make_relative(who, match["relation"], match["name"]), match.end()
+        return _make_relative(narrator, match["relation"], match["name"]), match.end()
     if match := _THEIRS.match(piece):
         owner = USER if fold(match["owner"]).endswith("user") else _make_person(match["owner"])
         return _make_relative(owner, match["relation"], (match["name"] or "").strip()), match.end()
     return None
 
 
-def _infer_person(piece: str, who: Person, before: Person | None, plain: bool) -> tuple[Person, int] | None:
+def _infer_person(piece: str, narrator: Person, before: Person | None, is_plain: bool) -> tuple[Person, int] | None:
     """Return the person of the previous clause, or the user for a note without a subject."""
     if match := _PRONOUN.match(piece):
         # Speakers say "I" of themselves, so "he" or "she" is another person.
-        return (before, match.end()) if before and before != who else None
+        return (before, match.end()) if before and before != narrator else None
     if _BARE.match(piece):
         # `_expand_contractions` adds the missing "is".
-        return (who, 0) if plain else None
+        return (narrator, 0) if is_plain else None
     if _THIRD_VERB.match(piece):
-        return (before, 0) if before else (who, 0) if plain else None
+        return (before, 0) if before else (narrator, 0) if is_plain else None
     return (before, 0) if before and _FIRST_VERB.match(piece) else None
 
 

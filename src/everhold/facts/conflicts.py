@@ -55,8 +55,8 @@ def compare_statements(old: "Statement", new: "Statement") -> Relation:
         return "same" if has_same_value and old.negated == new.negated and _is_same_time(old, new) else "compatible"
     if has_same_value and old.negated == new.negated:
         return "same"
-    # A negation ends only its own value: "I don't live in Oslo" does not say where else. A statement about a single
-    # time does not end one that is true in general.
+    # A negation ends only the statement with the negated value: after "I don't live in Oslo", "I live in Bergen" may
+    # still be true. A statement about a single time does not end a statement that is true in general.
     ends_old = has_same_value or (new.exclusive and not (old.negated or new.negated or new.occurred))
     return "replaces" if ends_old and not _is_earlier(new, old) else "compatible"
 
@@ -132,7 +132,7 @@ _PERSONS = {
     }.items()
     for word in words.split()
 }
-# Words that change the meaning of a sentence. They are compared separately, because many are no terms (stop words).
+# Words that change the meaning of a sentence. They are compared separately, because most are stop words, not terms.
 _MEANING_CHANGERS = split_words(
     """
     before after more less most least up down off out over under above below without against until since only
@@ -155,7 +155,7 @@ _SHORT_FORMS = (
 
 
 def is_near_duplicate(first: str, second: str, similarity: float) -> bool:
-    """Return whether two texts say the same in nearly the same words; `similarity` is the cosine of their vectors.
+    """Return whether two texts mean the same in nearly the same words; `similarity` is the cosine of their vectors.
 
     Their terms must be the same in the same order, except for terms of times. Numbers, names, persons, tenses and words
     such as "not" and "before" must agree.
@@ -190,7 +190,10 @@ def _find_names(text: str) -> set[str]:
 
 
 def _split_content(text: str) -> tuple[list[str], list[str]]:
-    """Return the other terms in order, and the terms of times sorted, because a time may stand anywhere in a text."""
+    """Return the terms of a text in two lists: all terms but those of times, in order, and the terms of times, sorted.
+
+    The terms of times are sorted because a time may be mentioned anywhere in a text.
+    """
     ordered: list[str] = []
     times: list[str] = []
     for word in _WORDS.findall(fold(text)):

@@ -1,4 +1,4 @@
-"""The rules by which a predicate is read, by the lemma of its verb."""
+"""Rules that read claims from the words after a verb. `RULES` lists them by the lemma of the verb."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -87,7 +87,8 @@ _YOU = lazy_pattern(r"\b(?:you|your|I|it|this|that|these|those|here|them|they|th
 
 
 def _is_thing(value: str) -> bool:
-    """Return whether a value names something by itself and is no pronoun, question or long clause."""
+    """Return whether a value names something that can be understood alone, not a pronoun, a question or a long
+    clause."""
     return not _EMPTY.match(value) and not _YOU.search(value) and 1 < len(value) <= 80
 
 

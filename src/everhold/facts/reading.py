@@ -45,7 +45,7 @@ _LEMMAS = {
     }.items()
     for form in forms.split()
 }
-# Verbs whose perfect ("has lived") states what still is true, with their lemmas.
+# Verbs whose perfect ("has lived") states something that is still true, with their lemmas.
 _PERFECT = {"lived": "live", "worked": "work", "studied": "study", "loved": "like", "liked": "like", "owned": "own"}
 # Verbs whose past states where a person once was: the lemma, the attribute and the predicate.
 _PAST_STAYS = {"lived": ("live", "lived_in", "lived in"), "worked": ("work", "worked_at", "worked at")}
@@ -84,7 +84,7 @@ class _Verb(NamedTuple):
 def read_statements(
     text: str, *, speaker: str | None, now: datetime, zone: tzinfo, lasting: bool = False
 ) -> list[Statement]:
-    """Return what a text clearly states about its speaker and other people, in order.
+    """Return the statements that a text clearly makes about its speaker and other people, in order.
 
     Questions, possibilities and quotations are skipped. With `lasting`, a text that can only state single events is
     skipped too, which is faster.
@@ -127,7 +127,10 @@ def _find_former_stay(rest: str, clause: Clause) -> Iterator[Claim]:
 
 
 def _parse_verb(predicate: str, *, speaking: bool) -> _Verb:
-    """Return the main verb, and whether it is negated or what it states has ended. `speaking`: the subject is "I"."""
+    """Return the main verb, and whether it is negated ("don't live") or ended ("no longer live").
+
+    `speaking` says that the subject is "I" or "we".
+    """
     ended = bool(_ENDED.search(predicate))
     rest = _ENDED.sub("", predicate)
     if rest.startswith("no longer "):

@@ -76,7 +76,7 @@ class Claim(NamedTuple):
 
 
 def make_statement(claim: Claim, clause: Clause) -> Statement:
-    """Return the statement that a claim and its clause make."""
+    """Return a statement with the values of a claim, and the person and the position of its clause."""
     person = claim.person or clause.person
     says = end_predicate(claim.says) if claim.ended else negate_predicate(claim.says) if claim.negated else claim.says
     when = f" {describe_time(claim.occurred, clause.zone)}" if claim.occurred else ""

@@ -1,88 +1,108 @@
-"""Recognise the system or the format of an input by its content."""
+"""Find the sources of an input: they recognise the system, or the format, by its content."""
 
-import codecs
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import PurePath
+from typing import NamedTuple
 
-from everhold.errors import InvalidInput, UnreadableFile
+from everhold.errors import InvalidInput
 from everhold.importers.files import ForeignFiles
-from everhold.importers.json_outline import parse_outline
-from everhold.importers.source import ImportSource, Sample
+from everhold.importers.samples import DATABASES, take_sample
+from everhold.importers.source import ImportSource, LeftOut, Sample
 from everhold.importers.sources import SOURCES
-from everhold.importers.sources.exports import is_conversations_file
 from everhold.model.validation import suggest_name
 
-_LINES = 5
 _SURE = 0.5
+# The files of a folder that are looked at. Others, such as pictures, belong to no system.
+_SUFFIXES = (*DATABASES, ".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".sql", ".af")
+_MOST_NAMED = 20
 
 
-def find_source(files: ForeignFiles, name: str | None = None) -> ImportSource | None:
-    """Return the source with a name, or the one that knows the input best; None if none knows it.
+class FoundParts(NamedTuple):
+    """The files of an input by the sources that know them, and the files that none knows."""
 
-    InvalidInput if there is no source of that name.
+    parts: Sequence[tuple[ImportSource, ForeignFiles]]
+    unknown: Sequence[LeftOut] = ()
+
+
+def find_parts(files: ForeignFiles, name: str | None = None) -> FoundParts:
+    """Return what the sources know of an input: one part for a file, and any number for a folder or archive.
+
+    With a name, only that source is used. InvalidInput if there is none of that name, or if it knows nothing of a
+    folder, an archive or a database.
     """
-    if name is not None:
-        by_name = {source.name: source for source in SOURCES}
-        if name not in by_name:
-            raise InvalidInput(f"no source {name!r}", value=name, remedy=suggest_name(name, by_name))
+    sources = SOURCES if name is None else (_get_source(name),)
+    if not files.is_folder and not files.is_archive:
         # What a JSON file holds may be ambiguous; which tables or files there are is not.
-        has_names = files.is_folder or files.is_archive or files.is_database()
-        if has_names and not by_name[name].detect(take_sample(files)):
-            raise InvalidInput(
-                f"{files.path.name} is not {by_name[name].description}",
-                value=name,
-                remedy="import it without naming a source; its content tells what it is",
-            )
-        return by_name[name]
-    sample = take_sample(files)
+        if name is not None and not files.is_database():
+            return FoundParts([(sources[0], files)])
+        source = _choose_source(sources, take_sample(files))
+        found = FoundParts([] if source is None else [(source, files)])
+    else:
+        found = _find_members(files, sources)
+    if name is not None and not found.parts:
+        raise InvalidInput(
+            f"{files.path.name} is not {sources[0].description}",
+            value=name,
+            remedy="import it without naming a source; its content tells what it is",
+        )
+    return found
+
+
+def _get_source(name: str) -> ImportSource:
+    by_name = {source.name: source for source in SOURCES}
+    if name not in by_name:
+        raise InvalidInput(f"no source {name!r}", value=name, remedy=suggest_name(name, by_name))
+    return by_name[name]
+
+
+def _choose_source(sources: Sequence[ImportSource], sample: Sample) -> ImportSource | None:
+    """Return the source that knows an input best; None if none knows it."""
     # `max` returns the first of equals, so the order of SOURCES decides.
-    confidence, source = max(((source.detect(sample), source) for source in SOURCES), key=lambda pair: pair[0])
+    scores = [(source.detect(sample), source) for source in sources]
+    confidence, source = max(scores, key=lambda pair: pair[0], default=(0.0, None))
     return source if confidence >= _SURE else None
 
 
-def take_sample(files: ForeignFiles) -> Sample:
-    """Return the beginning of an input."""
-    name = files.path.name
-    if files.is_folder or files.is_archive:
-        members = files.members
-        tables: dict[str, Sequence[str]] = {}
-        for member in members if files.is_folder else ():
-            if Path(member).suffix in (".db", ".sqlite", ".sqlite3") and files.is_database(member):
-                tables |= _read_columns(files, member)
-        conversations = next(filter(is_conversations_file, members), None)
-        head = _decode(files.read_head(conversations)) if conversations else None
-        texts = [member for member in members if Path(member).suffix == ".txt"]
-        text = _decode(files.read_head(texts[0])) if len(texts) == 1 and not conversations else None
-        return Sample(name, text, parse_outline(head) if head else None, members=members, tables=tables)
-    if files.is_database():
-        return Sample(name, tables=_read_columns(files, ""))
-    head = _decode(files.read_head())
-    if head is None:
-        return Sample(name)
-    return Sample(name, head, parse_outline(head) if head.lstrip()[:1] in ("{", "[") else None, _parse_lines(head))
+def _find_members(files: ForeignFiles, sources: Sequence[ImportSource]) -> FoundParts:
+    """Return the source that reads the files of a folder together, and then the sources of the other files."""
+    sample = take_sample(files)
+    together = _choose_source([source for source in sources if source.find_members is not None], sample)
+    claimed: set[str] = set()
+    parts: list[tuple[ImportSource, ForeignFiles]] = []
+    if together is not None and together.find_members is not None:
+        parts.append((together, files))
+        claimed.update(together.find_members(sample))
+    unknown = []
+    for member in files.members:
+        if member in claimed or _is_beside_data(member):
+            continue
+        single = files.narrow(member)
+        known = PurePath(member).suffix.lower() in _SUFFIXES or files.has_database_mark(member)
+        source = _choose_source(sources, take_sample(single)) if known else None
+        if source is None:
+            unknown.append(member)
+        else:
+            parts.append((source, single))
+    # Sessions come before what names them: the sources are in that order.
+    parts.sort(key=lambda part: SOURCES.index(part[0]))
+    return FoundParts(parts, list(_report_unknown(files, unknown)))
 
 
-def _read_columns(files: ForeignFiles, member: str) -> dict[str, Sequence[str]]:
-    try:
-        with files.open_database(member) as tables:
-            return dict(tables.columns)
-    except UnreadableFile:
-        if member:
-            return {}
-        raise
+def _is_beside_data(member: str) -> bool:
+    """Return whether a file belongs to the system or to a database beside it."""
+    path = PurePath(member)
+    is_hidden = any(part.startswith(".") or part == "__MACOSX" for part in path.parts)
+    return is_hidden or path.name.endswith(("-wal", "-shm", "-journal", ".quarantine.jsonl"))
 
 
-def _decode(head: bytes) -> str | None:
-    """Return the text of a head; None if it is not UTF-8. The last character may be cut off."""
-    try:
-        return codecs.getincrementaldecoder("utf-8-sig")().decode(head)
-    except UnicodeDecodeError:
-        return None
-
-
-def _parse_lines(head: str) -> list[Any]:
-    lines = [line for line in head.split("\n") if line.strip()][:_LINES]
-    if not lines or lines[0].lstrip()[:1] != "{":
-        return []
-    return [parse_outline(line) for line in lines]
+def _report_unknown(files: ForeignFiles, members: Sequence[str]) -> Iterator[LeftOut]:
+    suffixes = Counter(PurePath(member).suffix.lower() for member in members)
+    for member in members:
+        suffix = PurePath(member).suffix.lower()
+        if files.is_archive and files.has_database_mark(member):
+            yield LeftOut("files", f"{member} is a database in an archive; unpack it, and import the folder")
+        elif suffixes[suffix] <= _MOST_NAMED:
+            yield LeftOut("files", f"{member} is not a file of a known system")
+        else:
+            yield LeftOut("files", f"files named *{suffix} are not those of a known system")

@@ -1,5 +1,6 @@
-"""The files of an input: one file, a folder or a zip archive. Links are not followed and nothing is unpacked."""
+"""Read the files of an input: one file, a folder or a zip archive. Links are not followed and nothing is unpacked."""
 
+import io
 import os
 import stat
 import zipfile
@@ -14,12 +15,14 @@ from typing import BinaryIO
 
 from everhold.clock import EPOCH
 from everhold.errors import EverholdError, InvalidInput, UnreadableFile
+from everhold.importers.recoding import Utf16Reader, has_utf16_mark
 from everhold.json_streams import JsonStream, read_lines
 from everhold.ports.foreign_tables import ForeignTables, OpenTables
 
 _MAX_MEMBERS = 200_000
 _MAX_DEPTH = 6
-# A member of a zip archive that is larger than this must not be compressed to less than a two-hundredth.
+# A member of a zip archive that is larger than this is refused if it is compressed to less than a two-hundredth of its
+# size.
 _MAX_BOMB_BYTES = 64_000_000
 _MAX_RATIO = 200
 _SQLITE_MARK = b"SQLite format 3\x00"
@@ -32,14 +35,30 @@ class ForeignFiles:
 
     path: Path
     open_tables: OpenTables
+    holder: "ForeignFiles | None" = None
+    """The folder or archive that this file is a member of. `path` is then the holder's path and the member's."""
+
+    def narrow(self, member: str) -> "ForeignFiles":
+        """Return one file of a folder or archive as an input of its own."""
+        return ForeignFiles(self.path / member, self.open_tables, self)
+
+    @property
+    def _member(self) -> str:
+        """The name of this file in its holder."""
+        return "" if self.holder is None else self.path.relative_to(self.holder.path).as_posix()
 
     @cached_property
     def is_folder(self) -> bool:
-        return self.path.is_dir()
+        return self.holder is None and self.path.is_dir()
 
     @cached_property
     def is_archive(self) -> bool:
-        return not self.is_folder and zipfile.is_zipfile(self.path) and self.read_head().startswith(b"PK")
+        return (
+            self.holder is None
+            and not self.is_folder
+            and zipfile.is_zipfile(self.path)
+            and self.read_head().startswith(b"PK")
+        )
 
     @cached_property
     def members(self) -> Sequence[str]:
@@ -102,12 +121,22 @@ class ForeignFiles:
 
     @contextmanager
     def open(self, member: str = "") -> Iterator[BinaryIO]:
-        """Open a file for reading."""
-        if not member:
+        """Open a file for reading. A text in UTF-16 is read as UTF-8."""
+        with self._open_raw(member) as file:
+            is_utf16 = has_utf16_mark(file.read(4))
+        with self._open_raw(member) as file:
+            yield io.BufferedReader(Utf16Reader(file)) if is_utf16 else file
+
+    @contextmanager
+    def _open_raw(self, member: str) -> Iterator[BinaryIO]:
+        if self.holder is not None:
+            with self.holder._open_raw(self._member) as file:
+                yield file
+        elif not member:
             with self.path.open("rb") as file:
                 yield file
         elif self.is_folder:
-            # O_NOFOLLOW, because a link may have taken the file's place since the folder was listed.
+            # O_NOFOLLOW, because the file may have been replaced by a link after the folder was listed.
             descriptor = os.open(self.path / member, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
             with os.fdopen(descriptor, "rb") as file:
                 yield file
@@ -131,19 +160,31 @@ class ForeignFiles:
         return self.open_tables(self.path / member if member else self.path)
 
     def is_database(self, member: str = "") -> bool:
-        """Return whether a file is a SQLite database."""
-        return not self.is_archive and self.read_head(member).startswith(_SQLITE_MARK)
+        """Return whether a file is a SQLite database that can be opened. One in an archive cannot."""
+        is_packed = self.is_archive or (self.holder is not None and self.holder.is_archive)
+        return not is_packed and self.has_database_mark(member)
+
+    def has_database_mark(self, member: str = "") -> bool:
+        """Return whether a file begins like a SQLite database."""
+        return self.read_head(member).startswith(_SQLITE_MARK)
 
     def read_head(self, member: str = "") -> bytes:
         """Return the first bytes of a file."""
-        if not member and self.path.is_dir():
+        if not member and self.is_folder:
             return b""
         with self.open(member) as file:
             return file.read(_HEAD_BYTES)
 
     def find_modified_at(self) -> datetime:
         """Return when the input was last changed."""
-        return EPOCH + timedelta(seconds=self.path.stat().st_mtime)
+        path = self.holder.path if self.holder is not None and self.holder.is_archive else self.path
+        return EPOCH + timedelta(seconds=path.stat().st_mtime)
+
+    def find_size(self) -> int:
+        """Return how many bytes a file has, unpacked."""
+        if self.holder is not None and self.holder.is_archive:
+            return self.holder._sizes[self._member]
+        return self.path.stat().st_size
 
 
 def require_input(path: Path) -> None:
@@ -152,3 +193,9 @@ def require_input(path: Path) -> None:
         raise InvalidInput(f"no file {str(path)!r} to import", value=str(path), remedy="check the path")
     if path.is_file() and not path.stat().st_size:
         raise InvalidInput(f"{path} is empty", remedy="there is nothing to import")
+
+
+def find_member(path: Path, member: str | None) -> Path:
+    """Return a member of a folder; the path itself if it is a file, or if the member is outside of the folder."""
+    inside = path if member is None or not path.is_dir() else (path / member).resolve()
+    return inside if inside.is_relative_to(path.resolve()) else path

@@ -1,4 +1,4 @@
-"""Parse the beginning of a JSON file, to see what shape it has."""
+"""Parse the beginning of a JSON file, to recognise its structure."""
 
 import json
 import re
@@ -10,16 +10,16 @@ _MAX_DEPTH = 64
 
 
 def parse_outline(head: str) -> Any:
-    """Return the value that a text begins with; what is cut off at the end of the text is left out.
+    """Return the JSON value at the beginning of a text, without the parts that are cut off at its end.
 
-    What is nested deeper than any known shape is left out, too. None if the text is not the beginning of JSON.
+    Parts that are nested deeper than in any known format are left out too. None if the text does not begin with JSON.
     """
     root: list[Any] = []
     stack: list[list[Any] | dict[str, Any]] = [root]
     names: list[str | None] = [None]
     is_name_next = False
     position = 0
-    # A text that is cut off in the middle of a token matches no further.
+    # An incomplete token at the end of the text does not match.
     while match := _TOKEN.match(head, position):
         position = match.end()
         token, holder = match.group(1), stack[-1]
@@ -51,7 +51,7 @@ def parse_outline(head: str) -> Any:
 
 
 def _drop_incomplete(stack: list[list[Any] | dict[str, Any]]) -> None:
-    """Remove the object that is cut off from its list, or from an object of objects: it may lack fields."""
+    """Remove the last, incomplete object from its list or object, because it may lack fields."""
     for holder, _ in pairwise(stack[1:]):
         if len(holder) > 1 and isinstance(holder, list):
             holder.pop()

@@ -1,8 +1,8 @@
-"""Reads the labels of a Chroma index from `index_metadata.pickle` without unpickling it.
+"""Read the labels of a Chroma index from `index_metadata.pickle` without unpickling it.
 
-The file is a dictionary, or in older versions an object with the same fields. Its instructions are followed only as far
-as they make dictionaries, texts and whole numbers. A class is never looked up and nothing is ever called: where the
-file names a class, a mark is used. Any other instruction makes the file unreadable.
+The file contains a dictionary, or in older versions an object with the same fields. Only instructions that make
+dictionaries, texts and whole numbers are executed. A class is never looked up and nothing is ever called: a marker is
+used in place of a class. A file with any other instruction is unreadable.
 """
 
 import pickletools

@@ -1,4 +1,4 @@
-"""Rows that could not be imported, as JSON lines that can be corrected and imported again."""
+"""Write rows that could not be imported as JSON lines, which can be corrected and imported again."""
 
 import json
 import tempfile
@@ -23,21 +23,20 @@ _SPOOL_BYTES = 1_000_000
 class Quarantine:
     """Collects bad rows in a temporary file, and writes them to their file at the end."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self) -> None:
         self.count = 0
         self.faults: list[RowFault] = []
-        self._source = source
         self._spool: IO[str] = tempfile.SpooledTemporaryFile(_SPOOL_BYTES, "w+", encoding="utf-8")  # noqa: SIM115
 
     def close(self) -> None:
         self._spool.close()
 
-    def add(self, bad: BadRow) -> None:
-        """Add a row."""
+    def add(self, bad: BadRow, source: str) -> None:
+        """Add a row of a source."""
         self.count += 1
         if len(self.faults) < _MAX_SHOWN:
             self.faults.append(RowFault(bad.origin, bad.place, bad.reason))
-        document: dict[str, Any] = {MARK: VERSION, "source": self._source, "origin": bad.origin, "place": bad.place}
+        document: dict[str, Any] = {MARK: VERSION, "source": source, "origin": bad.origin, "place": bad.place}
         document |= {"reason": bad.reason, "kind": bad.kind, "row": bad.row}
         try:
             line = json.dumps(document, ensure_ascii=True, default=_spell)
@@ -62,12 +61,12 @@ def _spell(value: Any) -> Any:
 
 
 def detect(sample: Sample) -> float:
-    """Return 1 for a file that an earlier import has written."""
+    """Return 1 for a quarantine file that an earlier import has written, else 0."""
     return float(any(isinstance(line, dict) and MARK in line for line in sample.lines[:1]))
 
 
 def read(opened: ImportInput) -> Iterator[SourceItem]:
-    """Yield the corrected rows. A line is used by its "kind" and its "row"."""
+    """Yield the corrected rows. Only "kind" and "row" of each line are used."""
     for number, line in opened.files.read_lines():
         place = f"line {number}"
         try:

@@ -4,12 +4,12 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, tzinfo
+from datetime import datetime
 from typing import Any
 
 from everhold.importers.ids import encode_id, hash_texts, name_memory
 from everhold.importers.source import BadRow, RecordKind, RowDraft
-from everhold.importers.times import parse_time
+from everhold.importers.times import TimeReader
 from everhold.importers.values import describe, read_number, read_object, read_tags, read_vector
 
 _TIMES = ("created_at", "updated_at", "ended_at", "expires_at", "occurred_at")
@@ -17,13 +17,13 @@ _OBJECTS = ("metadata", "context", "profile", "preferences")
 _NUMBERS = ("priority", "importance", "confidence")
 _REFERENCES = ("user", "session", "agent", "source", "target", "conversation")
 _LONGEST_NAME = 255
-# The fields that tell two rows without an id apart.
+# The fields by which two rows without ids are distinguished.
 _IDENTITY = ("session", "user", "agent", "role", "name", "kind", "text", "content", "created_at")
 
 
 @dataclass(frozen=True)
 class Record:
-    """A row of another system as the writer takes it: our names, and values of our types."""
+    """A checked row of another system, with our names and types of fields, ready for the writer."""
 
     kind: RecordKind
     draft: RowDraft
@@ -40,16 +40,16 @@ class RecordReader:
     """Makes records of the drafts of one input, in their order."""
 
     source: str
-    zone: tzinfo
+    times: TimeReader
     undated: datetime
-    """The time of messages without one, in a session that has no earlier message."""
+    """The time for messages without a time in a session without earlier messages."""
     renamed_users: Mapping[str, str] = field(default_factory=dict)
     _session: str | None = None
     _last_time: datetime | None = None
     _repeats: Counter[str] = field(default_factory=Counter)
 
     def read(self, draft: RowDraft) -> Record | BadRow:
-        """Return the record of a draft, or a bad row with the reason."""
+        """Return the record of a draft, or a bad row with the reason if a value is invalid."""
         try:
             values = self._clean(draft)
             _CHECKS[draft.kind](self, draft, values)
@@ -60,7 +60,7 @@ class RecordReader:
         return Record(draft.kind, draft, values)
 
     def _clean(self, draft: RowDraft) -> dict[str, Any]:
-        """Return the fields that have a value, with times, ids and objects as the engine stores them."""
+        """Return the fields that have a value, with times, ids and objects converted to the engine's types."""
         values = {name: value for name, value in draft.fields.items() if value is not None}
         for name, value in values.items():
             if isinstance(value, bytes) and name != "vector":
@@ -69,7 +69,7 @@ class RecordReader:
         if isinstance(user, str) and user in self.renamed_users:
             values["user"] = self.renamed_users[user]
         for name in _TIMES:
-            if name in values and (moment := parse_time(values.pop(name), self.zone)) is not None:
+            if name in values and (moment := self.times.read(values.pop(name))) is not None:
                 values[name] = moment
         for name in _NUMBERS:
             if isinstance(values.get(name), str):
@@ -89,7 +89,7 @@ class RecordReader:
         return encoded
 
     def _note_origin(self, draft: RowDraft, values: dict[str, Any]) -> None:
-        """Set the id and keep the original one, which may differ from it, in the metadata."""
+        """Set the id, and keep the original id, which may be different, in the metadata."""
         original = draft.fields.get("id")
         name = self._read_id("id", original)
         values["id"] = name or self._make_id(draft, values)
@@ -97,11 +97,11 @@ class RecordReader:
         values["metadata"] = {**values.get("metadata", {}), "imported": imported}
 
     def _make_id(self, draft: RowDraft, values: Mapping[str, Any]) -> str:
-        """Return an id that is the same whenever the same row is imported, wherever it stands in its file."""
+        """Return an id that is the same at every import of the same row, independent of its position in the file."""
         digest = hash_texts(draft.kind, *(_spell(draft.fields.get(name)) for name in _IDENTITY))
         if draft.kind != "message":
             return f"imported-{digest}"
-        # Two messages of a session may say the same without a time, such as "ok".
+        # Two messages of a session without times may have the same text, such as "ok".
         self._repeats[digest] += 1
         count = self._repeats[digest]
         return f"imported-{digest}" if count == 1 else f"imported-{digest}-{count}"
@@ -148,7 +148,7 @@ class RecordReader:
         if long_tags:
             values["metadata"] = {**values["metadata"], "long_tags": long_tags}
         values["tags"] = tags
-        # When it was stored is not when it happened: only the original time may answer "last night".
+        # The time of storing is not the time of the event, so only an original time is set as `occurred_at`.
         if "created_at" in values:
             values.setdefault("occurred_at", values["created_at"])
             values.update(name_memory(values["id"], values["created_at"]))
@@ -194,7 +194,7 @@ def _require(values: Mapping[str, Any], name: str, reason: str) -> None:
 
 
 def _cut_name(values: dict[str, Any], name: str) -> None:
-    """Cut a name that is too long, and keep all of it in the metadata."""
+    """Cut a name that is too long, and keep the whole name in the metadata."""
     text = values.get(name)
     if text is None:
         return

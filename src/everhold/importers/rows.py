@@ -1,7 +1,7 @@
-"""Rows of files that hold one table: JSON, JSON lines, CSV, or a SQLite database."""
+"""Read the rows of files that contain one table: JSON, JSON lines, CSV, or a SQLite database."""
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -9,17 +9,20 @@ from typing import Any, NamedTuple, TextIO
 
 from everhold.errors import InvalidInput
 from everhold.importers.files import ForeignFiles
+from everhold.importers.postgres_dumps import open_dump
 from everhold.importers.source import Sample
-from everhold.json_streams import open_text, parse_line
+from everhold.json_streams import JsonStream, open_text, parse_line
 from everhold.ports.foreign_tables import ForeignTables
 
+_TABLE_SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson")
 _DELIMITERS = ",;\t|"
-# The default limit is 128 KB, and texts are longer. A quotation mark that is never closed ends here, too.
+# The default limit of the csv module is 128 KB, and texts may be longer. The limit also stops at an unclosed quotation
+# mark.
 _MAX_CELL = 4_000_000
 
 
 class FileRow(NamedTuple):
-    """One row of a file; `fields` is None if it is not an object, and `reason` says why."""
+    """One row of a file. If it is not an object, `fields` is None and `reason` says why."""
 
     place: str
     fields: dict[str, Any] | None
@@ -28,30 +31,35 @@ class FileRow(NamedTuple):
     table: str = ""
 
 
-def iterate_rows(files: ForeignFiles) -> Iterator[FileRow]:
-    """Yield the rows of a file: a JSON list, an object of objects, a single object, JSON lines, CSV or SQLite."""
-    if files.is_database():
-        yield from _iterate_database(files)
+def iterate_rows(files: ForeignFiles, fields: Collection[str] = (), member: str = "") -> Iterator[FileRow]:
+    """Yield the rows of a file: JSON, JSON lines, CSV or SQLite.
+
+    JSON may be a list, a single object, an object of objects or of lists, or several of these one after the other. An
+    object whose members have names of `fields` is a row.
+    """
+    if files.is_database(member):
+        yield from _iterate_database(files, member)
         return
-    first = files.read_head().removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
-    if first == b"[" or (first == b"{" and not _has_json_lines(files)):
-        yield from _iterate_json(files)
+    first = files.read_head(member).removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+    if first == b"[" or (first == b"{" and not has_json_lines(files, member)):
+        yield from _iterate_json(files, fields, member)
     elif first == b"{":
-        yield from iterate_json_lines(files)
+        yield from iterate_json_lines(files, member)
     else:
-        yield from iterate_csv(files)
+        yield from iterate_csv(files, member)
 
 
 def list_sample_rows(sample: Sample) -> list[Mapping[str, Any]]:
-    """Return the first rows of a file, as far as its beginning shows them."""
+    """Return the first rows of a file that are complete in the sample."""
     outline = sample.outline
     if len(sample.lines) > 1 or (sample.lines and not isinstance(outline, dict)):
         return [line for line in sample.lines if isinstance(line, dict)]
     if isinstance(outline, list):
         return [item for item in outline[:5] if isinstance(item, dict)]
     if isinstance(outline, dict):
-        inner = [value for value in outline.values() if isinstance(value, dict)]
-        return [outline, *inner[:5]]
+        inner = [value for value in outline.values() if isinstance(value, dict)][:5]
+        lists = [value[:2] for value in outline.values() if isinstance(value, list)][:10]
+        return [outline, *inner, *(item for items in lists for item in items if isinstance(item, dict))]
     if sample.tables:
         return [dict.fromkeys(columns) for columns in sample.tables.values()]
     header = (sample.head or "").split("\n", 1)[0]
@@ -66,36 +74,45 @@ def _find_delimiter(line: str) -> str:
     return max(_DELIMITERS, key=line.count)
 
 
-def _has_json_lines(files: ForeignFiles) -> bool:
+def has_json_lines(files: ForeignFiles, member: str = "") -> bool:
     """Return whether the first line is a whole object and something follows it."""
-    lines = files.read_head().split(b"\n", 1)
+    lines = files.read_head(member).split(b"\n", 1)
     try:
         return isinstance(parse_line(lines[0].decode("utf-8-sig")), dict) and (
-            (len(lines) > 1 and bool(lines[1].strip())) or files.path.suffix in (".jsonl", ".ndjson")
+            (len(lines) > 1 and bool(lines[1].strip())) or (member or files.path.name).endswith((".jsonl", ".ndjson"))
         )
     except ValueError:
         return False
 
 
-def _iterate_json(files: ForeignFiles) -> Iterator[FileRow]:
-    with files.open_json() as stream:
-        if stream.peek() == "[":
-            for index in stream.iterate_items():
-                yield _make_row(f"[{index}]", stream.read_value())
+def _iterate_json(files: ForeignFiles, fields: Collection[str], member: str) -> Iterator[FileRow]:
+    with files.open_json(member) as stream:
+        while stream.peek():
+            if stream.peek() == "[":
+                yield from _iterate_list(stream)
+            else:
+                yield from _iterate_object(stream, fields)
+
+
+def _iterate_list(stream: JsonStream, name: str = "") -> Iterator[FileRow]:
+    for index in stream.iterate_items():
+        yield _make_row(f"{name}[{index}]", stream.read_value(), name)
+
+
+def _iterate_object(stream: JsonStream, fields: Collection[str]) -> Iterator[FileRow]:
+    """Yield an object that is a row, or the rows that it holds by their ids or in lists. Its first member tells."""
+    single: dict[str, Any] = {}
+    for name in stream.iterate_members():
+        if single or name in fields or stream.peek() not in ("{", "["):
+            single[name] = stream.read_value()
+            if len(single) > 10_000:
+                raise InvalidInput("the object has too many members", remedy="write a list of objects")
+        elif stream.peek() == "[":
+            yield from _iterate_list(stream, name)
         else:
-            # A single object, or objects by their ids: the first member tells.
-            single: dict[str, Any] = {}
-            for name in stream.iterate_members():
-                value = stream.read_value()
-                if single or not isinstance(value, dict):
-                    single[name] = value
-                    if len(single) > 10_000:
-                        raise InvalidInput("the object has too many members", remedy="write a list of objects")
-                else:
-                    yield _make_row(f"{name!r:.80}", {"_key": name, **value})
-            if single:
-                yield _make_row("the object", single)
-        stream.require_end()
+            yield _make_row(f"{name!r:.80}", {"_key": name, **stream.read_value()})
+    if single:
+        yield _make_row("the object", single)
 
 
 def iterate_json_lines(files: ForeignFiles, member: str = "") -> Iterator[FileRow]:
@@ -133,23 +150,23 @@ def iterate_csv(files: ForeignFiles, member: str = "") -> Iterator[FileRow]:
 
 
 def _iterate_lines(text: TextIO, name: str) -> Iterator[str]:
-    """Yield the lines of a file without ever reading one that is too long as a whole."""
+    """Yield the lines of a file. A line that is too long raises an error before it is read completely."""
     while line := text.readline(_MAX_CELL + 1):
         if len(line) > _MAX_CELL:
             raise InvalidInput(f"a line of {name} has more than {_MAX_CELL:,} characters", remedy="split the file")
         yield line
 
 
-def _iterate_database(files: ForeignFiles) -> Iterator[FileRow]:
-    with files.open_database() as tables:
+def _iterate_database(files: ForeignFiles, member: str) -> Iterator[FileRow]:
+    with files.open_database(member) as tables:
         for table in tables.columns:
             for number, row in enumerate(tables.read_rows(table), 1):
                 yield FileRow(f"{table} row {number}", dict(row), table=table)
 
 
-def _make_row(place: str, value: Any) -> FileRow:
+def _make_row(place: str, value: Any, table: str = "") -> FileRow:
     if isinstance(value, dict):
-        return FileRow(place, value)
+        return FileRow(place, value, table=table)
     return FileRow(place, None, "the row is not an object", value)
 
 
@@ -175,42 +192,53 @@ class JsonTables:
 
 
 @dataclass(frozen=True)
-class CsvTables:
-    """CSV files, used like a database. Rows come in the order of their file."""
+class FileTables:
+    """Files of one table each, used like a database. Rows come in the order of their file."""
 
     files: ForeignFiles
     members: Mapping[str, str]
-    """The file of each table."""
+    """The file of each table; "" for the input itself."""
 
     @property
     def columns(self) -> Mapping[str, Sequence[str]]:
         return dict.fromkeys(self.members, ())
 
     def read_rows(self, table: str, order: Sequence[str] = ()) -> Iterator[Mapping[str, Any]]:
-        for row in iterate_csv(self.files, self.members[table]):
+        for row in iterate_rows(self.files, member=self.members[table]):
             yield {"": row.value} if row.fields is None else row.fields
 
     def count_rows(self, table: str) -> int:
         return sum(1 for _ in self.read_rows(table))
 
 
-def list_csv_tables(members: Sequence[str]) -> dict[str, str]:
-    """Return the CSV files of a folder or archive by the names of their tables."""
-    return {PurePath(member).stem: member for member in members if PurePath(member).suffix.lower() == ".csv"}
+def list_table_files(members: Sequence[str]) -> dict[str, str]:
+    """Return the files of a folder or archive that may hold a table, by the names of their tables."""
+    paths = [PurePath(member) for member in members]
+    return {
+        path.stem.removeprefix("public."): member
+        for path, member in zip(paths, members, strict=True)
+        if path.suffix.lower() in _TABLE_SUFFIXES
+    }
 
 
 @contextmanager
-def open_tables(files: ForeignFiles, table: str) -> Iterator[ForeignTables]:
-    """Open a SQLite database, a JSON object of lists, or CSV files as tables. A single CSV file is `table`."""
+def open_tables(files: ForeignFiles, table: str | None) -> Iterator[ForeignTables]:
+    """Open a SQLite database, a JSON object of lists, a dump of PostgreSQL, or files of one table each as tables.
+
+    `table` is the name of the only table in a file that has one; None if the file names its tables.
+    """
     if files.is_database():
         with files.open_database() as tables:
             yield tables
         return
     if files.members:
-        yield CsvTables(files, list_csv_tables(files.members))
+        yield FileTables(files, list_table_files(files.members))
+        return
+    if table is not None:
+        yield FileTables(files, {table: ""})
         return
     if files.read_head().removeprefix(b"\xef\xbb\xbf").lstrip()[:1] != b"{":
-        yield CsvTables(files, {table: ""})
+        yield open_dump(files)
         return
     with files.open_json() as stream:
         names = []

@@ -1,4 +1,4 @@
-"""Ids of sessions that name their user: "<user>_<project>", or "<user>_<day>"."""
+"""Find the users of sessions whose ids contain them: "<user>_<project>", or "<user>_<day>"."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -15,8 +15,8 @@ def find_dated_user(session_id: str) -> str | None:
 def find_session_user(session_id: str, is_known: Callable[[str], bool]) -> str | None:
     """Return the user that the id of a session begins with; None if it names none.
 
-    Both names may have underscores. A day is never part of a user's name. Before a project, the longest name of a
-    known user counts, and if none is known, the name before the first underscore.
+    Names of users and projects may contain underscores. A day is never part of a user's name. If a project follows, the
+    longest beginning that is a known user is chosen, or else the part before the first underscore.
     """
     dated = find_dated_user(session_id)
     if dated is not None:
@@ -26,7 +26,7 @@ def find_session_user(session_id: str, is_known: Callable[[str], bool]) -> str |
 
 
 def _list_prefixes(session_id: str) -> Iterator[str]:
-    """Yield what stands before each underscore, the longest first."""
+    """Yield the part of a session id before each underscore, the longest first."""
     rest = session_id
     while (rest := rest.rpartition("_")[0]) != "":
         yield rest

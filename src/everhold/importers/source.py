@@ -1,4 +1,4 @@
-"""What a source is: how a file of another system is recognised, and the drafts that it is read as."""
+"""The interface of sources: how the files of another system are recognised and read as drafts."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,6 +6,7 @@ from datetime import datetime, tzinfo
 from typing import Any, Literal, NamedTuple
 
 from everhold.importers.files import ForeignFiles
+from everhold.importers.local_dates import DateOrder
 from everhold.ports.foreign_tables import ForeignTables
 
 RecordKind = Literal["user", "session", "message", "memory", "relationship", "state", "agent"]
@@ -17,9 +18,9 @@ class RowDraft(NamedTuple):
 
     kind: RecordKind
     origin: str
-    """The table or the list that it comes from, by its name there."""
+    """The name of the table or list in the other system that it comes from."""
     place: str
-    """Where in the input it stands, for messages: "interactions row 17"."""
+    """The position in the input, for messages: "interactions row 17"."""
     fields: Mapping[str, Any]
 
 
@@ -30,12 +31,12 @@ class BadRow(NamedTuple):
     place: str
     reason: str
     row: Any
-    """The fields of its draft, or if it has none the row itself."""
+    """The fields of its draft, or the row itself if no draft could be made."""
     kind: RecordKind | None = None
 
 
 class LeftOut(NamedTuple):
-    """Rows that have no place here, such as another system's access log."""
+    """Rows that cannot be imported because Everhold has no table for them, such as another system's access log."""
 
     origin: str
     reason: str
@@ -46,7 +47,7 @@ SourceItem = RowDraft | BadRow | LeftOut
 
 
 def report_unread(tables: ForeignTables, *read: str) -> Iterator[LeftOut]:
-    """Yield the tables of a database that hold rows and are not read, except those that number its versions."""
+    """Yield the tables with rows that are not read, except tables with version numbers of the schema."""
     for table in tables.columns:
         if table not in read and "migration" not in table and (count := tables.count_rows(table)):
             yield LeftOut(table, "the system is not known to have this table", count)
@@ -60,16 +61,21 @@ class Sample:
     head: str | None = None
     """The first characters of a text file; None if the input is not text."""
     outline: Any = None
-    """The JSON value that the file begins with, as far as it is in `head`."""
+    """The JSON value at the beginning of the file, as far as `head` contains it."""
     lines: Sequence[Any] = ()
     """The JSON values of the first lines, if the file has one on each line."""
     tables: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The columns of each table, if the input is a database."""
     members: Sequence[str] = ()
     """The names of the files, if the input is a folder or a zip archive."""
+    databases: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
+    """The tables of each database in the folder, with their columns."""
 
     def has_tables(self, **columns: str) -> bool:
-        """Return whether each table has these columns, which are separated by blanks."""
+        """Return whether each of these tables has these columns.
+
+        The columns are passed as text, separated by spaces.
+        """
         return all(
             name in self.tables and set(words.split()) <= set(self.tables[name]) for name, words in columns.items()
         )
@@ -81,20 +87,24 @@ class ImportInput:
 
     files: ForeignFiles
     modified_at: datetime
-    """When the input was last changed: the time of messages that have none."""
+    """The time when the input was last changed. Messages without a time get it."""
     known_users: Collection[str] = ()
     """Users that the caller names. Some systems have ids that begin with a user of unknown length."""
+    date_order: DateOrder | None = None
+    """The order of day and month in dates that do not tell it."""
 
 
 @dataclass(frozen=True)
 class ImportSource:
-    """One system, or one format, whose data can be imported."""
+    """A system or format whose data can be imported."""
 
     name: str
     description: str
     detect: Callable[[Sample], float]
-    """Returns how sure it is that the input is its own, from 0 to 1."""
+    """Returns the confidence, from 0 to 1, that the input comes from this system."""
     read: Callable[[ImportInput], Iterator[SourceItem]]
     """Yields the rows of the input: users and sessions before messages, and memories before their relationships."""
     naive_zone: tzinfo | None = None
     """The zone of times without one, if the system always writes the same."""
+    find_members: Callable[[Sample], Collection[str]] | None = None
+    """Returns which files of a folder or archive it reads together; None if it reads single files only."""

@@ -1,7 +1,7 @@
-"""Values as other systems write them: JSON in text columns, lists in one text, vectors as bytes."""
+"""Convert values of other systems: JSON in text columns, lists in a single text, vectors as bytes."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from everhold.json_streams import parse_line
 from everhold.model.fields import MAX_DIMENSIONS
 
-# The keys under which systems write what an object says, the most telling first.
+# The keys for the main text of an object in other systems, the most specific first.
 TEXT_KEYS = ("text", "content", "memory", "message", "summary", "data", "value", "query", "response", "description")
 _MAX_DESCRIBED_DEPTH = 8
 _MAX_TAG = 64
 
 
 def load_json(value: Any) -> Any:
-    """Return the value of a JSON text; a value that is no text, or a text that is no JSON, as it is."""
+    """Return the value of a JSON text. Other values, and texts that are not JSON, are returned unchanged."""
     if not isinstance(value, str) or not value.strip() or value.strip()[0] not in '[{"':
         return value
     try:
@@ -27,15 +27,21 @@ def load_json(value: Any) -> Any:
 
 
 def read_object(value: Any) -> dict[str, Any]:
-    """Return a value as an object: a JSON text is parsed, and what is no object stands under "value"."""
+    """Return a value as an object. A JSON text is parsed, and a value that is not an object is put under "value"."""
     loaded = load_json(value)
     if loaded is None or loaded == "":
         return {}
     return loaded if isinstance(loaded, dict) else {"value": loaded}
 
 
+def add_others(metadata: Any, row: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
+    """Return metadata with the fields of a row that are read nowhere else, so that nothing of it is lost."""
+    others = {name: value for name, value in row.items() if name not in known and value not in (None, "")}
+    return {**others, **read_object(metadata)}
+
+
 def read_number(name: str, text: str) -> int | float | None:
-    """Return the number that a text of a CSV file or a loosely typed column spells; None for a blank one."""
+    """Return the number in a text of a CSV file or a loosely typed column; None for a blank text."""
     try:
         number = float(text) if text.strip() else None
     except ValueError:
@@ -44,10 +50,12 @@ def read_number(name: str, text: str) -> int | float | None:
 
 
 def read_tags(value: Any) -> tuple[list[str], list[str]]:
-    """Return the tags of a list, of a JSON text or of words separated by commas, and those that are too long."""
+    """Return the tags in a list, a JSON text or a comma-separated text, and the tags that are too long."""
     loaded = load_json(value)
     if isinstance(loaded, str):
-        loaded = loaded.split(",")
+        # PostgreSQL writes an array as {a,"b c"}.
+        is_array = loaded.startswith("{") and loaded.endswith("}")
+        loaded = [word.strip().strip('"') for word in loaded[1:-1].split(",")] if is_array else loaded.split(",")
     if isinstance(loaded, Mapping):
         loaded = list(loaded)
     items = loaded if isinstance(loaded, list | tuple | set) else [] if loaded is None else [loaded]
@@ -56,7 +64,7 @@ def read_tags(value: Any) -> tuple[list[str], list[str]]:
 
 
 def describe(value: Any) -> str:
-    """Return what a JSON value says, as a text that can be searched."""
+    """Return a JSON value as a text that can be searched."""
     if isinstance(value, str):
         return value
     if isinstance(value, Mapping):
@@ -67,7 +75,7 @@ def describe(value: Any) -> str:
 
 
 def _list_statements(value: Any, name: str, depth: int) -> Iterable[str]:
-    """Yield "name: value" for each value inside of a value. Recursion is limited; deeper values stay in the content."""
+    """Yield "name: value" for each value inside a value. Values below a maximum depth are left out of the text."""
     prefix = f"{name}: " if name else ""
     if depth > _MAX_DESCRIBED_DEPTH or value is None or value == "":
         return
@@ -88,7 +96,7 @@ def _list_statements(value: Any, name: str, depth: int) -> Iterable[str]:
 
 
 def read_vector(value: Any) -> NDArray[np.float32] | None:
-    """Return an embedding of a list, a JSON text or little-endian float32 bytes; None if it cannot be used as one."""
+    """Return a vector from a list, a JSON text or little-endian float32 bytes; None if the value cannot be a vector."""
     loaded = load_json(value)
     if isinstance(loaded, bytes) and len(loaded) % 4 == 0 and len(loaded) <= 4 * MAX_DIMENSIONS:
         vector = np.frombuffer(loaded, dtype="<f4")
@@ -105,6 +113,6 @@ def _is_number(item: Any) -> bool:
 
 
 def list_objects(values: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    """Return the objects of a list, and nothing if there is no list of that name."""
+    """Return the objects in the list with this name; an empty list if there is no such list."""
     items = values.get(name)
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []

@@ -1,7 +1,8 @@
-"""Reduce the strength of memories that are not used, and restore the strength of memories that are.
+"""Reduce the strength of unused memories, and restore the strength of used ones.
 
-The strength is the share of its importance with which a memory is ranked; the importance itself stays as it is. Nothing
-is deleted. The curve is in `maintenance/aging.py`. Each change of a strength is journalled, so that it can be undone.
+The strength is the share of a memory's importance that counts for ranking; the importance itself does not change.
+Nothing is deleted. The curve is in `maintenance/aging.py`. Each change of a strength is journalled, so that it can be
+undone.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -56,7 +57,7 @@ class _Step(NamedTuple):
 
 
 def count_decaying(records: Records, rules: AgingRules, now: datetime) -> int:
-    """Return how many memories do not have the strength that they should have now."""
+    """Return the number of memories whose strength differs from what it should be at `now`."""
     return sum(1 for _ in _find_changing(records, rules, now))
 
 

@@ -1,4 +1,4 @@
-"""Embed memories by a second model, as far as they have no chunks of it, in a background thread."""
+"""Embed the memories that have no chunks of a second model, in a background thread."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -26,7 +26,7 @@ class FillProgress(NamedTuple):
 
 
 class Filling:
-    """Embeds by a second model everything of which only the serving model has chunks.
+    """Makes the missing chunks of a second model for everything that has chunks of the serving model.
 
     Each batch is one commit and only missing chunks are made, so a fill that was stopped or killed continues at the
     next start. `is_changing` returns whether the serving model is being replaced. A fill compares with the chunks of
@@ -50,7 +50,7 @@ class Filling:
 
     @property
     def failure(self) -> Exception | None:
-        """Why memories are still missing, or None."""
+        """The error because of which memories still have no chunks of the model, or None."""
         return self._thread.failure
 
     @property

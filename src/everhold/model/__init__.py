@@ -5,7 +5,7 @@ An entity's module is imported when the entity is first used, because most proce
 
 from everhold.lazy_exports import list_exports, make_importer
 
-# The entities by the module that defines them. `__init__.pyi` lists the same for type checkers and editors.
+# The entities by the module that defines them. `__init__.pyi` has the same list for type checkers and editors.
 _EXPORTS = {
     "agent": ("Agent", "AgentState", "Block", "BlockAgent", "Tool", "ToolAgent"),
     "base": ("Entity", "Row"),

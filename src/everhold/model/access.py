@@ -1,4 +1,4 @@
-"""Lines of the access log."""
+"""Make the lines of the access log."""
 
 import hashlib
 import json
@@ -30,7 +30,7 @@ class AccessEvent(NamedTuple):
     ip_address: str | None = None
 
     def make_line(self, interface: str) -> AccessLog:
-        """Return the line of the event. It may be made in another thread, so the event itself has the address."""
+        """Return the log line of the event, with the event's own address: this may run in another thread."""
         return _make_line(
             self.scope,
             self.operation,
@@ -107,12 +107,12 @@ def _make_line(
 
 
 def compute_digest(values: dict[str, Any]) -> bytes:
-    """Return the SHA-256 digest of every field that describes the act."""
+    """Return the SHA-256 digest of all fields that describe what happened; those of the chain are not included."""
     request, moment = _encode(values["request"]), str(clock.micros(values["timestamp"]))
     fixed = (
         values["organization_id"], values["user_id"], values["agent_id"], values["operation"], moment, request,
         "yes" if values["success"] else "no", values["error_message"], values["interface"],
         values.get("ip_address"), values["memory_id"], values["session_id"],
     )  # fmt: skip
-    # None has a mark of its own, so that it differs from an empty text.
+    # "\x1e" stands for None, so that None differs from an empty text.
     return hashlib.sha256("\x1f".join(["\x1e" if part is None else part for part in fixed]).encode()).digest()

@@ -15,7 +15,8 @@ from everhold.model.fields import Count, Flag, Id, Json, JsonList, JsonObject, L
 class Agent(Entity):
     """An AI agent: its directives and its configuration.
 
-    With `is_implicit` it exists only because something was written through a scope that names it.
+    `is_implicit` says that nobody created the agent explicitly: it was added when something was written in a scope that
+    names it.
     """
 
     agent_type: Word100 | None = None
@@ -34,7 +35,7 @@ class Agent(Entity):
 
 
 def describe_excess(label: str, length: int, limit: int) -> str | None:
-    """Return the message for a block whose value would be longer than its limit; None if it would not."""
+    """Return the error message for a block value of this length; None if the length is within the limit."""
     if length <= limit:
         return None
     return (
@@ -49,7 +50,7 @@ def _check_block_limit(values: Mapping[str, Any]) -> None:
         raise PydanticCustomError("block_limit", "{excess}", {"excess": excess})
 
 
-# The fields of a block that may change. Links refer to its label, and prompts and searches leave templates out.
+# The fields of a block that may change. The label must not, because links refer to it.
 BLOCK_REVISABLE = ("value", "limit", "description", "template_name", "metadata")
 
 
@@ -72,7 +73,7 @@ class Block(Entity):
 
 
 def check_block_value(value: Mapping[str, Any]) -> None:
-    """Raise if a revision's value lacks a field of a block that may change, or holds what its field cannot."""
+    """Raise PydanticCustomError if a revision of a block lacks a field, or has an unknown field or an invalid value."""
     for name in BLOCK_REVISABLE:
         if name not in value:
             raise PydanticCustomError("revision_value", f"the revision's value has no {name!r}")
@@ -88,7 +89,7 @@ def _find_block_adapter(name: str) -> TypeAdapter[Any]:
 
 
 class Tool(Entity):
-    """Something an agent can call."""
+    """A tool that agents can call."""
 
     name: Name
     description: Text | None = None
@@ -99,7 +100,7 @@ class Tool(Entity):
 
 
 class BlockAgent(Owned):
-    """Which block is in which agent's context."""
+    """A link that puts a block into the context of an agent."""
 
     block_id: Id
     block_label: Label
@@ -107,14 +108,14 @@ class BlockAgent(Owned):
 
 
 class ToolAgent(Owned):
-    """Which agent may call which tool."""
+    """A link that lets an agent call a tool."""
 
     tool_id: Id
     agent_id: Id
 
 
 class AgentState(Entity):
-    """The state that an agent stores between calls, for one session or for all."""
+    """The state that an agent stores between calls, for one session or, without `session_id`, for all sessions."""
 
     agent_id: Id
     session_id: Id | None = None
@@ -123,11 +124,11 @@ class AgentState(Entity):
 
 
 def make_state_id(agent_id: str, session_id: str | None) -> str:
-    """Return the id of an agent's state for a session, or for none.
+    """Return the id of an agent's state for a session, or for all sessions if `session_id` is None.
 
-    The key of the table then keeps two writers from adding two states, also on stores and for rows without a session,
-    which no unique rule covers.
+    Because the id is computed, the key of the table keeps two writers from adding two states. A unique rule would not
+    be enough: some stores have none, and it would not cover rows without a session.
     """
-    # No id contains the unit separator, and none is empty, so different pairs make different texts.
+    # No id is empty or contains the unit separator, so different pairs make different texts.
     pair = f"{agent_id}\x1f{session_id or ''}"
     return f"ast_{hashlib.blake2b(pair.encode(), digest_size=16).hexdigest()}"

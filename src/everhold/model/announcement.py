@@ -1,4 +1,4 @@
-"""Lines of the change feed, which projections and the readers of events follow."""
+"""Make the lines of the change feed, which projections and the readers of events follow."""
 
 from collections.abc import Mapping
 
@@ -20,7 +20,7 @@ UNSEARCHED: Mapping[str, str] = {
     "Workspace": "workspaces",
     "Snapshot": "snapshots",
 }
-# What the entity of a table is called in an event.
+# The name that events use for the entity of each table.
 ENTITY_NAMES: Mapping[str, str] = {
     **KIND_OF_TABLE,
     "organizations": "organization",
@@ -36,11 +36,11 @@ ENTITY_NAMES: Mapping[str, str] = {
     "snapshots": "snapshot",
     "maintenance_runs": "maintenance_run",
 }
-# Nothing that is searched belongs to a row of these tables.
+# Tables whose rows own no searched records.
 _WITHOUT_DESCENDANTS = frozenset(
     ("agent_states", "tools", "executions", "workspaces", "snapshots", "maintenance_runs"),
 )
-# The column of a line that holds the id of such an entity itself.
+# For an entity that is a dimension of scopes: the column of its line that gets its own id.
 _OWN_COLUMNS = {"User": "user_id", "Project": "project_id", "Agent": "agent_id", "Session": "session_id"}
 
 
@@ -54,8 +54,8 @@ def make_announcement(
 ) -> Outbox:
     """Return the line of the change feed that announces a change of a row.
 
-    The line has the scope of the row, or of the `owner` of a row that does not name its user. With an idempotency key,
-    `digest` is a hash of what was written with the key.
+    The line has the scope of the row, or of `owner` if the row itself does not name its user. With an idempotency key,
+    `digest` is a hash of the values that were written with the key.
     """
     name = type(row).__name__
     searchable = SEARCHABLE_BY_CLASS_NAME.get(name)
@@ -95,5 +95,6 @@ def is_announced(row: Row) -> bool:
 
 
 def affects_descendants(line: Outbox) -> bool:
-    """Return whether a line announces that a container was deleted or restored with all that belongs to it."""
+    """Return whether a line announces that a container, such as a session, was deleted or restored with its
+    contents."""
     return line.operation != "put" and line.entity not in KIND_OF_TABLE and line.entity not in _WITHOUT_DESCENDANTS

@@ -1,4 +1,4 @@
-"""What every entity has in common."""
+"""The base classes of all rows and entities."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -42,7 +42,7 @@ class DeferredModel(BaseModel):
 
 
 class Row(DeferredModel):
-    """A frozen value with one table of its own."""
+    """A frozen value that is stored as a row of a table. Each subclass has its own table."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_bytes="base64", val_json_bytes="base64")
     rules: ClassVar[tuple[RowRule, ...]] = ()
@@ -94,7 +94,10 @@ def _list_fields(row: type[BaseModel]) -> set[str]:
 
 @cache
 def _collect_defaults(row: type[BaseModel]) -> dict[str, Any]:
-    """Return the defaults of a row's fields, without mutable ones: callers of `build_unchecked` must pass those."""
+    """Return the immutable defaults of a row's fields.
+
+    Callers of `build_unchecked` must pass lists and dictionaries.
+    """
     fields = row.model_fields.items()
     return {name: info.default for name, info in fields if not info.is_required() and info.default_factory is None}
 

@@ -11,10 +11,10 @@ FeedOperation = Literal["put", "delete", "restore", "reindex"]
 class Outbox(Row):
     """One line of the change feed, which every projection follows. The store assigns `sequence`.
 
-    The columns of the scope are those of the changed record, so that a line can be shown to the scopes that may read
-    the record even after it was purged. `user_id` is empty if the record has no user. An idempotency key is unique per
-    user. Deleting or restoring a container, such as a session, also deletes or restores what belongs to it. "reindex"
-    means that only the search entries of a record changed.
+    The columns of the scope are copied from the changed record, so that a scope which may read the record can also read
+    its lines after the record was purged. `user_id` is empty if the record has no user. An idempotency key is unique
+    per user. A line that deletes or restores a container, such as a session, stands for the rows that belong to it too.
+    "reindex" means that only the search entries of a record changed.
     """
 
     sequence: Integer = 0

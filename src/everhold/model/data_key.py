@@ -1,7 +1,7 @@
 """Keys that encrypt content.
 
-They have a module of their own because opening a store looks for them, and most processes use no other entity of
-`housekeeping.py`.
+They are not in `housekeeping.py`, because every opening of a store looks for keys, and importing the other entities of
+that module would take time.
 """
 
 from pydantic import Field
@@ -20,9 +20,9 @@ class DataKey(Entity):
 
     subject: Name = ""
     purpose: Label = "content"
-    """What it encrypts: "content", or the "hash" of memories."""
+    """The kind of values that the key encrypts: "content", or the "hash" of memories."""
     generation: Count = 1
     algorithm: Label = "AES-256-GCM"
     master_fingerprint: Word64
-    """Which master key wrapped it."""
+    """The fingerprint of the master key that wrapped this key."""
     wrapped_key: bytes = Field(repr=False)

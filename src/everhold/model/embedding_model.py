@@ -9,9 +9,9 @@ from everhold.model.fields import Count, Integer, Name
 class EmbeddingModel(Row):
     """An embedding model of the store's chunks.
 
-    One model serves, and others may be kept beside it. A model that is building gets chunks but answers no query yet;
-    the chunks of one that is leaving are being deleted. `generation` numbers the models in the order in which they
-    began to serve; it is 0 before that.
+    The model with the status "serving" answers queries. The chunks of a model that is "beside" it are kept up to date.
+    A model that is "building" gets chunks but answers no query yet; the chunks of a model that is "leaving" are being
+    deleted. `generation` numbers the models in the order in which they began to serve; it is 0 before that.
     """
 
     name: Name

@@ -1,7 +1,7 @@
-"""Encrypted values as columns hold them: an envelope in text, JSON or bytes, marked so that readers recognise it.
+"""Mark encrypted values in columns. An encrypted value is an envelope in text, JSON or bytes with a mark.
 
-A plain value that begins like an encrypted one is stored with another mark before it, so that every value comes back
-as it was written.
+A plain value that begins like an encrypted value is stored with another mark, so that every value is read as it was
+written.
 """
 
 import base64
@@ -14,7 +14,7 @@ ENCRYPTED, PLAIN = "everhold-encrypted", "everhold-plain"
 _TEXT, _PLAIN_TEXT = f"{ENCRYPTED}:", f"{PLAIN}:"
 _BYTES, _PLAIN_BYTES = f"\0{ENCRYPTED}\0".encode(), f"\0{PLAIN}\0".encode()
 
-# How the encrypted hash of a memory begins. A plain hash has 16 bytes, an encrypted one at least 36.
+# The beginning of the encrypted hash of a memory. A plain hash has 16 bytes, an encrypted hash at least 36.
 HASH_MARK, _ENCRYPTED_HASH_BYTES = b"\0eh1", 36
 
 
@@ -43,14 +43,17 @@ def has_mark(value: Any) -> bool:
 
 
 def _split(value: Any) -> tuple[Any, Any]:
-    """Return the mark and the content of a JSON value that may be marked: an object or a list, as the plain one was."""
+    """Return the mark and the content of a JSON value; (None, None) if it has no mark.
+
+    A marked object has the mark as its only key, and a marked list has the mark as its first of two items.
+    """
     if isinstance(value, dict) and len(value) == 1:
         return next(iter(value.items()))
     return tuple(value) if isinstance(value, list) and len(value) == 2 else (None, None)
 
 
 def pack_envelope(envelope: bytes, *, like: type) -> Any:
-    """Return an envelope as a column holds it whose values are `str`, `bytes`, `list` or other JSON."""
+    """Return an envelope as a value for a column of a type: `str`, `bytes`, `list` or other JSON."""
     if like is bytes:
         return _BYTES + envelope
     text = base64.b64encode(envelope).decode("ascii")
@@ -71,7 +74,7 @@ def unpack_envelope(value: Any) -> bytes:
 
 
 def mark_plain(value: Any) -> Any:
-    """Return a plain value as it is stored: with a mark if it looks like a marked one."""
+    """Return a plain value as it is stored: with a mark if it looks like a marked value."""
     if not has_mark(value):
         return value
     if isinstance(value, str):

@@ -8,7 +8,8 @@ from everhold.model.base import Entity, cut_text
 from everhold.model.fields import Count, Flag, Id, JsonList, Name, Text, Texts, Time
 from everhold.model.scope import list_dimensions
 
-# The levels of episodes. An episode of the first level summarises messages, one of a higher level other episodes.
+# The levels of episodes. An episode of the first level summarises messages; an episode of a higher level summarises
+# other episodes.
 EPISODE: Final = 1
 SECTION: Final = 2
 CHAPTER: Final = 3
@@ -38,24 +39,24 @@ class Episode(Entity):
     span_to: Time
     level: Count = EPISODE
     number: Count = 0
-    """The place among the episodes of the same level in the session, from 0."""
+    """The index of the episode among the episodes of the same level in the session, from 0."""
     parent_ids: Texts = Field(default_factory=list)
-    """The ids of the session and of the periods that this one belongs to."""
+    """The ids of the rollups of the session and of the periods that the episode belongs to."""
     name: Name | None = None
     summary: Text
     quotes: JsonList = Field(default_factory=list)
-    """What the summary quotes: objects with `message` (its id), `text`, `speaker`, `at` and `worth`."""
+    """The quotes of the summary: objects with `message` (an id), `text`, `speaker`, `at` and `worth`."""
     topics: Texts = Field(default_factory=list)
     key_facts: JsonList = Field(default_factory=list)
-    """Objects with `message` (its id) and `text`."""
+    """Facts from the messages: objects with `message` (an id) and `text`."""
     participants: Texts = Field(default_factory=list)
     first_message_id: Id | None = None
     last_message_id: Id | None = None
     message_count: Count = 0
     token_count: Count = 0
-    """The tokens of the messages."""
+    """The number of tokens of the messages."""
     is_active: Flag = True
-    """Whether it may still grow."""
+    """Whether the episode may still get more messages."""
 
     @property
     def level_name(self) -> str:

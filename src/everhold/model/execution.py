@@ -7,9 +7,10 @@ from everhold.model.fields import Count, Id, Json, JsonList, JsonObject, Label, 
 
 
 class Execution(Entity):
-    """One run: a task given to an agent, or to a program without one.
+    """One run of a task by an agent, or by a program without an agent.
 
-    A fork has the run that it continues in `parent_id`, and in `fork_index` the number of the last cycle it shares.
+    A fork continues the run `parent_id` after the cycle with the number `fork_index`; both runs share the cycles up to
+    this number.
     """
 
     message_id: Id | None = None
@@ -31,7 +32,8 @@ class Cycle(Entity):
     """One iteration of an agent or one step of an execution, with the snapshot to resume from.
 
     `cycle_index` counts the cycles of the agent. If there is no agent, it counts the cycles of the execution.
-    `parent_id` is the failed cycle that this one retries, or for the first cycle of a fork the cycle it goes on from.
+    `parent_id` is the failed cycle that this cycle retries. For the first cycle of a fork it is the cycle after which
+    the fork begins.
     """
 
     agent_id: Id | None = None
@@ -43,7 +45,7 @@ class Cycle(Entity):
 
 
 class ActionProposal(Entity):
-    """The action that an agent planned in a cycle, and why."""
+    """The action that an agent planned in a cycle, with its reasons."""
 
     cycle_id: Id
     tool: Name | None = None
@@ -55,7 +57,7 @@ class ActionProposal(Entity):
     workspace_cues: JsonList = Field(default_factory=list)
     raw: Json = None
     idempotency_key: Name | None = None
-    """What the tool gets, so that it acts once however often it is called. All attempts of an action share it."""
+    """A key that is passed to the tool, the same at every attempt, so that repeated calls have only one effect."""
     attempt: Count = 1
 
 

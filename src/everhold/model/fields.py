@@ -19,18 +19,19 @@ ID_LENGTH = 255
 
 
 class JsonLimits(NamedTuple):
-    """How large one JSON field may be."""
+    """The limits of one JSON field."""
 
     depth: int
-    """The deepest nesting of lists and objects. Parsers and databases recurse over it."""
+    """The maximum nesting of lists and objects. It is limited because parsers and databases use recursion."""
     values: int
-    """How many values it may hold, counting those inside lists and objects."""
+    """The maximum number of values, including those inside lists and objects."""
     characters: int
-    """How many characters its texts and keys may have together."""
+    """The maximum number of characters of all texts and keys together."""
 
 
 JSON_LIMITS = JsonLimits(depth=64, values=100_000, characters=4_000_000)
-# The limits of JSON that the engine writes. It is larger: it holds rows with JSON fields and long lists of ids.
+# The limits of JSON that the engine itself writes. They are higher, because it contains rows with JSON fields and long
+# lists of ids.
 SNAPSHOT_LIMITS = JsonLimits(depth=72, values=10_000_000, characters=400_000_000)
 MIN_INTEGER, MAX_INTEGER = -(2**63), 2**63 - 1
 _LISTS = (list, tuple)
@@ -60,8 +61,8 @@ def is_id(value: str) -> bool:
     and format characters, surrogates and unassigned code points are not: in a log or a prompt they are invisible or
     look like another character.
 
-    Ids are not normalised and are compared by code point, so "é" as one code point and as two are different ids. A
-    caller could not find a normalised id in its own tables.
+    Ids are not normalised: an "é" of one code point and an "é" of two code points make different ids. If ids were
+    normalised, a caller could not find them in its own tables.
     """
     return 0 < len(value) <= ID_LENGTH and value.isprintable() and value[0] != " " != value[-1]
 
@@ -91,14 +92,14 @@ def check_time(value: datetime) -> datetime:
 
 
 def check_json(value: Any) -> Any:
-    """Return `value` if JSON can hold it within the limits; raise PydanticCustomError otherwise."""
+    """Return `value` if it is JSON within JSON_LIMITS; raise PydanticCustomError otherwise."""
     if value or isinstance(value, float):
         walk_json(value, _refuse_leaf)
     return value
 
 
 def check_snapshot(value: Any) -> Any:
-    """Return `value` if JSON can hold it within the limits of what the engine itself writes."""
+    """Return `value` if it is JSON within SNAPSHOT_LIMITS; raise PydanticCustomError otherwise."""
     if value:
         walk_json(value, _refuse_leaf, SNAPSHOT_LIMITS)
     return value
@@ -117,13 +118,14 @@ def check_half_vector(vector: bytes, dimensions: int) -> None:
         )
     if 1 in vector[1::2].translate(_NOT_FINITE):
         raise PydanticCustomError("vector_number", "the vector holds a number that is not finite")
-    # Little-endian: every second byte is a high byte, whose first bit is the sign. Minus zero is zero too.
+    # Every second byte is the high byte of a number (little-endian), and its first bit is the sign. So 0x80 is minus
+    # zero.
     if not vector[::2].strip(b"\x00") and not vector[1::2].strip(b"\x00\x80"):
         raise PydanticCustomError("vector_zero", "the vector is zero")
 
 
 def walk_json(value: Any, check_leaf: Callable[[Any], None], limits: JsonLimits = JSON_LIMITS) -> None:
-    """Check a JSON value without recursion; `check_leaf` is called for values that are not JSON.
+    """Check a JSON value without recursion. `check_leaf` is called with each value inside it that is not JSON.
 
     Raise PydanticCustomError if the value is too deep or too large, or holds a text, a key or a number that no store
     can hold.

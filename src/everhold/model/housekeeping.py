@@ -1,4 +1,4 @@
-"""Entities of the engine's own state: leases, runs, keys, jobs and the like."""
+"""Rows for the engine's own state: leases, maintenance runs, API keys, jobs and others."""
 
 from typing import Literal
 
@@ -9,9 +9,9 @@ from everhold.model.fields import Count, Flag, Id, Integer, JsonSnapshot, Label,
 
 
 class ProjectionState(Row):
-    """One generation of a projection: how far it has followed the change feed.
+    """One generation of a projection, and how far it has followed the change feed.
 
-    `caught_up_at` is when it last had applied every change.
+    `caught_up_at` is the last time when it had applied all changes.
     """
 
     projection: Name
@@ -22,7 +22,10 @@ class ProjectionState(Row):
 
 
 class Lease(Row):
-    """Which process may do a piece of work, and until when. Taking or extending it changes `version`."""
+    """The right of one process to do a piece of work until a time.
+
+    Taking or extending a lease changes its `version`.
+    """
 
     name: Name
     holder: Name | None = None
@@ -31,9 +34,9 @@ class Lease(Row):
 
 
 class MaintenanceRun(Row):
-    """One run of maintenance. `jobs` has the report on each of its jobs, by name; an interrupted run has none.
+    """One run of maintenance. `jobs` has a report on each job, by its name; it is empty if the run was interrupted.
 
-    The changes that it made to memories are in the journal under its id.
+    The journal has the changes that the run made to memories, under the id of the run.
     """
 
     id: Id
@@ -44,7 +47,7 @@ class MaintenanceRun(Row):
 
 
 class MoveMark(Row):
-    """How far an unfinished move has copied a table into this store. `source` identifies the store it copies from."""
+    """How far an unfinished move has copied a table into this store from the store that `source` identifies."""
 
     table_name: Name
     source: Name
@@ -53,9 +56,9 @@ class MoveMark(Row):
 
 
 class BackupTarget(Row):
-    """A folder or address with backups of this store, remembered so that erasures cover them.
+    """A folder or an address with backups of this store. It is stored so that erasures can cover those backups.
 
-    `id` is the SHA-256 of the address, `last_backup` the name of the latest backup there.
+    `id` is the SHA-256 of the address, and `last_backup` the name of the latest backup there.
     """
 
     id: Id
@@ -82,8 +85,8 @@ class Secret(Row):
 class ArchiveFile(Row):
     """A file of archived messages among this store's blobs.
 
-    The row is written before the file and deleted after it, so that no file is left behind. `whose` is the
-    id of the organization, which may have been purged since.
+    The row is written before the file and deleted after it, so that no file is left behind without a row. `whose` is
+    the id of the organization, which may have been purged since.
     """
 
     address: Sha256
@@ -94,10 +97,10 @@ class ArchiveFile(Row):
 
 
 class LogHead(Entity):
-    """The end of an organization's chain of log lines: how many lines were chained, and the hash of the last one.
+    """The end of an organization's chain of log lines: the number of chained lines, and the hash of the last one.
 
-    `purged` is how many of them were purged together with the organization, `purged_hash` the hash of the last of
-    those. The row outlives the organization, so that a check of the log can tell a purge from tampering.
+    `purged` is the number of lines that were purged together with the organization, and `purged_hash` the hash of the
+    last purged line. The row outlives the organization, so that a check of the log can tell a purge from tampering.
     """
 
     length: Count = 0
@@ -120,7 +123,7 @@ class SchemaVersion(Row):
 
 
 class ApiKey(Entity):
-    """A key that signs a program in. Only its SHA-256 is kept."""
+    """A key with which a program signs in. Only the SHA-256 of the key is stored."""
 
     user_id: Id | None = None
     name: Name
@@ -134,8 +137,9 @@ class ApiKey(Entity):
 class UserErasure(Entity):
     """The erasure of one user. The row outlives the user, so that a restored backup can be erased again.
 
-    `subject` is the HMAC-SHA256 of the user's id with the random `salt`: it recognises the user and does not name them.
-    `key_ids` are the data keys that were destroyed. `digest` is the SHA-256 of the proof, once the erasure is complete.
+    `subject` is the HMAC-SHA256 of the user's id with the random `salt`, so that the row recognises the user's id
+    without containing it. `key_ids` are the data keys that were destroyed. `digest` is the SHA-256 of the proof, once
+    the erasure is complete.
     """
 
     subject: bytes = Field(repr=False)
@@ -146,7 +150,7 @@ class UserErasure(Entity):
 
 
 class Job(Entity):
-    """Long work that survives a restart."""
+    """A long task whose progress is stored, so that it can continue after a restart."""
 
     kind: Label
     status: Literal["waiting", "running", "done", "failed"] = "waiting"

@@ -1,4 +1,7 @@
-"""Check that a journalled change holds what `undo` needs. Each class describes the `before` or `after` of one kind."""
+"""Check that a journalled change has the values that `undo` needs.
+
+Each class describes the required fields of `before` or `after` for one kind of change.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -42,7 +45,8 @@ class _RelateAfter(DeferredModel):
 _BEFORE: Mapping[str, type[BaseModel]] = {"revise": _ReviseBefore, "forget": _ForgetBefore, "merge": _MergeBefore}
 _AFTER: Mapping[str, type[BaseModel]] = {"merge": _MergeAfter, "relate": _RelateAfter}
 
-# Kinds whose `before` and `after` hold values of fields. Undoing sets those that have not changed since.
+# Kinds of changes whose `before` and `after` have values of fields. Undoing restores the fields that were not changed
+# again.
 VALUE_KINDS: Mapping[str, frozenset[str]] = {
     "decay": frozenset({"strength"}),
     "reinforce": frozenset({"importance", "confidence", "provenance", "access_count", "last_accessed"}),

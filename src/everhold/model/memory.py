@@ -1,4 +1,4 @@
-"""Memories and what refers to them: tags, relationships, chunks, revisions, changes and the access log."""
+"""Memories, and the rows that refer to them: tags, relationships, chunks, revisions, changes and access log lines."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -34,11 +34,11 @@ from everhold.model.journalling import find_undo_fault
 from everhold.model.scope import list_dimensions
 
 KINDS = (
-    # what an agent saw, thought and did
+    # the observations, thoughts and actions of an agent
     "observation", "reflection", "plan", "result",
-    # what was said and what it was about
+    # the content of conversations
     "conversation", "context", "preference", "agent_state", "entity", "interaction", "fact",
-    # what sort of knowledge it is
+    # kinds of knowledge
     "episodic", "semantic", "procedural", "resource", "core", "working", "vault",
 )  # fmt: skip
 KIND_NAMES = {"user_preference": "preference", "user_fact": "fact"}
@@ -56,8 +56,8 @@ OwnerKind = Literal["memory", "message", "episode", "block", "source", "table", 
 
 # The default namespace.
 LONG_TERM = "long-term"
-# The namespace of the reflections that maintenance writes. They quote memories, and a quote must not displace the
-# memory that it is from.
+# The namespace of the reflections that maintenance writes. They quote memories, so in the default namespace a quote
+# could displace the quoted memory from the results.
 REFLECTIONS = "reflections"
 
 DEFAULT_PRIORITY = 5
@@ -102,13 +102,13 @@ class Memory(Entity):
     """The subject and the attribute that the text states, if it states exactly one: "alice/lives_in"."""
     hash: Digest | None = None
     reach: Reach = "organization"
-    """What it is shared with. A scope that the memory does not match reads it only if `include` names this reach."""
+    """How far the memory is shared. A scope that does not cover the memory reads it only if `include` names it."""
     scope: Label | None = None
     level: Label | None = None
-    """The caller's own labels. They do not affect who may see the memory."""
+    """`scope` and `level` are labels of the caller. They do not affect who may see the memory."""
     importance: Share = compute_importance(DEFAULT_PRIORITY)
     strength: Share = 1.0
-    """The share of its importance with which it is ranked. Maintenance lowers it while the memory is not used."""
+    """The share of the importance that counts for ranking. Maintenance lowers it while the memory is not used."""
     confidence: Share = 1.0
     score: Number | None = None
     access_count: Count = 0
@@ -135,24 +135,25 @@ class Memory(Entity):
 
     @property
     def weight(self) -> float:
-        """The importance that is left of it: importance × strength."""
+        """The importance that counts for ranking: importance × strength."""
         return self.importance * self.strength
 
     @property
     def source_id(self) -> str | None:
-        """The id of the memory that this one was derived from."""
+        """The id of the memory that this memory was derived from, if any."""
         source = self.provenance.get("memory")
         return source if isinstance(source, str) else None  # callers may write anything into a provenance
 
     @property
     def message_id(self) -> str | None:
-        """The id of the message that this memory was read from."""
+        """The id of the message that this memory was derived from, if any."""
         message = self.provenance.get("message")
         return message if isinstance(message, str) else None
 
     @property
     def message_ids(self) -> tuple[str, ...]:
-        """The ids of all messages that state this memory: the one it was read from, and those that repeat it."""
+        """The ids of all messages that state this memory: the message it was derived from, and messages that repeat
+        it."""
         others = self.provenance.get("messages")
         ids = (self.message_id, *(others if isinstance(others, list) else ()))
         return tuple(dict.fromkeys(message_id for message_id in ids if isinstance(message_id, str)))
@@ -184,7 +185,7 @@ class Memory(Entity):
 
 
 class Tag(Owned):
-    """A word on a memory."""
+    """A word that a caller attached to a memory."""
 
     memory_id: Id
     tag: Word64
@@ -199,7 +200,7 @@ class Relationship(Entity):
 
 
 def _check_vector(values: Mapping[str, Any]) -> None:
-    """Raise PydanticCustomError if no model could return the vector."""
+    """Raise PydanticCustomError if the vector or its number of dimensions is invalid."""
     vector, dimensions = values["vector"], values["dimensions"]
     if dimensions > MAX_DIMENSIONS:
         raise PydanticCustomError("dimensions", f"dimensions is {dimensions}; vectors have at most {MAX_DIMENSIONS}")
@@ -211,11 +212,12 @@ MODEL_NAME_LENGTH = 64
 
 
 class Chunk(Row):
-    """A part of its owner's text as search indexes it: span, terms and vector.
+    """A part of its owner's text, as it is indexed for search: its span, terms and vector.
 
-    `terms` are our own tokens in their order, separated by spaces, repeated as often as they occur. `vector` holds
-    little-endian half-precision numbers, normalised. A chunk is searched from `known_from` until `known_to`: revising
-    a memory closes its chunks and adds others, so that recall can answer as of a past time.
+    `terms` are the terms of the text in their order, separated by spaces, each as often as it occurs. `vector` has the
+    numbers of the normalised vector in half precision, little-endian. A chunk is valid from `known_from` until
+    `known_to`: revising a memory ends the validity of its chunks and adds new ones, so that recall can answer as of a
+    past time.
     """
 
     rules: ClassVar[tuple[RowRule, ...]] = (RowRule(("dimensions", "vector"), _check_vector),)
@@ -240,10 +242,10 @@ class Chunk(Row):
 
 
 class AccessLog(Row):
-    """One line of the access log: who did what to which memory, when, and whether it succeeded. Lines never change.
+    """One line of the access log: which user did what, when, to which memory, and whether it succeeded.
 
-    `digest` covers every field that describes the act. `signature` is set when the engine has a key. `sealed` is the
-    line's place in its organization's chain. The ids of memories and sessions stay after those are purged.
+    `digest` covers every field that describes what was done. `signature` is set if the engine has a key. `sealed` is
+    the line's position in its organization's chain. The ids of memories and sessions stay after those are purged.
     """
 
     sequence: Integer = 0
@@ -267,7 +269,7 @@ class AccessLog(Row):
 
 
 def _check_revised_value(values: Mapping[str, Any]) -> None:
-    """Raise if the owner cannot have had the value."""
+    """Raise PydanticCustomError if the value is not valid for the kind of owner."""
     if values["owner_kind"] == "memory":
         check_memory_value(values["value"])
     else:
@@ -300,7 +302,8 @@ _SEARCHED = ("text", "aliases")
 
 
 def check_memory_value(value: Mapping[str, Any]) -> None:
-    """Raise if a revision's value has a field that cannot be revised, or a value that its field cannot hold."""
+    """Raise PydanticCustomError if a revision of a memory lacks a field, or has an unknown field or an invalid
+    value."""
     missing = [name for name in _SEARCHED if name not in value]
     if missing:
         raise PydanticCustomError("revision_value", f"the revision's value has no {missing[0]!r}")
@@ -319,14 +322,14 @@ _UNDO_FIELDS = ("kind", "memory_ids", "before", "after")
 
 
 def _check_undo(values: Mapping[str, Any]) -> None:
-    """Raise if the change lacks what `undo` needs."""
+    """Raise PydanticCustomError if the change lacks values that `undo` needs."""
     fault = find_undo_fault(*(values[name] for name in _UNDO_FIELDS))
     if fault is not None:
         raise PydanticCustomError("undo", f"a change of kind {values['kind']!r} cannot be undone: {fault}")
 
 
 class Change(Entity):
-    """A journalled change of memories, with what `undo` or `undo_run` needs."""
+    """A journalled change of memories, with the values that `undo` and `undo_run` need."""
 
     rules: ClassVar[tuple[RowRule, ...]] = (RowRule(_UNDO_FIELDS, _check_undo),)
 

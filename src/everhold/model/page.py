@@ -1,4 +1,4 @@
-"""The base of the pages that verbs return."""
+"""The base class of the pages of results that verbs return."""
 
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, TypeVar, overload
@@ -9,7 +9,7 @@ T = TypeVar("T")
 class ResultPage(Sequence[T]):
     """A page of results that can be iterated, counted, indexed and sliced like a tuple. An empty page is false.
 
-    A subclass is a dataclass with a field of its own for the results; `_items_field` names it.
+    A subclass is a dataclass. Its `_items_field` is the name of the field that has the results.
     """
 
     _items_field: ClassVar[str]

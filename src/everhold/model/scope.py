@@ -19,7 +19,7 @@ def list_dimensions(values: Mapping[str, Any], suffix: str = "") -> list[tuple[s
 
 
 class Scope(Row):
-    """Whose data a call reads and writes: dimensions that are set must match, the others are not restricted.
+    """Says whose data a call reads and writes. Dimensions that are set must match; the others are not restricted.
 
     With a user, the session says only where something is written: the scope reads all that the user may see. Without a
     user, a scope with a session reads only that session.
@@ -58,16 +58,18 @@ class Scope(Row):
         return self.session is not None and self.user is not None and not self.is_confined
 
     def confine(self) -> "Scope":
-        """Return a scope that reads only its session, if this one has a session; otherwise this scope."""
+        """Return a scope that reads only the session of this scope; this scope itself if it has no session."""
         return self.narrow(is_confined=True) if self.is_open else self
 
     def confine_to(self, namespace: str) -> "Scope":
-        """Return the scope for reading a namespace: short-term notes are visible in their own session only."""
+        """Return the scope with which to read a namespace: short-term notes are visible only in the session they are
+        from.
+        """
         return self.confine() if namespace == SHORT_TERM else self
 
     @property
     def actor(self) -> str | None:
-        """The user or the agent of this scope, if it has one."""
+        """The scope's user, or its agent if it has no user."""
         return self.user or self.agent
 
     def narrow(self, **dimensions: Any) -> "Scope":

@@ -1,7 +1,7 @@
-"""The registry of everything that search finds.
+"""The registry of the kinds of entities that are searched.
 
-An index row has the columns OWNER_COLUMNS, whatever kind of entity it is made from. A registration maps them to the
-entity's own columns. Everything that searches (images, the stores' indexes, Chroma) uses this registry.
+An index row has the columns OWNER_COLUMNS for every kind of entity. The registration of a kind maps them to the columns
+of the entity. Everything that searches (images, the stores' indexes, Chroma) uses this registry.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,11 +26,11 @@ _DEFAULTS: Mapping[str, Any] = {"importance": compute_importance(DEFAULT_PRIORIT
 class Searchable(Value):
     """How search reads one kind of entity.
 
-    `table` is the entity's table and the name of its lines in the change feed. `text` returns what is indexed.
-    `renamed` maps columns of an index row to the entity's columns of another name, `constants` to fixed values; every
-    other column is the entity's column of the same name, or absent. A kind without `has_vectors` is found by words.
-    `chunk_tokens` is the size of its chunks, if that is not the setting's. Agents see rows of a kind with `has_links`
-    by links, and a new text of such a row replaces its chunks.
+    `table` is the entity's table and the name of its lines in the change feed. `text` returns the text to index.
+    `renamed` maps columns of an index row to columns of the entity with another name, and `constants` maps them to
+    fixed values. Every other column is the entity's column of the same name, or absent. If `has_vectors` is false, the
+    kind is searched by words only. `chunk_tokens` is the size of the chunks if it differs from the setting. If
+    `has_links` is true, links say which agents see a row, and a new text of a row replaces its chunks.
     """
 
     kind: OwnerKind
@@ -51,7 +51,7 @@ class Searchable(Value):
 
     @cached_property
     def sources(self) -> Mapping[str, str]:
-        """The columns of an index row that the entity has, with the entity's name for each."""
+        """Maps the columns of an index row to the entity's columns. Columns that the entity lacks are left out."""
         own = {name: name for name in OWNER_COLUMNS if name in self.entity.model_fields and name not in self.constants}
         return {**own, **self.renamed}
 
@@ -67,7 +67,7 @@ class Searchable(Value):
             return lambda values: values
         present = [name for name in OWNER_COLUMNS if name in self.sources]
         defaults = {**_DEFAULTS, **self.constants}
-        # A column is either the value at some position of what was read, or a constant.
+        # Each column is either the value at a position of the values that were read, or a constant.
         plan = [(present.index(name) if name in self.sources else None, defaults.get(name)) for name in OWNER_COLUMNS]
         return lambda values: tuple([constant if position is None else values[position] for position, constant in plan])
 
@@ -81,7 +81,7 @@ class Searchable(Value):
         return column in self.fields
 
     def get_value(self, row: Entity, column: str) -> Any:
-        """Return a row's value for a column of an index row, None if it has none."""
+        """Return a row's value for a column of an index row; None if the row has none."""
         source = self.sources.get(column)
         return self.constants.get(column) if source is None else row.__dict__[source]
 
@@ -100,7 +100,7 @@ SEARCHABLE = _register(
         "messages",
         lambda message: message.text or "",
         renamed={"speaker": "name"},
-        constants={"kind": "conversation"},  # so that messages are turns, which give each other context
+        constants={"kind": "conversation"},  # so that messages count as turns, whose neighbours affect their scores
     ),
     Searchable(
         "episode",
@@ -108,7 +108,7 @@ SEARCHABLE = _register(
         "episodes",
         lambda episode: episode.summary,
         renamed={"occurred_at": "span_from"},
-        chunk_tokens=500,  # a summary is one chunk: the words of a question are looked for in all of it
+        chunk_tokens=500,  # so that a summary is one chunk, and a question is compared with the whole summary
     ),
     Searchable("block", "Block", "blocks", lambda block: block.value, has_links=True),
     Searchable("source", "Source", "sources", lambda source: source.name),
@@ -117,7 +117,7 @@ SEARCHABLE = _register(
         "TableMetadata",
         "table_metadata",
         lambda table: _describe(table.table_name, table.description),
-        chunk_tokens=200,  # the columns of a table are looked for together
+        chunk_tokens=200,  # so that all columns of a table are usually in one chunk
     ),
     Searchable("field", "FieldMetadata", "field_metadata", lambda row: _describe(row.name, row.description)),
     Searchable("pattern", "QueryPattern", "query_patterns", lambda pattern: pattern.question),

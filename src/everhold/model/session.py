@@ -41,18 +41,20 @@ class Session(Entity):
     context: JsonObject = Field(default_factory=dict)
     last_active: Time
     last_position: Count | None = None
-    """The position of the message that was said last; None before the first one."""
+    """The position of the last message; None before the first message."""
     ended_at: Time | None = None
     is_archived: Flag = False
     archived_messages: Count = 0
-    """How many of its messages are in cold storage. They are put back before the session is read."""
+    """The number of its messages that are in cold storage. They are put back before the session is read."""
     archived_at: Time | None = None
-    """When all of its messages had been moved to cold storage; None after they were put back."""
+    """The time when the last of its messages was moved to cold storage; None after they were put back."""
     unarchived_at: Time | None = None
-    """When its messages were last put back."""
+    """The time when its messages were last put back."""
 
     def is_open_to(self, scope: Scope) -> bool:
-        """Return whether a scope may use this session: it names no other user, project or agent than the session."""
+        """Return whether a scope may use this session: neither names a user, project or agent that differs from the
+        other's.
+        """
         pairs = ((self.user_id, scope.user), (self.project_id, scope.project), (self.agent_id, scope.agent))
         return all(None in pair or pair[0] == pair[1] for pair in pairs)
 
@@ -78,7 +80,7 @@ class SessionArchive(Entity):
 
     session_id: Id
     user_ids: Texts
-    """The users whose messages these are."""
+    """The users who have messages in the archive."""
     message_ids: Texts
     models: Texts
     """The embedding models of the chunks."""
@@ -88,7 +90,10 @@ class SessionArchive(Entity):
 
 
 class Conversation(Entity):
-    """One of several conversations inside a session. Its messages are deleted with it, and it with its session."""
+    """One of several conversations inside a session.
+
+    Deleting it deletes its messages; deleting the session deletes it.
+    """
 
     session_id: Id
     name: Name | None = None
@@ -98,7 +103,7 @@ class Conversation(Entity):
 class Message(Entity):
     """One turn of a conversation.
 
-    `content` holds the provider's own parts or object unchanged, and `text` what they say in words.
+    `content` is the message as the provider returned it, a list of parts or an object, and `text` its words.
     """
 
     project_id: Id | None = None

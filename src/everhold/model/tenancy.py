@@ -32,10 +32,10 @@ Email = Annotated[str, StringConstraints(max_length=255), AfterValidator(check_t
 
 
 class Organization(Tracked):
-    """A tenant. Everything else belongs to exactly one.
+    """A tenant. Every other entity belongs to exactly one organization.
 
-    An organization, a user or a project with `is_implicit` exists only because something was written through a scope
-    that names it. Creating or updating it makes it explicit.
+    `is_implicit` says that nobody created the organization (or the user or the project) explicitly: it was added when
+    something was written in a scope that names it. Creating or updating it makes it explicit.
     """
 
     id: Id
@@ -59,7 +59,7 @@ class User(Entity):
 class Project(Entity):
     """A body of work: its sessions, sources and memories.
 
-    It belongs to the organization. `user_id` only says who created it: deleting that user does not delete it.
+    It belongs to the organization. `user_id` only says which user created it: deleting that user does not delete it.
     """
 
     user_id: Id | None = None

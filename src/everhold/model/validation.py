@@ -22,7 +22,7 @@ _SURROGATE_MESSAGE = "text holds a lone surrogate; decode the source with errors
 def validate_row(row: type[R], values: Mapping[str, Any], also: Iterable[str] = ()) -> R:
     """Return a row of these values; raise InvalidInput if they are invalid.
 
-    `also` are further argument names that the error may suggest for an unknown one.
+    `also` are further argument names that an error about an unknown name may suggest.
     """
     try:
         return row.model_validate(values)
@@ -41,7 +41,11 @@ def validate_text(value: str, what: str) -> str:
 def complete_row(
     row: type[R], caller_values: Mapping[str, Any], own_values: Mapping[str, Any], also: Iterable[str] = ()
 ) -> R:
-    """Return a row of a caller's values, which are validated field by field, and of our own, which are not."""
+    """Return a row with the values of a caller, validated field by field, and with `own_values`, which are not
+    validated.
+
+    `also` are further argument names that an error about an unknown name may suggest.
+    """
     checks = _build_field_checks(row)
     factories = _collect_default_factories(row)
     values = {**own_values, **{name: make() for name, make in factories if name not in own_values}}
@@ -66,13 +70,14 @@ def _build_field_checks(row: type[Row]) -> dict[str, Callable[[Any], Any]]:
 
 @cache
 def _collect_default_factories(row: type[Row]) -> list[tuple[str, Callable[[], Any]]]:
-    """Return the fields whose default is a new list or dictionary, with what makes it."""
+    """Return the names of the fields whose default is a new list or dictionary, each with the function that makes
+    it."""
     factories = {name: info.default_factory for name, info in row.model_fields.items() if info.default_factory}
     return [(name, cast(Callable[[], Any], make)) for name, make in factories.items()]
 
 
 def explain_errors(error: ValidationError, what: str, known: Iterable[str]) -> InvalidInput:
-    """Convert pydantic's error into one of ours, with fact, value and remedy."""
+    """Convert a pydantic error into an InvalidInput with fact, value and remedy."""
     faults = error.errors(include_url=False)
     first = faults[0]
     name = ".".join(str(step) for step in first["loc"])
@@ -92,7 +97,7 @@ def describe_fault(fault: Any, shown_input: str) -> tuple[str, str]:
         return f"{name} is missing", "pass it"
     message = _SURROGATE_MESSAGE if fault["type"] == "string_unicode" else fault["msg"]
     fact, _, remedy = message.rpartition("; ")
-    if fact:  # one of our own validators, which state both
+    if fact:  # the message of our own validators has a fact and a remedy
         got = "" if shown_input in fact else f" (got {shown_input})"
         return f"{name}: {fact}{got}" if name else f"{fact}{got}", remedy
     requirement = remedy.removeprefix("Input ")  # "Input should be at least 1"
@@ -100,7 +105,7 @@ def describe_fault(fault: Any, shown_input: str) -> tuple[str, str]:
     return f"{name or 'it'} is {shown_input}", f"{subject}{requirement[:1].lower()}{requirement[1:]}"
 
 
-# What other libraries call an argument: the remedy by the name that it has here.
+# Maps the name that other libraries use for an argument to our names for it, each with the remedy to show.
 _SYNONYMS: Mapping[str, Mapping[str, str]] = {
     "ttl": {"expires_at": "use expires_at, the time when the memory expires"},
     "limit": {"k": "use k"},
@@ -112,7 +117,7 @@ _SYNONYMS: Mapping[str, Mapping[str, str]] = {
 
 
 def suggest_name(name: str, known: Iterable[str]) -> str:
-    """Return the remedy for an unknown name: the known name for the same thing, the closest one, or all of them."""
+    """Return the remedy for an unknown name. It suggests a synonym, the most similar known name, or all known names."""
     names, name = sorted(known), name[:_NAME_LENGTH]  # comparing a long name with each known one would take long
     for known_name, remedy in _SYNONYMS.get(name, {}).items():
         if known_name in names:
@@ -123,7 +128,7 @@ def suggest_name(name: str, known: Iterable[str]) -> str:
 
 
 def check_created_at(created_at: datetime, now: datetime) -> None:
-    """Raise InvalidInput if `created_at` is later than now, give or take CLOCK_TOLERANCE."""
+    """Raise InvalidInput if `created_at` is more than CLOCK_TOLERANCE after `now`."""
     if created_at > now + CLOCK_TOLERANCE:
         raise InvalidInput(
             f"created_at {created_at.isoformat()} is in the future",

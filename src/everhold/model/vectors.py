@@ -1,4 +1,4 @@
-"""Vectors as the engine stores and compares them, and the validation of a caller's vectors."""
+"""Validate a caller's vectors, and round them as they are stored and compared."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from everhold.errors import InvalidInput, format_value
 from everhold.model.fields import MAX_DIMENSIONS
 
-# One text's vector: length 1, every value representable in half precision, read-only.
+# The vector of one text. Its length is 1, every value is representable in half precision, and it is read-only.
 Vector = NDArray[np.float32]
 
 _NUMBERS = (int, float, np.integer, np.floating)
@@ -31,8 +31,9 @@ def round_to_half_precision(matrix: NDArray[np.floating[Any]]) -> NDArray[np.flo
 def read_vector(value: Any, name: str, dimensions: int | None = None) -> Vector:
     """Return a caller's numbers as a vector of length 1 in half precision.
 
-    `value` is a list of numbers or a numpy array with one axis; `name` is what an error calls it. Raise InvalidInput if
-    it is anything else, if its length is not `dimensions`, if a number is not finite, or if all are zero.
+    `value` is a list of numbers or a numpy array with one axis, and `name` is its name in an error message. Raise
+    InvalidInput if it is anything else, if it has not `dimensions` numbers, if a number is not finite, or if all are
+    zero.
     """
     numbers = _read_numbers(value, name)
     if dimensions is not None and len(numbers) != dimensions:

@@ -43,7 +43,7 @@ class Snapshot(Entity):
 
 
 class Blob(Entity):
-    """Bytes that are stored once, however many rows refer to them. The id is the hash.
+    """The content of files with one hash, stored once for all rows that refer to it. The id is the hash.
 
     The row describes where this store keeps the bytes. So it is moved together with them and is never exported.
     """
@@ -52,6 +52,6 @@ class Blob(Entity):
     size: Count
     compression: Label | None = None
     generation: Count = 0
-    """How often the bytes were stored again while they were being deleted."""
+    """The number of times that the bytes were stored again while they were being deleted."""
     is_leaving: Flag = False
     """Whether the bytes are being deleted. A row must not refer to them any more."""

@@ -1,4 +1,4 @@
-"""Where backups are stored: files by name, in a folder or an object store."""
+"""The port to the place of backups: files with names, in a folder or an object store."""
 
 from collections.abc import Iterator
 from typing import Protocol
@@ -12,14 +12,17 @@ class BackupPlace(Protocol):
         """The address of the place, without a password in it."""
 
     def write(self, name: str, content: bytes) -> None:
-        """Store a file durably and atomically, replacing one of the same name.
+        """Store a file durably and atomically. A file with the same name is replaced.
 
         StoreFull if there is no room, StoreUnavailable if the place cannot be written.
         """
         ...
 
     def read(self, name: str, limit: int) -> bytes:
-        """Return a file's content. NotFound if there is none; StoreDamaged if it has more than `limit` bytes."""
+        """Return a file's content.
+
+        Raise NotFound if the file is missing, StoreDamaged if it is longer than `limit` bytes.
+        """
         ...
 
     def has(self, name: str) -> bool: ...

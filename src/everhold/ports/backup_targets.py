@@ -1,4 +1,4 @@
-"""What an erasure tells the places that hold backups."""
+"""The port through which the erasure of a user also reaches the places with backups."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -8,7 +8,7 @@ from everhold.values import Value, value_class
 
 @value_class
 class TargetErasure(Value):
-    """What erasing a user did at one backup target.
+    """The outcome of the erasure of a user at one backup target.
 
     `target` is its address without credentials. `status` is "erased" if nothing of the user can be read there any more,
     else "unreached", and `problem` says why. `rewritten` is the number of files that were written again or deleted.

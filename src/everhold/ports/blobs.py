@@ -16,7 +16,7 @@ class Blobs(Protocol):
     def get(self, organization_id: str, address: str) -> bytes:
         """Return the content at an address.
 
-        NotFound if there is none; StoreDamaged if it no longer has the SHA-256 of its address.
+        Raise NotFound if it is not stored, and StoreDamaged if its SHA-256 no longer equals its address.
         """
         ...
 
@@ -30,24 +30,24 @@ class Blobs(Protocol):
 
 
 class NamedBlobs(Protocol):
-    """A store of bytes under names that the caller chooses: 64 hexadecimal digits. It does not check what they hold."""
+    """A store of bytes under names of 64 hexadecimal digits, which the caller chooses. The bytes are not checked."""
 
     def write(self, organization_id: str, name: str, content: bytes) -> None:
-        """Store bytes durably and atomically, replacing those of the same name."""
+        """Store bytes durably and atomically. Bytes that are stored under the same name are replaced."""
         ...
 
     def read(self, organization_id: str, name: str) -> bytes:
-        """Return the bytes of a name; NotFound if there are none."""
+        """Return the bytes of a name. Raise NotFound if nothing is stored under it."""
         ...
 
     def has(self, organization_id: str, name: str) -> bool: ...
 
     def delete(self, organization_id: str, address: str) -> None:
-        """Delete the bytes of a name; do nothing if there are none."""
+        """Delete the bytes of a name, if any are stored."""
         ...
 
     def delete_others(self, organization_ids: Iterable[str]) -> int:
-        """Delete all bytes of organizations other than these; return how many names those had."""
+        """Delete all bytes of organizations other than these; return how many names were deleted."""
         ...
 
 
@@ -62,7 +62,8 @@ class BlobFiles(Blobs, Protocol):
         ...
 
     def fetch_file(self, organization_id: str, address: str, target: Path) -> Path:
-        """Return a local file with the content: its own, which must not be changed, or a copy at `target`."""
+        """Return a local file with the content: the store's own file, which must not be changed, or a copy at
+        `target`."""
         ...
 
     def delete_others(self, organization_ids: Iterable[str]) -> int:
@@ -70,7 +71,8 @@ class BlobFiles(Blobs, Protocol):
         ...
 
     def delete_stale(self, organization_ids: Iterable[str], before: datetime, *, dry_run: bool = False) -> int:
-        """Delete the contents of each other organization than these that has stored nothing since `before`.
+        """Delete the contents of each organization that is not in `organization_ids` and has stored nothing since
+        `before`.
 
         Return how many there were; with `dry_run` they are only counted.
         """

@@ -40,7 +40,7 @@ class BlockAccess:
 
 
 def read_block_access(records: Records, scope: Scope, *, deleted: bool = False) -> BlockAccess:
-    """Return the rule for a scope; with `deleted`, links of deleted blocks count too."""
+    """Return the rule for a scope; with `deleted`, the links of deleted blocks are included."""
     if scope.agent is None:
         return BlockAccess(scope)
     where = [Where("agent_id", Op.EQ, scope.agent)]
@@ -49,7 +49,8 @@ def read_block_access(records: Records, scope: Scope, *, deleted: bool = False) 
 
 
 def list_prompt_blocks(records: Records, scope: Scope) -> list[Block]:
-    """Return the blocks for a prompt of the scope's agent and user: those of the agent by label, then the user's own.
+    """Return the blocks for a prompt of the scope's agent and user: the agent's blocks by label, then the user's
+    blocks.
 
     A scope that names neither has none.
     """

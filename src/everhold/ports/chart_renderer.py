@@ -1,4 +1,4 @@
-"""ChartRenderer: makes pictures of chart specifications. What a specification may contain is checked here."""
+"""The port that makes pictures of chart specifications, and the check of a specification's content."""
 
 import re
 from collections.abc import Mapping
@@ -40,9 +40,9 @@ class ChartRenderer(Protocol):
 
 
 def check_specification(specification: Mapping[str, Any]) -> None:
-    """Raise InvalidInput if a specification has anything but marks, encodings, styles and inline data.
+    """Raise InvalidInput if a specification contains anything other than marks, encodings, styles and inline data.
 
-    Data are flat rows, at most 5,000. Nothing of them is read as a name or an expression.
+    The data may be at most 5,000 flat rows, whose values are never interpreted as names or expressions.
     """
     _check_part(specification)
 

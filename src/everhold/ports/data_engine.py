@@ -1,4 +1,4 @@
-"""What runs a checked statement on tables of data, within limits, and the values that go in and out."""
+"""The port that runs a checked statement on tables of data within limits, and the classes of its input and output."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -17,7 +17,7 @@ class CheckedStatement:
     """A statement that the guard has passed: only `ask/guard.py` makes one.
 
     `sql` already limits the rows to `row_limit` + 1. `tables` are the names that it reads.
-    One that depends on the present time is not repeatable, and its result is not cached.
+    A statement that depends on the current time is not repeatable, and its result is not cached.
     """
 
     sql: str
@@ -31,7 +31,7 @@ class CheckedStatement:
 class ParquetTables:
     """Tables that are Parquet files, by name; each may consist of several files. Read by DuckDB.
 
-    `version` names the content of all of them. Without one, the size and the time of the files stand for it.
+    `version` identifies the content of all files. Without it, the files' sizes and times are used instead.
     """
 
     files: Mapping[str, tuple[str, ...]]
@@ -53,8 +53,8 @@ DataSet = ParquetTables | SqliteTables | DatabaseTables
 
 @dataclass(frozen=True)
 class QueryLimits:
-    """What one query may use: wall time, resident memory, processor time, disk for what does not fit into memory,
-    and the size of its result. A result with more than `rows` rows is truncated."""
+    """The limits of one query: wall time, resident memory, processor time, disk space for data that does not fit into
+    memory, and the size of the result. A result with more than `rows` rows is truncated."""
 
     seconds: float = 10.0
     megabytes: int = 512
@@ -93,7 +93,8 @@ class ResultColumn:
 class QueryResult:
     """Rows `offset` to `offset + len(rows)` of a result with `row_count` rows.
 
-    `truncated` says that the query has more rows than the limit. `seconds` is how long it took when it ran.
+    `truncated` is true if the query has more rows than the limit. `seconds` is the duration of its actual run, also if
+    the result is from the cache.
     """
 
     columns: tuple[ResultColumn, ...]
@@ -110,7 +111,7 @@ class QueryResult:
 
 
 class DataEngine(Protocol):
-    """Runs statements on data sets, each in a process of its own that is ended at its limits."""
+    """Runs statements on data sets. Each runs in a separate process, which is ended when it reaches a limit."""
 
     def run(
         self,

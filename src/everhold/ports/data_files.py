@@ -11,7 +11,7 @@ from everhold.progress import ReportProgress
 
 @dataclass(frozen=True)
 class ColumnStatistics:
-    """One column of a table, and statistics of its values.
+    """The name and type of a column, and statistics of its values.
 
     `top_values` are the most frequent values with their counts. `values` are distinct values, most frequent first; the
     reader limits their number. `quantiles` are the 5th, 25th, 50th, 75th and 95th percentile of a column of numbers.
@@ -63,11 +63,11 @@ class ReadLimits:
     """The resources that reading one file may use, and the size of the result."""
 
     memory_megabytes: int = 256
-    """Memory in addition to that of an idle process."""
+    """The memory that the process may use in addition to that of an idle process."""
     seconds: float = 8.0
-    """The time limit for each 32 MB of the file, or part of them."""
+    """The time limit for each begun 32 MB of the file."""
     max_bytes: int = 4_000_000_000
-    """The size of a file, and the total size of its content if it is compressed."""
+    """The maximum size of a file and, if it is compressed, of its whole content."""
     max_tables: int = 1_000
     max_columns: int = 1_000
 

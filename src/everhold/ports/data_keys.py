@@ -27,15 +27,16 @@ class DataKeys(Protocol):
 
     @property
     def per_user(self) -> bool:
-        """Whether every user has keys of their own."""
+        """Whether each user has separate keys, not the keys of the organization."""
 
     def encrypt(self, organization_id: str, user_id: str | None, content: bytes, context: bytes) -> bytes:
         """Return an envelope with the content, encrypted with AES-256-GCM.
 
         The key is the user's if keys per user are on and `user_id` is not None, else the organization's. A missing key
-        is created. `context` says where the content belongs; only the same context decrypts it.
+        is created. `context` identifies the place of the content; it can only be decrypted with the same context.
 
-        MasterKeyMissing if the engine has no master key, MasterKeyWrong if another one wrapped the data key.
+        Raise MasterKeyMissing if the engine has no master key, and MasterKeyWrong if the data key was wrapped by a
+        different master key.
         """
         ...
 
@@ -68,11 +69,11 @@ class DataKeys(Protocol):
         ...
 
     def list_keys(self, organization_id: str, user_id: str | None = None) -> list[DataKey]:
-        """Return the rows of an organization's keys; with `user_id`, only those of this user."""
+        """Return the rows of an organization's keys; with `user_id`, only the rows of this user's keys."""
         ...
 
     def destroy(self, organization_id: str, user_id: str) -> list[str]:
-        """Destroy a user's keys and return their ids. What they encrypted can never be decrypted again.
+        """Destroy a user's keys and return their ids. Content that they encrypted can never be decrypted again.
 
         A key that the same user gets later is a new one.
         """
@@ -125,7 +126,7 @@ def delete_keys(records: Records, keys: Sequence[DataKey]) -> list[str]:
 
 
 def make_context(*parts: str) -> bytes:
-    """Return the context that names a place, such as organization, table, row and column."""
+    """Return the context of a place, which is given by its organization, table, row and column or the like."""
     # The lengths keep the parts apart: without them ("ab", "c") and ("a", "bc") would be the same place.
     encoded = [part.encode() for part in parts]
     return b"".join(len(part).to_bytes(4) + part for part in encoded)

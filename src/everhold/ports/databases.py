@@ -1,4 +1,4 @@
-"""Connected databases: their addresses, what a profile says about their tables, and what makes one."""
+"""Connected databases: their addresses, the profiles of their tables, and the port that makes a profile."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from everhold.ports.table_content import DeclaredKey
 from everhold.progress import ReportProgress
 
 ALL_PUBLIC = "public"
-"""The entry of a list of hosts that stands for all addresses of the public internet."""
+"""The entry of a list of hosts that means all addresses of the public internet."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class DatabaseTables:
     """The tables of a connected database. Results are cached only if there is a `version`, which names the content.
 
     `hosts` are the hosts that may be connected to; see the setting `connections.hosts`. The role of the address should
-    be able to read these tables and nothing else; one that can read files of the server is refused.
+    be able to read these tables and nothing else; a role that can read files of the server is refused.
     """
 
     address: DatabaseAddress
@@ -60,7 +60,10 @@ class DatabaseTables:
 
 @dataclass(frozen=True)
 class TableProfile:
-    """A table of a database with the statistics of its columns. `notes` say what is known from a sample only."""
+    """A table of a database with the statistics of its columns.
+
+    `notes` are sentences about values that are estimates.
+    """
 
     name: str
     row_count: int
@@ -85,7 +88,7 @@ class DatabaseProfile:
 
 @dataclass(frozen=True)
 class ProfileLimits:
-    """How much one profile may cost. Tables that the time does not suffice for are profiled by their columns alone."""
+    """The limits of one profile. When the time is used up, the profiles of the remaining tables only list columns."""
 
     seconds: float = 60.0
     statement_seconds: float = 5.0
@@ -96,7 +99,7 @@ class ProfileLimits:
 
 
 class DatabaseProfiler(Protocol):
-    """Reads what the tables of a database are, without reading large tables to their end."""
+    """Reads the catalog of a database and statistics of its tables, without reading large tables to their end."""
 
     def profile(self, data: DatabaseTables, limits: ProfileLimits, report: ReportProgress) -> DatabaseProfile:
         """Return the tables that the role may read.

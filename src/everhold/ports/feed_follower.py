@@ -15,7 +15,7 @@ PAGE = 1000
 # The feed is kept for a week. A follower that has not read it for longer than this may have missed lines.
 MAX_ABSENCE = timedelta(days=6)
 
-# How often a follower looks whether the store was replaced by a restored one.
+# A follower checks at this interval whether the store was replaced by a restored store.
 _LOOK_SECONDS = 1.0
 _NONE: frozenset[int] = frozenset()
 
@@ -53,7 +53,7 @@ class FeedFollower:
 
     @property
     def has_lost_place(self) -> bool:
-        """Whether what follows the feed must begin again.
+        """Whether the caller must begin again from the current rows, because lines of the feed may be missing.
 
         Unread lines may have been deleted because the feed was last read long ago, or another store was restored in
         the place of this one.
@@ -98,5 +98,5 @@ class FeedFollower:
             pages += 1
             if not page.has_more:
                 break
-        if pages > 1:  # others have written much since the last call
+        if pages > 1:  # many lines were written since the last call
             logger.info("caught up with %d pages of the change feed", pages)

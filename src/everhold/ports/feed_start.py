@@ -1,4 +1,4 @@
-"""Where the change feed begins, so that a reader knows whether it has missed lines or reads another store's feed."""
+"""The beginning of the change feed, by which a reader notices missed lines or the feed of a different store."""
 
 from typing import NamedTuple
 
@@ -12,9 +12,9 @@ _EPOCH, _RESTORED = "change feed epoch", "change feed restored"
 
 
 class FeedStart(NamedTuple):
-    """Which feed a store has, and where it begins.
+    """The identity of a store's feed, and the number of the line before its first.
 
-    `epoch` is 0, or for a store that was restored from a backup the microseconds since 1970 when it was. Lines up to
+    `epoch` is 0, or for a restored store the time of the restoration in microseconds since 1970. Lines up to
     `last_missing` were trimmed, or are from before the restore.
     """
 
@@ -23,14 +23,14 @@ class FeedStart(NamedTuple):
 
 
 def read_feed_start(records: Records) -> FeedStart:
-    """Return which feed a store has, and where it begins."""
+    """Return the identity and the beginning of a store's feed."""
     where = [Where("name", Op.IN, [FEED_TRIMMED, _EPOCH, _RESTORED])]
     values = {counter.name: counter.value for counter in records.scan(Counter, None, where)}
     return FeedStart(values.get(_EPOCH, 0), max(values.get(FEED_TRIMMED, 0), values.get(_RESTORED, 0)))
 
 
 def begin_feed(records: Records) -> None:
-    """Begin another feed in a store that was restored: who has read the feed of an earlier store notices it."""
+    """Begin a new feed in a restored store, so that a reader of the earlier store's feed notices the restoration."""
     values = {_EPOCH: clock.micros(clock.now()), _RESTORED: records.read_settled(0, limit=1).last}
     operations: list[Operation] = [Ensure(Counter(name=name)) for name in values]
     records.commit([*operations, *[Patch(Counter, (name,), {"value": value}) for name, value in values.items()]])

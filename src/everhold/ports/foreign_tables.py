@@ -26,5 +26,5 @@ class ForeignTables(Protocol):
         """Return the number of rows of a table."""
 
 
-# Opens a file as a database; raises UnreadableFile if it is none.
+# Opens a file as a database; raises UnreadableFile if the file is not a database.
 OpenTables = Callable[[Path], AbstractContextManager[ForeignTables]]

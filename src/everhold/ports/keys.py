@@ -1,4 +1,4 @@
-"""The secret key of an engine, from which every purpose derives a key of its own."""
+"""The secret key of an engine, from which a separate key is derived for every purpose."""
 
 import hashlib
 import hmac

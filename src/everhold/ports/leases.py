@@ -1,4 +1,4 @@
-"""Leases: only one of several processes on a store does a piece of work at a time.
+"""Leases ensure that at most one of several processes on a store does a piece of work at a time.
 
 Each lease is one row. A process takes it by writing its own id and an expiry time, on the condition that the row still
 has the version that the process has read, so only one process can succeed. Every commit through the lease also extends
@@ -23,7 +23,7 @@ from everhold.schema.operations import Op, Operation, Patch, Put, Where
 logger = logging.getLogger(__name__)
 
 DURATION = timedelta(seconds=60)
-# The duration for work whose single steps may take minutes.
+# The duration of a lease for work of which one step may take minutes.
 LONG_DURATION = timedelta(minutes=10)
 _MAX_PART_LENGTH = 150  # a lease's name, "work/part", has at most 255 characters
 

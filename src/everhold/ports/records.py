@@ -95,13 +95,13 @@ class Records(Protocol):
     def maintain(self, *, erased: bool = False) -> bool:
         """Run the store's periodic maintenance: return free pages, refresh statistics.
 
-        `erased` says that rows were purged since the last run, and their remains must be removed from the store's files
-        too. Return whether they are removed; if False, call again later.
+        `erased` is true if rows were purged since the last run, so that their remains must also be removed from the
+        store's files. Return whether they are removed; if False, call again later.
         """
         ...
 
     def find_problems(self) -> list[str]:
-        """Check the store and return what is wrong with it; empty if nothing is. This may take long."""
+        """Check the store and return sentences about its problems, or an empty list. This may take long."""
         ...
 
     def close(self) -> None: ...

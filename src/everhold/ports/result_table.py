@@ -1,4 +1,4 @@
-"""A result as an answer shows it: the rows of a query, and what is known about the meaning of its columns."""
+"""The result table of an answer: the rows of a query, and the known meaning of each column."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ class AnswerColumn:
     `data_type` is the type as the engine names it, and may be empty. The rest is known if the column comes from a
     described table or from a frame: `meaning` is a kind of column ("id", "code", "category", "measure", "year", "date",
     "flag", "text"), `function` the aggregate that computed it ("count", "sum", "avg", "min", "max"), `unit` such as
-    "EUR" or "km", `title` what the column holds in words.
+    "EUR" or "km", and `title` the heading of the column for a person.
     """
 
     name: str
@@ -28,7 +28,7 @@ class AnswerColumn:
 
 @dataclass(frozen=True)
 class ResultTable:
-    """Columns and rows in the order of the statement. `is_truncated` says that the statement has more rows."""
+    """Columns and rows in the order of the statement. `is_truncated` is true if the statement has more rows."""
 
     columns: tuple[AnswerColumn, ...]
     rows: tuple[tuple[ResultValue, ...], ...]

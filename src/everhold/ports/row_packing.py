@@ -1,6 +1,6 @@
 """How rows become bytes in a backup, and how bytes are compressed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -45,21 +45,33 @@ class PackedRows:
     hashes: Digests
 
 
+class RowPacker(Protocol):
+    """Packs the rows of one table, each as it is read."""
+
+    @property
+    def add(self) -> Callable[[PlainRow], None]:
+        """A function that packs a row."""
+
+    def take(self) -> PackedRows:
+        """Return the rows that were added since the last call."""
+        ...
+
+
 class RowPacking(Protocol):
     """Packs rows into bytes and compresses bytes. The same rows always give the same bytes."""
 
-    def pack(self, rows: Sequence[PlainRow], shape: RowShape) -> PackedRows:
-        """Return rows as bytes, with their digests."""
+    def make_packer(self, shape: RowShape) -> RowPacker:
+        """Return an object that packs rows of this shape."""
         ...
 
     def digest_keys(self, keys: Sequence[PlainRow], shape: RowShape) -> Digests:
-        """Return the digests of keys, the same as `pack` computes for the rows that have them."""
+        """Return the digests of keys, the same as a packer computes for the rows that have them."""
         ...
 
     def compress(self, content: bytes) -> bytes: ...
 
     def decompress(self, content: bytes, size: int) -> bytes:
-        """Return what was compressed. StoreDamaged if it is not compressed content of `size` bytes."""
+        """Decompress content. Raise StoreDamaged if it is not the compressed form of exactly `size` bytes."""
         ...
 
     def unpack(self, content: bytes, size: int) -> Iterator[list[Any]]:

@@ -15,7 +15,8 @@ from everhold.values import Value, value_class
 
 @value_class
 class Statistics(Value):
-    """The number of chunks in a search space, and how many of them contain each term: what term weights depend on."""
+    """The counts from which term weights are computed: the chunks in a search space, and for each term those with
+    it."""
 
     chunks: int
     chunks_with_term: Mapping[str, int]
@@ -25,7 +26,8 @@ class WordIndex(Protocol):
     """Finds candidates by the words of their chunks."""
 
     def find_by_words(self, space: SearchSpace, statistics: Statistics, limit: int) -> list[str]:
-        """Return the owners of chunks that contain any term of `statistics`, those with more and rarer terms first."""
+        """Return the owners of chunks that contain a term of `statistics`; owners with more and rarer terms come
+        first."""
         ...
 
     def count_terms(self, space: SearchSpace, terms: Sequence[str]) -> Statistics:
@@ -54,7 +56,7 @@ class SearchIndexes(Value):
     """The word index and the vector index of a store, with the functions that run and inspect them.
 
     `follow` starts the background work for a model and its number of dimensions; `close` stops it. `report` and
-    `find_problems` are shown by doctor. `records` is set if recall must read from somewhere else than the store itself.
+    `find_problems` are shown by doctor. `records` is set if recall must not read from the store itself.
     """
 
     words: WordIndex

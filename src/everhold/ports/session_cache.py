@@ -117,10 +117,10 @@ class SessionCache(Protocol):
         """How many of a session's last messages are cached."""
 
     def read(self, key: SessionKey) -> WorkingMemory | None:
-        """Return the cached working memory of a session; None if there is none, or the cache is unreachable."""
+        """Return the cached working memory of a session; None if it is not cached or the cache is unreachable."""
 
     def write(self, key: SessionKey, working: WorkingMemory) -> None:
-        """Cache the working memory of a session in place of what was cached."""
+        """Cache the working memory of a session, replacing an earlier entry."""
 
     def advance(self, key: SessionKey, step: Step) -> bool:
         """Apply a step to the cached session and return True.

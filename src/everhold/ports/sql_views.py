@@ -39,7 +39,7 @@ class SqlViews(Protocol):
 
     @property
     def has_schemas(self) -> bool:
-        """Whether views can be in a schema of their own. If not, all are in the schema of the tables."""
+        """Whether views can be in separate schemas. If not, all views are in the schema of the tables."""
 
     @property
     def separates_organizations(self) -> bool:
@@ -58,7 +58,7 @@ class SqlViews(Protocol):
         ...
 
     def list_names(self, schema: str) -> set[str]:
-        """Return the names of all tables and views in a schema; empty if there is no such schema."""
+        """Return the names of all tables and views in a schema; an empty list if the schema does not exist."""
         ...
 
     def replace_views(self, dropped: Sequence[DatabaseView], created: Sequence[ViewDefinition]) -> None:

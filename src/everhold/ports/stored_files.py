@@ -9,7 +9,7 @@ from everhold.ports.store_snapshot import StoreSnapshot
 class StoredFile(NamedTuple):
     """A file that rows name. Its content never changes.
 
-    `folder` tells files of one kind and organization apart that have the same address. `user_id` is whose it is.
+    `folder` distinguishes files of one kind and organization with the same address. `user_id` is the file's owner.
     """
 
     kind: str
@@ -31,5 +31,8 @@ class StoredFiles(Protocol):
         ...
 
     def write(self, file: StoredFile, parts: Iterable[bytes]) -> None:
-        """Store a file whose rows are in the store. InvalidInput if no store has files of this kind."""
+        """Store a file whose rows are already in the store.
+
+        Raise InvalidInput if `kind` is not a known kind of file.
+        """
         ...

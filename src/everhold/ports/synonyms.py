@@ -1,4 +1,4 @@
-"""Sources of synonyms: where questions about data look up words that no table, column or value has."""
+"""Sources of synonyms for the words of a question that do not occur in any table, column or value."""
 
 from collections.abc import Sequence
 from typing import Protocol

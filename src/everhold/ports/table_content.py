@@ -1,4 +1,4 @@
-"""What a data file or a database says about its tables: names, declared keys and the values of each column."""
+"""The description of the tables in a data file or a database: names, declared keys and the values of each column."""
 
 from dataclasses import dataclass
 
@@ -8,9 +8,9 @@ Cell = str | int | float | bytes | None
 
 @dataclass(frozen=True)
 class ColumnContent:
-    """A column with its distinct values, the most frequent first, at most as many as the reader was told to read.
+    """A column with its distinct values, the most frequent first, up to the limit that was given to the reader.
 
-    `unit` is that of its numbers, such as "EUR". `label` is what a user calls the column; empty if none was given.
+    `unit` is the unit of its numbers, such as "EUR". `label` is the user's name for the column, or empty.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The interface of a store that keeps memories in partitions by time."""
+"""The port to a store that divides the table of memories into partitions by time."""
 
 from collections.abc import Collection
 from datetime import datetime

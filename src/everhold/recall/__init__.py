@@ -1,1 +1,1 @@
-"""Finding memories again, and saying why."""
+"""Search memories, and explain the results."""

@@ -1,6 +1,6 @@
-"""Words of which one excludes the others: a text about a cat does not say what the dog is called.
+"""Groups of words that exclude each other: a text about a cat does not say what the dog is called.
 
-alternatives.json lists groups of them. An alternative is one or more words with the same meaning, separated by spaces.
+alternatives.json lists the groups. Each entry of a group is one word, or several with the same meaning.
 """
 
 import json
@@ -13,7 +13,7 @@ from everhold.text.terms import extract_terms
 
 
 class Alternative(NamedTuple):
-    """What a question names, and what else it could have named, as terms."""
+    """The terms of one group that a question names, and all other terms of that group."""
 
     named: frozenset[str]
     others: frozenset[str]
@@ -31,12 +31,12 @@ def _get_grouped_terms() -> frozenset[str]:
 
 
 def find_alternatives(terms: Iterable[str]) -> list[Alternative]:
-    """Return the alternatives that a question with these terms names, one for each group."""
+    """Return, for each group that a question with these terms names a word of, the named and the other terms."""
     grouped = _get_grouped_terms().intersection(terms)
     alternatives = []
     for group in _get_groups() if grouped else ():
-        named = [words for words in group if not words.isdisjoint(grouped)]
-        if named:
-            own = frozenset[str]().union(*named)
-            alternatives.append(Alternative(own, frozenset[str]().union(*group) - own))
+        named_entries = [words for words in group if not words.isdisjoint(grouped)]
+        if named_entries:
+            named_terms = frozenset[str]().union(*named_entries)
+            alternatives.append(Alternative(named_terms, frozenset[str]().union(*group) - named_terms))
     return alternatives

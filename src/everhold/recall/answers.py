@@ -1,4 +1,4 @@
-"""Rank memories. The best of them are judged together (judging.py), except turns of conversations.
+"""Rank memories, and judge the best plain ones together (judging.py).
 
 A memory is plain if it is neither a turn of a conversation nor a fact derived from one.
 """
@@ -35,10 +35,11 @@ from everhold.recall.scoring import (
 from everhold.recall.signals import Signal
 from everhold.recall.text_reading import read_text
 
-# How much of its weight the session has among answers: a newer fact of another session comes first.
+# The share of the session's weight in the recipe that counts for judged memories. It is below 1, so that a newer fact
+# from another session comes first.
 _SESSION_SHARE = 0.5
 _USUAL_IMPORTANCE = compute_importance(DEFAULT_PRIORITY)
-# Readings that an image keeps: a few kilobytes each.
+# The maximum number of text readings that an image caches. Each takes a few kilobytes.
 _MAX_READINGS = 4096
 
 
@@ -73,7 +74,7 @@ def rank_answers(
 
 
 def _split_plain(scored: list[Scored], image_views: Sequence[ImageView]) -> tuple[list[Scored], list[Scored]]:
-    """Return the plain memories, and the others."""
+    """Return two lists: the plain memories, and the other candidates."""
     if all(image_view.image.kind == "memory" and image_view.image.threads is None for image_view in image_views):
         return scored, []
     return [candidate for candidate in scored if candidate.is_plain], [
@@ -82,7 +83,7 @@ def _split_plain(scored: list[Scored], image_views: Sequence[ImageView]) -> tupl
 
 
 def choose_bounds(ranked: Sequence[Scored], request: Request, question: Question) -> Bounds:
-    """Return the lowest score that a ranked candidate must have to be returned."""
+    """Return the lowest score, and the lowest share of the best score, with which a candidate is returned."""
     if not request.min_score or not ranked:
         return Bounds(-math.inf, 0.0)
     verdict = ranked[0].verdict
@@ -92,7 +93,7 @@ def choose_bounds(ranked: Sequence[Scored], request: Request, question: Question
 
 
 class JudgingInput(NamedTuple):
-    """What `judge` gets for a question, and the ids of the candidates."""
+    """The ids of the candidates, and the two arguments that `judge` gets for them."""
 
     ids: list[str]
     candidates: Candidates
@@ -100,7 +101,7 @@ class JudgingInput(NamedTuple):
 
 
 def examine_answers(image_views: Sequence[ImageView], prepared: PreparedQuestion) -> JudgingInput | None:
-    """Return what would be judged for a question; None if there are no candidates."""
+    """Return the input of `judge` for a question; None if there are no candidates."""
     prepared = prepared._replace(question=prepared.question.rest or prepared.question)
     plain = _find_plain(image_views, prepared, MAX_JUDGED)[:MAX_JUDGED]
     return (
@@ -148,7 +149,7 @@ def _prepare(
 
 
 def _collect_candidates(scored: Sequence[Scored], pools: Sequence[Pool], prepared: PreparedQuestion) -> Candidates:
-    """Return what the images hold about these candidates."""
+    """Return the data of these candidates, read from the images that they come from."""
     if len(pools) == 1:
         return _collect_pool_candidates(pools[0], [candidate.pool_index for candidate in scored], prepared)
     indexes_by_pool = [[index for index, candidate in enumerate(scored) if candidate.pool is pool] for pool in pools]
@@ -165,7 +166,7 @@ def _collect_candidates(scored: Sequence[Scored], pools: Sequence[Pool], prepare
 def _compute_signal_log_odds(totals: Numbers, recipe: Recipe, lead: float) -> Numbers:
     """Return the log odds that the signals give, shifted so that the recipe's minimum becomes that of ONE_ANSWER.
 
-    `lead` is added to the first.
+    `lead` is added to the total of the first candidate.
     """
     totals = totals.copy()
     totals[0] += lead
@@ -177,7 +178,7 @@ def _log_odds(chance: float) -> float:
 
 
 def _collect_pool_candidates(pool: Pool, indexes: Sequence[int], prepared: PreparedQuestion) -> Candidates:
-    """Return what an image holds about these rows of its pool."""
+    """Return the data of the rows at these indexes of a pool, read from the pool's image."""
     image, signals = pool.image, pool.signals
     rows = np.array([pool.rows[index] for index in indexes], np.int32)
     zeros: Numbers = np.zeros(len(rows))
@@ -196,7 +197,7 @@ def _collect_pool_candidates(pool: Pool, indexes: Sequence[int], prepared: Prepa
         image.column("when").take(rows),
         _take(signals, "asking", rows),
         image.vectors.take(rows, axis=0),
-        _compute_held_share(prepared.question.anchor, rows, image),
+        _compute_term_share(prepared.question.anchor, rows, image),
         _find_contrary(prepared.question.terms, rows, image),
         _measure_preference(pool, rows),
         *_measure_attribute(image, rows, prepared),
@@ -207,7 +208,10 @@ def _collect_pool_candidates(pool: Pool, indexes: Sequence[int], prepared: Prepa
 def _measure_attribute(
     image: Image, rows: NDArray[np.int32], prepared: PreparedQuestion
 ) -> tuple[Numbers, NDArray[Any]]:
-    """Return how clearly each row states the attribute asked for, and the rare terms of its text; None without one."""
+    """Return how clearly each row states the attribute asked for, and the rare terms of each row's text.
+
+    If the question asks for no attribute, the evidence is 0 and None stands for each set of terms.
+    """
     intent = prepared.question.intent
     if not intent.asked.attributes or intent.lists or intent.past:
         return np.zeros((len(rows), len(NO_EVIDENCE))), np.empty(len(rows), object)
@@ -222,8 +226,8 @@ def _measure_attribute(
             readings[row] = read_text(texts.get(image.owners[row], ""))
     rare = np.empty(len(rows), object)
     # Nearly every candidate has the terms of the question.
-    of_question = intent.asked.people | intent.asked.things
-    rare[:] = [readings[row].rare - of_question for row in row_list]
+    question_terms = intent.asked.people | intent.asked.things
+    rare[:] = [readings[row].rare - question_terms for row in row_list]
     return np.array([measure_evidence(readings[row], intent.asked) for row in row_list]), rare
 
 
@@ -232,7 +236,7 @@ def _take(signals: Mapping[str, Signal], name: str, rows: NDArray[np.int32]) -> 
 
 
 def _find_contrary(terms: Sequence[str], rows: NDArray[np.int32], image: Image) -> Numbers:
-    """Return 1 for each row that names an alternative to something that the question names, and not that itself."""
+    """Return 1 for each row that names an alternative to a word of the question but not the word itself, else 0."""
     contrary = np.zeros(len(rows), np.bool_)
     for named, others in find_alternatives(terms):
         contrary |= _has_any(others, rows, image) & ~_has_any(named, rows, image)
@@ -240,7 +244,7 @@ def _find_contrary(terms: Sequence[str], rows: NDArray[np.int32], image: Image) 
 
 
 def _measure_preference(pool: Pool, rows: NDArray[np.int32]) -> Numbers:
-    """Return what each row gains by an importance above the usual one, and by the session that asks."""
+    """Return what each row gains because it is more important than usual, and because it is of the asking session."""
     gain: Numbers = pool.weights.get("importance", 0.0) * (
         pool.image.column("importance").take(rows) - _USUAL_IMPORTANCE
     )
@@ -256,8 +260,8 @@ def _has_any(terms: Iterable[str], rows: NDArray[np.int32], image: Image) -> NDA
     return has_any
 
 
-def _compute_held_share(terms: Sequence[str], rows: NDArray[np.int32], image: Image) -> Numbers:
-    """Return the share of these terms that each row has."""
+def _compute_term_share(terms: Sequence[str], rows: NDArray[np.int32], image: Image) -> Numbers:
+    """Return, for each row, the share of these terms that its text has."""
     share: Numbers = np.zeros(len(rows))
     for term in terms:
         share += has_term(rows, image.postings.find(term).rows)

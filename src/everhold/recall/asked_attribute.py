@@ -1,4 +1,4 @@
-"""Which attribute of whom a question asks for, and how clearly a text states it."""
+"""Find the attribute and the person that a question asks about, and measure how clearly a text states the attribute."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -20,8 +20,8 @@ from everhold.text.terms import STOP_WORDS, extract_terms, stem
 _STOP_STEMS = frozenset(map(stem, STOP_WORDS)) | {"_", "much", "mani"}
 # How many neighbouring sentences are read together.
 _WINDOW = 3
-# Attributes whose value is often the subject of the sentence: "Oskar took over our team".
 _OTHERS = RELATIVES | {POSSESSIVE}
+# Attributes whose value is often the subject of the sentence: "Oskar took over our team".
 _NAMED_VALUES = ("manager", "doctor", "professional", "household", "pet", "name", "child")
 
 
@@ -32,9 +32,10 @@ _QUESTION_WORDS = (
     (lazy_pattern(r"\bwho(?:se|m)?\b"), ("person", "name")),
     (lazy_pattern(r"\bwhere\b"), ("name", "place")),
 )
-# How much a phrase that states the attribute counts, and words that merely hint at it.
+# The score of a phrase that states the attribute, of several words that only hint at it, and of one such word.
 _STATED, _MANY_HINTS, _ONE_HINT = 1.0, 0.6, 0.4
-# The shares of the cue itself, of a value of the right type, and of a word of change or of the present.
+# The parts of the evidence: the phrase itself, a value of the right type, and a word of change or of the
+# present.
 _CUE, _VALUE, _CHANGE = 0.4, 0.35, 0.25
 
 
@@ -52,30 +53,30 @@ class AskedAttribute(NamedTuple):
 
 def read_asked_attribute(query: str, names: frozenset[str], general_terms: frozenset[str]) -> AskedAttribute:
     """Return what a question asks for. `names` are the terms of the names that it mentions."""
-    # Phrases that ask have no names or numbers, so it does not matter which words are some.
+    # The phrases of `asks` have no wildcards for names or numbers, so `list_words` need not mark names and numbers.
     words = list_words(expand_contractions(query))
     phrases = list(find_phrases(words, get_lexicon().index_asks(words)))
     if not phrases:
         return AskedAttribute()
     allowed = _find_allowed(query.lower())
     best, attributes = 0, 0
-    own: set[str] = set()
+    phrase_stems: set[str] = set()
     for phrase in phrases:
         if phrase.attribute & allowed:
             length = sum(part not in _STOP_STEMS for part in phrase.stems) * 10 + len(phrase.stems)
             if length >= best:
                 attributes = phrase.attribute | (attributes if length == best else 0)
                 best = length
-            own.update(phrase.stems)
+            phrase_stems.update(phrase.stems)
     if not attributes:
         return AskedAttribute()
-    own.update([term for part in own for term in extract_terms(part)])
-    people = (extract_people(query) | names) - own
-    return AskedAttribute(attributes, people, frozenset(extract_terms(query)) - own - people - general_terms)
+    phrase_stems.update([term for part in phrase_stems for term in extract_terms(part)])
+    people = (extract_people(query) | names) - phrase_stems
+    return AskedAttribute(attributes, people, frozenset(extract_terms(query)) - phrase_stems - people - general_terms)
 
 
 def _find_allowed(query: str) -> int:
-    """Return the mask of the attributes whose values fit the question word; all if there is none."""
+    """Return the mask of the attributes whose values fit the question word; of all attributes without such a word."""
     for pattern, types in _QUESTION_WORDS:
         if pattern.search(query):
             return _mask_attributes(types)
@@ -84,17 +85,17 @@ def _find_allowed(query: str) -> int:
 
 @cache
 def _mask_attributes(types: tuple[str, ...] | None) -> int:
-    """Return the mask of the attributes with a value of one of these types; all for None."""
+    """Return the mask of the attributes with a value of one of these types; of all attributes if `types` is None."""
     values = get_lexicon().values.items()
-    return sum(bit for bit, own_types in values if types is None or not own_types.isdisjoint(types))
+    return sum(bit for bit, value_types in values if types is None or not value_types.isdisjoint(types))
 
 
 class AttributeEvidence(NamedTuple):
     """How clearly a text states the attribute asked for, from 0 to 1.
 
-    `stated` leaves words of change out, and `changed` counts them too. `apart` is the evidence that it states the
-    attribute of another person, or as a plan, a wish or the past. `things` is the share of the things asked about that
-    the text has.
+    `stated` ignores words of change; `changed` counts them too. `apart` is the evidence that the text states the
+    attribute of another person, or states it as a plan, a wish or something past. `things` is the share of
+    `AskedAttribute.things` that the text has.
     """
 
     stated: float
@@ -110,15 +111,17 @@ def measure_evidence(reading: TextReading, asked: AskedAttribute) -> AttributeEv
     """Return how clearly a text states the attribute asked for."""
     if not reading.attributes & asked.attributes or (asked.people and asked.people.isdisjoint(reading.terms)):
         return NO_EVIDENCE
-    right = [clause for clause in reading.clauses if _counts(clause, asked)]
-    stated, changed = _measure_windows(right, asked.attributes)
-    apart = _measure_windows(reading.clauses, asked.attributes)[1] if len(right) < len(reading.clauses) else 0.0
+    relevant_clauses = [clause for clause in reading.clauses if _is_relevant(clause, asked)]
+    stated, changed = _measure_windows(relevant_clauses, asked.attributes)
+    apart = (
+        _measure_windows(reading.clauses, asked.attributes)[1] if len(relevant_clauses) < len(reading.clauses) else 0.0
+    )
     things = len(asked.things & reading.terms) / len(asked.things) if asked.things else 1.0
     return AttributeEvidence(stated, changed, apart if apart > changed else 0.0, things)
 
 
 def _measure_windows(clauses: Sequence[ClauseReading], attributes: int) -> tuple[float, float]:
-    """Return the evidence of the best sentences, without and with words of change."""
+    """Return the evidence of the best neighbouring sentences, first without words of change and then with them."""
     best = (0.0, 0.0)
     if not clauses:
         return best
@@ -148,15 +151,15 @@ def _measure_window(window: Sequence[ClauseReading], attributes: int) -> tuple[f
     return best / (1 - _CHANGE), best + _CHANGE * changes * best / (1 - _CHANGE)
 
 
-def _counts(clause: ClauseReading, asked: AskedAttribute) -> bool:
-    """Return whether a clause is about the person asked about, and really so."""
+def _is_relevant(clause: ClauseReading, asked: AskedAttribute) -> bool:
+    """Return whether a clause is about the person asked about, and states a present fact, not a plan or a wish."""
     if not clause.is_real:
         return False
     if asked.people or not clause.people:
         return True
     lexicon = get_lexicon()
-    own_stems = frozenset[str]().union(*(stems for bit, stems in lexicon.stems.items() if bit & asked.attributes))
-    if own_stems & clause.people & RELATIVES:
+    attribute_stems = frozenset[str]().union(*(stems for bit, stems in lexicon.stems.items() if bit & asked.attributes))
+    if attribute_stems & clause.people & RELATIVES:
         return True
     has_person = any(bit & asked.attributes and "person" in types for bit, types in lexicon.values.items())
     if not clause.people.isdisjoint(_OTHERS) or not has_person:

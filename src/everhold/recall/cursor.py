@@ -18,7 +18,7 @@ MAX_SEEN = 100
 
 
 class HitPlace(NamedTuple):
-    """Where a page of hits ended: the rank of its last hit, and the ids of all judged memories that were hits so far.
+    """The end of a page of hits: the rank of its last hit, and the ids of all judged memories on this or earlier pages.
 
     Judged scores depend on the other candidates, so they change when someone writes. By the rank alone, the next page
     could repeat a hit or leave one out.

@@ -1,4 +1,4 @@
-"""Leave out hits that say the same as a better hit."""
+"""Remove hits that repeat what a better hit says."""
 
 from collections.abc import Sequence
 
@@ -14,30 +14,30 @@ ScoredRecord = tuple[Scored, Entity]
 
 
 class SeenTexts:
-    """The hits so far, to compare the next ones with.
+    """The hits accepted so far, with which the next candidates are compared.
 
     With `by_text`, a candidate that says the same as an earlier hit in nearly the same words is left out. With
-    `by_message`, so is a memory of a message that was a hit, and a message of which a memory was one.
+    `by_message`, a memory is left out if its message was a hit, and a message if a memory derived from it was a hit.
     """
 
     def __init__(self, *, by_text: bool = True, by_message: bool = False) -> None:
         self._by_text, self._by_message = by_text, by_message
-        self._said: list[ScoredRecord] = []
+        self._accepted: list[ScoredRecord] = []
 
     def take_new(self, candidates: Sequence[ScoredRecord]) -> list[ScoredRecord]:
         """Return the candidates that do not repeat an earlier hit, best first, and remember them.
 
         A fact and the message that it was derived from count as the same, whichever comes first.
         """
-        all_records = [*self._said, *candidates]
+        all_records = [*self._accepted, *candidates]
         close = _close_pairs(all_records) if self._by_text else {}
-        if not close and not self._said and not any(self._find_origins(record) for _, record in candidates):
-            self._said = list(candidates)  # the usual case: there are no duplicates
-            return self._said.copy()
-        taken_names = set().union(*map(self._list_names, self._said))
-        taken_indexes = set(range(len(self._said)))
+        if not close and not self._accepted and not any(self._find_origins(record) for _, record in candidates):
+            self._accepted = list(candidates)  # the usual case: there are no duplicates
+            return self._accepted.copy()
+        taken_names = set().union(*map(self._list_names, self._accepted))
+        taken_indexes = set(range(len(self._accepted)))
         new = []
-        for index, (scored, record) in enumerate(candidates, len(self._said)):
+        for index, (scored, record) in enumerate(candidates, len(self._accepted)):
             names = self._list_names((scored, record))
             if not taken_names.isdisjoint(names):
                 continue
@@ -50,11 +50,11 @@ class SeenTexts:
             taken_indexes.add(index)
             taken_names.update(names)
             new.append((scored, record))
-        self._said += new
+        self._accepted += new
         return new
 
     def _list_names(self, scored_record: ScoredRecord) -> list[tuple[str, str]]:
-        """Return the kind and the id of a record, and of those that say the same because it is from them."""
+        """Return the kind and the id of a record, and those of the records that it was derived from."""
         scored, record = scored_record
         return [(scored.kind, record.id), *self._find_origins(record)]
 
@@ -83,10 +83,9 @@ def _close_pairs(scored_records: Sequence[ScoredRecord]) -> dict[int, list[tuple
     similarity = np.vecdot(vectors[:, None], vectors)
     is_close = similarity >= MIN_SIMILARITY
     close_pairs: dict[int, list[tuple[int, float]]] = {}
-    blanks = any(pool.image.has_blanks for pool in pools.values())
-    if blanks or np.count_nonzero(is_close) > len(
-        scored_records
-    ):  # every vector is close to itself, except a zero vector
+    has_blanks = any(pool.image.has_blanks for pool in pools.values())
+    # Every vector is close to itself, except a zero vector. More matches than vectors mean that two hits are close.
+    if has_blanks or np.count_nonzero(is_close) > len(scored_records):
         for later, earlier in np.argwhere(is_close).tolist():
             if earlier < later:
                 close_pairs.setdefault(later, []).append((earlier, float(similarity[later, earlier])))

@@ -1,4 +1,4 @@
-"""Which rows of a scope may be returned: those that are valid at the time in question and pass the filter."""
+"""Select the rows of an image that may be returned: those that are valid at a time and pass the filter."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -16,27 +16,28 @@ from everhold.schema.operations import Condition, Op, Where
 
 
 def find_valid_rows(image: Image, at: datetime, *, past: bool, superseded: bool = False) -> Mask | None:
-    """Return the rows that were known, valid, not superseded and not expired at a time; None if that is every row.
+    """Return the rows that were known, valid, not superseded and not expired at the time `at`; None if all were.
 
-    With `superseded`, superseded rows are included, also if their validity has ended: the supersession ended it.
+    `past` says that `at` is in the past, so that rows which became known later are left out. With `superseded`,
+    superseded rows are included although their validity has ended: the supersession ended it.
     """
     if image.plain and not past:
         return None
     moment = clock.micros(at)
-    stands = image.column("alive").copy()
+    is_eligible = image.column("alive").copy()
     dated = np.flatnonzero(image.column("dated"))
     if len(dated):
-        replaced = image.column("superseded_at")[dated] <= moment
-        holds = image.column("valid_to")[dated] > moment
-        stands[dated] &= (
+        is_superseded = image.column("superseded_at")[dated] <= moment
+        is_valid = image.column("valid_to")[dated] > moment
+        is_eligible[dated] &= (
             (image.column("known_to")[dated] > moment)
-            & (holds | replaced if superseded else holds & ~replaced)
+            & (is_valid | is_superseded if superseded else is_valid & ~is_superseded)
             & (image.column("expires_at")[dated] > moment)
             & (image.column("valid_from")[dated] <= moment)
         )
     if past:
-        stands &= image.column("known_from") <= moment
-    return stands
+        is_eligible &= image.column("known_from") <= moment
+    return is_eligible
 
 
 def filter_rows(image: Image, memory_filter: Filter, records: Records, scope: Scope) -> Mask | None:
@@ -60,7 +61,7 @@ def filter_rows(image: Image, memory_filter: Filter, records: Records, scope: Sc
 
 
 def resolve_filter(records: Records, organization: str, memory_filter: Filter) -> list[Condition]:
-    """Return all of a filter as conditions that a store can judge."""
+    """Return the whole filter as conditions that a store can evaluate, with tags replaced by ids of memories."""
     conditions = resolve_tags(records, organization, memory_filter.all_conditions)
     if memory_filter.tags:
         conditions.append(Where("id", Op.IN, frozenset(find_tagged_ids(records, organization, memory_filter.tags))))
@@ -84,5 +85,5 @@ def find_tagged_ids(records: Records, organization: str, tags: tuple[str, ...]) 
 
 
 def mask_owners(image: Image, ids: set[str]) -> Mask:
-    """Return the rows of these owners."""
+    """Return a mask of the rows whose owner has one of these ids."""
     return np.fromiter((owner in ids for owner in image.owners), np.bool_, image.size)

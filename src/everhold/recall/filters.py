@@ -1,4 +1,4 @@
-"""What a caller may narrow a recall or a listing by, and what that means for an image's rows."""
+"""Check the filter of a recall or a listing, and find the rows of an image that a scope covers."""
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -37,7 +37,7 @@ _WIDER = ("user", "agent", "session", "project", "organization")
 
 @value_class
 class Filter(Value):
-    """Conditions on memories: by field, by tag (all of them), by kind, by when they were made.
+    """Conditions on memories: on fields, tags, kinds and the time of creation. A memory must have all of the `tags`.
 
     A tag inside `conditions` is written `Where("tags", Op.CONTAINS, tag)`, for which `resolve_tags` puts ids.
     """
@@ -53,7 +53,7 @@ class Filter(Value):
 
     @property
     def all_conditions(self) -> list[Condition]:
-        """Everything but the tags that every memory must carry, as conditions."""
+        """The whole filter as conditions, except `tags`."""
         conditions = list(self.conditions)
         if self.kinds:
             conditions.append(Where("kind", Op.IN, list(self.kinds)))
@@ -86,10 +86,13 @@ def make_filter(
     before: datetime | None = None,
     among: Sequence[str] = _MEMORIES,
 ) -> Filter:
-    """Return a checked filter. `where` maps a field to a value, to a list of values, or to `{operator: value}`; all
-    must hold. The value of "or" and "and" is a list of such mappings, that of "not" is one mapping.
+    """Return a checked filter.
 
-    UnknownField if one of the kinds of records `among` which is searched lacks a field.
+    `where` maps a field to a value, to a list of values, or to `{operator: value}`. A record must meet all of these
+    conditions. The key "or" or "and" has a list of such mappings as its value, and "not" has one mapping. `among` has
+    the kinds of records that are searched.
+
+    UnknownField if one of these kinds lacks a field of the filter.
     """
     if (where, kind, tags, after, before) == (None,) * 5:
         return ANY
@@ -112,7 +115,7 @@ def make_filter(
 
 
 def _parse_mapping(where: Any, depth: int, among: Sequence[str]) -> list[Condition]:
-    """Return the conditions of a mapping, all of which must hold."""
+    """Return the conditions of a mapping, all of which a record must meet."""
     if not isinstance(where, Mapping):
         raise InvalidInput(f"where holds {format_value(where)}", value=where, remedy="write a dictionary of conditions")
     if depth > DEEPEST_FILTER:
@@ -213,7 +216,10 @@ def _parse_conditions(name: str, value: Any, among: Sequence[str]) -> list[Where
 
 
 def _require_column(name: str, among: Sequence[str]) -> Column:
-    """Return the column that a filter's field names, a path into JSON included. UnknownField if a kind has none."""
+    """Return the column that a field of a filter names; for a path into JSON, the JSON column.
+
+    UnknownField if one of the kinds has no such column.
+    """
     field = name.partition(".")[0]
     _require_field(field, among, name)
     column = get_table(SEARCHABLE[among[0]].entity).by_name[field]
@@ -238,7 +244,7 @@ def _refuse_field(name: str, kind: str) -> UnknownField:
 
 
 def _list_filters(kind: str) -> list[str]:
-    """Return what a kind of record can be filtered by."""
+    """Return the names of the fields that records of a kind can be filtered by."""
     fields = list(get_table(SEARCHABLE[kind].entity).by_name)
     return [*fields, *_ONLY_OF_MEMORIES] if kind == "memory" else fields
 
@@ -312,7 +318,7 @@ def _check_json_value(name: str, value: Any) -> Any:
 
 
 def check_include(include: str | Collection[str], among: Collection[str] = ("memory",)) -> tuple[str, ...]:
-    """Return the wider reaches to read in addition to the scope's own records. InvalidInput if no kind has a reach."""
+    """Return the reaches of shared records to read too. InvalidInput if one is unknown or no kind has a reach."""
     names = (include,) if isinstance(include, str) else tuple(include)
     for name in names:
         if name not in _WIDER:
@@ -334,11 +340,11 @@ def require_column(column: str, argument: str, among: Collection[str]) -> None:
 
 
 def make_visibility_check(scope: Scope, include: Collection[str]) -> Callable[[Entity], bool]:
-    """Return a function that says whether the scope covers a record, or `include` adds it.
+    """Return a function that says whether a scope may read a record, as its own or by a reach in `include`.
 
-    It is the rule of `mask_covered_rows` for one record. Recall applies it to every record it returns, so a wrong row
-    in an image never shows a user another user's record. A kind that lacks a dimension which limits the scope is not
-    covered.
+    The function applies the rule of `mask_covered_rows` to one record. Recall applies it to every record it returns, so
+    a wrong row in an image never shows a user another user's record. If the scope is limited by a dimension that a
+    record does not have, such as a session, the scope does not cover the record.
     """
     organization = scope.organization
     columns = tuple(scope.columns.items())
@@ -354,7 +360,7 @@ def make_visibility_check(scope: Scope, include: Collection[str]) -> Callable[[E
                 break
         else:
             return True
-        if values.get("user_id") is None:  # a session does not limit what is the user's, but what has no user
+        if values.get("user_id") is None:  # the session limits shared records, but not the user's own ones
             required = columns
         return values.get("reach") in include and all(values.get(name) in (None, value) for name, value in required)
 
@@ -364,9 +370,10 @@ def make_visibility_check(scope: Scope, include: Collection[str]) -> Callable[[E
 def mask_covered_rows(
     image: Image, scope: Scope, include: Sequence[str], *, own: bool, closed: bool = False
 ) -> Mask | None:
-    """Return the live rows that the scope covers; None if that is every row. Only current ones, unless `closed`.
+    """Return the live rows that the scope covers; None if it covers every row.
 
-    `own` says that all rows are the scope's user's, so that only narrower dimensions need a look.
+    Rows of earlier texts are left out unless `closed` is true. `own` says that all rows belong to the scope's user, so
+    that only the other dimensions, such as the session, are compared.
     """
     limits = {name: value for name, value in scope.limits.items() if not (own and name == "user_id")}
     if not limits and image.plain:
@@ -384,7 +391,7 @@ def mask_covered_rows(
         for name, value in scope.columns.items():
             column = image.column(name)
             agrees = (column == image.code(name, value)) | (column == 0)
-            if name == "session_id" and scope.is_open:  # it limits nothing of the user's own
+            if name == "session_id" and scope.is_open:  # the session does not limit the user's own records
                 agrees |= image.column("user_id") != 0
             compatible &= agrees
         matching |= compatible

@@ -27,8 +27,9 @@ class Why(Value):
     question and the memory, and `matched` has the question's terms that the memory has.
 
     `contributions["answer"]` is what comparing the best memories with each other adds, and `judged` has the parts of
-    it. `updates` is the id of the memory that this one replaces for this question, and `outdated_by` the id of the one
-    that replaces it.
+    that contribution. `updates` is the id of the memory that this memory replaces for this question, and `outdated_by`
+    the id of the memory that replaces this memory. `searched` is "image", or "candidates" if the store's indexes
+    proposed the memory.
     """
 
     contributions: Mapping[str, float] = field(default_factory=dict)
@@ -42,7 +43,7 @@ class Why(Value):
 
     @property
     def by_retriever(self) -> dict[str, float]:
-        """The contributions, those of one retriever together, in the order of its name in the recipe."""
+        """The contributions, added up for each retriever, in the order in which the recipe names the retrievers."""
         contributions: dict[str, float] = {}
         for name, value in self.contributions.items():
             retriever = name.partition(".")[0]
@@ -61,7 +62,7 @@ class Why(Value):
 
 
 class Details(Protocol):
-    """What is computed about hits only when it is needed."""
+    """Computes what hits show only when it is read: explanations, tags and pinned memories."""
 
     def why(self, hit: "Hit") -> Why: ...
     def tags(self, hit: "Hit") -> tuple[str, ...]: ...
@@ -118,13 +119,13 @@ class Hit:
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """The memory's tags; other kinds have none. Those of all hits are read when the first is asked for."""
+        """The memory's tags; records of other kinds have none. The first use reads the tags of all hits."""
         return self._details.tags(self)
 
 
 @dataclass(frozen=True, repr=False)
 class Hits(ResultPage[Hit]):
-    """Hits, best first. `approximate` says that some may have been missed."""
+    """Hits, best first. `approximate` says that the search may have missed some records that fit."""
 
     _items_field: ClassVar[str] = "hits"
 
@@ -141,7 +142,7 @@ class Hits(ResultPage[Hit]):
         return self._details.pinned() if self._details is not None else ()
 
     def load_details(self) -> "Hits":
-        """Return these hits with their tags and the pinned memories read now instead of at first use."""
+        """Read the tags and the pinned memories now instead of at their first use, and return these hits."""
         if self._details is not None:
             self._details.fetch()
         return self

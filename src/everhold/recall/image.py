@@ -38,7 +38,7 @@ Mask = NDArray[np.bool_]
 
 
 class ImageEntry(NamedTuple):
-    """One chunk and what it belongs to, as the values of CHUNK_COLUMNS and OWNER_COLUMNS."""
+    """One chunk and the record that owns it, as the values of CHUNK_COLUMNS and OWNER_COLUMNS."""
 
     chunk: tuple[Any, ...]
     owner: tuple[Any, ...]
@@ -85,7 +85,7 @@ class Image:
         return self._arrays["vector"][: self.size]
 
     def compute_once(self, name: str, make: Callable[["Image"], Any], inputs: Any = None) -> Any:
-        """Return what `make` computes from the image. It is kept until `inputs` changes or rows are added or die."""
+        """Return what `make` computes from the image. The result is cached until `inputs` or the rows change."""
         known = self._cached.get(name)
         if known is None or known[0] != inputs:
             known = self._cached[name] = (inputs, make(self))
@@ -131,7 +131,7 @@ class Image:
 
     @property
     def plain(self) -> bool:
-        """Whether every row is alive and valid at any time, so that no mask is needed."""
+        """Whether every row is alive and no row has a limited time of validity, so that no mask is needed."""
         return self.alive_rows == self.size and not self._dated
 
     def code(self, name: str, value: Any) -> int:
@@ -162,7 +162,7 @@ class Image:
                     self.alive_rows -= 1
 
     def link(self, related: Mapping[str, Collection[str]]) -> None:
-        """Replace the related memories of each of these."""
+        """Set the related memories of each memory that is a key of `related`."""
         self._cached.pop("links", None)
         for owner_id, others in related.items():
             _set_or_drop(self.links, owner_id, frozenset(others) or None)
@@ -171,18 +171,18 @@ class Image:
         """Add many entries, one block at a time."""
         self._reserve(expected)
         start = self.size
-        lengths = self.postings.load(self._take(block) for block in blocks)
+        lengths = self.postings.load(self._append_rows(block) for block in blocks)
         self.column("length")[start:] = lengths
         self.column("features")[:] = find_row_features(self.postings, self.size)
 
     def extend(self, entries: Sequence[ImageEntry]) -> None:
         start = self.size
-        documents = self._take(entries)
+        documents = self._append_rows(entries)
         self.column("length")[start:] = self.postings.extend(documents)
         self.column("features")[start:] = [find_features(document) for document in documents]
 
-    def _take(self, entries: Sequence[ImageEntry]) -> Sequence[str]:
-        """Add a row per entry, except for its terms, which are returned."""
+    def _append_rows(self, entries: Sequence[ImageEntry]) -> Sequence[str]:
+        """Add a row for each entry, and return the terms of each entry, which are not added to the postings yet."""
         if not entries:
             return ()
         self._cached.clear()
@@ -213,7 +213,8 @@ class Image:
         return chunks["terms"]
 
     def _note_names(self, owners: Mapping[str, Sequence[Any]]) -> None:
-        """Keep what few memories have: a successor, aliases, and the message that a fact was derived from."""
+        """Keep the values that few memories have: a successor, aliases, and the message that a fact was derived
+        from."""
         columns = [owners[name] for name in ("id", "superseded_by", "aliases", "provenance")]
         if not (self.successors or self._aliases or self.sources or any(map(any, columns[1:]))):
             return
@@ -258,14 +259,14 @@ class Image:
 
 
 def _encode_values(values: Sequence[Any], codes: dict[Any, int]) -> NDArray[np.int64]:
-    """Return a code for each value; new values get new codes."""
+    """Return the code of each value. New values get new codes, which are added to `codes`."""
     for value in dict.fromkeys(values):
         codes.setdefault(value, len(codes))
     return np.fromiter(map(codes.__getitem__, values), np.int64, len(values))
 
 
 def _convert_times(values: Sequence[datetime | None], absent: int) -> int | list[int]:
-    """Return each time in microseconds, or one number for all if every time is absent."""
+    """Return each time in microseconds, with `absent` for None; only the number `absent` if all times are None."""
     if not any(values):
         return absent
     return [absent if value is None else clock.micros(value) for value in values]
@@ -290,7 +291,7 @@ def _find_threads(image: Image) -> Threads | None:
 
 
 def _find_fact_rows(image: Image, turns: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Return the rows of facts, each with the row of the turn that it was derived from."""
+    """Return pairs: the row of a fact, and the row of the turn that the fact was derived from."""
     if not image.sources:
         return []
     turn_rows = {image.owners[row]: row for row in turns.tolist()}

@@ -1,4 +1,4 @@
-"""Choose what is scored for a request: whole images, or small images of candidates from the store's indexes."""
+"""Choose the rows that are scored for a request: whole images, or candidates proposed by the store's indexes."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -32,7 +32,8 @@ _MAX_SCORED = 10_000
 
 
 def list_spaces(images: ImageCache, scope: Scope, request: Request) -> list[SearchSpace]:
-    """Return the spaces of each requested kind and namespace: the user's, and with `include` the shared one."""
+    """Return the search spaces of each requested kind and namespace: the user's, and with `include` the shared
+    space."""
     spaces = []
     for kind in request.among:
         owner = SEARCHABLE[kind]
@@ -53,7 +54,10 @@ def make_image_views(
     question: Question,
     images: KeyedImages | None,
 ) -> tuple[list[ImageView], Statistics | None]:
-    """Return what is scored, and the statistics of the whole scope if only candidates are scored."""
+    """Return the image views to score, and the statistics of the whole scope if only candidates are scored.
+
+    `images` is None if the scope is too large for images.
+    """
     if images is not None:
         own = None if scope.user is None else (scope.user,)
         return [
@@ -68,7 +72,7 @@ def _make_image_view(records: Records, image: Image, scope: Scope, request: Requ
     covers = _mask_scope(records, image, scope, request, own=own)
     masks = [
         find_valid_rows(image, request.as_of or clock.now(), past=past, superseded=request.superseded),
-        # chunks of earlier texts are not covered, but a question about the past needs them
+        # `covers` leaves chunks of earlier texts out, but a question about the past needs them
         _mask_scope(records, image, scope, request, own=own, closed=True) if past else covers,
         filter_rows(image, request.filter, records, scope),
     ]
@@ -89,10 +93,10 @@ def _mask_scope(
 def _propose_views(
     deps: RecallDeps, scope: Scope, request: Request, question: Question
 ) -> tuple[list[ImageView], Statistics | None]:
-    """Return small images of candidates, and the statistics of the whole scope unless everything in it is scored.
+    """Return small images of candidates, and the statistics of the whole scope.
 
-    If a narrow scope or a filter leaves few records, all of them are scored. Otherwise the store's indexes return
-    candidates.
+    If a narrow scope or a filter leaves few records, all of them are candidates. Otherwise the store's indexes return
+    candidates. The statistics are None if everything in the scope is a candidate.
     """
     spaces = _join_users(list_spaces(deps.images, scope, request))
     limits = {name for space in spaces for name in scope.confine_to(space.namespace).limits}
@@ -110,7 +114,7 @@ def _propose_views(
 def _find_candidates(
     deps: RecallDeps, scope: Scope, request: Request, question: Question, space: SearchSpace, statistics: Statistics
 ) -> list[str]:
-    """Return the ids in a space that are scored."""
+    """Return the ids of the records of a space that are to be scored."""
     ids = _list_few(_read_matching(deps.records, scope, request, space)) if request.filter else None
     if ids is None:
         limit = max(_CANDIDATES, 8 * request.k)
@@ -121,7 +125,7 @@ def _find_candidates(
 
 
 def _join_users(spaces: Sequence[SearchSpace]) -> list[SearchSpace]:
-    """Merge the spaces of each kind and namespace into one, with the users of all."""
+    """Merge all spaces of the same kind and namespace into one space that has the users of all of them."""
     joined: dict[SearchSpace, SearchSpace] = {}
     for space in spaces:
         all_users = space._replace(users=None)
@@ -141,21 +145,21 @@ def _sum_statistics(parts: Sequence[Statistics]) -> Statistics:
 
 
 def _read_ids(records: Records, scope: Scope, space: SearchSpace) -> Iterator[tuple[Any, ...]]:
-    where = [*_within(records, scope, space), *space.owners()]
+    where = [*_make_scope_conditions(records, scope, space), *space.owners()]
     return records.columns(space.owner.entity, scope.organization, ["id"], where)
 
 
 def _read_matching(records: Records, scope: Scope, request: Request, space: SearchSpace) -> Iterator[tuple[Any, ...]]:
-    """Return the ids that pass the filter, only those of the scope unless `include` widens it."""
+    """Return the ids of the records that pass the filter. With `include`, the scope is checked later, for each row."""
     conditions = resolve_filter(records, scope.organization, request.filter)
-    where = [*(_within(records, scope, space) if not request.include else ()), *conditions]
+    where = [*(_make_scope_conditions(records, scope, space) if not request.include else ()), *conditions]
     if space.owner.has_column("namespace"):
         where.append(Where("namespace", Op.EQ, space.namespace))
     return records.columns(space.owner.entity, scope.organization, ["id"], where)
 
 
-def _within(records: Records, scope: Scope, space: SearchSpace) -> Sequence[Condition]:
-    """Return the conditions for the rows of a scope. If the kind lacks a column of the scope, no row matches."""
+def _make_scope_conditions(records: Records, scope: Scope, space: SearchSpace) -> Sequence[Condition]:
+    """Return the conditions for the rows of a scope. If the kind of record lacks a column of the scope, none match."""
     if space.owner.has_links:
         from everhold.ports.block_access import read_block_access
 
@@ -181,7 +185,7 @@ def _load_image_view(
     related = read_related(deps.records, space, candidates) if request.recipe.calibrated else {}
     image = Image(deps.embedder.dimensions, space.kind)
     image.extend(list(read_entries(deps.records, space, list(candidates))))
-    # A memory that is related to a good hit may be one that no index proposes.
+    # A memory related to a good hit is scored too, although no index may have proposed it.
     others = sorted(set().union(*related.values()) - candidates.keys())
     image.extend(list(read_entries(deps.records, space, others, space.owners())))
     image.link(related)

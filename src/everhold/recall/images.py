@@ -39,10 +39,10 @@ _NOT_FOLLOWED = frozenset({"supersedes", "contradicts", "derived_from", SHARED_N
 
 @dataclass
 class CachedImage:
-    """An image, the ids of owners that have changed since it was up to date, and a lock for the thread that uses it.
+    """An image, the ids of owners that have changed since it was updated, and a lock for the thread that uses it.
 
-    `loaded` is false while the image is built or changed. If that fails or is interrupted, it stays false, and the next
-    caller loads the image again instead of using half of it.
+    `loaded` is false while the image is built or changed. If building fails or is interrupted, `loaded` stays false,
+    and the next caller loads the image again instead of using half of it.
     """
 
     image: Image
@@ -72,7 +72,8 @@ class ImageCache:
     def space(
         self, organization: str, user: str | None, kind: str = "memory", namespace: str = LONG_TERM
     ) -> SearchSpace:
-        """Return the space of a user, or of a whole organization, by the model of these images."""
+        """Return the search space of a user for the model of these images; of the whole organization if `user` is
+        None."""
         return SearchSpace(organization, None if user is None else (user,), self.model, kind, namespace)
 
     def use(self, spaces: Sequence[SearchSpace], work: Callable[[list[Image]], T]) -> T:
@@ -93,7 +94,8 @@ class ImageCache:
     ) -> tuple[T] | None:
         """Lock the images and return the result of `work`; None if an image was dropped while this thread waited.
 
-        It uses nested `with` statements, not an ExitStack: an interrupt inside its __exit__ would keep them locked.
+        The locks are taken by nested `with` statements. An interrupt inside the __exit__ of an ExitStack would leave
+        them locked.
         """
         with waiting[0].lock:
             if len(waiting) > 1:
@@ -104,7 +106,7 @@ class ImageCache:
             return (work([entry.image for entry in entries.values()]),)
 
     def fits(self, space: SearchSpace) -> bool:
-        """Return whether the rows are few enough for an image."""
+        """Return whether the space has few enough records for an image."""
         if space in self._entries:
             return True
         if space not in self._too_many and self._count(space) > self.max_memories:
@@ -135,7 +137,10 @@ class ImageCache:
             return entry
 
     def _bring_up_to_date(self, space: SearchSpace, entry: CachedImage) -> bool:
-        """Load the image or bring it up to date; False if it was dropped while this thread waited for its lock."""
+        """Load the image or apply the changes since.
+
+        Return False if it was dropped while this thread waited for its lock.
+        """
         if self._entries.get(space) is not entry:
             return False
         if entry.loaded:
@@ -205,11 +210,11 @@ class ImageCache:
         entry.loaded = True
 
     def _read_changed(self, space: SearchSpace, changed: list[str]) -> Iterator[ImageEntry]:
-        """Yield the entries of changed owners. Those that do not belong in the image are left out."""
+        """Yield the entries of changed owners. Owners that do not belong in the image, or no longer, are left out."""
         yield from read_entries(self._records, space, changed, space.owners())
 
     def _make_room(self, kept: SearchSpace) -> None:
-        """Evict the least recently used images until the rest fits the budget; never the one that is needed now."""
+        """Evict the least recently used images until the rest fits the budget, but never the image of `kept`."""
         with self._lock:
             for space in list(self._entries):
                 if self.size_in_bytes <= self._budget:

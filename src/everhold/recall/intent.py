@@ -1,4 +1,4 @@
-"""What kind of answer a question wants: one thing or many, the present or the past, and which kind of value."""
+"""Read what kind of answer a question wants: one thing or many, the present or the past, and which kind of value."""
 
 import re
 from functools import lru_cache
@@ -10,7 +10,7 @@ from everhold.text.dates import is_time
 from everhold.text.lazy_pattern import lazy_pattern
 from everhold.text.terms import extract_terms, fold
 
-# Terms that questions have whatever they are about.
+# Terms that occur in questions about any subject.
 GENERAL_TERMS = frozenset(
     extract_terms(
         """
@@ -32,11 +32,17 @@ _NOT_THINGS = GENERAL_TERMS | TIME_TERMS
 class Intent(NamedTuple):
     """What kind of answer a question wants.
 
-    `lists`: all that belong, not one answer. `joins`: it asks two things. `past`: what was before. `happened`: what
-    someone did or was. `confirms`: a yes or a no. `values`: an answer has at least one of these features; 0 if any
-    answer will do. `names`: the terms of the names that it mentions. `head`: the term of the thing asked for, such as
-    "type" in "What is my blood type?"; empty if none is named. `asked`: the attribute of a person that it asks for.
-    `numbers`: the terms of numbers that tell things of one kind apart, such as "7" in "the gate code of allotment 7".
+    - `lists`: it wants a list of several things, not one answer.
+    - `joins`: it asks two things at once.
+    - `past`: it asks how something was before.
+    - `happened`: it asks what someone did or was.
+    - `confirms`: it wants a yes or a no.
+    - `values`: a mask of text features, at least one of which an answer has; 0 if an answer needs none.
+    - `names`: the terms of the names that it mentions.
+    - `head`: the term of the thing asked for, such as "type" in "What is my blood type?"; empty if none is named.
+    - `asked`: the attribute of a person that it asks for.
+    - `numbers`: the terms of numbers that distinguish things of one kind, such as "7" in "the gate code of allotment
+    7".
     """
 
     lists: bool = False
@@ -51,7 +57,7 @@ class Intent(NamedTuple):
     numbers: frozenset[str] = frozenset()
 
 
-# Characters. The intents of longer questions are not kept, or they would fill the memory.
+# The maximum length, in characters, of a question whose intent is cached. Longer questions would fill the memory.
 _MAX_CACHED_LENGTH = 1000
 
 # These patterns are for questions in lower case: re.IGNORECASE would double their time.
@@ -135,7 +141,7 @@ _read_short = lru_cache(maxsize=1024)(_read)
 
 
 def _read_names(query: str) -> frozenset[str]:
-    """Return the terms of capitalised words inside the question, and of words that own something."""
+    """Return the terms of capitalised words inside the question, and of words with a possessive "'s"."""
     names = [name for name in _NAME.findall(query) if fold(name) not in _NOT_NAMES]
     return frozenset(extract_terms(" ".join(names))) - TIME_TERMS
 
@@ -147,7 +153,7 @@ _NUMBERED = lazy_pattern(
 
 
 def _read_numbers(query: str) -> frozenset[str]:
-    """Return the terms of numbers that follow a thing, as in "room 12". A date or an amount is no such number."""
+    """Return the terms of numbers that follow the name of a thing, as in "room 12". Dates and amounts are left out."""
     return frozenset(
         term
         for match in _NUMBERED.finditer(query)
@@ -182,9 +188,10 @@ _COUNTED = lazy_pattern(r"how \w+|.*\b(?:day|night|morning|week|weekend|month|ye
 
 
 def split_before(query: str) -> tuple[str, str] | None:
-    """Return the parts of a question before and after the word "before", as in "Where did I work before the bar?".
+    """Return the two parts of a question around the word "before", as in "Where did I work before the bar?".
 
-    None if it has no such parts, a time follows, or time is counted back from an event ("two weeks before the trip").
+    None if the question has no such parts, if a time follows the word, or if the question counts time back from an
+    event ("two weeks before the trip").
     """
     match = _BEFORE.fullmatch(query) if "before" in query or "prior to" in query else None
     if match is None or _COUNTED.fullmatch(match["rest"]) or is_time(match["anchor"]):

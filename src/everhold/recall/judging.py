@@ -42,14 +42,14 @@ from everhold.recall.question import Question
 # How many of the best candidates are judged together.
 MAX_JUDGED = 24
 
-# With this many candidates or fewer, the weights that are fitted to small scopes count alone: being the best of few
-# means little. From MAX_JUDGED on, those fitted to large scopes do. Between the two, both count.
+# With this many candidates or fewer, only the weights that are fitted to small scopes are used: being the best of few
+# means little. From MAX_JUDGED on, only those fitted to large scopes are used. In between, the two are mixed.
 FEW_CANDIDATES = 16
 
-# How many updates of one fact are followed, each replacing the one before.
+# The maximum number of successive updates of one fact that are followed.
 MAX_UPDATES = 3
 
-# A newer candidate replaces an older one if the chance that it is an update of it is at least this.
+# A newer candidate replaces an older one if the chance that it updates the older one is at least this.
 MIN_UPDATE_CHANCE = 0.3
 
 _MIN_UPDATE_LOGIT = math.log(MIN_UPDATE_CHANCE / (1 - MIN_UPDATE_CHANCE))
@@ -57,8 +57,8 @@ _MIN_UPDATE_LOGIT = math.log(MIN_UPDATE_CHANCE / (1 - MIN_UPDATE_CHANCE))
 # A question this similar to a candidate repeats its text, so it asks for that candidate, not for a later version.
 VERBATIM_SIMILARITY = 0.9
 
-# What a newer candidate loses, in log odds, if it tells of another person or thing, a plan or the past. It is set by
-# hand: the lives have few texts that look like an update and are none.
+# A newer candidate loses these log odds as an update if it tells of another person or thing, a plan or the past. The
+# number is set by hand, because the test data has few texts that look like an update and are none.
 APART_LOSS = 5.0
 
 # The minimum distance, in log odds, of an outdated candidate from the newest version.
@@ -66,26 +66,26 @@ OUTDATED_GAP = 1.0
 
 
 class Bounds(NamedTuple):
-    """The lowest score that is returned, and the lowest share of the best score."""
+    """The lowest score with which a candidate is returned, and the lowest share of the best score."""
 
     minimum: float
     share: float
 
     def find_minimum(self, best: float) -> float:
-        """Return the lowest score that is returned if the best score is `best`."""
+        """Return the lowest score with which a candidate is returned if the best candidate has the score `best`."""
         return max(self.minimum, self.share * best) if self.share else self.minimum
 
 
 ONE_ANSWER = Bounds(0.24, 0.4)
-# For questions with several answers. The best of them must still reach the minimum of ONE_ANSWER.
+# For questions with several answers. The best answer must still reach the minimum of ONE_ANSWER.
 SEVERAL_ANSWERS = Bounds(0.065, 0.14)
-# The same among few candidates.
+# The bounds for one answer and for several answers if there are few candidates.
 ONE_AMONG_FEW = Bounds(0.29, 0.88)
 SEVERAL_AMONG_FEW = Bounds(0.25, 0.5)
 
 
 class Chance(NamedTuple):
-    """The weights of the chance that a candidate is an answer; `base` is added to the sum of every candidate."""
+    """Weights for computing the chance that a candidate is an answer; `base` is added to every candidate's sum."""
 
     weights: Numbers
     base: float
@@ -128,9 +128,9 @@ WEIGHTS = make_weights(FITTED)
 class Judgement(NamedTuple):
     """The result of judging candidates together.
 
-    `totals` are the log odds that each candidate answers the question: the weighted `table`, the `update_shift` that
-    puts the newest version of a fact first, and `explicit` evidence. `chain` has the indexes of the candidates that are
-    versions of one fact, the newest last. `chance` has the weights.
+    `totals` are the log odds that each candidate answers the question. They are the sum of the weighted `table`, the
+    `update_shift` that puts the newest version of a fact first, and the `explicit` evidence. `chain` has the indexes of
+    the candidates that are versions of one fact, the newest last. `chance` has the weights of the table.
     """
 
     totals: list[float]
@@ -142,7 +142,10 @@ class Judgement(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The judgement of one candidate: its index, and the ids of all candidates that it was judged with."""
+    """The part of a judgement that concerns one candidate.
+
+    `position` is the index of the candidate in the judgement, and `ids` are the ids of all judged candidates.
+    """
 
     judgement: Judgement
     position: int
@@ -170,7 +173,7 @@ class Verdict(NamedTuple):
         return self.ids[chain[position]] if 0 <= position < len(chain) else None
 
     def explain(self) -> dict[str, float]:
-        """Return the parts of the total, without the base. Measures of the same group are added up."""
+        """Return what each group of measures adds to the total, by the name of the group. The base is left out."""
         judgement, index = self.judgement, self.position
         parts = {"explicit": float(judgement.explicit[index]), "update": float(judgement.update_shift[index])}
         weighed = (judgement.chance.weights * judgement.table[:, index]).tolist()
@@ -194,9 +197,9 @@ def judge(candidates: Candidates, profile: QuestionProfile, weights: Weights = W
 
 
 def _limit_explicit(candidates: Candidates, judged: Numbers) -> Numbers:
-    """Return what each candidate gains by an alias or a link: no more than its signals give it.
+    """Return what each candidate gains by an alias or a link, limited to the log odds that its signals give.
 
-    What is linked to the best candidate by signals stays behind it.
+    A candidate with a lower sum of signals than the best candidate keeps its distance from it.
     """
     if not candidates.explicit.any():
         return candidates.explicit
@@ -208,7 +211,7 @@ def _limit_explicit(candidates: Candidates, judged: Numbers) -> Numbers:
 
 
 def choose_chance(weights: Weights, size: int) -> Chance:
-    """Return the weights of the chance for this number of candidates."""
+    """Return the weights to use for this number of candidates."""
     many, few = weights.chance, weights.chance_among_few
     share = measure_size(size)
     if share in (0.0, 1.0):
@@ -218,25 +221,25 @@ def choose_chance(weights: Weights, size: int) -> Chance:
 
 
 def measure_size(size: int) -> float:
-    """Return how large a number of candidates is: 0 for few, 1 for as many as are judged."""
+    """Return a number of candidates as a share from 0, for FEW_CANDIDATES or fewer, to 1, for MAX_JUDGED or more."""
     return min(max((size - FEW_CANDIDATES) / (MAX_JUDGED - FEW_CANDIDATES), 0.0), 1.0)
 
 
 def find_bounds(question: Question, size: int, best: float, *, wants_past: bool = False) -> Bounds:
     """Return the bounds for `size` judged candidates, the best of which has the score `best`.
 
-    With `wants_past`, superseded memories are wanted too.
+    `wants_past` says that the caller also asked for superseded memories.
     """
     intent = question.intent
     one = _mix_bounds(ONE_ANSWER, ONE_AMONG_FEW, size)
     if best < one.minimum:
         return one
-    # Of "What happened in May?", the answers share the time and have similar scores.
+    # The answers to "What happened in May?" share the time and have similar scores anyway.
     if (intent.lists or intent.joins) and not question.times:
         return _mix_bounds(SEVERAL_ANSWERS, SEVERAL_AMONG_FEW, size)
     if wants_past:
         return SEVERAL_ANSWERS  # an outdated fact has a low score
-    # What was before is told by the old fact or by the one that replaced it.
+    # A question about what was before is answered by the old fact or by the fact that replaced it.
     return _mix_bounds(ONE_ANSWER, SEVERAL_AMONG_FEW, size) if intent.past else one
 
 
@@ -248,8 +251,10 @@ def _mix_bounds(many: Bounds, few: Bounds, size: int) -> Bounds:
 def _follow_updates(
     candidates: Candidates, profile: QuestionProfile, shares: Shares, topic: Numbers, weights: Numbers
 ) -> tuple[list[int], float]:
-    """Return the candidate that fits the topic best, followed by its later versions, and the chance that the first is
-    still valid."""
+    """Return a chain and the chance that its first candidate is still valid.
+
+    The chain has the index of the candidate that fits the topic best, followed by those of its later versions.
+    """
     chain = [int(topic.argmax())]
     first_still_valid = 1.0
     while len(chain) <= MAX_UPDATES and not _is_verbatim(candidates, shares, chain[-1]):
@@ -274,14 +279,20 @@ def _follow_updates(
 
 
 def _is_verbatim(candidates: Candidates, shares: Shares, index: int) -> bool:
-    """Return whether the question repeats a candidate. One for an attribute resembles every text that states it."""
+    """Return whether the question repeats the text of a candidate.
+
+    A question about an attribute resembles every text that states the attribute, so it does not count as a repetition.
+    """
     return bool(candidates.similarity[index] >= VERBATIM_SIMILARITY and shares.attribute[index] == 0)
 
 
 def _weigh_updates(
     candidates: Candidates, profile: QuestionProfile, shares: Shares, topic: Numbers, weights: Numbers, old: int
 ) -> Numbers:
-    """Return the log odds that each candidate is an update of the old one, relative to none, if it is newer."""
+    """Return the log odds that each candidate updates the candidate `old`, compared with there being no update.
+
+    They are meaningful only for candidates that are newer than `old`.
+    """
     logits: Numbers = weights @ measure_update(candidates, profile, shares, topic, old)
     apart = candidates.contrary
     if candidates.evidence[old, STATED]:
@@ -295,10 +306,10 @@ def _weigh_updates(
 def _find_outdated(
     candidates: Candidates, profile: QuestionProfile, shares: Shares, topic: Numbers, weights: Numbers, newest: int
 ) -> int | None:
-    """Return the candidate that the best one replaces, if both state the attribute asked for."""
+    """Return the candidate that `newest` replaces, if both state the attribute asked for; else None."""
     if not candidates.evidence[newest, CHANGED]:
         return None
-    # What states the attribute is not verbatim.
+    # A candidate that states the attribute never counts as verbatim, so `_is_verbatim` need not be asked.
     is_older = (candidates.when < candidates.when[newest]) & (shares.attribute > 0)
     if not is_older.any():
         return None
@@ -308,7 +319,7 @@ def _find_outdated(
 
 
 def _put_in_order(totals: Numbers, chain: Sequence[int]) -> Numbers:
-    """Return the totals, with the newest of the chain raised to the highest of it and the others put below it."""
+    """Return the totals, changed so that the newest version of the chain comes first and all others are below it."""
     if len(chain) == 1:
         return totals
     ordered = totals.copy()

@@ -12,7 +12,7 @@ from everhold.schema.operations import Op, Where
 
 
 def check_among(among: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the kinds of records to search, each once, in the order that ranks them if scores and ids are equal."""
+    """Return the kinds of records to search, each once. Their order decides between hits with equal scores and ids."""
     kinds = (among,) if isinstance(among, str) else tuple(sorted(set(among)))
     for kind in kinds:
         if kind not in SEARCHABLE:
@@ -27,7 +27,7 @@ def check_among(among: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def check_namespaces(namespace: str | Sequence[str] | None, among: Collection[str]) -> tuple[str, ...]:
-    """Return the namespaces to search, each once. InvalidInput if no kind asked for has namespaces."""
+    """Return the namespaces to search, each once. InvalidInput if none of the kinds in `among` has namespaces."""
     if namespace is None:
         return (LONG_TERM,)
     namespaces = (namespace,) if isinstance(namespace, str) else tuple(dict.fromkeys(namespace))
@@ -40,7 +40,7 @@ def check_namespaces(namespace: str | Sequence[str] | None, among: Collection[st
 
 
 def within_namespaces(memory_filter: Filter, namespace: str | Sequence[str] | None) -> Filter:
-    """Return a filter of memories that also asks for these namespaces; None asks for any."""
+    """Return a filter of memories that also requires one of these namespaces; with None, the filter unchanged."""
     if namespace is None:
         return memory_filter
     names = check_namespaces(namespace, ("memory",))

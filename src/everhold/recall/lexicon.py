@@ -1,8 +1,8 @@
-"""The lexicon of attributes: with which phrases people ask for, state and change their employer, home, car and so on.
+"""The lexicon of attributes: the phrases with which people ask for or state their employer, home, car and so on.
 
-attributes.json has the phrases, and those of any change (`changes`) and of plans, wishes, the past and additions
-(`unreal`). They are compared as stems. In a phrase, `_` stands for up to three words, `@` for a
-name and `0` for a number. An attribute is a bit; several attributes are a mask.
+attributes.json has the phrases of each attribute, the phrases that tell of any change (`changes`), and those that tell
+of plans, wishes, the past and additions (`unreal`). Phrases are compared by the stems of their words. In a phrase, `_`
+stands for up to three words, `@` for a name and `0` for a number. An attribute is a bit; several attributes are a mask.
 """
 
 import json
@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 from everhold.text.lazy_pattern import lazy_pattern
 from everhold.text.terms import stem
 
-# How many words `_` may stand for.
+# The maximum number of words that `_` stands for.
 _MAX_GAP = 3
-# Their stems are those of "account" and "date".
+# Words that are not stemmed, because they would become "account" and "date".
 _UNSTEMMED = frozenset(("accountant", "accountants", "dating"))
 _GAP, _NAME, _NUMBER = "_", "@", "0"
 _WILDCARDS = frozenset((_GAP, _NAME, _NUMBER))
-# Where the index has phrases that any word may follow, or words of some kind.
+# The key in the index for phrases whose second word is a wildcard or that have no second word.
 _ANY_WORD = ""
 _WORD = lazy_pattern(r"[^\W_]+(?:[@.+_-]+[^\W_]+)*|[@_]")
 # "Tara's new boss", but not "Tara's moving" or "Tara's a nurse".
@@ -58,15 +58,15 @@ class Phrase(NamedTuple):
     attribute: int
 
 
-# The phrases by the stem of their first word, and then by that of their second word if they have one.
+# The phrases by the stem of their first word, and then by the stem of their second word, or _ANY_WORD.
 PhraseIndex = Mapping[str, Mapping[str, Sequence[Phrase]]]
 
 
 class Lexicon:
     """The phrases by their use, the attributes by name, and the types of value of each attribute.
 
-    Phrases are indexed when their use is first needed. A question needs only those of `asks` that begin with one of its
-    words.
+    The phrases for a use (`asks`, `states`, `hints`, `changes` or `unreal`) are indexed when that use is first needed.
+    Of the phrases of `asks`, only those that begin with a word of the question are indexed.
     """
 
     def __init__(self, document: Mapping[str, Any]) -> None:
@@ -165,12 +165,12 @@ def expand_contractions(text: str) -> str:
 
 
 def list_words(text: str) -> list[TextWord]:
-    """Return the words of a text whose contractions are expanded, without telling which are names or numbers."""
+    """Return the words of a text with expanded contractions. Names and numbers are not marked as such."""
     return [TextWord(word, reduce_word(word.lower())) for word in _WORD.findall(text)]
 
 
 def find_spans(text: str) -> Iterator[re.Match[str]]:
-    """Yield the words of a text whose contractions are expanded."""
+    """Yield a match for each word of a text with expanded contractions."""
     return _WORD.finditer(text)
 
 
@@ -186,7 +186,7 @@ def find_phrases(words: Sequence[TextWord], index: PhraseIndex) -> Iterator[Phra
 def _find_phrases_at(
     words: Sequence[TextWord], start: int, phrases: Mapping[str, Sequence[Phrase]]
 ) -> Iterator[Phrase]:
-    """Yield those of the phrases, indexed by their second word, that begin with the word at `start`."""
+    """Yield the phrases that occur in the words from `start` on. `phrases` is indexed by the second word."""
     candidates = phrases.get(_ANY_WORD, ())
     if start + 1 < len(words):
         candidates = (*candidates, *phrases.get(words[start + 1].stem, ()))
@@ -196,7 +196,7 @@ def _find_phrases_at(
 
 
 def _matches(words: Sequence[TextWord], start: int, stems: Sequence[str]) -> bool:
-    """Return whether a phrase, or the rest of one, is found in the words from `start` on."""
+    """Return whether the words from `start` on match the stems of a phrase, or of the rest of a phrase."""
     for index, expected in enumerate(stems):
         if expected == _GAP:
             ends = range(start, min(start + _MAX_GAP, len(words)) + 1)

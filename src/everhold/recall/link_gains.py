@@ -1,4 +1,4 @@
-"""Pass relevance on from memories to those that superseded them or are related to them."""
+"""Raise the scores of memories that superseded a good hit or are related to one."""
 
 from typing import Any
 
@@ -11,12 +11,12 @@ from everhold.recall.signals import Signal
 
 
 def compute_link_gains(image: Image, eligible: Mask | None, totals: Signal, recipe: Recipe) -> dict[str, Signal]:
-    """Return what rows gain from the memories that they superseded, and from good hits that they are related to."""
+    """Return what each row gains because it superseded a good hit ("replaced"), or is related to one ("related")."""
     gains: dict[str, Signal] = {}
     with_successors = totals.copy()
-    olds, successors = image.compute_once("successors", _find_successor_rows)
-    if len(olds):
-        np.maximum.at(with_successors, successors, totals[olds] - recipe.successor_loss)
+    superseded, successors = image.compute_once("successors", _find_successor_rows)
+    if len(superseded):
+        np.maximum.at(with_successors, successors, totals[superseded] - recipe.successor_loss)
         gains["replaced"] = with_successors - totals
     sources, targets = image.compute_once("links", _find_link_rows)
     if len(sources):
@@ -30,18 +30,18 @@ def compute_link_gains(image: Image, eligible: Mask | None, totals: Signal, reci
 
 
 def _find_successor_rows(image: Image) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return pairs of rows: those of superseded memories, and those of the memories that superseded them."""
+    """Return two arrays of equal length: rows of superseded memories, and the rows of their latest successors."""
     rows = _map_rows_by_owner(image)
-    olds: list[int] = []
+    superseded: list[int] = []
     successors: list[int] = []
     for old in image.successors:
         successor, steps = image.successors[old], 0
         while successor in image.successors and steps < len(image.successors):
             successor, steps = image.successors[successor], steps + 1
         for row in rows.get(old, ()):
-            olds += [row] * len(rows.get(successor, ()))
+            superseded += [row] * len(rows.get(successor, ()))
             successors += rows.get(successor, ())
-    return np.array(olds, np.int64), np.array(successors, np.int64)
+    return np.array(superseded, np.int64), np.array(successors, np.int64)
 
 
 def _find_link_rows(image: Image) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -53,8 +53,8 @@ def _find_link_rows(image: Image) -> tuple[NDArray[Any], NDArray[Any]]:
         for linked_owner in linked_owners
         for linked_row in rows.get(linked_owner, ())
     ]
-    source_rows, linked_owners = zip(*pairs, strict=True) if pairs else ((), ())
-    return np.array(source_rows, np.int64), np.array(linked_owners, np.int64)
+    source_rows, linked_rows = zip(*pairs, strict=True) if pairs else ((), ())
+    return np.array(source_rows, np.int64), np.array(linked_rows, np.int64)
 
 
 def _map_rows_by_owner(image: Image) -> dict[str, list[int]]:

@@ -1,4 +1,4 @@
-"""Which records a recall may return of a kind that agents see by links: blocks.
+"""Select the blocks that a recall may return: those linked to the agent of the scope.
 
 Links are read at each recall, so attaching or detaching a block does not change any image.
 """
@@ -17,7 +17,7 @@ from everhold.schema.operations import Condition, Op, Where
 
 
 def make_block_conditions(records: Records, scope: Scope, block_filter: Filter) -> list[Condition]:
-    """Return the conditions for the blocks that the scope sees, without templates unless the filter mentions them."""
+    """Return the conditions for the blocks that the scope sees. Templates are excluded unless the filter names them."""
     conditions = read_block_access(records, scope).conditions
     if "is_template" not in list_fields(block_filter.conditions):
         conditions.append(Where("is_template", Op.EQ, False))
@@ -33,6 +33,6 @@ def mask_seen_blocks(image: Image, records: Records, scope: Scope, block_filter:
 
 
 def make_block_check(records: Records, scope: Scope, block_filter: Filter) -> Callable[[Entity], bool]:
-    """Return a function that says whether a block may be returned, as it is stored now."""
+    """Return a function that says whether a stored block may be returned."""
     conditions = make_block_conditions(records, scope, block_filter)
     return lambda block: block.organization_id == scope.organization and is_match(block, conditions)

@@ -1,4 +1,4 @@
-"""Listing memories without a question."""
+"""List and count the memories of a scope, without a question."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,14 +26,14 @@ class Listing(ResultPage[Memory]):
     cursor: str | None = None
 
 
-def listing(
+def read_listing(
     records: Records, scope: Scope, memory_filter: Filter, *, limit: int, cursor: str | None, oldest_first: bool
 ) -> Listing:
     """Return a page of the scope's memories that pass the filter, ordered by creation time."""
     rows = records.scan(
         Memory,
         scope.organization,
-        conditions(records, scope, memory_filter),
+        make_conditions(records, scope, memory_filter),
         order=_ORDER,
         descending=not oldest_first,
         after=decode_page(cursor, scope.organization) if cursor else None,
@@ -48,14 +48,14 @@ def listing(
 
 def count_matching(records: Records, scope: Scope, memory_filter: Filter) -> int:
     """Count the scope's memories that pass the filter."""
-    return records.count(Memory, scope.organization, conditions(records, scope, memory_filter))
+    return records.count(Memory, scope.organization, make_conditions(records, scope, memory_filter))
 
 
 def list_matching_ids(records: Records, scope: Scope, memory_filter: Filter) -> list[str]:
     """Return the ids of all memories of the scope that pass the filter, sorted."""
-    rows = records.columns(Memory, scope.organization, ["id"], conditions(records, scope, memory_filter))
+    rows = records.columns(Memory, scope.organization, ["id"], make_conditions(records, scope, memory_filter))
     return sorted(memory_id for (memory_id,) in rows)
 
 
-def conditions(records: Records, scope: Scope, memory_filter: Filter) -> Sequence[Condition]:
+def make_conditions(records: Records, scope: Scope, memory_filter: Filter) -> Sequence[Condition]:
     return [*make_scope_conditions(scope), *resolve_filter(records, scope.organization, memory_filter)]

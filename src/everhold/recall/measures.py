@@ -37,8 +37,8 @@ GROUPS: Mapping[str, str] = {
     "preference": "preference",
 }  # fmt: skip
 
-# A table of measures has a row for each measure and a column for each candidate. These are the numbers of its rows.
-# `later` says how well a candidate fits the topic, and only that.
+# A table of measures has a row for each measure and a column for each candidate. These are the row numbers. The measure
+# `later` has a weight for the topic only, and no group.
 ROWS: Mapping[str, int] = {name: row for row, name in enumerate((*GROUPS, "later"))}
 UPDATE_ROWS: Mapping[str, int] = {name: row for row, name in enumerate((
     "similarity_of_both", "behind", "terms", "has_value", "change", "supposition", "addition", "days_later", "place",
@@ -50,14 +50,14 @@ UPDATE_ROWS: Mapping[str, int] = {name: row for row, name in enumerate((
 class Candidates(NamedTuple):
     """The candidates as columns, best ranked first.
 
-    `totals` are the weighted sums of their signals, and `signal_log_odds` the log odds that these give. `explicit` is
-    what a candidate gains because a user has linked it: by an alias, a supersession or a relationship. `holds` has a
-    row for each term of the question: 1 for candidates with the term, less for those with a similar one. For a question
-    with "before" or "after", `anchor` is the share of the following terms that a candidate has. `contrary` is 1 for a
-    candidate that names an alternative to what the question names (alternatives.py).
-    `preference` is what a candidate gains by its importance and its session, whatever the question is.
-    `evidence` has the columns of AttributeEvidence, and `rare` the names, numbers and unusual words of each text; both
-    are empty if the question asks for no known attribute.
+    `totals` are the weighted sums of the candidates' signals, and `signal_log_odds` the log odds computed from these
+    sums. `explicit` is what a candidate gains because a user has linked it: by an alias, a supersession or a
+    relationship. `holds` has a row for each term of the question: 1 for candidates with the term, less for candidates
+    with a similar term, else 0. If the question has the word "before", `anchor` is the share of the terms after that
+    word that a candidate has. `contrary` is 1 for a candidate that names an alternative to a word of the question
+    (alternatives.py). `preference` is what a candidate gains by its importance and its session for any question.
+    `evidence` has the columns of AttributeEvidence, and `rare` has the names, numbers and unusual words of each text;
+    both are empty if the question asks for no known attribute.
     """
 
     totals: Numbers
@@ -80,11 +80,13 @@ class Candidates(NamedTuple):
 class QuestionProfile(NamedTuple):
     """A question, prepared for judging candidates.
 
-    Core terms are neither names nor general words. `terms_and_core` has two rows: the share of each term in the weight
-    of all terms, and in the weight of the core terms. `names` are the shares in the weight of all names; None without
-    names. `terms` and `cores` are the numbers of terms. `unknown` is the share of core terms that the scope does not
-    have. `head` is the index of the term for what is asked ("colour" in "which colour"), if the question has one.
-    `numbers` are the indexes of the terms that tell things of one kind apart ("7" in "room 7").
+    Core terms are terms that are neither names nor general words. `terms_and_core` has two rows: the share of each term
+    in the weight of all terms, and in the weight of the core terms. `names` has the share of each term in the weight of
+    all names; it is None without names. `terms` and `cores` count all terms and the core terms. `unknown` is the share
+    of the core terms, by weight, that no memory of the scope has. `timed` says that the question names a time, and
+    `anchored` that it has the word "before". `head` is the index of the term for the thing asked for ("colour" in
+    "which colour"), if the question names one. `numbers` are the indexes of the terms that distinguish things of one
+    kind ("7" in "room 7").
     """
 
     intent: Intent
@@ -181,7 +183,7 @@ def measure_shares(candidates: Candidates, profile: QuestionProfile) -> Shares:
 
 
 def measure_fit(candidates: Candidates, profile: QuestionProfile, shares: Shares) -> Numbers:
-    """Return a table with the measures of each candidate by itself. The others are 0."""
+    """Return a table with the measures that need only the candidate itself. The rows of other measures are 0."""
     per_core = 1 / profile.cores if profile.cores else 0.0
     table = np.zeros((len(ROWS), len(candidates.totals)))
     table[ROWS["total"]] = candidates.totals
@@ -218,7 +220,7 @@ def _measure_later(candidates: Candidates) -> Numbers | float:
 
 
 def compare_with_best(table: Numbers, topic: Numbers, chain: Sequence[int], valid: float) -> None:
-    """Fill in the measures that compare each candidate with the one that fits the topic best.
+    """Fill in the measures that compare each candidate with the candidate that fits the topic best.
 
     `chain` has the versions of one fact, the newest last, and `valid` is the chance that the first is still valid.
     """
@@ -244,7 +246,10 @@ def compare_with_best(table: Numbers, topic: Numbers, chain: Sequence[int], vali
 def measure_update(
     candidates: Candidates, profile: QuestionProfile, shares: Shares, topic: Numbers, old: int
 ) -> Numbers:
-    """Return a table with measures of whether each candidate is an update of the old one, if it is newer than that."""
+    """Return a table with measures of whether each candidate is an update of the candidate `old`.
+
+    The measures are meaningful only for candidates that are newer than `old`.
+    """
     features, later = candidates.features, np.maximum(candidates.when - candidates.when[old], 0)
     intent, age = profile.intent, max(0, profile.now - int(candidates.when[old])) / DAY
     linked = _measure_linked(candidates, old)
@@ -280,9 +285,10 @@ def measure_update(
 
 
 def measure_other_numbers(candidates: Candidates, profile: QuestionProfile, old: int) -> Numbers:
-    """Return 1 for each candidate that lacks a number of the question by which the old one is named.
+    """Return 1 for each candidate that lacks a number which the question and the candidate `old` both name, else 0.
 
-    "The code of gate 9 is 42" says nothing about gate 7. A question to be confirmed names the number that it doubts.
+    For a question about gate 7, "The code of gate 9 is 42" does not update "The code of gate 7 is 41". For a question
+    that wants a yes or a no, the result is 0, because its number may be a wrong guess.
     """
     others: Numbers = np.zeros(len(candidates.totals))
     for index in () if profile.intent.confirms else profile.numbers:
@@ -292,6 +298,6 @@ def measure_other_numbers(candidates: Candidates, profile: QuestionProfile, old:
 
 
 def _measure_linked(candidates: Candidates, old: int) -> Numbers | float:
-    """Return 1 for each candidate that repeats a name, a number or an unusual word of the old one."""
+    """Return 1 for each candidate that repeats a name, a number or an unusual word of the candidate `old`, else 0."""
     terms = candidates.rare[old]
     return np.array([not terms.isdisjoint(rare) for rare in candidates.rare], np.float64) if terms else 0.0

@@ -44,7 +44,7 @@ class MessageHit(Value):
 class MessageHits(ResultPage[MessageHit]):
     """Messages, best first. Pass `cursor` to get the next page; it is None on the last one.
 
-    `approximate` says that some may have been missed.
+    `approximate` says that the search may have missed some messages that fit.
     """
 
     _items_field: ClassVar[str] = "hits"

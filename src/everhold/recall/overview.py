@@ -1,4 +1,4 @@
-"""All that is known about a person, a thing or a tag, without a question."""
+"""Collect all memories about a person, a thing or a tag, without a question."""
 
 from collections.abc import Iterable
 
@@ -8,13 +8,16 @@ from everhold.text.terms import extract_terms
 
 
 def find_named(hits: Hits, about: str) -> list[Memory]:
-    """Return the memories among hits by words that have every term of a name; none if the name has no terms."""
+    """Return the memories among these hits that have every term of the name `about`; none if the name has no terms.
+
+    The hits must come from a recall by words.
+    """
     named = frozenset(extract_terms(about))
     return [hit.memory for hit in hits if named and named <= set(hit.why.matched)]
 
 
 def order_by_weight(memories: Iterable[Memory]) -> list[Memory]:
-    """Return each memory once, the most important first and of equals the newest."""
+    """Return each memory once, the most important first. Among equally important memories, the newest comes first."""
     once = {memory.id: memory for memory in memories}
     return sorted(once.values(), key=lambda memory: (memory.weight, _find_time(memory), memory.id), reverse=True)
 

@@ -9,7 +9,7 @@ from everhold.schema.operations import Op, Where
 
 
 def read_as_known(records: Records, organization: str, memories: dict[str, Memory], at: datetime) -> dict[str, Memory]:
-    """Return these memories as they were at a time. Those that were not stored yet are left out."""
+    """Return these memories as they were at a time. Memories that were not stored yet are left out."""
     revised = [memory.id for memory in memories.values() if memory.revision]
     known = {name: memory for name, memory in memories.items() if memory.created_at <= at}
     if not revised:
@@ -21,8 +21,8 @@ def read_as_known(records: Records, organization: str, memories: dict[str, Memor
         Where("known_to", Op.GT, at),
     ]
     for revision in records.scan(Revision, organization, where):
-        then = memories[revision.owner_id]
+        memory = memories[revision.owner_id]
         known[revision.owner_id] = validate_row(
-            Memory, {**then.__dict__, **revision.value, "revision": revision.revision}
+            Memory, {**memory.__dict__, **revision.value, "revision": revision.revision}
         )
     return known

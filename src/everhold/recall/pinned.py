@@ -13,16 +13,19 @@ MAX_PINNED = 200
 
 
 def list_pinned(records: Records, scope: Scope, include: Sequence[str], now: datetime) -> tuple[Memory, ...]:
-    """Return the pinned memories of the scope and of the included reaches that are valid now, most important first."""
-    marked = Where("pinned", Op.EQ, True)
-    memories = _scan(records, scope, [*make_scope_conditions(scope), marked])
+    """Return the pinned memories that are valid at `now`, of the scope and of the reaches in `include`.
+
+    They are in order of importance, the most important first.
+    """
+    pinned_condition = Where("pinned", Op.EQ, True)
+    memories = _scan(records, scope, [*make_scope_conditions(scope), pinned_condition])
     if include:
-        reaching = [marked, Where("reach", Op.IN, list(include))]
+        shared_conditions = [pinned_condition, Where("reach", Op.IN, list(include))]
         for user in dict.fromkeys([scope.user, None]):
-            memories += _scan(records, scope, [*reaching, Where("user_id", Op.EQ, user)])
+            memories += _scan(records, scope, [*shared_conditions, Where("user_id", Op.EQ, user)])
     is_visible = make_visibility_check(scope, include)
-    own = {memory.id: memory for memory in memories if is_visible(memory) and memory.is_current_at(now)}
-    return tuple(sorted(own.values(), key=lambda memory: (-memory.importance, memory.id))[:MAX_PINNED])
+    visible_memories = {memory.id: memory for memory in memories if is_visible(memory) and memory.is_current_at(now)}
+    return tuple(sorted(visible_memories.values(), key=lambda memory: (-memory.importance, memory.id))[:MAX_PINNED])
 
 
 def _scan(records: Records, scope: Scope, where: Sequence[Condition]) -> list[Memory]:

@@ -1,6 +1,7 @@
 """Recall: from a question to hits.
 
-    question → terms and vector → the images of the scope → scores → the best → checked against the records
+    question → terms and vector → images of the scope → scores of their rows → best rows → their records, read from the
+    store
 
 An image is a copy, in memory, of what is searched in a scope. A scope too large for an image is searched through the
 store's own indexes instead; the same code scores the candidates that they return. Every hit is read from the store
@@ -44,7 +45,7 @@ T = TypeVar("T")
 _READ_BATCH = 1000
 _SLACK = 1
 _SPOKEN = {"memory", "message"}
-# Days. A question about a longer distance from an event is not narrowed to a period.
+# Days. A question that names a longer distance from an event is not limited to a period.
 _FAR = 366
 
 
@@ -77,7 +78,10 @@ def recall(deps: RecallDeps, scope: Scope, request: Request) -> Hits:
 def rank_all(
     deps: RecallDeps, scope: Scope, request: Request, images: KeyedImages | None
 ) -> tuple[list[Scored], Bounds, str]:
-    """Return all candidates of a recall, best first, the bounds that hits must reach, and how they were searched."""
+    """Return all candidates of a recall, best first, the bounds that hits must reach, and how they were searched.
+
+    How they were searched is "image", or "candidates" if the store's indexes proposed them.
+    """
     image_views, prepared, statistics = _prepare_search(deps, scope, request, images)
     everything = sum(image_view.image.size for image_view in image_views)
     scored = rank_answers(image_views, prepared, everything, statistics)
@@ -96,7 +100,10 @@ def examine(deps: RecallDeps, scope: Scope, request: Request) -> list[tuple[Imag
 
 
 def examine_answers(deps: RecallDeps, scope: Scope, request: Request) -> JudgingInput | None:
-    """Return what is judged for a question, in a scope that an image holds; None if there are no candidates."""
+    """Return the input of judging for a question; None if there are no candidates.
+
+    The scope must be small enough for images.
+    """
 
     def examine_images(images: KeyedImages | None) -> JudgingInput | None:
         image_views, prepared, _ = _prepare_search(deps, scope, request, images)
@@ -185,7 +192,8 @@ def _correct_spelling(query: str, images: KeyedImages, thesaurus: Thesaurus) -> 
 def _split_admitted(
     scored: Sequence[Scored], min_score: float, after: HitPlace | None
 ) -> tuple[Sequence[Scored], Sequence[Scored]]:
-    """Return the candidates with a sufficient score, in two parts: those of earlier pages, and those for this page."""
+    """Return the candidates with at least `min_score`: first those of earlier pages, then those for this page or
+    later."""
     admitted = [candidate for candidate in scored if candidate.score >= min_score]
     if after is None:
         return (), admitted
@@ -200,23 +208,24 @@ def _split_admitted(
 def _read_hits(
     records: Records, scope: Scope, request: Request, before: Sequence[Scored], scored: Sequence[Scored]
 ) -> tuple[list[ScoredRecord], bool]:
-    """Read up to k records as they are now, or were at the time in question, and return whether there are more.
+    """Return up to k hits with their records, and whether there may be more.
 
-    Deleted records are skipped, and so are those that repeat a better hit, also one of an earlier page.
+    Records are read as they are now, or as they were at `request.as_of`. Deleted records are skipped, and so are
+    records that repeat a better hit of this page or of an earlier page.
     """
     hits: list[ScoredRecord] = []
-    # A message may also have become a memory: an utterance is one hit, by every recipe.
+    # The same utterance may be stored as a message and as a memory. It is one hit, by every recipe.
     by_message = set(request.among) >= _SPOKEN
     seen_texts = SeenTexts(by_text=request.recipe.calibrated, by_message=by_message)
-    folds = request.recipe.calibrated or by_message
-    if folds and before:
+    leaves_out_repeats = request.recipe.calibrated or by_message
+    if leaves_out_repeats and before:
         seen_texts.take_new(_read_visible(records, scope, request, before))
     seen = 0
     while seen < len(scored) and len(hits) < request.k:
         batch = scored[seen : seen + request.k - len(hits)]
         seen += len(batch)
         readable = _read_visible(records, scope, request, batch)
-        hits += seen_texts.take_new(readable) if folds else readable
+        hits += seen_texts.take_new(readable) if leaves_out_repeats else readable
     return hits, seen < len(scored)
 
 
@@ -262,7 +271,7 @@ def _read_kind(
 
 
 class _Details:
-    """Computes the explanations and reads the tags of one recall's hits."""
+    """Computes the explanations of one recall's hits, and reads their tags and the pinned memories."""
 
     def __init__(self, records: Records, scope: Scope, include: Sequence[str], hits: Sequence[ScoredRecord]) -> None:
         self._records, self._scope, self._include = records, scope, include
@@ -298,7 +307,7 @@ class _Details:
 
 
 def read_tags(records: Records, organization: str, ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Return the tags of each memory that has any, sorted."""
+    """Return the sorted tags of each memory, by its id. Memories without tags are left out."""
     tags_by_memory: dict[str, list[str]] = {}
     if ids:
         for memory_id, tag in records.columns(

@@ -1,4 +1,4 @@
-"""An inverted index that can grow: which rows have a term, and how often.
+"""An inverted index that can grow: it says which rows have a term, and how often.
 
 Most rows are in flat arrays sorted by term. Newer rows are in small lists until there are enough of them to merge.
 """
@@ -19,7 +19,7 @@ _MERGE_SHARE = 0.03
 
 
 class Posting(NamedTuple):
-    """The rows that hold a term, ascending, and how often each holds it."""
+    """The rows that have a term, in ascending order, and how often each row has it."""
 
     rows: Rows
     counts: Counts
@@ -30,10 +30,11 @@ _NONE = Posting(np.empty(0, np.int32), np.empty(0, np.float32))
 
 
 class Postings:
-    """Terms to rows. Rows are numbered from 0 in the order they are added."""
+    """Maps terms to rows. Rows are numbered from 0 in the order in which they are added."""
 
     def __init__(self) -> None:
-        self._numbers: defaultdict[str, int] = defaultdict(itertools.count().__next__)  # a new term's is the next
+        # A new term gets the next number.
+        self._numbers: defaultdict[str, int] = defaultdict(itertools.count().__next__)
         self._starts = np.zeros(1, np.int64)
         self._rows = _NONE.rows
         self._counts = _NONE.counts
@@ -51,7 +52,10 @@ class Postings:
         return np.fromiter(map(len, split), np.int32, len(split))
 
     def load(self, blocks: Iterable[Sequence[str]]) -> NDArray[np.int32]:
-        """Add many documents. Only the numbers of their terms are kept until all blocks are read, to save memory."""
+        """Add many documents, and return how many terms each has.
+
+        To save memory, only the numbers of their terms are kept until all blocks are read.
+        """
         terms, lengths = [_NO_NUMBERS], [_NO_NUMBERS]
         for documents in blocks:
             split = [document.split() for document in documents]
@@ -67,7 +71,7 @@ class Postings:
 
     @property
     def terms(self) -> Collection[str]:
-        """All terms that a row has or had."""
+        """All terms that were ever added. Some may be in no live row anymore."""
         return self._numbers.keys()
 
     def find(self, term: str) -> Posting:
@@ -113,7 +117,11 @@ class Postings:
             self._added.setdefault(number, []).append((row, count))
 
     def _merge(self, fresh: NDArray[np.int32], lengths: NDArray[np.int32]) -> None:
-        """Sort the old rows, the added rows and these new ones into flat arrays."""
+        """Sort the old rows, the added rows and new documents into flat arrays.
+
+        `fresh` has the term numbers of all new documents, one document after another, and `lengths` how many belong to
+        each.
+        """
         terms, rows, counts = self._flat()
         first, self._next_row = self._next_row, self._next_row + len(lengths)
         width = max(self._next_row, 1)

@@ -1,4 +1,4 @@
-"""Reading a question: its terms, its vector, and the people and times that it names."""
+"""Read a question: its terms, its vector, and the people and times that it names."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,13 +16,15 @@ _MIN_NAME_LENGTH = 3
 
 
 class Question(NamedTuple):
-    """What is asked: its terms, each once, and its vector, if the model knows its words.
+    """A question, read and embedded.
 
-    `terms` leave out the names of the speakers it is about. `voice` is the vector of the question as such a speaker
-    would put it, with "I" for the name; it is `vector` if the question names no speaker. `times` are the stretches of
-    time it names, in microseconds. `session` is where it is asked, if more than that session is searched. `intent` is
-    what kind of answer it wants. For "Where did I work before the bar?", `rest` is the question without its end, and
-    `anchor` has the terms of that end.
+    `terms` are the distinct terms of the question, without the names of speakers, and `words` are all of its terms.
+    `vector` is None if the model knows no word of the question. `speakers` are the full names of the speakers that the
+    question names. `voice` is the vector of the question as such a speaker would ask it, with "I" for the name; it is
+    the same object as `vector` if the question names no speaker. `times` are the periods that the question names, as
+    start and end in microseconds, and `when` says whether it asks for a time. `session` is the session in which it is
+    asked, if other sessions are searched too. `intent` is the kind of answer it wants. For "Where did I work before the
+    bar?", `rest` is the question "Where did I work", and `anchor` has the terms of "the bar".
     """
 
     terms: tuple[str, ...]
@@ -50,9 +52,9 @@ def read_question(
     speakers: Mapping[str, str],
     vector: Vector | None = None,
 ) -> Question:
-    """Read a question. `speakers` maps the folded names by which speakers are known to their full names.
+    """Return a question, read and embedded. `speakers` maps the folded names of speakers to their full names.
 
-    With a caller's `vector`, the question is not embedded.
+    If the caller passes a `vector`, the question is not embedded.
     """
     words = extract_terms(query)
     named = _find_speaker_names(query, speakers) if speakers else ()
@@ -79,7 +81,7 @@ def read_question(
 
 
 def _leave_out_end(question: Question, beginning: str, end: str, vector: Vector | None) -> Question:
-    """Return the question that the beginning alone asks."""
+    """Return the question that is left without the part from "before" on, with the terms of that part as anchor."""
     kept = tuple(term for term in question.terms if term in set(extract_terms(beginning)))
     return question._replace(terms=kept, vector=vector, voice=vector, anchor=tuple(dict.fromkeys(extract_terms(end))))
 
@@ -118,7 +120,7 @@ def _find_speaker_names(query: str, speakers: Mapping[str, str]) -> tuple[str, .
 
 
 def rewrite_in_first_person(query: str, user: str, speakers: Mapping[str, str]) -> str:
-    """Return the question with "I" and "my" for the user's own name, unless it is known as a speaker's."""
+    """Return the question with "I" and "my" in place of the user's name, unless a speaker has that name."""
     folded = query.lower()
     for name in user.split():
         if name.lower() in folded and len(name) >= _MIN_NAME_LENGTH and fold(name) not in speakers:

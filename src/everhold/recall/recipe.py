@@ -1,4 +1,4 @@
-"""Recipes: how much each retriever counts.
+"""Recipes: the weights with which the signals of the retrievers are added up.
 
 The weights of `hybrid` were fitted; weights.json has them with the command that made them. `meaning` and `words` use
 one retriever each.
@@ -23,9 +23,9 @@ GROUPS = {
 }  # fmt: skip
 SCORE_DECIMALS = 6
 _STEPS = 10.0**SCORE_DECIMALS
-# The largest distance from a whole number of steps at which rounding is certain.
+# The largest distance from a whole number of steps at which an error in the last bit cannot change the rounding.
 _CLEAR = 0.5 - 1e-6
-# math.exp overflows for the negative of a lower total.
+# For a lower total, math.exp(-total) would overflow.
 _MIN_TOTAL = -700.0
 
 
@@ -36,17 +36,17 @@ class Recipe:
     The sum starts at `base`; for a turn of a conversation, of which there are many, at `base` + `turn_base`. A
     `calibrated` score is the chance, 0 to 1, that a memory with this sum answers the question. Otherwise the score is
     the sum. Hits below `minimum`, or below `share` times the best score, are not returned. If `judges` is true, the
-    best memories are compared with each other (`judging.py`), which has its own bounds.
+    best memories are compared with each other by `judging.py`, which then sets both bounds.
 
     The best hit gains `lead` times its distance to the next hit, at most to `max_lead`: an answer usually stands out,
     while texts on a similar subject have similar scores. If there is no next hit, the distance is measured from
-    `base` + `unrelated`, the usual sum of an unrelated memory. A successor of a superseded memory gets the sum of that
-    memory minus `successor_loss`, if that is higher than its own; a memory related to a good hit gets that hit's sum
-    minus `related_loss`.
+    `base` + `unrelated`, the usual sum of an unrelated memory. A successor of a superseded memory gets the sum of the
+    superseded memory minus `successor_loss`, if that is higher than its own. In the same way, a memory related to
+    a good hit gets the hit's sum minus `related_loss`, if that is higher.
 
-    The last three are the constants of BM25. A text of `usual_terms` terms is neither favoured nor penalised for its
-    length. That length is fixed instead of being the scope's average: so adding memories changes the scores of others
-    only through the rarity of terms.
+    `saturation`, `length_share` and `usual_terms` are the constants of BM25. A text of `usual_terms` terms is neither
+    favoured nor penalised for its length. `usual_terms` is fixed, instead of being the average of the scope, so that
+    adding memories changes the scores of others only through the rarity of terms.
     """
 
     name: str
@@ -87,7 +87,8 @@ class Recipe:
         return k * (1 - share), k * share / self.usual_terms
 
     def weights_for(self, *, threads: bool, voiced: bool) -> dict[str, float]:
-        """Return the weights. Weights of signals that do not exist are added to that of the row's own signal.
+        """Return the weights. The weight of a signal that does not exist is added to the weight of the row's own
+        signal.
 
         Without `threads`, there are no neighbouring turns; without `voiced`, there is no signal "voice".
         """
@@ -106,7 +107,7 @@ class Recipe:
         return self.score_all([total])[0]
 
     def score_all(self, totals: Iterable[float]) -> list[float]:
-        """Return the score of each total. One call for all of them is twice as fast as one for each."""
+        """Return the score of each total. One call for all totals is twice as fast as a call for each."""
         return _compute_chances(totals) if self.calibrated else [round(total, SCORE_DECIMALS) for total in totals]
 
     def without(self, group: str) -> "Recipe":
@@ -116,10 +117,10 @@ class Recipe:
 
 
 def _compute_chances(totals: Iterable[float]) -> list[float]:
-    """Return the chance that each of the log odds means, rounded to SCORE_DECIMALS.
+    """Convert log odds to chances, rounded to SCORE_DECIMALS.
 
-    `round` is slow, so a chance is rounded as a whole number of the smallest steps, unless it is almost halfway between
-    two of them: there an error in the last bit would matter.
+    `round` is slow. So a chance is multiplied by 10**SCORE_DECIMALS and rounded to a whole number, unless it is almost
+    halfway between two numbers, where an error in the last bit would change the result.
     """
     exp, scores = math.exp, []
     for total in totals:
@@ -133,8 +134,8 @@ def _compute_chances(totals: Iterable[float]) -> list[float]:
 def hybrid_of(fitted: Mapping[str, Any]) -> Recipe:
     """Return the hybrid recipe with the numbers of weights.json.
 
-    A turn's base is fitted to labelled evidence, of which there is little among much that is relevant too; `turn_lift`
-    makes up for that. A plain memory was kept on purpose and begins higher.
+    The base of turns is fitted to labelled conversations in which many relevant turns have no label, so it is too low;
+    `turn_lift` makes up for that. A plain memory was stored on purpose, so its sum begins higher.
     """
     chosen = fitted["set_by_hand"]
     return Recipe(

@@ -27,7 +27,13 @@ class RecallDeps(Value):
 
 
 class Request(NamedTuple):
-    """A question, and how to answer it."""
+    """A question and the options of its recall. `k` is the maximum number of hits, `among` the kinds of records
+    searched.
+
+    `minimum` replaces the recipe's bounds. `as_of` asks for records as they were at a time; `asked_at` is the time from
+    which words like "yesterday" are counted. `vector` is the question's vector if the caller has embedded it.
+    `superseded` includes superseded memories.
+    """
 
     query: str
     k: int = 10
@@ -45,10 +51,10 @@ class Request(NamedTuple):
 
     @property
     def min_score(self) -> float:
-        """The lowest score that is returned; 0 if any is."""
+        """The lowest score that a hit may have; 0 if every score is allowed."""
         return self.recipe.minimum if self.minimum is None else self.minimum
 
     @property
     def share(self) -> float:
-        """The lowest share of the best score that is returned; 0 if the caller has set the minimum."""
+        """The lowest share of the best score that a hit may have; 0 if the caller has set the minimum."""
         return self.recipe.share if self.minimum is None else 0.0

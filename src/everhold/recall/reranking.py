@@ -15,9 +15,10 @@ MIN_RERANKED = 50
 
 
 def recall_reranked(deps: RecallDeps, scope: Scope, request: Request, reranker: Reranker | None) -> Hits:
-    """Return the hits of a recall. With a reranker, they have its order and its scores.
+    """Return the hits of a recall. With a reranker, the hits have its scores and are ordered by them.
 
-    The reranker gets hits with any score; the request's minimum applies to the reranker's scores. There is one page.
+    The reranker gets hits with any score; the request's minimum applies to the reranker's scores. A reranked recall has
+    only one page.
     """
     if reranker is None:
         return recall(deps, scope, request)

@@ -35,9 +35,9 @@ from everhold.recall.signals import (
 from everhold.recall.threads import Threads
 
 _MIN_POOL_SIZE = 8
-# Totals that differ by less may be equal after rounding.
+# Two totals that differ by less than this may become equal scores after rounding.
 _MARGIN = 1e-5
-# How many more rows than needed are taken first, so that a few ties do not need a second pass.
+# The number of rows taken at first beyond the needed ones, so that a few ties do not need a second pass.
 _TIES = 2
 
 # The negative score, the id and the kind: the order of hits.
@@ -100,7 +100,7 @@ class Pool(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """An owner of rows and its score. Its best row is `pool.rows[pool_index]`."""
+    """A scored record. Its best row is `pool.rows[pool_index]`."""
 
     owner_id: str
     score: float
@@ -138,7 +138,7 @@ class Scored(NamedTuple):
         return self.pool.image
 
     def why(self, searched: str) -> Why:
-        """Return what the score consists of."""
+        """Return the parts of the score. `searched` is "image" or "candidates"."""
         row, verdict = self.row, self.verdict
         contributions = {**self.pool.explain_row(row), "lead": self.lead}
         if verdict is not None:
@@ -195,9 +195,9 @@ def find_best(
     statistics: Statistics | None = None,
     plain: int = 0,
 ) -> list[Scored]:
-    """Return at least the best `limit` owners, best first, without the gain of the first by its lead.
+    """Return at least the best `limit` owners, best first. The lead of the first is not added to its score.
 
-    The best `plain` memories that are not turns of a conversation are always among them.
+    The result also has the best `plain` memories that are not turns of a conversation.
     """
     words = _weigh_words(image_views, prepared, statistics)
     pools = [
@@ -227,13 +227,16 @@ def _keep_best_rows(scored: Iterable[Scored]) -> Iterable[Scored]:
 
 
 def add_lead(ranked: Sequence[Scored], recipe: Recipe) -> Scored:
-    """Return the best with its score raised by its lead."""
+    """Return the first candidate with its lead added to its score."""
     best, lead = ranked[0], compute_lead(ranked, recipe)
     return best._replace(score=recipe.score(best.total + lead), lead=lead)
 
 
 def compute_lead(ranked: Sequence[Scored], recipe: Recipe) -> float:
-    """Return what the best gains by its distance to the next one that does not repeat it."""
+    """Return what the first candidate gains by its distance to the next candidate that does not repeat it.
+
+    A fact and the message that it was derived from repeat each other.
+    """
     best, next_best = ranked[0], recipe.base + recipe.unrelated
     for candidate in ranked[1:]:
         if not _share_origin(best, candidate):
@@ -243,7 +246,7 @@ def compute_lead(ranked: Sequence[Scored], recipe: Recipe) -> float:
 
 
 def _share_origin(first: Scored, second: Scored) -> bool:
-    """Return whether one is a fact derived from the other."""
+    """Return whether one candidate is a fact derived from the other."""
     sources = (first.image.sources.get(first.owner_id), second.image.sources.get(second.owner_id))
     return first.owner_id == sources[1] or second.owner_id == sources[0]
 
@@ -293,7 +296,7 @@ def _compute_rarity(statistics: Statistics, term: str) -> float:
 def _make_pool(
     image_view: ImageView, prepared: PreparedQuestion, words: Sequence[Word], limit: int, plain: int
 ) -> Pool:
-    """Return enough of the best rows for `limit` owners and `plain` owners that are not turns, if there are as many."""
+    """Return a pool with the best rows: enough for `limit` owners, and for `plain` owners that are not turns."""
     image, recipe = image_view.image, prepared.recipe
     signals = _compute_signals(image_view, prepared, words)
     threads = image.threads if recipe.looks_around else None
@@ -334,7 +337,7 @@ def _with_plain(totals: Signal, rows: list[int], threads: Threads, plain: int) -
 
 
 def _compute_base_totals(image: Image, recipe: Recipe, weights: Mapping[str, float], now: int) -> Signal:
-    """Return the part of each row's total that does not depend on the question. It is computed once a day."""
+    """Return the part of each row's total that does not depend on the question. The image caches it for a day."""
 
     def make(image: Image) -> Signal:
         totals = np.full(image.size, recipe.base)
@@ -350,9 +353,10 @@ def _compute_base_totals(image: Image, recipe: Recipe, weights: Mapping[str, flo
 
 
 def _find_top(totals: Signal, size: int) -> tuple[list[int], list[float]]:
-    """Return at least the `size` best rows, if there are as many, and their totals.
+    """Return at least the `size` best rows, or all rows if there are fewer, and their totals.
 
-    Among totals that are equal after rounding, ids decide. So all rows within a margin of the last one are returned.
+    The order of scores that are equal after rounding is decided by ids. So all rows within a margin of the last row are
+    returned too.
     """
     rows = _partition_best(totals, size)
     best_totals = totals[rows].tolist()

@@ -1,7 +1,8 @@
-"""Retrievers: each computes a signal from 0 to 1 for every row of an image: how well the row fits a question.
+"""Retrievers. Each computes a signal from 0 to 1 for every row of an image, which says how well the row fits a
+question.
 
 `own` is the signal of the row itself. A turn of a conversation also has signals of the turns around it (`near`,
-`around`, `before`, `wide`) and of the best turn of its session. For other rows those equal `own`.
+`around`, `before`, `wide`) and of the best turn of its session (`session`). For other rows these signals equal `own`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,19 +22,18 @@ from everhold.text.terms import QUESTION_MARK
 
 Signal = NDArray[np.floating[Any]]
 
-# In microseconds.
-DAY = 86_400_000_000
+DAY = 86_400_000_000  # microseconds
 STATIC_SIGNALS = ("importance", "recency", "timed", "asking", "answering")
 _TOLD_LATER = 14 * DAY
 _TOLD_BEFORE = 3 * DAY
 _LONG = 8 * DAY
-# How much the time of storing counts, compared with the time of an event: a fact may be stated at any time.
+# The factor for rows that have only a time of storing, not the time of an event: a fact may be stated at any time.
 _STORED_SHARE = 0.2
 _HALF_AGE = 30
-# How many similar words count for a term of the question. Less similar ones mean something else.
+# The maximum number of similar words used for a term of the question. Less similar words mean something else.
 MAX_SIMILAR_WORDS = 8
 _WORDS_AS_MEANING = 0.6
-# How many terms of questions are kept with their respellings, and with the rows of similar words.
+# The maximum number of question terms whose respellings, and whose rows of similar words, are cached.
 _MAX_KEPT_TERMS = 1000
 _TIME_WORDS = (
     "yesterday", "today", "tonight", "tomorrow", "last", "next", "ago", "week", "month", "year", "weekend", "recent",
@@ -46,7 +46,8 @@ _TIME_WORDS = (
 class Word(NamedTuple):
     """A term of the question: its share of the rarity of all terms, and the rows that have it or a respelling of it.
 
-    `similar` has the rows of each word that is similar to the term, and how similar it is, best first.
+    `similar` has pairs, the most similar word first: the rows of a word that is similar to the term, and its
+    similarity.
     """
 
     term: str
@@ -69,24 +70,26 @@ def find_words(
     *,
     with_similar: bool = False,
 ) -> list[Word]:
-    """Return the question's terms with the rows that have them, and also those that have similar words.
+    """Return the question's terms, each with the rows that have it and the rows that have similar words.
 
     A term that no row has may be misspelt. Then the rows with similar spellings count, unless the thesaurus knows the
     word.
     """
     words = []
     for term, weight, posting in zip(terms, weights, postings, strict=True):
-        is_slip = not len(posting.rows) and not thesaurus.find_similar(term)
-        meant = _find_respellings(image, term) if is_slip else ()
-        rows, counts = _find_any(image, meant) if meant else posting
+        may_be_misspelt = not len(posting.rows) and not thesaurus.find_similar(term)
+        respellings = _find_respellings(image, term) if may_be_misspelt else ()
+        rows, counts = _find_any(image, respellings) if respellings else posting
         similar = find_similar_rows(image, term, thesaurus) if with_similar else ()
         words.append(Word(term, weight, rows, counts, similar))
     return words
 
 
 def _find_respellings(image: Image, term: str) -> Sequence[str]:
-    """Return the terms of the image that a term may be a slip of. They are kept until the image changes: questions
-    share words, and some hundred spellings are tried."""
+    """Return the terms of the image that a misspelt term may have been meant for.
+
+    They are cached until the image changes, because questions share words and several hundred spellings are tried.
+    """
     respellings: dict[str, Sequence[str]] = image.compute_once("respellings", lambda _: {})
     if term not in respellings:
         if len(respellings) >= _MAX_KEPT_TERMS:
@@ -96,7 +99,7 @@ def _find_respellings(image: Image, term: str) -> Sequence[str]:
 
 
 def find_similar_rows(image: Image, term: str, thesaurus: Thesaurus) -> Sequence[tuple[Rows, float]]:
-    """Return the rows of each word of the image that is similar to a term, and how similar it is, best first.
+    """Return the rows of each word that is similar to a term, with the word's similarity, most similar word first.
 
     They are kept until the image changes, because questions share words.
     """
@@ -111,7 +114,7 @@ def find_similar_rows(image: Image, term: str, thesaurus: Thesaurus) -> Sequence
 
 
 def _find_any(image: Image, terms: Sequence[str]) -> Posting:
-    """Return the rows that have any of these terms, and how often in total."""
+    """Return the rows that have any of these terms, and how often each row has them in total."""
     if len(terms) == 1:
         return image.postings.find(terms[0])
     counts = np.zeros(image.size, np.float32)
@@ -150,8 +153,8 @@ def compute_signals(
 def compute_static_signals(image: Image, now: int) -> Mapping[str, Signal]:
     """Return the signals that are the same for every question of a day.
 
-    `importance`, and `recency`: half after a month. `timed`: whether a row mentions a time. `asking`: whether it is a
-    question, and `answering`: whether it follows one.
+    `importance` is the row's importance, and `recency` falls to one half after a month. `timed` says whether the row
+    mentions a time, `asking` whether it is a question, and `answering` whether it follows a question.
     """
     today = now // DAY
     signals: Mapping[str, Signal] = image.compute_once(
@@ -175,15 +178,17 @@ def _compute_static_signals(image: Image, today: int) -> dict[str, Signal]:
     if image.threads is not None:
         turns = image.threads.take_previous(asking[image.threads.rows])
         signals["answering"] = image.threads.place_values(np.zeros(image.size), turns)
-    # single precision is enough for these and takes half the memory
+    # single precision is enough for these signals and takes half the memory
     return {name: values.astype(np.float32) for name, values in signals.items()}
 
 
 def _score_meaning(
     image: Image, question: Question, threads: Threads | None, words: Signal | None
 ) -> dict[str, Signal]:
-    """Score the cosine of the vectors. If the question or a row has no vector, shared words count instead, if
-    the recipe uses words."""
+    """Return the cosine of the question's vector and each row's vector, and its means over neighbouring turns.
+
+    If the question or a row has no vector, the words that they share count instead, if the recipe uses words.
+    """
     signals: dict[str, Signal] = {}
     for name, vector in (("meaning", question.vector), ("voice", question.voice if question.voiced else None)):
         if name == "voice" and vector is None:
@@ -202,7 +207,7 @@ def _score_meaning(
 
 
 def _score_words(image: Image, words: Sequence[Word], recipe: Recipe, threads: Threads | None) -> dict[str, Signal]:
-    """Score shared terms. `own` is the share of the question's terms, weighted by rarity; `often` is BM25."""
+    """Return signals for shared terms: `own` is the share of the question's terms, by rarity, and `often` is BM25."""
     own = _sum_held_terms(image, words)
     signals: dict[str, Signal] = {"words.own": own}
     if recipe.weights.get("words.often"):
@@ -235,7 +240,7 @@ def _score_bm25(image: Image, words: Sequence[Word], recipe: Recipe) -> Signal:
 
 
 def _score_similar_words(image: Image, words: Sequence[Word], own: Signal | None) -> Signal:
-    """Score shared terms, where a similar word counts by its similarity."""
+    """Return the share of the question's terms that each row has, where a similar word counts by its similarity."""
     total = own if own is not None else _sum_held_terms(image, words)
     for word in words:
         if not word.similar:
@@ -249,10 +254,10 @@ def _score_similar_words(image: Image, words: Sequence[Word], own: Signal | None
 
 
 def _score_times(image: Image, question: Question, timed: Signal) -> dict[str, Signal]:
-    """Score times.
+    """Return the signals `date` and `when`.
 
-    `date`: whether a row is from a period that the question names, or from soon after. `when`: whether the row mentions
-    a time, if the question asks for one.
+    `date` says whether a row is from a period that the question names, or from soon after. `when` says whether the row
+    mentions a time; it exists if the question asks for a time.
     """
     signals: dict[str, Signal] = {}
     if question.when:
@@ -266,7 +271,7 @@ def _score_times(image: Image, question: Question, timed: Signal) -> dict[str, S
 
 
 def _find_date_shares(image: Image) -> Signal:
-    """Return 1 for each row with a known time of its event, and less for a row that has only the time of storing.
+    """Return 1 for each row whose event has a known time, and less for a row that has only the time of storing.
 
     A turn of a conversation is an event itself.
     """
@@ -277,8 +282,11 @@ def _find_date_shares(image: Image) -> Signal:
 
 
 def _score_span(when: NDArray[np.int64], start: int, end: int) -> Signal:
-    """Score how well times fall into a period. Times shortly after a day or a week count half, because people tell of
-    things later. Falling into a month or more counts half."""
+    """Return for each time how well it fits a period: 1 inside, less shortly after or before it, else 0.
+
+    Times shortly after a day or a week count half, because people tell of things later. If the period is longer than
+    `_LONG`, times inside count half and others 0.
+    """
     inside = (when >= start) & (when < end)
     if end - start > _LONG:
         return np.where(inside, 0.5, 0.0)
@@ -288,7 +296,7 @@ def _score_span(when: NDArray[np.int64], start: int, end: int) -> Signal:
 
 
 def _score_speaker(image: Image, question: Question, threads: Threads | None) -> dict[str, Signal]:
-    """Score whether the question names the speaker of a row."""
+    """Return 1 for rows whose speaker the question names, else 0; no signal if it names no speaker."""
     if not question.speakers:
         return {}
     codes = [image.code("speaker", speaker) for speaker in question.speakers]
@@ -297,7 +305,7 @@ def _score_speaker(image: Image, question: Question, threads: Threads | None) ->
 
 
 def _score_aliases(image: Image, question: Question) -> dict[str, Signal]:
-    """Score whether the question has an alias of a memory."""
+    """Return 1 for rows of memories with an alias that occurs in the question, else 0; no signal if none does."""
     rows = [row for alias, row in image.aliases if question.words.issuperset(alias)]
     if not rows:
         return {}

@@ -1,11 +1,11 @@
-"""Words that a question misspells.
+"""Correct misspelt words of a question.
 
-Two swapped letters are taken for a slip, and so is one wrong, missing or surplus letter. The first letter must be
-right, and a word is never taken for a longer one that it merely begins. Words of fewer than 4 or more than 32 letters
-are taken as they are, and so are words that exist.
+A slip is two swapped letters, or one wrong, missing or surplus letter. The first letter must be right. A word is never
+corrected to a longer word that begins with it. Words of fewer than 4 or more than 32 letters are not corrected, and
+neither are words that exist.
 
-`correct_spelling` corrects common words before the question is read. `find_respellings` finds the terms of memories,
-such as names, that no list of words has.
+`correct_spelling` corrects common words before the question is read. `find_respellings` finds terms of memories, such
+as names, that are in no list of words.
 """
 
 import re
@@ -19,7 +19,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _MIN_LETTERS = 4
 _MIN_BASE_LETTERS = 3
 _LONG = 8
-_MAX_LETTERS = 32  # about 54 spellings are tried per letter; no word that people misspell is longer
+_MAX_LETTERS = 32  # about 54 spellings are tried per letter; longer words are rarely typed
 
 # Characters. Trying the spellings of a longer question would take long, and a slip in it matters little.
 MAX_CORRECTED_LENGTH = 1000
@@ -33,10 +33,11 @@ _AFTER_ENDING = ("", "e")
 def correct_spelling(query: str, is_held: Callable[[str], bool], thesaurus: Thesaurus) -> str:
     """Return the question with its spelling mistakes corrected. `is_held` says whether memories have a term.
 
-    A misspelt word is replaced by a similar one that memories have, or by a stop word. Any other similar word is used
+    A misspelt word is replaced by a similar word that memories have, or by a stop word. Any other similar word is used
     only if two letters are swapped or the word is long: the vocabulary is not complete, and most short words are
-    similar to another word. A word that memories have in some form is not replaced by a form with another end:
-    "inhaler" is no slip for "inhaled". A capitalised word may be a name; names are left to `find_respellings`.
+    similar to another word. If memories have the stem of the word, the word is not replaced by another form of it with
+    a different ending: "inhaler" is not a slip for "inhaled". A capitalised word may be a name, so it is only replaced
+    by a stop word; names are left to `find_respellings`.
     """
     if thesaurus is NO_THESAURUS or len(query) > MAX_CORRECTED_LENGTH:
         return query
@@ -72,13 +73,16 @@ def correct_spelling(query: str, is_held: Callable[[str], bool], thesaurus: Thes
 
 
 def _find_held_near(word: str, is_held: Callable[[str], bool]) -> list[str]:
-    """Return the spellings near a word that memories have in some form, though the vocabulary does not know them."""
+    """Return the spellings near a word whose stem memories have. The vocabulary need not know them."""
     return [spelling for spelling, term in _stem_spellings(word) if is_held(term)]
 
 
 @lru_cache(maxsize=256)
 def _stem_spellings(word: str) -> tuple[tuple[str, str], ...]:
-    """Return each spelling near a word, and its term. Stemming them takes about a millisecond, so they are kept."""
+    """Return each spelling near a word, with its stem.
+
+    Stemming takes about a millisecond, so the results are cached.
+    """
     return tuple((spelling, stem(spelling)) for spelling in set(_spell_otherwise(word, range(1, len(word)))))
 
 
@@ -97,21 +101,24 @@ def _base_forms(word: str) -> Iterator[str]:
 
 @lru_cache(maxsize=4096)
 def _find_words_near(word: str, thesaurus: Thesaurus) -> tuple[str, ...]:
-    """Return the known words that one slip makes of a word. They are kept: names are asked for again and again, and
-    some hundred spellings are tried."""
+    """Return the known words that differ from a word by one slip.
+
+    They are cached, because the same names are asked for often and several hundred spellings are tried.
+    """
     spellings = set(_spell_otherwise(word, range(1, len(word))))
     return tuple(spelling for spelling in spellings if thesaurus.rank(spelling) is not None)
 
 
 def _classify_slip(meant: str, written: str) -> int:
-    """Return the kind of slip: two letters swapped, one missing, one too many, or one wrong. The likeliest is least."""
+    """Return the kind of slip: swapped letters, a missing, a surplus or a wrong letter. Lower numbers are likelier."""
     if len(meant) != len(written):
         return _OMISSION if len(meant) > len(written) else _SURPLUS
     return _SWAP if sorted(meant) == sorted(written) else _WRONG_LETTER
 
 
 def _spell_otherwise(word: str, places: range) -> Iterator[str]:
-    """Yield what a word may have been meant for, if the slip is at one of these places."""
+    """Yield all spellings that a word may have been meant for, if the slip is at one of these indexes of its
+    letters."""
     for at in places:
         yield word[:at] + word[at + 1 :]
         yield word[:at] + word[at + 1 : at + 2] + word[at] + word[at + 2 :]
@@ -121,7 +128,7 @@ def _spell_otherwise(word: str, places: range) -> Iterator[str]:
 
 
 def find_respellings(term: str, known: Collection[str]) -> list[str]:
-    """Return the known terms that an unknown one may be a slip of."""
+    """Return the known terms that differ from an unknown term by one slip."""
     if not _MIN_LETTERS <= len(term) <= _MAX_LETTERS or not (term.isascii() and term.isalpha()):
         return []
     spellings = set(_spell_otherwise(term, range(1, len(term) - 1)))

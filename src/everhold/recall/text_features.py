@@ -1,4 +1,4 @@
-"""What kinds of values and words a text has, read from its terms and kept as bits for every row of an image."""
+"""Find what kinds of values and words a text has. They are read from its terms and stored as bits of one number."""
 
 import re
 
@@ -9,7 +9,7 @@ from everhold.recall.postings import Postings
 from everhold.text.terms import extract_terms
 
 NUMBER = 1
-# A telephone number, or another number that long.
+# A telephone number, or another number with as many digits.
 LONG_NUMBER = 2
 # Letters and digits in one word, or a number of three to six digits.
 CODE = 4
@@ -17,9 +17,9 @@ CODE = 4
 DATE = 8
 # A word that often tells of a change.
 CHANGE = 16
-# A word for what may be, is wished or is planned.
+# A word that tells of a possibility, a wish or a plan.
 SUPPOSITION = 32
-# A word for something beside what there is already.
+# A word that tells of something additional, which replaces nothing.
 ADDITION = 64
 
 _DIGIT = re.compile("[0-9]")
@@ -45,7 +45,8 @@ DATE_TERMS = frozenset(term for term, feature in _FEATURE_BY_TERM.items() if fea
 
 
 _MIN_CODE_LENGTH, _MAX_CODE_LENGTH = 3, 6
-# Digits of a long number: in one word, or in all numbers of a text, because telephone numbers are written in parts.
+# The minimum number of digits of a long number: in one word, or in all numbers of a text together, because telephone
+# numbers are written in parts.
 _LONG_WORD = 6
 _LONG_TOGETHER = 9
 
@@ -68,7 +69,7 @@ def find_features(document: str) -> int:
 def find_row_features(postings: Postings, size: int) -> NDArray[np.uint8]:
     """Return the features of all rows.
 
-    Going through the terms once is several times faster than through the texts of a large image.
+    Reading each term of the index once is several times faster than reading the texts of a large image.
     """
     features = np.zeros(size, np.uint8)
     for term, feature in _FEATURE_BY_TERM.items():

@@ -1,4 +1,4 @@
-"""Read from a text which attributes each sentence states, about whom, and whether it really is so.
+"""Read from a text which attributes each clause states, of which person, and whether as a fact.
 
 A reading is a hint for ranking. It need not be complete: a text that it does not understand is ranked by its signals.
 """
@@ -24,16 +24,16 @@ from everhold.text.date_words import MONTHS, NUMBERS, WEEKDAYS, split_words
 from everhold.text.lazy_pattern import lazy_pattern
 from everhold.text.terms import STOP_WORDS, extract_terms, fold, stem
 
-# Characters. The rest of a longer text is not read.
+# Only this many characters of a text are read.
 MAX_LENGTH = 2000
 
-# The words and numbers of a value; a telephone number has at least this many digits.
+# The minimum number of digits of a telephone number, and of a code.
 _PHONE_DIGITS = 6
 _MIN_CODE_DIGITS = 3
 
-# Stands for a person that "he" or "she" refers to and who is not named before.
+# Stands for a person that "he" or "she" refers to if no person is named before.
 UNKNOWN = "?"
-# Marks the owner of something among the terms of a person: "Tara's new boss".
+# Added to the terms of a person who owns something, as in "Tara's new boss".
 POSSESSIVE = "'s"
 
 FIRST_PERSON = frozenset(["i", "me", "my", "mine", "myself", "we", "us", "our", "ours", "ourselves"])
@@ -63,7 +63,7 @@ RELATIVES = frozenset(stem(fold(word)) for word in RELATIONS) | frozenset(
         ),
     )
 )
-# In "my dentist appointment", these do not tell whose it is.
+# Relations that do not say whose something is: "my dentist appointment" is mine.
 _PROFESSIONALS = frozenset(
     map(stem, split_words("boss manager teacher mentor therapist doctor dentist coach landlord landlady"))
 )
@@ -101,12 +101,13 @@ _QUOTED = lazy_pattern(r"[\"“‘'][A-Za-z][^\"”’']{2,40}[\"”’']")
 
 
 class ClauseReading(NamedTuple):
-    """What a clause tells.
+    """What one clause of a text says.
 
-    `sentence` is the number of its sentence. `states` and `hints` are masks of the attributes that it has a phrase for;
-    `many_hints` has those with two hints or more. `values` are the types of value it has. `changes`: it tells of a
-    change or of the present. `is_real`: it is no plan, wish, memory of the past or mere addition. `people` are the
-    terms of the other persons it is about; empty if it is about the speaker.
+    `sentence` is the number of its sentence. `states` is a mask of the attributes that a phrase of the clause states,
+    `hints` of those that a phrase hints at, and `many_hints` of those with two or more hints. `values` are the types of
+    value in the clause. `changes` says that it tells of a change or of the present, and `is_real` that it is a fact,
+    not a plan, a wish, something past or an addition. `people` are the terms of the persons it is about; empty if it is
+    about the speaker.
     """
 
     sentence: int
@@ -120,7 +121,7 @@ class ClauseReading(NamedTuple):
 
 
 class TextReading(NamedTuple):
-    """The clauses of a text, its terms, and those of them that are names, numbers or unusual words.
+    """The clauses of a text, its terms, and the `rare` terms: names, numbers and unusual words.
 
     `attributes` is the mask of all attributes that a clause states or hints at.
     """
@@ -132,7 +133,7 @@ class TextReading(NamedTuple):
 
 
 def read_text(text: str) -> TextReading:
-    """Return what each clause of a text tells."""
+    """Return a reading of each clause of a text."""
     text = expand_contractions(text[:MAX_LENGTH])
     clauses: list[ClauseReading] = []
     stems: set[str] = set()
@@ -175,7 +176,10 @@ def _read_clause(
 
 
 def split_sentence(sentence: str) -> list[TextWord]:
-    """Return the words of a sentence. A word with a capital is a name if it does not merely begin the sentence."""
+    """Return the words of a sentence, with names and numbers marked.
+
+    A capitalised word is a name, but at the beginning of a sentence only if it is an unusual word.
+    """
     spans = list(find_spans(sentence))
     has_capitals = any(span[0][0].isupper() for span in spans)
     words: list[TextWord] = []
@@ -244,9 +248,10 @@ def _classify_number(word: str) -> set[str]:
 
 
 def _find_people(clause: str, words: Sequence[TextWord], before: frozenset[str], *, begins: bool) -> frozenset[str]:
-    """Return the terms of the person that a clause is about, empty if that is the speaker.
+    """Return the terms of the person that a clause is about; empty if the clause is about the speaker.
 
-    `before` are those of the clause before it, and `begins` says whether the clause begins a sentence.
+    `before` are the terms of the person that the previous clause is about. `begins` says whether the clause begins a
+    sentence.
     """
     lead = _LEAD_IN.match(clause)
     rest = words[len(list(find_spans(clause[: lead.end()]))) if lead else 0 :]
@@ -255,7 +260,7 @@ def _find_people(clause: str, words: Sequence[TextWord], before: frozenset[str],
     people = _find_subject(rest, before)
     if people is not None:
         return people
-    # A fragment without a subject of its own is about the person before it.
+    # A fragment without a subject is about the same person as the previous clause.
     is_fragment = not begins or FIRST_PERSON.isdisjoint(word.text.lower() for word in words)
     return before if is_fragment else frozenset()
 
@@ -270,7 +275,7 @@ def _find_subject(words: Sequence[TextWord], before: frozenset[str]) -> frozense
     if first in FIRST_PERSON:
         return frozenset()
     if first in THIRD_PERSON:
-        # "They" may be nobody in particular: "They reset the door code".
+        # "They" may mean no particular person: "They reset the door code".
         return before if first.startswith("the") else before or frozenset((UNKNOWN,))
     if first in _BARE_RELATIVES:
         return _take_names(words, 0)
@@ -278,7 +283,7 @@ def _find_subject(words: Sequence[TextWord], before: frozenset[str]) -> frozense
 
 
 def _take_names(words: Sequence[TextWord], index: int) -> frozenset[str]:
-    """Return the word at this index and the names that follow it."""
+    """Return the stems of the word at this index and of the names that directly follow it."""
     terms = {words[index].stem}
     for word in words[index + 1 :]:
         if not word.is_name:
@@ -288,7 +293,7 @@ def _take_names(words: Sequence[TextWord], index: int) -> frozenset[str]:
 
 
 def _read_named_subject(words: Sequence[TextWord]) -> frozenset[str] | None:
-    """Return the terms of a name that begins a clause and has a verb; None if it has none.
+    """Return the terms of a name that begins a clause and is followed by a verb; None if no verb follows.
 
     The result is empty if the speaker is part of the subject.
     """

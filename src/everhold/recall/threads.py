@@ -1,6 +1,6 @@
-"""The turns of conversations in an image, and the neighbours of each turn.
+"""Index the turns of conversations in an image, so that a turn's signals can include those of its neighbours.
 
-A reply makes sense only with the turn that it answers, so the signals of neighbours count for a turn too.
+A reply makes sense only together with the turn that it answers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-# How many turns before and after a turn each window has. The turn itself is always in it.
+# The number of turns before and after a turn that belong to each window. The turn itself always belongs to it.
 WINDOWS: Mapping[str, tuple[int, int]] = {"before": (3, 0), "near": (1, 1), "around": (3, 3), "wide": (6, 6)}
 
 Places = NDArray[np.int64]
@@ -26,7 +26,9 @@ class ThreadWindow(NamedTuple):
 class Threads:
     """The turns of all sessions in their order, one session after another.
 
-    `fact_rows` are the rows of facts that were derived from turns. A fact gets the values of its turn.
+    `rows` are the rows of the turns, in that order, `sessions` the session of each, and `size` is the number of rows of
+    the image. `fact_rows` has pairs: the row of a fact, and the row of the turn that it was derived from. A fact gets
+    the values of its turn.
     """
 
     def __init__(
@@ -59,7 +61,9 @@ class Threads:
         return places[places >= 0]
 
     def place_values(self, own: Values, turns: Values) -> Values:
-        """Return the values of all rows, with those of turns and of their facts replaced."""
+        """Return `own`, the values of all rows, with the values of turns and of their facts replaced by those in
+        `turns`.
+        """
         placed = own.copy()
         placed[self.rows] = turns
         placed[self.fact_rows] = turns[self._fact_places]
@@ -83,7 +87,7 @@ class Threads:
         return np.asarray(np.maximum.reduceat(values, self._starts))[self._session]
 
     def find_windows_with(self, places: Places, window: str) -> NDArray[np.bool_]:
-        """Return for each turn whether any of these turns is in its window."""
+        """Return for each turn whether any turn at these positions is in its window."""
         start, end = self.windows[window]
         marked = np.zeros(len(self.rows) + 1, np.int64)
         marked[places + 1] = 1

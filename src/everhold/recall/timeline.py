@@ -18,7 +18,10 @@ class Period(NamedTuple):
 
 
 def make_timeline(hits: Sequence[Hit]) -> list[Period]:
-    """Return the best hit, the hits linked to it by replacement, and those that score well enough, oldest first."""
+    """Return periods, oldest first: of the best hit, the hits linked to it by replacement, and other high-scoring hits.
+
+    The list is empty if no hit scores high enough.
+    """
     if not hits or hits[0].score < ONE_ANSWER.minimum:
         return []
     by_id = {hit.id: hit for hit in hits}
@@ -32,7 +35,7 @@ def make_timeline(hits: Sequence[Hit]) -> list[Period]:
 
 
 def _find_linked(first: str, hits: Mapping[str, Hit]) -> set[str]:
-    """Return the ids of all hits linked to the first one, directly or through others, by replacement."""
+    """Return the ids of all hits that replace the hit `first` or are replaced by it, directly or through other hits."""
     linked: dict[str, set[str]] = {hit_id: set() for hit_id in hits}
     for hit_id, hit in hits.items():
         for other in (hit.why.updates, hit.why.outdated_by, hit.memory.superseded_by):

@@ -1,4 +1,4 @@
-"""Why a memory did not come back."""
+"""Explain why a recall did not return a memory."""
 
 import math
 from collections.abc import Mapping
@@ -19,12 +19,13 @@ from everhold.schema.operations import Op, Where
 
 @dataclass(frozen=True)
 class WhyNot:
-    """What kept a memory from being a hit, or that nothing did.
+    """Says whether a recall returned a memory, and if not, why.
 
-    `reasons` are sentences, the decisive one first. `place` is its place among all that could be returned, from 1,
-    `score` and `why` what it was given; all three are absent where it was not scored. `winner` is the best hit that
-    came back, and `behind` by how much the memory's score is below the winner's. `admitted_by` are arguments with which
-    `recall` returns the memory, such as `{"minimum": 0.12, "k": 14}`, unless a better hit says the same.
+    `reasons` are sentences, the decisive one first. `score` and `why` are the memory's score and its explanation, and
+    `place` is its rank among all scored memories, from 1; all three are None if the memory was not scored. `winner` is
+    the best hit of the recall, and `behind` is the difference between its score and that of the memory. `admitted_by`
+    has arguments with which `recall` returns the memory, such as `{"minimum": 0.12, "k": 14}`, unless a better hit says
+    the same.
     """
 
     memory: Memory
@@ -39,7 +40,7 @@ class WhyNot:
 
 
 def why_not(deps: RecallDeps, scope: Scope, memory: Memory, request: Request) -> WhyNot:
-    """Return what a recall does with this memory of the scope."""
+    """Recall with this request and return why the memory is or is not among the hits."""
     hits = recall(deps, scope, request)
     returned = next((hit for hit in hits if hit.memory.id == memory.id), None)
     if returned is not None:
@@ -69,7 +70,7 @@ def why_not(deps: RecallDeps, scope: Scope, memory: Memory, request: Request) ->
 def _find_bound(
     request: Request, bounds: Bounds, score: float, place: int, best: float
 ) -> tuple[str, dict[str, float]]:
-    """Return what kept a scored memory from being a hit, and the arguments that admit it."""
+    """Return the reason why a scored memory is not a hit, and the arguments with which it would be."""
     admitted_by: dict[str, float] = {}
     reason = "a better hit says the same"
     if place > request.k:

@@ -119,7 +119,7 @@ class _FirstChanges:
 
 
 def encode_table(table: Table) -> dict[str, Any]:
-    """Return a table as a value that JSON can hold."""
+    """Return a table as JSON objects and lists."""
     value = asdict(table)
     # The first two are computed from the columns. `internal` says nothing about how rows are stored.
     del value["by_name"], value["names"], value["internal"]

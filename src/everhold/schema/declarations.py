@@ -94,7 +94,8 @@ DECLARATIONS: Mapping[str, Declaration] = {
             "Block",
             "blocks",
             lookups=(_index("user_id", "label"), _index("label")),
-            # An id is unique by itself. A foreign key needs a rule with just its columns: blocks_agents refers to both.
+            # An id is unique without the organization, but a foreign key needs a unique rule with exactly its columns,
+            # and blocks_agents refers to both columns.
             uniques=(Unique("id_label", ("id", "label"), always=True),),
             references=(_ORGANIZATION, _USER),
         ),

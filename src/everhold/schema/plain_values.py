@@ -1,7 +1,7 @@
 """The plain form of a row's values, the same for every store: texts, numbers and bytes only.
 
-Times are microseconds since 1970, JSON is compact text, and booleans are 0 or 1. SQLite stores values in this form, and
-backups hold them in it.
+Times are microseconds since 1970, JSON is compact text, and booleans are 0 or 1. SQLite files and backups contain the
+values in this form.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -50,7 +50,7 @@ class Prefetch:
         predicted = self._predicted.pop((table.name, columns), {})
         keys = [each for each in {key: None, **predicted} if each not in answers]
         answers.update((each, []) for each in keys)
-        # No row can have a value that the store cannot hold, and a driver may fail on it.
+        # No row can have a value that the store cannot represent, and a driver may fail on such a value.
         storable = [each for each in keys if all(map(is_storable, each))]
         for row in self._store.find_rows_by_columns(table, columns, storable) if storable else ():
             values = row.__dict__
@@ -111,7 +111,7 @@ class Prefetch:
 
 
 def find_problems_in_batches(store: BatchReader, table: Table, rows: Iterable[Row]) -> Iterator[str]:
-    """Yield what is wrong with these rows of a table, with few queries for many rows."""
+    """Yield sentences about the problems of these rows of a table, with few queries for many rows."""
     rest = iter(rows)
     while batch := list(islice(rest, _CHECK_BATCH)):
         reader = Prefetch(store)

@@ -73,14 +73,14 @@ def check_fields(table: Table, names: Iterable[str]) -> None:
 
 
 def check_changes(table: Table, changes: Mapping[str, Any]) -> None:
-    """Raise InvalidInput for values that their columns cannot hold, even if the row does not exist."""
+    """Raise InvalidInput for values that do not fit their columns, even if the row does not exist."""
     check_fields(table, changes)
     for name, value in changes.items():
         _check_value(table, table.by_name[name], value)
 
 
 def check_operation(operation: Operation) -> None:
-    """Raise InvalidInput for an operation that is invalid whatever rows the store has.
+    """Raise InvalidInput for an operation that is invalid for any content of the store.
 
     The store itself checks whether the values of a new row fit their columns.
     """

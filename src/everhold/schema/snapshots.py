@@ -14,21 +14,25 @@ _BATCH = 1000
 _KEPT_INTERNAL = ("embedding_models", "maintenance_runs", "counters")
 
 
+# Takes the plain values of a row's columns, in their order.
+CollectRow = Callable[[PlainRow], object]
+
+
 class RowBatch(NamedTuple):
-    """Some rows of a table, each with the plain values of the table's columns in their order.
+    """Some rows of a table that were passed to a CollectRow.
 
     `numbers` are the numbers by which the store itself knows the rows, if it tracks changes by such numbers.
     """
 
-    rows: Sequence[PlainRow]
+    size: int
     numbers: Sequence[int] | None = None
 
 
 class ChangedRows(NamedTuple):
     """The rows of a table that may have changed between two moments.
 
-    `batches` are the rows as they are now; rows that have not changed may be among them. `touched` are the numbers of
-    all rows that were added, changed or deleted. If it is None, the store does not know which rows were deleted.
+    `batches` collect the rows as they are now; rows that have not changed may be among them. `touched` are the numbers
+    of all rows that were added, changed or deleted. If it is None, the store does not know which rows were deleted.
     """
 
     batches: Iterator[RowBatch]
@@ -61,14 +65,16 @@ class UntrackedSnapshot:
     def count(self, entity: type[Row]) -> int:
         return self._count(entity)
 
-    def read(self, entity: type[Row]) -> Iterator[RowBatch]:
-        return make_batches(entity, self._read(entity))
+    def read(self, entity: type[Row], collect: CollectRow) -> Iterator[RowBatch]:
+        return collect_batches(entity, self._read(entity), collect)
 
     def read_keys(self, entity: type[Row]) -> Iterator[Sequence[PlainRow]]:
-        for batch in self.read(entity):
-            yield select_keys(entity, batch.rows)
+        rows: list[PlainRow] = []
+        for _ in self.read(entity, rows.append):
+            yield select_keys(entity, rows)
+            rows.clear()
 
-    def read_changes(self, entity: type[Row], mark: str) -> ChangedRows | None:
+    def read_changes(self, entity: type[Row], mark: str, collect: CollectRow) -> ChangedRows | None:
         return None
 
 
@@ -79,11 +85,13 @@ def select_keys(entity: type[Row], rows: Sequence[PlainRow]) -> list[PlainRow]:
     return [[row[place] for place in places] for row in rows]
 
 
-def make_batches(entity: type[Row], values: Iterator[tuple[Any, ...]]) -> Iterator[RowBatch]:
-    """Yield rows in their plain form, some at a time, from the values of the entity's columns."""
+def collect_batches(entity: type[Row], values: Iterator[tuple[Any, ...]], collect: CollectRow) -> Iterator[RowBatch]:
+    """Pass rows in their plain form to `collect`, some at a time, from the values of the entity's columns."""
     rows = starmap(make_plain_encoder(entity), values)
     while batch := list(islice(rows, _BATCH)):
-        yield RowBatch(batch)
+        for row in batch:
+            collect(row)
+        yield RowBatch(len(batch))
 
 
 def make_collected_snapshot(sequence: int, rows: Mapping[str, Sequence[Row]]) -> UntrackedSnapshot:

@@ -168,10 +168,11 @@ def _put_back(deps: SessionDeps, organization: str, archive_id: str, _: int) -> 
 
 
 def read_archive(deps: SessionDeps, archive: SessionArchive) -> list[Row]:
-    """Return the rows of an archive as they would be in their tables now: messages, then their chunks.
+    """Return the rows of an archive, updated to the present state of the store: messages, then their chunks.
 
-    Messages whose user, agent, project or conversation has been purged are left out; those whose owner is deleted are
-    marked as deleted. Chunks are made again if the archive lacks chunks of an embedding model that the store uses now.
+    Messages whose user, agent, project or conversation has been purged are left out; messages whose owner is deleted
+    are marked as deleted. Chunks are made again if the archive lacks chunks of an embedding model that the store uses
+    now.
     """
     rows = unpack_rows(_read_content(deps, archive))
     messages = [row for row in rows if isinstance(row, Message)]
@@ -229,7 +230,7 @@ def _apply_deletions(records: Records, archive: SessionArchive, messages: Iterab
 
 
 def _rename_taken(records: Records, organization: str, messages: Sequence[Message]) -> dict[str, Message]:
-    """Map the archived ids to the messages; a message whose id is taken by another one gets a new id."""
+    """Map the archived ids to the messages. A message whose id now belongs to another message gets a new id."""
     taken = records.get(Message, organization, [message.id for message in messages], deleted=True) if messages else {}
     return {
         message.id: message.evolve(id=_make_other_id(message), metadata={**message.metadata, "archived_id": message.id})
@@ -275,7 +276,8 @@ def find_archive_problems(deps: SessionDeps) -> Iterator[str]:
 def put_back_archives_with_deleted_users(deps: SessionDeps) -> int:
     """Put back the archives with messages of users who were deleted while the messages were being archived.
 
-    There are no others: before a user is deleted, the user's messages in other sessions are put back.
+    Other archives have no messages of deleted users: before a user is deleted, the user's archived messages in the
+    sessions of others are put back.
     """
     count = 0
     names = ("organization_id", "id", "user_ids")

@@ -1,4 +1,4 @@
-"""The content of an archive: rows as lines of JSON, compressed."""
+"""Pack rows into the content of an archive, compressed lines of JSON, and unpack them."""
 
 import json
 import zlib

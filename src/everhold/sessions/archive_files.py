@@ -16,7 +16,7 @@ from everhold.ports.data_keys import DataKeys, make_context
 from everhold.ports.records import Records
 from everhold.schema.operations import Delete, Ensure, Op, Operation, Patch, Put, Where
 
-# How an encrypted file begins. A plain one begins with the first byte of compressed data, 0x78.
+# The beginning of an encrypted file. A plain file begins with the first byte of compressed data, 0x78.
 _ENCRYPTED = b"everhold-encrypted\0"
 
 
@@ -73,8 +73,8 @@ class ArchiveFiles:
     def find_unneeded(self) -> list[ArchiveFile]:
         """Return the files that no archive names: they were left by a crash, or their session was purged."""
         files = self.records.scan(ArchiveFile, None)
-        # Archives are read after the files. One that is committed in between is seen here, or has changed its file's
-        # row, so that `sweep` gets StaleVersion.
+        # Archives are read after the files. An archive that is committed in between is either read here, or its commit
+        # has changed the row of its file, so that `sweep` gets StaleVersion.
         rows = self.records.columns(SessionArchive, None, ("address",), [Where("address", Op.NE, None)], deleted=True)
         named = {address for (address,) in rows}
         return [file for file in files if file.address not in named]

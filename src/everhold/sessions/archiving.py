@@ -3,8 +3,8 @@
     read messages and chunks → compress → commit the archive and delete the rows, batch by batch
 
 Each batch is one commit, so a message is always either in its table or in an archive. A session whose archiving was
-interrupted can be read, and archived again, like any other. An archive has live messages only: deleted ones stay in
-their table until they are purged.
+interrupted can be read, and archived again, like any other. An archive has only messages that are not deleted: deleted
+messages stay in their table until they are purged.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Store sessions and messages that another system had, with their own ids and times, many in one commit."""
+"""Store sessions and messages of another system with the ids and times that they had there, many in one commit."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -45,7 +45,7 @@ def draft_session(scope: Scope, values: Mapping[str, Any]) -> Session:
 
 
 def import_session(deps: SessionDeps, scope: Scope, values: Mapping[str, Any]) -> bool:
-    """Store a session with the times that it had elsewhere, unless it exists; return whether it was stored.
+    """Store a session with the times that it had in another system, unless it exists; return whether it was stored.
 
     Raise NotFound if the session belongs to another user, project or agent.
     """
@@ -116,7 +116,7 @@ def _append(
 
 
 def _split_stored(deps: SessionDeps, scope: Scope, drafts: Sequence[Message]) -> tuple[AppendedMessages, list[Message]]:
-    """Return the refusals of messages whose id is taken, and the messages that are not stored yet."""
+    """Return why messages whose id is taken are refused, by message id, and the messages that are not stored yet."""
     outcome: AppendedMessages = {}
     stored = deps.records.get(Message, scope.organization, [draft.id for draft in drafts], deleted=True)
     missing: dict[str, Message] = {}

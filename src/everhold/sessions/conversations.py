@@ -1,4 +1,4 @@
-"""The conversations inside a session."""
+"""Create, list and update the conversations of a session."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,9 +17,10 @@ from everhold.sessions.deps import SessionDeps, make_session_key, require_sessio
 
 
 def make_missing_conversation(records: Records, message: Message) -> list[Operation]:
-    """Return the operations that create the message's conversation; none if it has no conversation or it exists.
+    """Return the operations that create the conversation of a message; none if it exists or the message has none.
 
-    Raise AlreadyExists if another session has a conversation with that id, and NotFound if it was deleted.
+    Raise AlreadyExists if another session has a conversation with that id, and NotFound if the conversation was
+    deleted.
     """
     name = message.conversation_id
     if name is None:
@@ -70,7 +71,7 @@ def _update(deps: SessionDeps, scope: Scope, name: str, values: Mapping[str, Any
         raise NotFound(
             f"no conversation {name!r} in session {make_session_key(scope).session!r}",
             value=name,
-            remedy="say something in it to begin it",
+            remedy="add a message to it to begin it",
         )
     now = max(clock.now(), row.updated_at)  # another computer's clock may be ahead
     after = validate_row(Conversation, {**row.__dict__, **values, "updated_at": now, "version": row.version + 1})

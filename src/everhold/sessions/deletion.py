@@ -31,7 +31,7 @@ _OWNERS: dict[str, type[Entity]] = {
 
 
 def delete_message(deps: SessionDeps, scope: Scope, message_id: str, erase: Erase, *, hard: bool) -> Message:
-    """Hide a message; with `hard`, purge it with the memories that were derived from it alone."""
+    """Hide a message; with `hard`, purge it and the memories that were derived only from this message."""
     message = _require_message(deps, scope, message_id, deleted=hard)
     key = (message.organization_id, message.id)
 

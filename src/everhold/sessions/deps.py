@@ -68,8 +68,8 @@ def make_row_key(session_key: SessionKey) -> tuple[str, str]:
 def find_session(records: Records, scope: Scope) -> Session | None:
     """Return the scope's session, or None if it does not exist yet or the scope may not use it.
 
-    Raise NotFound if the session is deleted. A verb that writes need not check for None: `ScopeRows.make_missing_rows`
-    refuses the session of another scope.
+    Raise NotFound if the session is deleted. A verb that writes need not handle None: `ScopeRows.make_missing_rows`
+    creates the session, or raises an error if it belongs to another scope.
     """
     session_key = make_session_key(scope)
     row = records.get(Session, session_key.organization, [session_key.session], deleted=True).get(session_key.session)

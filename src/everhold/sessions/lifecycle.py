@@ -49,10 +49,10 @@ def _make_end_change(session: Session) -> dict[str, Any]:
 
 
 def require_own_session(records: Records, scope: Scope, *, deleted: bool = False) -> Session:
-    """Return the session of a scope that may delete it; raise Conflict for a session that it only takes part in.
+    """Return the scope's session if the scope may delete it; raise Conflict if the session also belongs to others.
 
-    In a session without a user there are messages of several users, and one of them must not delete those of the
-    others. The same is true of projects and agents.
+    A session without a user may have messages of several users, and no user may delete the messages of other users. The
+    same is true of projects and agents.
     """
     key = make_session_key(scope)
     session = records.get(Session, key.organization, [key.session], deleted=True).get(key.session)

@@ -18,9 +18,9 @@ from everhold.sessions.working import NEWEST, is_complete, read_working_memory
 class Messages(ResultPage[Message]):
     """A page of messages.
 
-    `cursor` reads on in the same direction. `back_cursor` reads the other way: pass it as `cursor` with the other value
-    of `oldest_first`. Each is the id of a message at an end of the page, and None if nothing is beyond that end. An id
-    of any message of the session is a cursor too.
+    `cursor` gets the next page in the same direction. `back_cursor` gets the page before this one: pass it as `cursor`
+    with the opposite value of `oldest_first`. Each is the id of the message at one end of the page, or None if there
+    are no messages beyond that end. The id of any message of the session can be passed as a cursor too.
     """
 
     _items_field: ClassVar[str] = "messages"
@@ -125,7 +125,7 @@ def find_readable(deps: SessionDeps, scope: Scope, message_ids: Iterable[str]) -
 
 def _make_page(rows: Sequence[Message], limit: int, cursor: str | None) -> Messages:
     page = tuple(rows[:limit])
-    # Before a page that was read with a cursor, there is at least the message of that cursor.
+    # A page that was read with a cursor has at least one message before it: the message of the cursor.
     back_cursor = page[0].id if page and cursor is not None else None
     return Messages(page, page[-1].id if len(rows) > limit else None, back_cursor)
 

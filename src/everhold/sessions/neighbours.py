@@ -1,4 +1,4 @@
-"""Read what was said before and after a message, and the last messages of all sessions."""
+"""Read the messages before and after a message, and the last messages of all sessions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -16,9 +16,9 @@ from everhold.sessions.working import NEWEST
 def read_around(
     deps: SessionDeps, scope: Scope, message_id: str, *, limit: int, oldest_first: bool, conversation: str | None
 ) -> Messages:
-    """Return a page of the scope's session with the message in its middle.
+    """Return a page of messages of the scope's session, with the given message in the middle of the page.
 
-    Raise NotFound if the session, or the conversation, has no such message that the scope may read.
+    Raise NotFound if the session, or the conversation, has no message with this id that the scope may read.
     """
     require_readable_session(deps, scope)
     message = deps.records.get(Message, scope.organization, [message_id]).get(message_id)
@@ -31,14 +31,14 @@ def read_around(
     where = make_message_conditions(scope)
     if conversation is not None:
         where.append(Where("conversation_id", Op.EQ, conversation))
-    older_most = (limit - 1) // 2
-    newer_most = limit - 1 - older_most
+    older_limit = (limit - 1) // 2
+    newer_limit = limit - 1 - older_limit
     # One row more than is returned shows whether there is another page on that side.
-    older = _read_beside(deps.records, where, message, older_most + 1, descending=True)
-    newer = _read_beside(deps.records, where, message, newer_most + 1, descending=False)
-    page = (*reversed(newer[:newer_most]), message, *older[:older_most])
-    older_cursor = page[-1].id if len(older) > older_most else None
-    newer_cursor = page[0].id if len(newer) > newer_most else None
+    older = _read_beside(deps.records, where, message, older_limit + 1, descending=True)
+    newer = _read_beside(deps.records, where, message, newer_limit + 1, descending=False)
+    page = (*reversed(newer[:newer_limit]), message, *older[:older_limit])
+    older_cursor = page[-1].id if len(older) > older_limit else None
+    newer_cursor = page[0].id if len(newer) > newer_limit else None
     if oldest_first:
         return Messages(page[::-1], newer_cursor, older_cursor)
     return Messages(page, older_cursor, newer_cursor)
@@ -49,7 +49,7 @@ def read_neighbours(
 ) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
     """Return up to `count` messages before a message and up to `count` after it, both oldest first.
 
-    They are in the same conversation as the message, or in none if it is in none, and the scope may read them.
+    They are in the same conversation as the message, or in no conversation if it is in none. The scope may read them.
     """
     if count == 0 or message.session_id is None:
         return (), ()
@@ -74,27 +74,27 @@ def list_recent(deps: SessionDeps, scope: Scope, agent: str | None, limit: int) 
 
     Archived sessions that may have one of these messages are put back, the most recently active first.
     """
-    wanted = scope.limits if agent is None else {**scope.limits, "agent_id": agent}
+    column_values = scope.limits if agent is None else {**scope.limits, "agent_id": agent}
     if agent is not None and scope.agent not in (None, agent):
         return []
-    messages = _read_last(deps.records, scope, wanted, limit)
-    for session in _find_archived(deps.records, scope, wanted, limit):
+    messages = _read_last(deps.records, scope, column_values, limit)
+    for session in _find_archived(deps.records, scope, column_values, limit):
         if len(messages) == limit and session.last_active < messages[-1].created_at:
             break
         if put_back_messages(deps, session.organization_id, session.id):
-            messages = _read_last(deps.records, scope, wanted, limit)
+            messages = _read_last(deps.records, scope, column_values, limit)
     return messages
 
 
-def _read_last(records: Records, scope: Scope, wanted: Mapping[str, str], limit: int) -> list[Message]:
-    where = make_equalities(wanted)
+def _read_last(records: Records, scope: Scope, column_values: Mapping[str, str], limit: int) -> list[Message]:
+    where = make_equalities(column_values)
     return records.scan(Message, scope.organization, where, order=NEWEST, descending=True, limit=limit)
 
 
-def _find_archived(records: Records, scope: Scope, wanted: Mapping[str, str], size: int) -> Iterator[Session]:
+def _find_archived(records: Records, scope: Scope, column_values: Mapping[str, str], size: int) -> Iterator[Session]:
     """Yield the archived sessions that may have messages with these column values, the most recently active first."""
     where: list[Condition] = [Where("archived_messages", Op.GT, 0)]
-    for column, value in wanted.items():
+    for column, value in column_values.items():
         equal = Where("id" if column == "session_id" else column, Op.EQ, value)
         # A session without a user or an agent may have messages of any user or agent.
         where.append(AnyOf((equal, Where(column, Op.EQ, None))) if column in ("user_id", "agent_id") else equal)
@@ -103,7 +103,7 @@ def _find_archived(records: Records, scope: Scope, wanted: Mapping[str, str], si
         sessions = records.scan(
             Session, scope.organization, where, order="last_active", descending=True, after=page, limit=size
         )
-        yield from (session for session in sessions if _has_archived(records, session, wanted.get("user_id")))
+        yield from (session for session in sessions if _has_archived(records, session, column_values.get("user_id")))
         if len(sessions) < size:
             return
         page = Page(sessions[-1].last_active, (scope.organization, sessions[-1].id))

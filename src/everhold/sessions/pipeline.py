@@ -38,7 +38,7 @@ from everhold.sessions.conversations import make_missing_conversation
 from everhold.sessions.deps import SessionDeps, find_session, is_message_of, make_row_key, make_session_key
 from everhold.sessions.working import NEWEST, compute_row_stamp, compute_stamp, fill
 
-# The caller's fields of a message. A retry must repeat all of them.
+# The fields of a message that the caller sets. A retry must repeat all of them.
 GIVEN = (
     "role", "text", "content", "conversation_id", "model", "name", "tool_calls", "tool_call_id", "tool_returns",
     "step_id", "otid", "group_id", "sender_id", "references", "metadata", "id",
@@ -63,7 +63,7 @@ def say(deps: SessionDeps, scope: Scope, values: Mapping[str, Any]) -> Message:
     session_key = make_session_key(scope)
     draft = draft_message(deps, scope, values)
     is_import = values.get("created_at") is not None
-    # By now the session may have later messages than a retried import, so appending it again would be refused.
+    # The session may meanwhile have messages later than the retried import, so appending it again would be refused.
     retried = _find_retried(deps.records, scope, draft) if is_import else None
     if retried is not None:
         return retried
@@ -255,7 +255,7 @@ def find_last(records: Records, session: Session, *, is_import: bool, by_positio
 def _choose_time(created_at: datetime | None, last: LastMessage | None, now: datetime) -> datetime:
     """Return the time of a message, later than the session's last message: the caller's `created_at`, or now.
 
-    A `created_at` less than a second before the last message is moved to just after it.
+    A `created_at` that is less than a second before the last message is changed to just after that message.
     """
     said_at = created_at or now
     if last is None:
@@ -294,7 +294,7 @@ def _find_retried(records: Records, scope: Scope, message: Message) -> Message |
 
 
 def _require_repeated(records: Records, scope: Scope, message: Message, error: AlreadyExists) -> Message:
-    """Return the stored message that this one repeats; raise AlreadyExists if another message has its id."""
+    """Return the stored message that `message` repeats; raise AlreadyExists if a different message has its id."""
     retried = _find_retried(records, scope, message)
     if retried is None:
         raise _explain_taken(error, message) from None

@@ -1,4 +1,7 @@
-"""The secret that seals cached sessions. It is kept in the records, which other users of the cache cannot read."""
+"""Load the secret with which cached sessions are signed.
+
+It is stored in the records, which other users of the cache cannot read.
+"""
 
 import secrets
 
@@ -8,7 +11,7 @@ from everhold.ports.records import Records
 from everhold.schema.operations import Ensure, Op, Where
 
 _NAME = "session-cache"
-_BYTES = 32  # the output length of HMAC-SHA-256, which makes the seals
+_BYTES = 32  # the output length of HMAC-SHA-256, which signs the entries
 
 
 def load_secret(records: Records) -> bytes:

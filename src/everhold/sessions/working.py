@@ -46,7 +46,7 @@ def is_complete(deps: SessionDeps, working: WorkingMemory) -> bool:
 
 
 def read_last_messages(deps: SessionDeps, scope: Scope, limit: int) -> list[Message]:
-    """Return the last messages of the scope's session, newest first."""
+    """Return the last messages of the scope's session, newest first, after putting archived messages back."""
     messages = _scan(deps, scope, limit, deleted=False)
     if not messages and put_back_scope_session(deps, scope):
         messages = _scan(deps, scope, limit, deleted=False)
@@ -122,7 +122,7 @@ _OWNERS: dict[str, type[User | Agent]] = {"user_id": User, "agent_id": Agent}
 
 
 def _find_other_owners(session: Session, message: Message) -> list[str]:
-    """Return the message's owners that the session does not have: deleting one deletes the message alone."""
+    """Return the message's owners that differ from the session's: deleting such an owner deletes only the message."""
     values = message.__dict__
     return [
         f"{column}/{values[column]}"
@@ -157,7 +157,7 @@ def find_stale(deps: SessionDeps) -> list[SessionKey]:
 
 
 def remove_stale(deps: SessionDeps) -> int:
-    """Drop expired parts of the cache and sessions that the records no longer have; return how many sessions."""
+    """Drop expired cache entries, and sessions that the records no longer have; return the number of such sessions."""
     stale = find_stale(deps)
     if stale:
         deps.cache.drop(stale)

@@ -1,1 +1,1 @@
-"""Installs, lists and removes SQL views with the names of other memory systems."""
+"""Install, list and remove SQL views with the names of other memory systems."""

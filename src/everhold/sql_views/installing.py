@@ -20,10 +20,10 @@ _NAME = re.compile(r"(?!pg_|sqlite_)[A-Za-z_][A-Za-z0-9_]{0,39}", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class ViewOptions:
-    """Where the views of a preset are, and what they show.
+    """The options with which the views of a preset are installed.
 
-    `schema` is None on a database without schemas. There, and without `prefix`, a view whose name is also that of a
-    table of Everhold gets the preset's name as a prefix. With `organization`, the views show its rows only.
+    `schema` is None on a database without schemas. If there is also no `prefix`, a view with the name of a table of
+    Everhold gets the preset's name as a prefix. With `organization`, the views show only its rows.
     """
 
     schema: str | None
@@ -35,8 +35,8 @@ class ViewOptions:
 class PresetViews:
     """The views of one preset in a store.
 
-    `views` maps the tables of the legacy system to the views that stand for them; it is empty if they are not
-    installed. "outdated" views were created by another version of Everhold, or some of them are missing.
+    `views` maps the tables of the legacy system to the views that replace them; it is empty if they are not installed.
+    Views are "outdated" if another version of Everhold created them or some of them are missing.
     """
 
     preset: str
@@ -100,7 +100,7 @@ def find_outdated(views: SqlViews) -> list[PresetViews]:
 
 
 def renew_views(views: SqlViews, preset_name: str) -> None:
-    """Create the installed views of a preset again, with the options that they were installed with."""
+    """Create the installed views of a preset again with the same options."""
     preset = PRESETS[preset_name]
     existing = _group_by_preset(views.list_views())[preset.name]
     definitions = _define_views(views, preset, _read_options(views, existing))
@@ -180,7 +180,7 @@ def _are_equal(existing: Sequence[DatabaseView], definitions: Sequence[ViewDefin
 def _require_free_names(
     views: SqlViews, existing: Sequence[DatabaseView], definitions: Sequence[ViewDefinition]
 ) -> None:
-    """Raise AlreadyExists if a view would have the name of something that this preset did not create."""
+    """Raise AlreadyExists if a view would have the name of a table or view that this preset did not create."""
     schema = definitions[0].schema
     own = {view.name.lower() for view in existing if view.schema == schema}
     taken = {name.lower() for name in views.list_names(schema)} - own

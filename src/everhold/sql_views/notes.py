@@ -1,4 +1,4 @@
-"""The note that is stored with each view: which preset it belongs to, and how it was installed."""
+"""The note that is stored with each view. It has the preset and the options of its installation."""
 
 import hashlib
 import json
@@ -9,7 +9,7 @@ from everhold.ports.sql_views import NOTE_START, DatabaseView
 
 
 class ViewNote(NamedTuple):
-    """What a note says. `fingerprint` changes with the SQL of any view of the preset."""
+    """The content of a note. `fingerprint` changes with the SQL of any view of the preset."""
 
     preset: str
     original_name: str
@@ -19,12 +19,12 @@ class ViewNote(NamedTuple):
 
 
 def encode_note(note: ViewNote) -> str:
-    """Return a note as text. It never ends a comment of SQL, whatever the organization is called."""
+    """Return a note as text. It is escaped, so that no name of an organization can end the SQL comment."""
     return NOTE_START + json.dumps(note._asdict()).replace("/", "\\/")
 
 
 def decode_note(view: DatabaseView) -> ViewNote | None:
-    """Return what the note of a view says; None if it was changed by hand and cannot be read."""
+    """Return the note of a view; None if it cannot be read because it was changed by hand."""
     try:
         return ViewNote(**json.loads(view.note.removeprefix(NOTE_START)))
     except (ValueError, TypeError):

@@ -96,11 +96,13 @@ def create(
     check_fields(entity, fields)
     secret = {"password_hash": password_hash} if password_hash is not None else {}
     now = clock.now()
-    stamps = {"id": name, "created_at": now, "updated_at": now, "created_by_id": actor}
-    is_tenant = get_table(entity).name == "organizations"
-    ids = stamps if is_tenant else {**stamps, "organization_id": organization_id}
-    row = validate_row(entity, {"name": name, **fields, **secret, **ids})
-    parents = [] if is_tenant else [Ensure(make_implicit_organization(organization_id))]
+    values = {"name": name, **fields, **secret}
+    values |= {"id": name, "created_at": now, "updated_at": now, "created_by_id": actor}
+    parents = []
+    if get_table(entity).name != "organizations":
+        values["organization_id"] = organization_id
+        parents = [Ensure(make_implicit_organization(organization_id))]
+    row = validate_row(entity, values)
     try:
         records.commit([*parents, Put(row), line, Put(make_announcement(row))])
     except AlreadyExists as error:
@@ -112,6 +114,7 @@ def create(
 
 
 def _complete(records: Records, row: Account, changes: Mapping[str, Any], line: Operation) -> Account:
+    """Make an implicit row explicit with these values, and return it."""
     try:
         return _patch(records, row, {**changes, "is_implicit": False}, line)
     except AlreadyExists as error:
@@ -158,7 +161,7 @@ def list_rows(
     limit: int,
     cursor: str | None,
 ) -> AccountPage[Account]:
-    """Return a page of live rows, or of deleted ones, ordered by id."""
+    """Return a page of rows, ordered by id: of live rows, or with `deleted`, of deleted rows."""
     if cursor is not None and not is_id(cursor):
         raise InvalidInput(
             f"invalid cursor {cursor[:40]!r}", value=cursor, remedy="pass the value from the previous page"
@@ -186,7 +189,10 @@ def update(
     expected_version: int | None,
     line: Operation,
 ) -> Account:
-    """Change fields of a row and return it; raise StaleVersion if it is not at the expected version."""
+    """Change fields of a row and return it; `line` adds the call to the access log.
+
+    Raise StaleVersion if the row is not at the expected version.
+    """
 
     def read_and_patch(_: int) -> Account:
         row = read(records, entity, organization_id, name)

@@ -1,4 +1,4 @@
-"""The erasure list: which users were erased, and the proof of each erasure.
+"""The erasure list, which records erased users, and the proof of each erasure.
 
 Its entries remain after the users are gone. They do not name the users, but have a salted hash of each id, by which a
 user that a restore brings back is recognised.
@@ -97,9 +97,14 @@ def add_key_ids(records: Records, erasure: UserErasure, key_ids: Iterable[str]) 
     records.commit([Patch(UserErasure, (erasure.organization_id, erasure.id), {"key_ids": known})])
 
 
-def complete_erasure(records: Records, erasure: UserErasure, digest: str, line: Put, at: datetime) -> None:
-    """Mark an entry of the erasure list as complete, and commit `line` to the access log."""
-    changes: dict[str, Any] = {"completed_at": at, "updated_at": at, "digest": bytes.fromhex(digest)}
+def end_erasure(records: Records, erasure: UserErasure, proof: ErasureProof, line: Put, at: datetime) -> None:
+    """Note the digest of a proof in the erasure list, and commit `line` to the access log.
+
+    The entry stays open if something was not reached, so that the erasure continues when it is called again.
+    """
+    changes: dict[str, Any] = {"updated_at": at, "digest": bytes.fromhex(proof.digest)}
+    if proof.is_complete:
+        changes["completed_at"] = at
     records.commit([Patch(UserErasure, (erasure.organization_id, erasure.id), changes), line])
 
 
@@ -136,7 +141,10 @@ def find_erased_users(records: Records, organization_id: str) -> list[tuple[str,
 
 
 def count_chunks(records: Records, organization_id: str, user_id: str) -> dict[str, int]:
-    """Return how many chunks and lines of the change feed still name a user. No reference deletes them with it."""
+    """Return how many chunks and lines of the change feed still have a user's id.
+
+    They are not deleted by references.
+    """
     from everhold.model import Chunk, Outbox
 
     counts = {

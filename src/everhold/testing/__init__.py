@@ -1,1 +1,1 @@
-"""What tests of Everhold, and of adapters written elsewhere, import: contract suites and real servers."""
+"""Contract suites and real servers for the tests of Everhold and of adapters in other packages."""

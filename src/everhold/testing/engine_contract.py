@@ -59,7 +59,7 @@ class EngineContract:
         """One session of alice, as two processes see it."""
         return [each.scope(organization=organization, user="alice", session="s1") for each in (engine, other_engine)]
 
-    # First, while there are few organizations: on some stores the doctor checks one after the other.
+    # This runs first, while few organizations exist, because on some stores the doctor checks them one after the other.
 
     def test_doctor_finds_no_problems(self, engine: Everhold, other_engine: Everhold, alice: View) -> None:
         alice.forget(alice.remember("Gone soon").id)

@@ -1,4 +1,4 @@
-"""Random calls on an engine and on a reference, whose results are compared after every step."""
+"""Make random calls on an engine and on a reference, and compare their results after every step."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ TAGS = ("red", "green", "blue")
 USERS = ("alice", "bob")
 SESSIONS = ("s1", "s2")
 NAMESPACES = ("long-term", "long-term", "short-term", "the caller's own")
-# Few on purpose, so that verbs collide: one forgets what another revises.
+# Only a few, so that calls often concern the same memory: one forgets a memory that a different one revises.
 MEMORIES = tuple(f"mem_{number}" for number in range(40))
 
 Step = Callable[[Everhold], Any]

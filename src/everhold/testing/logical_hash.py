@@ -1,4 +1,4 @@
-"""Hash what a store says, to compare its state before a run of maintenance with the state after undoing the run."""
+"""Hash the content of a store, to compare its state before a run of maintenance with the state after undoing it."""
 
 import hashlib
 
@@ -13,7 +13,7 @@ _COUNTING = frozenset({"version", "revision", "updated_at"})
 
 
 def hash_logically(records: Records) -> str:
-    """Return a hash of all memories, tags and relationships, hidden ones included, without what counts changes."""
+    """Return a hash of all memories, tags and relationships, including hidden rows, without the columns _COUNTING."""
     digest = hashlib.sha256()
     for entity in _ENTITIES:
         for row in sorted(records.scan(entity, None, deleted=True), key=get_key):

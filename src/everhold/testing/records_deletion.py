@@ -66,7 +66,7 @@ _OUTLIVING = {"log_heads", "data_keys", "user_erasures"}
 
 
 class DeletionContract:
-    """What a deletion hides or purges, what it leaves, and how it is undone."""
+    """The rows that a deletion hides or purges, the rows that it leaves, and its undo."""
 
     @pytest.mark.parametrize("root", SOFT)
     def test_hiding_takes_all_that_belongs_to_a_row(self, records: Records, root: str) -> None:
@@ -201,7 +201,7 @@ class DeletionContract:
                 records.commit([Put(row) for row in rows.values()])
         others = read_contents(records, "other")
         records.commit([Delete(Organization, ("org",))])
-        # Kept so that a purged log differs from one that never existed, and that what was erased stays erased.
+        # These are kept so that a purged log differs from one that never existed, and that an erased user stays erased.
         kept_tables = _OUTLIVING
         assert {name for name, rows in read_contents(records, "org").items() if rows} == kept_tables
         assert read_contents(records, "other") == others

@@ -1,6 +1,6 @@
 """The contract of a store of record: snapshots, and what changed between two of them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from everhold.model import Memory, Outbox, Tag
@@ -9,22 +9,30 @@ from everhold.ports.records import Records
 from everhold.ports.store_snapshot import StoreSnapshot
 from everhold.schema.catalog import get_table
 from everhold.schema.operations import Delete, Increment, Op, Patch, Put, Where
-from everhold.schema.plain_values import make_plain_decoder
-from everhold.schema.snapshots import RowBatch, list_snapshot_entities, select_keys
+from everhold.schema.plain_values import PlainRow, make_plain_decoder
+from everhold.schema.snapshots import list_snapshot_entities, select_keys
 from everhold.testing.records_following import make_feed_line
 from everhold.testing.records_rows import NOON, is_same_row, make_family
 
 
-def decode_rows(entity: type[Row], batches: Iterable[RowBatch]) -> list[Row]:
-    """Return the rows of batches as their entity."""
+def read_snapshot_rows(entity: type[Row], snapshot: StoreSnapshot) -> list[Row]:
+    """Return all rows of a table in a snapshot as their entity."""
+    return _decode_rows(entity, _read_plain(entity, snapshot))
+
+
+def _decode_rows(entity: type[Row], rows: Iterable[PlainRow]) -> list[Row]:
     names, decode = get_table(entity).names, make_plain_decoder(entity)
-    return [
-        entity.build_complete(dict(zip(names, decode(*row), strict=True))) for batch in batches for row in batch.rows
-    ]
+    return [entity.build_complete(dict(zip(names, decode(*row), strict=True))) for row in rows]
+
+
+def _read_plain(entity: type[Row], snapshot: StoreSnapshot) -> list[PlainRow]:
+    rows: list[PlainRow] = []
+    assert sum(batch.size for batch in snapshot.read(entity, rows.append)) == len(rows)
+    return rows
 
 
 def _read_ids(entity: type[Row], snapshot: StoreSnapshot) -> set[str]:
-    return {row.__dict__["id"] for row in decode_rows(entity, snapshot.read(entity))}
+    return {row.__dict__["id"] for row in read_snapshot_rows(entity, snapshot)}
 
 
 class SnapshotContract:
@@ -36,7 +44,7 @@ class SnapshotContract:
         with records.read_snapshot() as snapshot:
             for entity in list_snapshot_entities():
                 stored = records.scan(entity, None, deleted=True)
-                rows = decode_rows(entity, snapshot.read(entity))
+                rows = read_snapshot_rows(entity, snapshot)
                 assert snapshot.count(entity) == len(rows) == len(stored)
                 by_key = {tuple(row.__dict__[name] for name in get_table(entity).key): row for row in stored}
                 for row in rows:
@@ -70,11 +78,13 @@ class SnapshotContract:
         records.commit([Delete(Memory, ("org", "m3"))])
         records.commit([Put(row.model_copy(update={"id": "m9", "hash": None, "key": None, "created_at": NOON}))])
         with records.read_snapshot() as snapshot:
-            changes = snapshot.read_changes(Memory, mark)
+            rows: list[PlainRow] = []
+            changes = snapshot.read_changes(Memory, mark, rows.append)
             if changes is None:  # the store does not track changes, so all rows are compared
                 assert not mark
                 return
-            changed = {row.__dict__["id"] for row in decode_rows(Memory, changes.batches)}
+            assert sum(batch.size for batch in changes.batches) == len(rows)
+            changed = {row.__dict__["id"] for row in _decode_rows(Memory, rows)}
             assert {"m1", "m2", "m9"} <= changed
             assert "m3" not in changed
             if changes.touched is not None:
@@ -83,10 +93,9 @@ class SnapshotContract:
 
     def test_a_mark_of_another_store_is_not_believed(self, records: Records) -> None:
         with records.read_snapshot() as snapshot:
-            assert snapshot.read_changes(Memory, "another/1") is None
-            assert snapshot.read_changes(Memory, "") is None
+            assert snapshot.read_changes(Memory, "another/1", print) is None
+            assert snapshot.read_changes(Memory, "", print) is None
 
 
 def _list_keys(entity: type[Row], snapshot: StoreSnapshot) -> list[tuple[Any, ...]]:
-    rows: list[Sequence[Any]] = [row for batch in snapshot.read(entity) for row in batch.rows]
-    return [tuple(key) for key in select_keys(entity, rows)]
+    return [tuple(key) for key in select_keys(entity, _read_plain(entity, snapshot))]

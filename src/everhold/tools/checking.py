@@ -166,7 +166,7 @@ class _Checker:
                 if isinstance(schema_of_name, dict) and "default" in schema_of_name:
                     completed[name] = self.check(inner, schema_of_name["default"], _join(path, name), faults)
         missing = [name for name in schema.get("required", ()) if name not in completed]
-        # What the schema refuses as unknown is a fault of its own.
+        # An argument that the schema does not allow is a separate fault.
         unknown = [name for name in value if name not in properties and schema.get("additionalProperties") is not False]
         faults += [make_missing_fault(_join(path, name), properties.get(name, {}), name, unknown) for name in missing]
         for name in value:
@@ -180,7 +180,7 @@ class _Checker:
     def _check_by_name(
         self, place: str, schema: Schema, name: str, value: Any, path: str, faults: list[ArgumentFault]
     ) -> Any:
-        """Check a member with the patterns that its name matches, or as one that the schema does not name."""
+        """Check a member of an object whose name is not in `properties`, by patterns or `additionalProperties`."""
         patterns = [text for text in schema.get("patternProperties", ()) if compile_pattern(text).matches(name)]
         for text in patterns:
             escaped = text.replace("~", "~0").replace("/", "~1")
@@ -223,7 +223,7 @@ class _Checker:
     def _check_branches(
         self, place: str, keyword: str, schema: Schema, value: Any, path: str, faults: list[ArgumentFault]
     ) -> Any:
-        """Check the alternatives of `anyOf` or `oneOf`; return the value as the first that fits completes it."""
+        """Check the alternatives of `anyOf` or `oneOf`; return the value with the defaults of the first that fits."""
         fitting, near = [], []
         for index in range(len(schema[keyword])):
             inside: list[ArgumentFault] = []
@@ -239,14 +239,15 @@ class _Checker:
             return fitting[0]
         if fitting:
             faults.append(make_fault(path, value, "pass a value that fits only one of the alternatives"))
-        elif len(near) == 1:  # what is wrong inside the only alternative of this type says more than a list of types
+        elif len(near) == 1:
+            # The faults inside the only alternative of this type are more helpful than a list of types.
             faults += near[0]
         else:
             faults.append(make_fault(path, value, f"pass {describe_schema({'anyOf': schema[keyword]})}"))
         return value
 
     def _follow(self, place: str) -> Schema | bool:
-        """Return the schema at a place, or the one that it refers to."""
+        """Return the schema at a place, or the schema that its `$ref` refers to."""
         schema = self.places[place]
         while isinstance(schema, dict) and "$ref" in schema and not {"type", "default"} & set(schema):
             schema = self.places[find_place(schema["$ref"]) or ""]
@@ -265,7 +266,7 @@ def _check_number(schema: Schema, value: float, path: str, faults: list[Argument
         "maximum": (lambda bound: value <= bound, "at most"),
         "exclusiveMinimum": (lambda bound: value > bound, "more than"),
         "exclusiveMaximum": (lambda bound: value < bound, "less than"),
-        # As fractions of what is written: 0.3 is a multiple of 0.1.
+        # Decimal fractions are compared exactly: 0.3 is a multiple of 0.1.
         "multipleOf": (lambda step: not Fraction(repr(value)) % Fraction(repr(step)), "a multiple of"),
     }
     for keyword, (is_met, words) in tests.items():

@@ -1,4 +1,4 @@
-"""Tools as others write them: read definitions of OpenAI, Anthropic and MCP, and render tools for these."""
+"""Read definitions of tools by OpenAI, Anthropic and MCP, and render tools for these APIs."""
 
 import re
 from collections.abc import Mapping
@@ -10,17 +10,17 @@ from everhold.model import Tool
 from everhold.model.page import ResultPage
 from everhold.model.validation import suggest_name
 
-# What OpenAI and Anthropic both take as a name.
+# The names that both OpenAI and Anthropic accept.
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _SCHEMA_NAMES = ("json_schema", "parameters", "input_schema", "inputSchema")
 _FIELDS = ("name", "description", "source_type", "source_code", "tags", "metadata", "id")
-# Further fields of definitions, which say nothing about a call.
+# Further fields of definitions, which are ignored because they do not affect a call.
 _IGNORED = ("type", "strict", "cache_control", "annotations", "title")
 _NO_PARAMETERS = {"type": "object", "properties": {}}
 
 
 def check_name(name: str) -> None:
-    """Raise InvalidInput unless a model's API takes the name."""
+    """Raise InvalidInput unless the APIs of models accept the name."""
     if not _NAME.fullmatch(name):
         raise InvalidInput(
             f"the name of the tool is {format_value(name)}",
@@ -30,10 +30,10 @@ def check_name(name: str) -> None:
 
 
 def read_definition(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a tool that a definition says.
+    """Return the fields of a tool from its definition.
 
-    It is a tool in the form of OpenAI's chat completions or responses, of Anthropic, of MCP, or with our own names of
-    fields.
+    The definition is in the form of OpenAI's chat completions or responses, of Anthropic, or of MCP, or has our own
+    names of fields.
     """
     inner = definition.get("function") if definition.get("type") == "function" else None
     source: Mapping[str, Any] = inner if isinstance(inner, dict) else definition
@@ -81,5 +81,5 @@ def _render_head(tool: Tool) -> dict[str, Any]:
 
 
 def _render_schema(tool: Tool) -> dict[str, Any]:
-    """Return the schema of a tool; every API asks for an object, also if the tool takes no arguments."""
+    """Return the schema of a tool. Every API requires an object schema, even if the tool has no arguments."""
     return dict(tool.json_schema or _NO_PARAMETERS)

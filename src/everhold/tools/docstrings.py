@@ -1,4 +1,4 @@
-"""Read what a docstring says about a function and about each of its parameters.
+"""Read the descriptions of a function and of its parameters from a docstring.
 
 Three styles are read: Google's `Args:`, NumPy's `Parameters` with a line of dashes, and Sphinx's `:param name:`.
 """
@@ -14,19 +14,19 @@ _SECTION = re.compile(
 _PARAMETERS = re.compile(r"(args|arguments|parameters|params)\s*:?", re.IGNORECASE)
 _GOOGLE_ITEM = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)")
 _NUMPY_ITEM = re.compile(r"\*{0,2}(\w+)\s*(?::.*)?")
-# A longer line is text: the patterns above would take long on it.
+# Longer lines are treated as plain text, because the patterns above would take long on them.
 _MAX_ITEM_LENGTH = 500
 
 
 class Docstring(NamedTuple):
-    """The description of a function, and those of its parameters by name."""
+    """The description of a function, and the descriptions of its parameters by name."""
 
     description: str | None
     parameters: dict[str, str]
 
 
 def read_docstring(text: str | None) -> Docstring:
-    """Return what a docstring says; what has no known form is part of the description."""
+    """Parse a docstring. Parts in an unknown form become part of the description."""
     lines = inspect.cleandoc(text or "").splitlines()
     description: list[str] = []
     parameters: dict[str, str] = {}
@@ -57,7 +57,7 @@ def _begins_section(lines: list[str], at: int) -> bool:
 
 
 def _find_section_end(lines: list[str], at: int) -> int:
-    """Return the line after a section: the next section, or the next line that is not part of an indented one."""
+    """Return the index of the line after a section, where another section or less indented text begins."""
     is_underlined = _is_underlined(lines, at)
     for end in range(at + (2 if is_underlined else 1), len(lines)):
         is_outside = bool(lines[end]) and not lines[end][:1].isspace() and not is_underlined
@@ -67,7 +67,7 @@ def _find_section_end(lines: list[str], at: int) -> int:
 
 
 def _read_items(lines: list[str], at: int, end: int, parameters: dict[str, str]) -> None:
-    """Read the parameters of one section: an item begins at the section's own indentation."""
+    """Read the parameters of one section. Each item begins at the indentation of the section's first line."""
     is_underlined = _is_underlined(lines, at)
     body = [line for line in lines[at + (2 if is_underlined else 1) : end] if line.strip()]
     margin = min((len(line) - len(line.lstrip()) for line in body), default=0)

@@ -1,4 +1,4 @@
-"""Say what is wrong with an argument, and what is expected instead."""
+"""Describe what is wrong with an argument, and what is expected instead."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -52,7 +52,7 @@ def _join_words(words: Iterable[str]) -> str:
 
 
 def make_fault(path: str, value: Any, remedy: str) -> ArgumentFault:
-    """Return the fault of a value; the remedy is for the argument at `path`."""
+    """Return the fault for a value of the argument at `path`."""
     shown = format_value(value)
     if not path:
         return ArgumentFault(path, f"{_WHOLE} are {shown}", remedy)
@@ -60,14 +60,14 @@ def make_fault(path: str, value: Any, remedy: str) -> ArgumentFault:
 
 
 def make_missing_fault(path: str, schema: Any, name: str, unknown: Sequence[str]) -> ArgumentFault:
-    """Return the fault of a missing argument; a name that was passed instead and resembles it is mentioned."""
+    """Return the fault for a missing argument. It mentions a similar unknown name that was passed, if there is one."""
     close = get_close_matches(name, unknown, n=1, cutoff=0.6)
     hint = f" (is {close[0]!r} meant?)" if close else ""
     return ArgumentFault(path, f"{path} is missing{hint}", f"pass {describe_schema(schema)} for {path}")
 
 
 def make_unknown_fault(path: str, name: str, known: Iterable[str]) -> ArgumentFault:
-    """Return the fault of an argument that the tool does not take."""
+    """Return the fault for an argument that the tool does not have."""
     names = list(known)
     remedy = suggest_name(name, names) if names else "leave it out"
     return ArgumentFault(path, f"there is no parameter {format_value(path)}", remedy)

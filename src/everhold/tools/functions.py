@@ -23,11 +23,11 @@ MAX_SOURCE_LENGTH = 200_000
 
 
 def read_function(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the fields of a tool that a function says: name, description, json_schema, source_type, source_code.
+    """Return the fields of a tool from a function: name, description, json_schema, source_type, source_code.
 
-    The schema is made of the annotations, which may be everything that pydantic understands, of the defaults and of
-    what the docstring says about each parameter. Raise InvalidInput for a parameter without an annotation, or with one
-    that JSON cannot hold.
+    The schema is made from the annotations, which may be any that pydantic understands, the defaults, and the
+    descriptions of parameters in the docstring. Raise InvalidInput for a parameter without an annotation, or with a
+    type that JSON cannot express.
     """
     is_function = inspect.isroutine(function) and isinstance(getattr(function, "__name__", None), str)
     if not is_function:
@@ -45,7 +45,7 @@ def read_function(function: Callable[..., Any]) -> dict[str, Any]:
 def _read_source(function: Callable[..., Any]) -> str | None:
     try:
         source = textwrap.dedent(inspect.getsource(function))
-    except (OSError, TypeError):  # a function of the console, or one written in C
+    except (OSError, TypeError):  # the function was typed in a console, or is written in C
         return None
     return source if len(source) <= MAX_SOURCE_LENGTH else None
 
@@ -79,7 +79,7 @@ def _make_schema(function: Callable[..., Any], descriptions: Mapping[str, str]) 
 
 
 def _list_parameters(function: Callable[..., Any]) -> Iterator[inspect.Parameter]:
-    """Yield the parameters with their resolved annotations; raise InvalidInput for those no call by name can pass."""
+    """Yield the parameters with resolved annotations; raise InvalidInput if one cannot be passed by name."""
     name = function.__name__
     try:
         signature = inspect.signature(function)
@@ -101,7 +101,7 @@ def _list_parameters(function: Callable[..., Any]) -> Iterator[inspect.Parameter
 
 
 def _read_annotation(parameter: inspect.Parameter) -> Any:
-    """Return the annotation of a parameter. A default of None makes it optional, as many functions mean it."""
+    """Return the annotation of a parameter. With a default of None, the parameter may also be None."""
     annotation = _adapt(parameter.annotation)
     if parameter.default is None and annotation is not Any and NoneType not in get_args(annotation):
         return annotation | None
@@ -109,7 +109,7 @@ def _read_annotation(parameter: inspect.Parameter) -> Any:
 
 
 def _adapt(annotation: Any) -> Any:
-    """Return an annotation in which every TypedDict is one that pydantic takes, also on Python 3.11."""
+    """Return an annotation whose TypedDicts are replaced by ones that pydantic accepts on Python 3.11 too."""
     arguments, origin = get_args(annotation), get_origin(annotation)
     if is_typeddict(annotation):
         hints = get_type_hints(annotation, include_extras=True)
@@ -128,7 +128,7 @@ def _adapt(annotation: Any) -> Any:
 
 
 class _SchemaMaker(GenerateJsonSchema):
-    """Writes no titles made of names: they tell a model nothing and cost tokens."""
+    """Generates schemas without titles, because titles made from names only cost tokens."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
@@ -179,5 +179,5 @@ def _read_default(parameter: inspect.Parameter) -> dict[str, Any]:
         return {}
     try:
         return {"default": to_jsonable_python(parameter.default)}
-    except (PydanticSerializationError, ValueError):  # a marker object: the function itself knows what it means
+    except (PydanticSerializationError, ValueError):  # a marker object as default, which only the function understands
         return {}

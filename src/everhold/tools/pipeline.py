@@ -1,4 +1,4 @@
-"""Create, find, list and change the tools of an organization, and say which agent has which."""
+"""Create, find, list and change the tools of an organization, and attach them to agents."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class RowsOfScope(Protocol):
 
 @dataclass(frozen=True)
 class ToolDeps:
-    """What the verbs on tools use. `text_bytes` is the most that a description or a source may have."""
+    """The dependencies of the verbs on tools. `text_bytes` is the maximum size of a description or a source."""
 
     records: Records
     scope_rows: RowsOfScope
@@ -138,7 +138,8 @@ def create_tool(deps: ToolDeps, scope: Scope, fields: Mapping[str, Any], *, repl
 def _require_free_name(records: Records, scope: Scope, name: str) -> None:
     """Raise AlreadyExists if a live tool has the name.
 
-    No unique rule repeats this: imported agents bring tools whose names others have, and a call by id tells them apart.
+    This is not a unique rule of the store, because imported agents may have tools with taken names, which are called by
+    id.
     """
     if _find_by_name(records, scope, name, deleted=False):
         raise AlreadyExists(
@@ -172,7 +173,7 @@ def _add(deps: ToolDeps, scope: Scope, fields: Mapping[str, Any], *, attach: boo
 def update_tool(
     deps: ToolDeps, scope: Scope, name: str, changes: Mapping[str, Any], expected_version: int | None
 ) -> Tool:
-    """Change fields of a tool and return it; raise StaleVersion if it is not at the expected version."""
+    """Change fields of a tool and return it; raise StaleVersion if its version is not `expected_version`."""
 
     _check_fields(deps, changes)
 
@@ -199,7 +200,7 @@ def update_tool(
 
 
 def attach_tool(deps: ToolDeps, scope: Scope, name: str) -> Tool:
-    """Give the scope's agent a tool; do nothing if it has it. Raise Conflict if it has another of the same name."""
+    """Give a tool to the scope's agent, if it does not have it. Raise Conflict if it has another tool of this name."""
     agent = require_agent(scope)
     tool = require_tool(deps.records, scope, name)
     own = deps.records.get(Tool, scope.organization, _list_tool_ids(deps.records, scope.organization, agent))
@@ -211,7 +212,7 @@ def attach_tool(deps: ToolDeps, scope: Scope, name: str) -> Tool:
         )
     now = clock.now()
     rows = deps.scope_rows.make_missing_rows(_confine(scope), now)
-    # A link that was hidden with an agent or a tool may still be there: its key is taken.
+    # A link that was hidden with an agent or a tool may still exist, and then its key is taken.
     link = _make_link(scope, tool.id)
     line = _make_line(deps, scope, "update", {"tool": tool.id, "attached": True})
     hidden = Delete(ToolAgent, (scope.organization, tool.id, agent))
@@ -253,7 +254,7 @@ def require_deleted_tool(records: Records, scope: Scope, name: str) -> Tool:
 
 
 def require_own_tool(records: Records, scope: Scope, tool: Tool) -> None:
-    """Raise Conflict if the scope names an agent, and another agent has the tool, too."""
+    """Raise Conflict if the scope names an agent and another agent has the tool too."""
     if scope.agent is None:
         return
     where = [Where("tool_id", Op.EQ, tool.id)]
@@ -267,7 +268,7 @@ def require_own_tool(records: Records, scope: Scope, tool: Tool) -> None:
 
 
 def require_version(tool: Tool, expected: int | None) -> None:
-    """Raise StaleVersion if a version is expected and the tool has another."""
+    """Raise StaleVersion if `expected` is not None and the tool has another version."""
     if expected is not None and tool.version != expected:
         raise StaleVersion(
             f"tool {tool.name!r} is at version {tool.version}, not {expected}",
@@ -284,7 +285,7 @@ def require_agent(scope: Scope) -> str:
 
 
 def _check_fields(deps: ToolDeps, fields: Mapping[str, Any]) -> None:
-    """Raise InvalidInput for a name, a schema or a text that a tool cannot have."""
+    """Raise InvalidInput for an invalid name or schema, or a text that is too long."""
     if "name" in fields:
         check_name(fields["name"])
     schema = fields.get("json_schema", {})
@@ -301,7 +302,7 @@ def _check_fields(deps: ToolDeps, fields: Mapping[str, Any]) -> None:
 
 
 def _confine(scope: Scope) -> Scope:
-    """Return the part of a scope whose rows a tool needs: writing one begins no session."""
+    """Return the scope without its session, because storing a tool must not begin a session."""
     return Scope(organization=scope.organization, agent=scope.agent)
 
 

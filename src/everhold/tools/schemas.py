@@ -1,8 +1,8 @@
-"""Check that a tool's schema is one that arguments can be checked with.
+"""Check that arguments can be checked with a tool's schema.
 
-The schema is JSON Schema, draft 2020-12, with the keywords listed in `KEYWORDS`. A keyword that is not listed is
-refused, because ignoring it would let arguments pass that its author meant to refuse. `format` and the annotations are
-kept and not checked. A `$ref` leads only to places in the same schema.
+The schema is JSON Schema, draft 2020-12, with the keywords in `KEYWORDS`. Other keywords are refused, because ignoring
+one would accept arguments that the author meant to refuse. `format` and annotations are kept but not checked. A `$ref`
+may refer only to places in the same schema.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -64,7 +64,7 @@ _NUMBER = (_is_number, "a number")
 _TEXT = (_is_text, "text")
 _FLAG = (_is_flag, "true or false")
 _ANY = (lambda value: True, "a value")
-# What the value of each keyword may be.
+# The checks for the values of keywords.
 _VALUES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "type": (_is_type, f"one of {', '.join(TYPES)}, or a list of these"),
     "enum": (lambda value: _is_list(value) and bool(value), "a list of values"),
@@ -83,14 +83,14 @@ _ONE = ("additionalProperties", "items", "not", "propertyNames")
 _SEVERAL = ("allOf", "anyOf", "oneOf", "prefixItems")
 NAMED_SCHEMAS = ("properties", "patternProperties", "$defs", "definitions")
 KEYWORDS = (*_VALUES, *_ONE, *_SEVERAL, *NAMED_SCHEMAS)
-# These apply to the same value as the schema that has them.
+# Keywords whose subschemas apply to the same value as the schema itself.
 _IN_PLACE = ("allOf", "anyOf", "oneOf", "not", "$ref")
 
 
 def check_schema(schema: Schema) -> dict[str, Schema | bool]:
-    """Raise InvalidInput unless arguments can be checked with this schema; return its subschemas by their place.
+    """Return all subschemas of a schema by their place; raise InvalidInput if arguments cannot be checked with it.
 
-    A place is a JSON pointer such as `/properties/city`; the schema itself is at the empty one.
+    A place is a JSON pointer such as `/properties/city`. The schema itself has the empty pointer.
     """
     try:
         walk_json(check_json(schema), lambda _: None, LIMITS)
@@ -127,7 +127,7 @@ def list_subschemas(schema: Schema) -> Iterator[tuple[str, Any]]:
 
 
 def find_place(reference: str) -> str | None:
-    """Return the place that a `$ref` names; None if it is not in the same schema."""
+    """Return the place that a `$ref` refers to; None if it is not in the same schema."""
     return unquote(reference[1:]) if reference.startswith("#") else None
 
 
@@ -184,7 +184,7 @@ def _check_keywords(place: str, schema: Schema, places: Mapping[str, Any]) -> No
 
 
 def _refuse_endless_references(places: Mapping[str, Schema | bool]) -> None:
-    """Raise InvalidInput for a schema that leads back to itself without going into the value."""
+    """Raise InvalidInput for a schema that refers back to itself for the same value, which would never end."""
     done: set[str] = set()
     for first in places:
         path: dict[str, Iterator[str]] = {first: iter(_list_in_place(first, places))} if first not in done else {}

@@ -1,7 +1,8 @@
-"""Shared code of the verbs on accounts: each operation is run and logged here.
+"""Run and log the operations on accounts, for the verbs on accounts and erasure.
 
-Every verb leaves a line in the access log of the organization: what was done to which account, never its contents. A
-write and its line are one commit. The purge of an organization leaves no line, because its log is purged with it.
+Every operation adds a line to the access log of the organization. The line says what was done to which account, and has
+no contents of the account. A write and its line are one commit. The purge of an organization adds no line, because the
+log is purged with it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -81,7 +82,7 @@ class AccountActs:
                 return Deleted(rows, preview=True)
             line = None
             if not (hard and kind == "organization"):
-                # an account that is purged cannot be named by a column that refers to it
+                # a purged organization has no access log anymore
                 line = self._make_line(scope, "delete", kind, {"hard": hard})
             delete_rows(self._parts, kind, scope.organization, name, hard=hard, line=line)
         return Deleted(rows)

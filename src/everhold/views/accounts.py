@@ -1,6 +1,6 @@
-"""The verbs on organizations, users and projects, which the engine offers in addition to its scopes.
+"""The verbs on organizations, users and projects. They are verbs of the engine, not of a view.
 
-Their modules are imported by the verbs, because most processes use none of them.
+The modules that they need are imported inside the verbs, because most processes use none of them.
 """
 
 from collections.abc import Mapping
@@ -71,7 +71,8 @@ class AccountVerbs(AccountActs):
     def list_organizations(
         self, *, deleted: bool = False, limit: PageSize = 50, cursor: Cursor | None = None
     ) -> "everhold.AccountPage[Organization]":
-        """Return the organizations of the store by id; with `deleted`, those that can be restored."""
+        """Return the organizations of the store, ordered by id; with `deleted`, the deleted ones that can be
+        restored."""
         from everhold.tenancy import accounts
 
         page = accounts.list_rows(
@@ -88,13 +89,13 @@ class AccountVerbs(AccountActs):
         expected_version: int | None = None,
         **fields: Unpack[OrganizationFields],
     ) -> Organization:
-        """Change an organization's name or metadata. StaleVersion if it is not at `expected_version`."""
+        """Change an organization's name or metadata. StaleVersion if its version is not `expected_version`."""
         return self._update(Scope(organization=organization), Organization, organization, fields, expected_version)
 
     def delete_organization(
         self, organization: Identifier, *, hard: bool = False, preview: bool = False
     ) -> "everhold.Deleted":
-        """Hide an organization with all that belongs to it; with `hard`, purge it; with `preview`, only count."""
+        """Hide an organization and everything in it; with `hard`, purge it; with `preview`, only count its rows."""
         return self._delete("organization", Scope(organization=organization), organization, hard, preview)
 
     # users
@@ -135,7 +136,7 @@ class AccountVerbs(AccountActs):
         limit: PageSize = 50,
         cursor: Cursor | None = None,
     ) -> "everhold.AccountPage[User]":
-        """Return the users of an organization by id; with `deleted`, those who can be restored."""
+        """Return the users of an organization, ordered by id; with `deleted`, the deleted ones that can be restored."""
         from everhold.schema.operations import Op, Where
         from everhold.tenancy import accounts
 
@@ -155,7 +156,7 @@ class AccountVerbs(AccountActs):
         expected_version: int | None = None,
         **fields: Unpack[UserFields],
     ) -> User:
-        """Change fields of a user. StaleVersion if the user is not at `expected_version`.
+        """Change fields of a user. StaleVersion if the version of the user is not `expected_version`.
 
         Fields: name, email, timezone, status, profile, preferences, metadata. Each replaces the old value. A user
         whose status is not "active" cannot sign in.
@@ -210,7 +211,7 @@ class AccountVerbs(AccountActs):
         hard: bool = False,
         preview: bool = False,
     ) -> "everhold.Deleted":
-        """Hide a user with all that belongs to them; with `hard`, purge it; with `preview`, only count."""
+        """Hide a user and everything of the user; with `hard`, purge it; with `preview`, only count its rows."""
         return self._delete("user", Scope(organization=organization, user=user_id), user_id, hard, preview)
 
     # projects
@@ -249,9 +250,9 @@ class AccountVerbs(AccountActs):
         limit: PageSize = 50,
         cursor: Cursor | None = None,
     ) -> "everhold.AccountPage[Project]":
-        """Return the projects of an organization by id, or those that `user` created.
+        """Return the projects of an organization, ordered by id; with `user`, only the projects that the user created.
 
-        With `deleted`, return those that can be restored.
+        With `deleted`, return the deleted projects that can be restored.
         """
         from everhold.schema.operations import Op, Where
         from everhold.tenancy import accounts
@@ -272,7 +273,7 @@ class AccountVerbs(AccountActs):
         expected_version: int | None = None,
         **fields: Unpack[ProjectFields],
     ) -> Project:
-        """Change a project's name, description or metadata. StaleVersion if it is not at `expected_version`."""
+        """Change a project's name, description or metadata. StaleVersion if its version is not `expected_version`."""
         scope = Scope(organization=organization, project=project_id)
         return self._update(scope, Project, project_id, fields, expected_version)
 
@@ -284,7 +285,7 @@ class AccountVerbs(AccountActs):
         hard: bool = False,
         preview: bool = False,
     ) -> "everhold.Deleted":
-        """Hide a project with all that belongs to it; with `hard`, purge it; with `preview`, only count."""
+        """Hide a project and everything in it; with `hard`, purge it; with `preview`, only count its rows."""
         return self._delete("project", Scope(organization=organization, project=project_id), project_id, hard, preview)
 
     # sessions, and restoring any account
@@ -297,15 +298,15 @@ class AccountVerbs(AccountActs):
         hard: bool = False,
         preview: bool = False,
     ) -> "everhold.Deleted":
-        """Hide a session with its messages and memories; with `hard`, purge it; with `preview`, only count."""
+        """Hide a session with its messages and memories; with `hard`, purge it; with `preview`, only count its rows."""
         return self._delete("session", Scope(organization=organization, session=session_id), session_id, hard, preview)
 
     def restore(self, kind: str, name: Identifier, *, organization: Identifier = DEFAULT_ORGANIZATION) -> None:
-        """Restore a deleted organization, user, project, agent or session, with exactly what its deletion hid."""
+        """Restore a deleted organization, user, project, agent or session, and all rows that its deletion hid."""
         from everhold.views.deletion import restore_rows
 
-        named = {kind: name} if kind in ("user", "project", "agent", "session") else {}
-        scope = Scope(organization=organization).narrow(**named)
+        dimensions = {kind: name} if kind in ("user", "project", "agent", "session") else {}
+        scope = Scope(organization=organization).narrow(**dimensions)
         with self._log_failure(scope, "update", kind):
             line = self._make_line(scope, "update", kind, {"restored": True})
             restore_rows(self._parts, kind, organization, name, line)

@@ -1,4 +1,4 @@
-"""The verbs that copy a whole agent: to another id, to a file, and from one."""
+"""The verbs that copy a whole agent: to another id, to a file, or from a file."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -37,11 +37,12 @@ class AgentFileVerbs(ScopedView):
         memories: bool = False,
         **fields: Unpack[AgentFields],
     ) -> Agent:
-        """Create an agent with the fields of the scope's one, its tools and its blocks, and return it.
+        """Create a copy of the scope's agent with its tools and blocks, and return the new agent.
 
-        Blocks are copied, or with `blocks="share"` the same ones are in both contexts. `state` copies the state without
-        a session, `memories` the agent's memories of the scope's user and project. `fields` replace those of the
-        original. The clone is active, and its window of messages is empty. AlreadyExists if `clone_id` is taken.
+        Blocks are copied; with `blocks="share"`, both agents have the same blocks. `state` also copies the agent's
+        state that belongs to no session, and `memories` the agent's memories of the scope's user and project. `fields`
+        replace fields of the original. The clone is active, and its window of messages is empty. AlreadyExists if
+        `clone_id` is taken.
         """
         from everhold.agents.adding import NewAgent, copy_block, find_implicit, make_agent
         from everhold.agents.creating import IDENTITY, check_text_sizes
@@ -62,8 +63,8 @@ class AgentFileVerbs(ScopedView):
             shared_tools=find_tools(records, original),
             state=read_state(records, self.scope) if state else None,
         )
-        own = read_memories(records, self.scope, original) if memories else []
-        self._add_agent(new, own, {"agent": clone_id, "cloned": original.id}, can_complete=False)
+        agent_memories = read_memories(records, self.scope, original) if memories else []
+        self._add_agent(new, agent_memories, {"agent": clone_id, "cloned": original.id}, can_complete=False)
         return clone
 
     @log_as("export")
@@ -72,8 +73,8 @@ class AgentFileVerbs(ScopedView):
     ) -> "everhold.AgentFile":
         """Write the scope's agent to one JSON file, with its blocks, tools, state and the messages in its window.
 
-        `memories` adds the agent's memories of exactly the scope's user and project. Nothing of other users is written.
-        The file appears when it is complete, and only its owner can read it. One that exists is replaced only with
+        `memories` adds the agent's memories of exactly the scope's user and project. No data of other users is written.
+        The file appears when it is complete, and only its owner can read it. An existing file is replaced only with
         `overwrite`.
         """
         from everhold.agents.deps import require_agent
@@ -94,10 +95,10 @@ class AgentFileVerbs(ScopedView):
     def import_agent(self, path: PathText | Path, *, source: str | None = None) -> "everhold.AgentFile":
         """Create an agent from a file of `export_agent`, or from Letta's agent file (.af).
 
-        The agent gets the id that the scope names, or the file's, or a new one. What the file holds becomes new rows of
-        the scope, so nothing that exists is changed: AlreadyExists if the id is taken. `source` is the id or name of
-        the agent in a Letta file with several. The whole file is checked first, and everything is one commit. A tool
-        whose name or schema cannot be used is left out; `skipped` of the result says why.
+        The agent gets the id that the scope names, else the id in the file, else a new id. The content of the file
+        becomes new rows of the scope; existing rows are not changed. AlreadyExists if the id is taken. `source` is the
+        id or the name of the agent if a Letta file has several. The whole file is checked first and stored in one
+        commit. A tool whose name or schema cannot be used is left out; `skipped` of the result says why.
         """
         from everhold.agents.adding import find_implicit, plan_content
         from everhold.agents.creating import check_text_sizes
@@ -110,7 +111,7 @@ class AgentFileVerbs(ScopedView):
             check_text_sizes(part.read_values(), self._parts.settings.text_bytes)
         name = self.scope.agent or content.agent.id or clock.make_id("agt")
         deps = make_agent_deps(self._parts)
-        # An agent that only other scopes have named is theirs: the file must not decide what it becomes.
+        # An implicit agent with the id in the file belongs to other scopes, so the file must not complete it.
         can_complete = self.scope.agent is not None
         find_implicit(deps.records, self.scope.organization, name, can_complete=can_complete)
         new = plan_content(deps, self.scope, name, content, partial(draft_message, self._parts.session_deps))
@@ -158,7 +159,8 @@ class AgentFileVerbs(ScopedView):
 
 
 def _drop_unusable_tools(content: "AgentContent") -> "tuple[AgentContent, list[str]]":
-    """Return the content without tools that no verb could have created, and a sentence for each of these."""
+    """Return the content without the tools that `create_tool` would refuse, and for each of them a sentence with
+    why."""
     from everhold.tools.checking import check_defaults
     from everhold.tools.definitions import check_name
 
@@ -175,7 +177,7 @@ def _drop_unusable_tools(content: "AgentContent") -> "tuple[AgentContent, list[s
 
 
 class _AgentExistsError(Exception):
-    """The id of an agent has been taken. It is no AlreadyExists, which `remember` explains as one of a memory."""
+    """The id of an agent has been taken. It is not an AlreadyExists, because `remember` reads that as a memory's id."""
 
 
 class AsyncAgentFileVerbs(AsyncFacade):

@@ -44,7 +44,7 @@ class AgentFields(TypedDict, total=False):
 
 
 def make_agent_deps(parts: "Parts") -> "AgentDeps":
-    """Return what the verbs on agents use of an engine."""
+    """Return the parts of an engine that the verbs on agents use."""
     from everhold.agents.deps import AgentDeps
 
     scope_rows = parts.write_deps.scope_rows
@@ -53,11 +53,11 @@ def make_agent_deps(parts: "Parts") -> "AgentDeps":
 
 @check_verbs
 class AgentVerbs(ScopedView):
-    """The agents of the organization, and the life of the one that the scope names."""
+    """The verbs that list the agents of the organization, and create, change and delete the scope's agent."""
 
     @log_as("create")
     def create_agent(self, /, **fields: Unpack[AgentFields]) -> Agent:
-        """Create the agent that the scope names, or one with a new id if it names none.
+        """Create the agent that the scope names, or an agent with a new id if the scope names none.
 
         Fields: agent_type, name, description, system, topic, message_ids, llm_config, embedding_config, tool_rules,
         mcp_tools, config, metadata. An agent that exists only because a scope named it is completed. Creating an agent
@@ -95,7 +95,8 @@ class AgentVerbs(ScopedView):
         limit: PageSize = 50,
         cursor: Cursor | None = None,
     ) -> "everhold.AccountPage[Agent]":
-        """Return the agents of the organization by id; with `deleted`, those that can be restored."""
+        """Return the agents of the organization, ordered by id; with `deleted`, the deleted ones that can be
+        restored."""
         from everhold.tenancy import accounts
 
         where = [Where("status", Op.EQ, status)] if status is not None else []
@@ -107,9 +108,9 @@ class AgentVerbs(ScopedView):
 
     @log_as("update")
     def update_agent(self, /, *, expected_version: int | None = None, **fields: Unpack[AgentFields]) -> Agent:
-        """Change fields of the scope's agent. StaleVersion if it is not at `expected_version`.
+        """Change fields of the scope's agent. StaleVersion if its version is not `expected_version`.
 
-        Fields: those of `create_agent`. Each replaces what was there.
+        The fields are those of `create_agent`. Each replaces the old value.
         """
         from everhold.agents.changing import update_agent
         from everhold.agents.creating import check_text_sizes
@@ -121,7 +122,7 @@ class AgentVerbs(ScopedView):
     def buffer_messages(self, *message_ids: Identifier, keep: BufferSize | None = None) -> Agent:
         """Append messages to the agent's in-context window, and keep only the last `keep` of the window.
 
-        A message that is in the window already keeps its place, so that a call can be repeated.
+        A message that is already in the window keeps its position, so a call can be repeated.
         """
         from everhold.agents.changing import buffer_messages
 
@@ -129,7 +130,8 @@ class AgentVerbs(ScopedView):
 
     @log_as("read")
     def buffered_messages(self) -> Sequence[Message]:
-        """Return the messages in the agent's in-context window, in its order; those that the scope may read."""
+        """Return those messages of the agent's in-context window that the scope may read, in the order of the
+        window."""
         from everhold.agents.deps import require_agent
         from everhold.sessions.messages import find_readable
 
@@ -140,32 +142,35 @@ class AgentVerbs(ScopedView):
 
     @log_as("update")
     def pause_agent(self) -> Agent:
-        """Let the scope's agent take no new runs and proposals until `resume_agent`. Conflict if it is terminated."""
+        """Pause the scope's agent: until `resume_agent` it takes no new runs and proposals.
+
+        Conflict if it is terminated.
+        """
         from everhold.agents.changing import set_status
 
         return set_status(make_agent_deps(self._parts), self.scope, "paused")
 
     @log_as("update")
     def resume_agent(self) -> Agent:
-        """Let the scope's paused agent go on. Conflict if it is terminated."""
+        """Set the scope's paused agent to active again. Conflict if it is terminated."""
         from everhold.agents.changing import set_status
 
         return set_status(make_agent_deps(self._parts), self.scope, "active")
 
     @log_as("update")
     def terminate_agent(self) -> Agent:
-        """End the scope's agent for good: it can be read and cloned, but takes no runs and proposals any more."""
+        """End the scope's agent permanently: it can be read and cloned, but takes no more runs and proposals."""
         from everhold.agents.changing import set_status
 
         return set_status(make_agent_deps(self._parts), self.scope, "terminated")
 
     @log_as("delete")
     def delete_agent(self, *, hard: bool = False, preview: bool = False) -> "everhold.Deleted":
-        """Hide the scope's agent with all that belongs to it, until `restore_agent`.
+        """Hide the scope's agent until `restore_agent`.
 
-        Its state, its links to blocks and tools, its sessions, runs and memories go with it. With `hard` it is purged;
-        with `preview` its rows are only counted. Conflict if the scope names a user, a project or a session: others
-        may use the agent.
+        Its state, its links to blocks and tools, its sessions, runs and memories are hidden too. With `hard` everything
+        is purged; with `preview` the rows are only counted. Conflict if the scope names a user, a project or a session,
+        because others may use the agent.
         """
         from everhold.agents.deps import require_whole_agent
         from everhold.tenancy.deletion import Deleted
@@ -182,7 +187,7 @@ class AgentVerbs(ScopedView):
 
     @log_as("update")
     def restore_agent(self) -> Agent:
-        """Restore the scope's agent with exactly what its deletion hid."""
+        """Restore the scope's agent and all rows that its deletion hid."""
         from everhold.agents.deps import require_agent, require_whole_agent
         from everhold.views.deletion import restore_rows
 

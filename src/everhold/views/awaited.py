@@ -1,4 +1,4 @@
-"""Turns a verb into a coroutine function with the same parameters.
+"""Turn verbs into coroutine functions with the same parameters.
 
 The verb runs in a bounded pool of threads, so that the event loop is never blocked. Cancelling a call drops work that
 has not started yet; work that has started runs to its end.

@@ -1,4 +1,4 @@
-"""What backups of a store are made with, and how they are read."""
+"""Choose the parts with which backups of a store are made and read."""
 
 import hashlib
 from functools import cache
@@ -10,7 +10,7 @@ from everhold.backups.history import History, TargetState
 from everhold.backups.manifest import Manifest
 from everhold.backups.objects import Objects
 from everhold.backups.sealing import KeySealing, NoSealing
-from everhold.errors import EncryptionError, MasterKeyMissing, MissingExtra
+from everhold.errors import EncryptionError, InvalidInput, MasterKeyMissing, MissingExtra
 from everhold.model.base import Row
 from everhold.optional_parts import make_encryption
 from everhold.ports.backup_place import BackupPlace
@@ -31,6 +31,8 @@ def open_place(target: str | Path) -> BackupPlace:
     """Return the place of backups at a folder or an fsspec address."""
     from everhold.adapters.files.backup_files import BackupFiles  # takes a while
 
+    if not str(target).strip():  # it would be the current folder
+        raise InvalidInput("the target is empty", value=str(target), remedy="name a folder or an address")
     return BackupFiles(str(target))
 
 
@@ -49,12 +51,12 @@ def open_history(target: str | Path) -> History:
 
 
 def name_store(records: "Records") -> str:
-    """Return the name of a store, which its backups have."""
+    """Return the name that the backups of a store have for it. It is derived from the store's secret."""
     return hashlib.sha256(b"backups" + load_secret(records)).hexdigest()[:32]
 
 
 def make_deps(parts: "Parts") -> BackupDeps:
-    """Return what the backup of an engine's store is made with."""
+    """Return the parts with which backups of an engine's store are made."""
     encryption = parts.encryption
     records = parts.records if encryption is None else encryption.stored
     files = EngineFiles(parts.settings, records, parts.workspace_deps.contents)
@@ -64,14 +66,17 @@ def make_deps(parts: "Parts") -> BackupDeps:
 
 
 def open_objects(history: History, manifest: Manifest, state: TargetState, settings: Settings) -> Objects:
-    """Return the objects of a backup, which the master key of the settings decrypts."""
+    """Return the reader of the objects of a backup. It decrypts them with the master key of the settings."""
     encryption = make_backup_encryption(state, settings, manifest)
     sealing = NoSealing() if encryption is None else KeySealing(encryption.keys)
     return Objects(history.place, history.packing, sealing)
 
 
 def make_backup_encryption(state: TargetState, settings: Settings, manifest: Manifest) -> "Encryption | None":
-    """Return the master key of the settings with the keys that the place of a backup has; None without encryption."""
+    """Return the encryption of a backup, made of the settings' master key and the data keys stored with the backup.
+
+    None if the backup is not encrypted.
+    """
     if not manifest.is_encrypted:
         return None
     if settings.encryption is None:
@@ -81,14 +86,14 @@ def make_backup_encryption(state: TargetState, settings: Settings, manifest: Man
         )
     from everhold.adapters.in_memory import InMemoryRecords
 
-    # The keys of the place, apart from any store: nothing is written anywhere before a backup has been checked.
+    # The keys are put into a store in memory, because nothing may be written before the backup has been checked.
     ring = InMemoryRecords()
     ring.commit([Ensure(row) for row in (*state.keys, *state.erasures)])
     return make_encryption(settings, ring)
 
 
 class DecryptedContents:
-    """Decrypts rows of a backup, for a restore that takes them back to an earlier time, and encrypts the result."""
+    """Decrypts the rows of a backup, so that a restore can change them to an earlier state, and encrypts the result."""
 
     def __init__(self, cipher: "RowCipher") -> None:
         self._cipher = cipher
@@ -98,7 +103,9 @@ class DecryptedContents:
             return values
         try:
             return dict(self._cipher.decrypt_row(entity.build_unchecked(values)).__dict__)
-        except EncryptionError:  # its key was destroyed: the row stays as it is, and is approximate if it was changed
+        except (
+            EncryptionError
+        ):  # the key was destroyed: the row stays encrypted, and its earlier state is not known exactly
             return values
 
     def encrypt(self, entity: type[Row], values: dict[str, Any]) -> dict[str, Any]:

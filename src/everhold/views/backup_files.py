@@ -1,6 +1,5 @@
 """The files of a store outside its records, for backups: archived messages, contents of workspaces, uploaded data."""
 
-import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +13,7 @@ from everhold.ports.store_snapshot import StoreSnapshot
 from everhold.ports.stored_files import StoredFile
 from everhold.schema.catalog import get_table
 from everhold.schema.operations import Ensure
-from everhold.schema.plain_values import make_plain_decoder
+from everhold.schema.plain_values import PlainRow, make_plain_decoder
 from everhold.sessions.archive_files import ArchiveFiles
 from everhold.settings import Settings
 from everhold.stores import find_blob_place
@@ -31,7 +30,10 @@ class _ContentOwner(NamedTuple):
 
 
 class EngineFiles:
-    """The files of one store. `contents` replaces where the contents of its workspaces are."""
+    """The files of one store.
+
+    By default, the settings say where the contents of its workspaces are; else `contents`.
+    """
 
     def __init__(self, settings: Settings, records: Records, contents: Contents | None = None) -> None:
         self._settings, self._records = settings, records
@@ -62,7 +64,8 @@ class EngineFiles:
 
     def read(self, file: StoredFile) -> Iterator[bytes]:
         if file.kind == _ARCHIVE:
-            return _split(self._require_archives().blobs.get(file.organization, file.address))  # encrypted if it is
+            # An encrypted archive is not decrypted.
+            return _split(self._require_archives().blobs.get(file.organization, file.address))
         if file.kind == _CONTENT:
             return _split(self._contents.blobs.read(file.organization, file.address))
         return self._read_source(file)
@@ -114,7 +117,7 @@ class EngineFiles:
 
 
 def _find_content_owners(snapshot: StoreSnapshot) -> dict[_ContentOwner, str]:
-    """Return the user of each content that only workspaces of one user name."""
+    """Return the user of each content that is in workspaces of only one user."""
     workspaces = {(row["organization_id"], row["id"]): row["user_id"] for row in _read_rows(snapshot, Workspace)}
     users: dict[_ContentOwner, set[str | None]] = {}
     for row in _read_rows(snapshot, WorkspaceFile):
@@ -125,9 +128,11 @@ def _find_content_owners(snapshot: StoreSnapshot) -> dict[_ContentOwner, str]:
 
 def _read_rows(snapshot: StoreSnapshot, entity: type[Row]) -> Iterator[Mapping[str, Any]]:
     names, decode = get_table(entity).names, make_plain_decoder(entity)
-    for batch in snapshot.read(entity):
-        for row in itertools.starmap(decode, batch.rows):
-            yield dict(zip(names, row, strict=True))
+    rows: list[PlainRow] = []
+    for _ in snapshot.read(entity, rows.append):
+        for row in rows:
+            yield dict(zip(names, decode(*row), strict=True))
+        rows.clear()
 
 
 def _split(content: bytes) -> Iterator[bytes]:
@@ -141,5 +146,5 @@ def _name_folder(organization: str, source_id: str) -> str:
 
 def _refuse(file: StoredFile) -> NotFound:
     return NotFound(
-        f"the backup has another content under {file.address} than its SHA-256", remedy="use another backup"
+        f"the SHA-256 of a file in the backup is not its address {file.address}", remedy="use another backup"
     )

@@ -1,4 +1,4 @@
-"""The places that have backups of a store, which an erasure must reach."""
+"""Erase a user from the backups of a store."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ _BUSY = "a backup is running; erase the user again when it has ended"
 
 
 class KnownTargets:
-    """The places that the store remembers from its backups."""
+    """The folders and addresses where the store has made backups."""
 
     def __init__(self, parts: "Parts") -> None:
         self._parts = parts

@@ -16,7 +16,7 @@ from everhold.settings_fields import SettingsFields
 if TYPE_CHECKING:
     from everhold.parts import Parts
 
-# What these verbs do is imported by them: most processes make no backups.
+# The verbs import the modules that they need, because most processes make no backups.
 
 
 @check_verbs
@@ -33,16 +33,20 @@ class BackupVerbs:
         keep_days: int | None = None,
         keep_weeks: int | None = None,
         keep_months: int | None = None,
+        replace_state: bool = False,
         progress: ReportProgress | None = None,
     ) -> "everhold.BackupResult":
-        """Store a backup of the whole store in a folder or at an fsspec address, while others go on writing.
+        """Store a backup of the whole store in a folder or at an fsspec address. Others can write meanwhile.
 
-        Only what changed since the latest backup there is stored. The `keep_` numbers say which backups are kept: the
-        latest ones, and the latest one of each of the last days, weeks and months. Without any, all are kept.
-        `progress` is called with the step "storing rows".
+        Only changes since the latest backup at the target are stored. `keep_last` is the number of latest backups to
+        keep; `keep_days`, `keep_weeks` and `keep_months` keep the latest backup of each of that many days, weeks and
+        months. Without these numbers, all backups are kept. `progress` is called with the step "storing rows".
+
+        The target's file `state` has the wrapped keys and the list of erased users. If it is damaged, the backup raises
+        StoreDamaged; with `replace_state`, it writes the file again from the store.
 
         InvalidInput if the target has backups of another store, StoreBusy while another backup of this store runs,
-        StoreFull or StoreUnavailable if the target cannot be written. Earlier backups stay whole in any case.
+        StoreFull or StoreUnavailable if the target cannot be written. Errors never damage earlier backups.
         """
         from everhold.backups.pipeline import back_up
         from everhold.backups.retention import KeepRule
@@ -50,11 +54,22 @@ class BackupVerbs:
 
         rule = KeepRule(keep_last, keep_days, keep_weeks, keep_months)
         self._parts.access.flush()
-        return back_up(make_deps(self._parts), open_place(target), rule, progress or ignore_progress)
+        deps, place, report = make_deps(self._parts), open_place(target), progress or ignore_progress
+        return back_up(deps, place, rule, report, replace_state=replace_state)
+
+    def forget_backups(self, target: PathText | Path) -> None:
+        """Forget a target whose backups are gone: erasures no longer try to reach it. Nothing there is deleted.
+
+        NotFound if the store does not know the target.
+        """
+        from everhold.backups.pipeline import forget_target
+        from everhold.views.backup_deps import open_place
+
+        forget_target(self._parts.records, open_place(target))
 
     @staticmethod
     def list_backups(target: PathText | Path) -> "Sequence[everhold.BackupSummary]":
-        """Return the backups at a target, oldest first. One that cannot be read is listed with its problem."""
+        """Return the backups at a target, oldest first. A backup that cannot be read is listed with its problem."""
         from everhold.backups.listing import list_backups
         from everhold.views.backup_deps import open_history
 
@@ -76,12 +91,12 @@ class BackupVerbs:
         """Restore a backup into an empty store of any kind, and return what was restored.
 
         `into` is a path, a URL or a YAML file of settings, as for `Everhold.open`. Without `backup` or `as_of`, the
-        latest backup is restored. `as_of` restores the latest backup up to that time, and then what the next backup
-        tells about the time between them. `organization` and `user` restore a part; a user is one of the default
-        organization unless another is named. With `add`, the store may be in use: rows that it lacks are added, and its
-        own rows stay. What was erased since the backup is not restored. Other keyword arguments are settings. An
-        interrupted restore continues when it is called again. `progress` is called with the steps "checking",
-        "restoring" and "restoring files".
+        latest backup is restored. `as_of` restores the latest backup up to that time, and then the changes up to that
+        time that the next backup shows. `organization` and `user` restore a part; a user belongs to the default
+        organization unless `organization` is passed. With `add`, the store need not be empty: rows that it lacks are
+        added, and existing rows are not changed. Data of users who were erased since the backup is not restored. Other
+        keyword arguments are settings. An interrupted restore continues when it is called again. `progress` is called
+        with the steps "checking", "restoring" and "restoring files".
 
         AlreadyExists if the store is not empty, NotFound if there is no such backup, StoreDamaged if the backup was
         changed or was not written by Everhold. In these cases nothing is written.
@@ -102,10 +117,11 @@ class BackupVerbs:
         progress: ReportProgress | None = None,
         **fields: Unpack[SettingsFields],
     ) -> "everhold.BackupVerification":
-        """Check a backup, by default the latest one: read every file, restore the rows into a scratch store, compare.
+        """Check a backup, by default the latest one, and return what was found.
 
-        The settings of `store`, or other keyword arguments, name the master key of an encrypted backup. `progress` is
-        called with the steps "reading", "checking" and "restoring".
+        Every file is read, and the rows are restored into a temporary store and compared with the backup. The settings
+        of `store`, or other keyword arguments, name the master key of an encrypted backup. `progress` is called with
+        the steps "reading", "checking" and "restoring".
         """
         from everhold.views.restoring import verify_backup
 

@@ -1,4 +1,4 @@
-"""What every capability of a view shares: the parts, the scope, and the lines of the access log."""
+"""The base class of all verbs on a scope: it has the parts and the scope, and logs calls."""
 
 import logging
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class ScopedView:
-    """One scope of one engine. A capability inherits from it and adds verbs."""
+    """The base of the classes of verbs. It has the parts of an engine and the scope that the verbs read and write."""
 
     def __init__(self, parts: "Parts", scope: Scope) -> None:
         self._parts = parts
@@ -29,7 +29,10 @@ class ScopedView:
         return f"{type(self).__name__}({self.scope.dimensions})"
 
     def _narrow(self, only: str | None) -> Scope:
-        """Return the scope that a verb with `only` reads. InvalidInput if the view names no session."""
+        """Return the scope that a verb with the argument `only` reads.
+
+        InvalidInput if `only` is "session" and the scope names no session.
+        """
         if only is None:
             return self.scope
         if self.scope.session is None:
@@ -45,14 +48,15 @@ class ScopedView:
         read_ids: Sequence[str] = (),
         memory_id: str | None = None,
     ) -> None:
-        """Log a call that wrote nothing, and count each memory that it returned as read.
+        """Log a call that wrote nothing, and count each memory in `read_ids` as read.
 
-        What a verb writes is logged by the commit that writes it.
+        A call that writes is logged by a line in the same commit; see `_make_line`.
         """
         self._parts.access.add(AccessEvent(self.scope, operation, clock.now(), request, memory_id), read_ids)
 
     def _make_line(self, operation: LoggedOperation, request: dict[str, Any]) -> Put:
-        """Return the operation that adds a line to the access log, for the commit of what the line is about."""
+        """Return the operation that adds a line to the access log, to be committed with the change that it
+        describes."""
         interface = self._parts.settings.interface
         return Put(make_access_line(self.scope, operation, clock.now(), request, interface=interface))
 
@@ -62,7 +66,7 @@ class ScopedView:
 
     def _log_failure(self, operation: LoggedOperation, memory_id: object, error: EverholdError) -> None:
         """Log a call that failed. The boundary in `arguments/verbs.py` calls this for every verb with `log_as`."""
-        # What has spaces may be a sentence typed where an id belongs, and the log holds no texts.
+        # A value with spaces may be a sentence that was passed by mistake, and the log must have no texts.
         is_named = isinstance(memory_id, str) and is_id(memory_id) and " " not in memory_id
         request = {"memory": memory_id} if is_named else {}
         self._parts.access.add(AccessEvent(self.scope, operation, clock.now(), request, error=type(error).__name__))

@@ -5,7 +5,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, TypedDict, Unpack
 
-from everhold.arguments.checks import BlockName, Body, Identifier, LineNumber, PageSize
+from everhold.arguments.checks import BlockName, Body, Identifier, LineNumber, ListLength
 from everhold.arguments.verbs import check_verbs, log_as
 from everhold.blocks import history
 from everhold.blocks.deps import BlockDeps
@@ -60,8 +60,8 @@ class BlockVerbs(ScopedView):
         `value` may have at most `limit` characters; the default is 2,000. `template` names a template to copy. Fields:
         limit, description, template_name, metadata, id, is_template. Repeating a call with the same `id` adds nothing.
         """
-        given = {name: text for name, text in (("label", label), ("value", value)) if text is not None}
-        return create_block(self._block_deps, self.scope, {**given, **fields}, template)
+        label_and_value = {name: text for name, text in (("label", label), ("value", value)) if text is not None}
+        return create_block(self._block_deps, self.scope, {**label_and_value, **fields}, template)
 
     @log_as("read")
     def block(self, name: BlockName, *, as_of: datetime | None = None) -> Block:
@@ -72,7 +72,7 @@ class BlockVerbs(ScopedView):
         return block if as_of is None else history.read_block_at(records, block, as_of)
 
     @log_as("read")
-    def blocks(self, *, label: str | None = None, templates: bool = False, limit: PageSize = 50) -> list[Block]:
+    def blocks(self, *, label: str | None = None, templates: bool = False, limit: ListLength = 50) -> list[Block]:
         """Return the blocks that the scope sees, by label; with `templates`, the templates instead."""
         rows = list_blocks(self._parts.records, self.scope, label=label, templates=templates, limit=limit)
         self._log_call("read", {"blocks": len(rows)})
@@ -82,9 +82,9 @@ class BlockVerbs(ScopedView):
     def write_block(
         self, name: BlockName, value: Body, *, reason: Body | None = None, expected_version: int | None = None
     ) -> Block:
-        """Replace the value of a block; what was there is kept in its history.
+        """Replace the value of a block; the old value is kept in its history.
 
-        StaleVersion if the block is not at `expected_version`, or if another caller changes it at the same time.
+        StaleVersion if the block's version is not `expected_version`, or if another caller changes it at the same time.
         """
         return self._change(name, lambda _: {"value": value}, reason, expected_version)
 
@@ -108,7 +108,10 @@ class BlockVerbs(ScopedView):
         reason: Body | None = None,
         expected_version: int | None = None,
     ) -> Block:
-        """Replace a part of a block's value. `old` must occur exactly once; with `every`, all its places change."""
+        """Replace a part of a block's value.
+
+        `old` must occur exactly once; with `every`, all occurrences are replaced.
+        """
         return self._change(
             name,
             lambda block: {"value": replace_text(block, old, new, every=every)},
@@ -176,9 +179,9 @@ class BlockVerbs(ScopedView):
 
     @log_as("read")
     def block_history(self, name: BlockName) -> list[Revision]:
-        """Return what a block was before each change, oldest first.
+        """Return the states of a block before each of its changes, oldest first.
 
-        The number of a revision is the version that the block had.
+        The number of a revision is the version that the block had then.
         """
         block = require_block(self._parts.records, self.scope, name)
         self._log_call("read", {"block": block.id, "history": True})
@@ -186,7 +189,8 @@ class BlockVerbs(ScopedView):
 
     @log_as("read")
     def diff_block(self, name: BlockName, from_version: int | None = None, to_version: int | None = None) -> str:
-        """Return a unified diff of a block's value between two versions; by default what the last change did."""
+        """Return a unified diff of a block's value between two versions, by default before and after the last
+        change."""
         block = require_block(self._parts.records, self.scope, name)
         self._log_call("read", {"block": block.id, "diff": True})
         return history.diff_versions(self._parts.records, block, from_version, to_version)
@@ -195,9 +199,10 @@ class BlockVerbs(ScopedView):
     def undo_block(
         self, name: BlockName, *, to_version: int | None = None, expected_version: int | None = None
     ) -> Block:
-        """Take back the last change of a block that is not undone yet; each further call goes back one more.
+        """Undo the last change of a block that is not undone yet. Each further call undoes one more change.
 
-        With `to_version`, restore that version instead, also one that was undone. An undo is a change in the history.
+        With `to_version`, restore that version instead, even if it was undone. An undo is itself a change in the
+        history.
         """
         records = self._parts.records
         return change_block(
@@ -213,7 +218,8 @@ class BlockVerbs(ScopedView):
     def render_blocks(self, *, numbered: bool = False) -> str:
         """Return the blocks of the scope's agent and user as a section for a prompt, marked as data.
 
-        Each has its label, description and the use of its limit; with `numbered`, lines have numbers.
+        Each block is shown with its label, its description and how much of its limit is used. With `numbered`, its
+        lines have numbers.
         """
         from everhold.context.blocks import render_blocks
 
@@ -230,8 +236,8 @@ class BlockVerbs(ScopedView):
     def delete_block(self, name: BlockName, *, hard: bool = False, preview: bool = False) -> Deleted:
         """Hide a block with its history until `restore_block`.
 
-        With `hard` it is purged; with `preview` its rows are only counted. Conflict if others need the block: other
-        agents, or the other users of an agent.
+        With `hard` it is purged; with `preview` its rows are only counted. Conflict if other agents, or other users of
+        an agent, use the block too.
         """
         records = self._parts.records
         block = require_block(records, self.scope, name, deleted=hard)
@@ -248,7 +254,7 @@ class BlockVerbs(ScopedView):
 
     @log_as("update")
     def restore_block(self, name: BlockName) -> Block:
-        """Restore a deleted block with its history and its agents."""
+        """Restore a deleted block with its history, and attach it to its agents again."""
         records = self._parts.records
         block = require_deleted_block(records, self.scope, name)
         require_unshared(records, self.scope, block)
@@ -277,7 +283,8 @@ class BlockVerbs(ScopedView):
 
     @property
     def _block_deps(self) -> BlockDeps:
-        """What the verbs on blocks need. It is made at each use, because a change of model replaces the chunking."""
+        """The dependencies of the verbs on blocks, made at each use, because a change of model replaces the
+        chunking."""
         parts = self._parts
         scope_rows, chunking = parts.write_deps.scope_rows, parts.write_deps.chunking
         return BlockDeps(

@@ -1,4 +1,4 @@
-"""Chooses which sources propose readings of a question in addition to the rules."""
+"""Choose the sources that propose readings of a question in addition to the rules."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -24,26 +24,26 @@ _MOST_SIMILAR = 20
 
 
 def make_candidate_sources(parts: Parts, scope: Scope) -> Sequence[CandidateSource]:
-    """Return the sources of a scope's questions, in the order in which they are asked."""
+    """Return the sources that propose readings of a scope's questions, in the order in which they are called."""
     return [make_learned_source(parts, scope)]
 
 
 def make_learned_source(parts: Parts, scope: Scope) -> LearnedSource:
-    """Return what a scope has learned as a source of candidates."""
+    """Return a source that proposes readings from the query patterns and lessons that a scope has learned."""
     find_meanings = partial(_find_meanings, parts, scope)
     cache = MemoryCache(parts.table_cache.learned)
     return LearnedSource(make_data_deps(parts), parts.data_engine, cache, scope, find_meanings)
 
 
 def _find_meanings(parts: Parts, scope: Scope, question: str) -> Mapping[str, float]:
-    """Return how similar the scope's query patterns are to a question by their embedding."""
+    """Return the query patterns of the scope that are most similar to a question, each id with its cosine."""
     request = Request(question, _MOST_SIMILAR, minimum=0.0, among=("pattern",), recipe=MEANING)
     own = narrow_to_project(scope) if scope.user is None else scope
     return {hit.record.id: hit.score for hit in recall(parts.recall_deps, own, request)}
 
 
 def make_model_source(parts: Parts, deps: DataDeps, scope: Scope) -> ModelSource | None:
-    """Return the language model that is asked about a scope's questions if nothing else is sure; None without one."""
+    """Return the source that asks a language model if no other reading of a question is sure; None without a model."""
     model = parts.question_model
     if model is None:
         return None

@@ -32,12 +32,13 @@ class ConnectionVerbs(ScopedView):
         schema: str | None = None,
         progress: Callable[[StepProgress], None] | None = None,
     ) -> "everhold.ConnectedDatabase":
-        """Connect a database under a name, and read what its tables are; `ask` and `sql` then query it, read-only.
+        """Connect a database under a name, and read the catalog of its tables. `ask` and `sql` then query it,
+        read-only.
 
-        `url` is postgresql://…, mysql://…, sqlite:///file or duckdb:///file, or one of a driver of SQLAlchemy or ADBC
-        that the settings allow. A URL with a password is stored only if a master key is set; otherwise put it into an
-        environment variable and pass the variable's name as `url_env`. `schema` is that of PostgreSQL's tables, by
-        default "public". A name that is in use leads to the new address from then on.
+        `url` is postgresql://…, mysql://…, sqlite:///file or duckdb:///file, or a URL for a driver of SQLAlchemy or
+        ADBC that the settings allow. A URL with a password is stored only if a master key is set; otherwise put it into
+        an environment variable and pass the variable's name as `url_env`. `schema` is the schema of the tables on
+        PostgreSQL, by default "public". If the name is in use, its connection gets the new address.
 
         InvalidInput if the settings do not allow the host or the file, QueryFailed if the role can read files of the
         server, DataUnavailable if the database does not answer.
@@ -66,7 +67,7 @@ class ConnectionVerbs(ScopedView):
     def refresh_connection(
         self, connection: str, *, progress: Callable[[StepProgress], None] | None = None
     ) -> "everhold.ConnectedDatabase":
-        """Read the tables of a connected database again; `changes` of the result says what is different.
+        """Read the tables of a connected database again; `changes` of the result lists what has changed.
 
         Descriptions that users wrote are kept.
         """
@@ -116,7 +117,7 @@ class AsyncConnectionVerbs(AsyncFacade):
 
 
 def make_connection_deps(parts: "Parts") -> "ConnectionDeps":
-    """Return what the verbs on connections use. MissingExtra without the parser of SQL."""
+    """Return the parts that the verbs on connections use. MissingExtra if sqlglot, the SQL parser, is not installed."""
     from importlib.util import find_spec
 
     from everhold.adapters.data_engine import SandboxedProfiler
@@ -131,7 +132,7 @@ def make_connection_deps(parts: "Parts") -> "ConnectionDeps":
 
 
 def make_connection_policy(parts: "Parts") -> "ConnectionPolicy":
-    """Return what the settings allow to be connected."""
+    """Return the policy that says which databases the settings allow to connect."""
     from everhold.adapters.address import read_file, scheme_of
     from everhold.ask.connections.policy import ConnectionPolicy
     from everhold.settings import read_variable
@@ -139,13 +140,19 @@ def make_connection_policy(parts: "Parts") -> "ConnectionPolicy":
     settings = parts.settings
     chosen = settings.connections
     is_file = scheme_of(settings.storage) in ("sqlite", "duckdb")
-    own = (read_file(settings.storage).path,) if is_file else ()
+    own_files = (read_file(settings.storage).path,) if is_file else ()
     return ConnectionPolicy(
-        read_variable, chosen.hosts, chosen.drivers, chosen.folders, own, chosen.variables, can_keep_secrets(parts)
+        read_variable,
+        chosen.hosts,
+        chosen.drivers,
+        chosen.folders,
+        own_files,
+        chosen.variables,
+        can_keep_secrets(parts),
     )
 
 
 def can_keep_secrets(parts: "Parts") -> bool:
-    """Return whether the store encrypts the addresses of connections: it does with a master key."""
+    """Return whether the store encrypts the addresses of connections, that is, whether it has a master key."""
     encryption = parts.encryption
     return encryption is not None and not encryption.is_missing

@@ -1,4 +1,4 @@
-"""The verbs on uploaded data: files, their tables and what is in them."""
+"""The verbs on uploaded data files and their tables, and on questions about them."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import everhold
 from everhold import clock
-from everhold.arguments.checks import Body, ChoiceNumber, HitCount, PageSize, PathText, Question
+from everhold.arguments.checks import Body, ChoiceNumber, HitCount, ListLength, PathText, Question
 from everhold.arguments.verbs import check_verbs, log_as
 from everhold.ask.earlier import EarlierQuestion
 from everhold.model import FieldMetadata, Scope, Source, TableMetadata
@@ -38,10 +38,10 @@ class DataVerbs(ScopedView):
     ) -> "Sequence[everhold.UploadedFile]":
         """Upload data files and return, for each, its source, its tables and what was detected and repaired.
 
-        CSV, TSV, Excel (.xlsx), JSON, JSON lines, Parquet and SQLite files are read, also zipped or gzipped. A file of
-        the same `name` (by default that of the path) becomes a new version; the same content changes nothing. The data
-        belongs to the scope's project, or to a project made for the scope's user. UnreadableFile if a file is damaged
-        or takes too much memory or time; nothing of it is stored then.
+        CSV, TSV, Excel (.xlsx), JSON, JSON lines, Parquet and SQLite files are read, also zipped or gzipped. If there
+        is a file of the same `name` (by default the file name of the path), the upload becomes its new version; the
+        same content changes nothing. The data belongs to the scope's project, or to a project made for the scope's
+        user. UnreadableFile if a file is damaged or takes too much memory or time; it is not stored then.
         """
         from everhold.ask.sources.pipeline import upload_file
         from everhold.views.data_deps import make_data_deps, require_extra
@@ -56,7 +56,7 @@ class DataVerbs(ScopedView):
         return uploaded
 
     @log_as("read")
-    def sources(self, *, every_version: bool = False, limit: PageSize = 1000) -> Sequence[Source]:
+    def sources(self, *, every_version: bool = False, limit: ListLength = 1000) -> Sequence[Source]:
         """Return the uploaded files, the latest first; with `every_version` also versions that were replaced."""
         from everhold.ask.sources.lookup import list_sources
 
@@ -65,7 +65,7 @@ class DataVerbs(ScopedView):
         return rows
 
     @log_as("read")
-    def tables(self, *, source: str | None = None, limit: PageSize = 10_000) -> Sequence[TableMetadata]:
+    def tables(self, *, source: str | None = None, limit: ListLength = 10_000) -> Sequence[TableMetadata]:
         """Return the tables of uploaded files and connected databases, or of one `source` of either kind, by name."""
         from everhold.ask.connections.lookup import require_owner
         from everhold.ask.sources.lookup import list_tables
@@ -91,7 +91,7 @@ class DataVerbs(ScopedView):
     def update_description(
         self, table: str, description: Body, *, field: str | None = None
     ) -> TableMetadata | FieldMetadata:
-        """Say what a table is about, or with `field` one of its columns; `find_tables` searches descriptions.
+        """Describe a table, or the column `field` of it. `find_tables` searches descriptions.
 
         The description is kept when a new version of the file is uploaded.
         """
@@ -111,17 +111,17 @@ class DataVerbs(ScopedView):
         value: str | None = None,
         limit: HitCount = 10,
     ) -> "Sequence[everhold.FoundTable]":
-        """Return the tables that a question is about, best first, with the columns and values that it names.
+        """Return the tables that a question is about, best first, with the columns and values that the question names.
 
         Names and descriptions of tables, columns and files are searched as recall searches memories. `source`, `table`,
-        `field` and `value` narrow the search step by step: to a file or a connection, a table, tables with a column,
-        and tables of which a column holds a value.
+        `field` and `value` limit the search: to a file or a connection, to a table, to tables with a column, and to
+        tables with a column that has a value.
         """
         from everhold.ask.sources.finding import TableFilter, find_tables
         from everhold.ask.sources.lookup import narrow_to_project
         from everhold.views.data_deps import make_data_deps
 
-        found = find_tables(
+        found_tables = find_tables(
             make_data_deps(self._parts),
             narrow_to_project(self.scope),
             question,
@@ -129,8 +129,8 @@ class DataVerbs(ScopedView):
             TableFilter(source, table, field, value),
             self._search_rows,
         )
-        self._log_call("search", {"tables": len(found), "length": len(question)})
-        return found
+        self._log_call("search", {"tables": len(found_tables), "length": len(question)})
+        return found_tables
 
     @log_as("delete")
     def delete_source(self, source: str, *, hard: bool = False, preview: bool = False) -> Deleted:
@@ -170,16 +170,17 @@ class DataVerbs(ScopedView):
         today: date | None = None,
         connection: str | None = None,
     ) -> "everhold.Answer":
-        """Answer a question about the scope's tables: a sentence, the rows, the SQL, how it was read, and a chart.
+        """Answer a question about the scope's tables with a sentence, the rows, the SQL and a chart.
 
         The answer's `status` says whether it is certain. With "clarify", ask again with `choice`, the number of one of
         its `choices`. With "cannot", nothing was run, and `not_understood` says why.
 
-        `after` is the question before, as text or as `earlier` of its answer, or several, oldest first: a fragment such
-        as "only in 2025" changes it. In a scope with a session, these are the session's last questions; the question
-        and the answer become messages of it, and the query a run. Periods such as "last month" are counted from
-        `today`, by default the present day. NotFound without tables. No statement runs unguarded. A question runs in
-        one place: on the uploaded files or on a connected database, which `connection` may name.
+        `after` is the previous question, as text or as `earlier` of its answer, or several questions, oldest first. A
+        fragment such as "only in 2025" then changes the previous question. In a scope with a session, the default is
+        the session's last questions; the question and the answer are added to the session as messages, and the query
+        as a run. Periods such as "last month" are counted from `today`, by default the present day. NotFound if the
+        scope has no tables. Only statements that the guard allows are run. A question is answered either from the
+        uploaded files or from one connected database, which `connection` may name.
         """
         from everhold.ask.asking import ask_question
         from everhold.ask.recording import list_earlier_questions, list_offered_statements
@@ -190,7 +191,7 @@ class DataVerbs(ScopedView):
         asked_at = clock.now()
         listed = [after] if isinstance(after, str | EarlierQuestion) else after
         earlier = [EarlierQuestion(item) if isinstance(item, str) else item for item in listed]
-        choosing = question if choice is not None else None
+        question_of_choice = question if choice is not None else None
         deps, records = make_data_deps(self._parts), self._parts.records
         model = make_model_source(self._parts, deps, self.scope)
         asked = ask_question(
@@ -200,7 +201,7 @@ class DataVerbs(ScopedView):
             question,
             today or asked_at.astimezone(ZoneInfo(self._parts.settings.timezone)).date(),
             self._find_question_tables,
-            earlier or list_earlier_questions(records, self.scope, choosing),
+            earlier or list_earlier_questions(records, self.scope, question_of_choice),
             choice,
             make_candidate_sources(self._parts, self.scope),
             make_learned_source(self._parts, self.scope).find_rejected,
@@ -212,10 +213,11 @@ class DataVerbs(ScopedView):
 
     @log_as("search")
     def sql(self, statement: Question, *, connection: str | None = None) -> "everhold.QueryResult":
-        """Return the rows of a SELECT on the scope's tables: in DuckDB's SQL, or in that of a connected database.
+        """Return the rows of a SELECT on the scope's tables, written in the SQL of DuckDB or of a connected database.
 
-        StatementRefused for anything else. The statement runs in a process of its own, within limits of time, memory
-        and rows. It runs where all its tables are; `connection` names a database if several have them.
+        StatementRefused for any other statement. It runs in a separate process, within limits of time, memory and rows,
+        on the uploaded files or the database that has all of its tables. `connection` names a database if several have
+        tables of these names.
         """
         from everhold.ask.asking import run_statement
         from everhold.views.data_deps import make_data_deps, require_extra
@@ -226,7 +228,7 @@ class DataVerbs(ScopedView):
         return result
 
     def _find_question_tables(self, question: str) -> Sequence[TableMetadata]:
-        return [found.table for found in self.find_tables(question, limit=20)]
+        return [found_tables.table for found_tables in self.find_tables(question, limit=20)]
 
     def _record_question(self, asked: "AskedQuestion", asked_at: datetime) -> str:
         """Store the query and return its id; in a session also add messages for question and answer, and a run."""
@@ -257,7 +259,7 @@ class DataVerbs(ScopedView):
         return query.id
 
     def _search_rows(self, question: str, scope: Scope, kind: str, limit: int) -> Iterable[tuple[Entity, float]]:
-        """Return the rows of one kind that fit a question best, whatever their scores."""
+        """Return the rows of one kind that fit a question best, each with its score, even if it is low."""
         request = Request(question, limit, minimum=0.0, among=(kind,))
         return [(hit.record, hit.score) for hit in recall(self._parts.recall_deps, scope, request)]
 

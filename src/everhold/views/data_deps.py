@@ -1,4 +1,4 @@
-"""Chooses what the verbs on uploaded data use: where files are, and what reads them."""
+"""Choose the parts that the verbs on uploaded data use: where files are stored, and what reads them."""
 
 import hashlib
 import itertools
@@ -33,12 +33,15 @@ from everhold.stores import find_blob_place
 
 _MEGABYTE = 1_000_000
 _PRIVATE_PREFIX = "everhold-upload-"
-# The folders of stores in memory, whose rows are gone when the store is.
+# The folders with the files of stores in memory. A folder is deleted with its store.
 _temporary_folders: "weakref.WeakKeyDictionary[Records, str]" = weakref.WeakKeyDictionary()
 
 
 def make_data_deps(parts: Parts) -> DataDeps:
-    """Return what the verbs on uploaded data use. It is made at each use: a change of model replaces the chunking."""
+    """Return the parts that the verbs on uploaded data use.
+
+    They are made at each use, because a change of the embedding model replaces the chunking.
+    """
     from everhold.adapters.data_files import ChildReader
 
     settings, scope_rows = parts.settings, parts.write_deps.scope_rows
@@ -69,7 +72,7 @@ def _open_database(parts: Parts, connection: Connection) -> DatabaseTables:
 
 @cache
 def _open_wordnet() -> tuple[SynonymSource, ...]:
-    """Return WordNet, if the extra is installed. One copy serves all engines: it only reads files of the package."""
+    """Return WordNet as the only source, or no source if the extra is not installed. All engines share it."""
     from everhold.adapters.wordnet import WordNetSynonyms, find_wordnet
 
     folder = find_wordnet()
@@ -81,7 +84,10 @@ def _make_chunks(parts: Parts, rows: Sequence[Entity]) -> list[list[Chunk]]:
 
 
 def make_source_files(settings: Settings, records: Records) -> SourceFiles:
-    """Return the files of a store's sources. Each store has its own folder: two may hold the same rows after a move."""
+    """Return the files of a store's sources.
+
+    Each store has its own folder of files, because after a move two stores may have the same rows.
+    """
     from everhold.adapters.files import FileBlobs  # takes a while
 
     is_in_memory = scheme_of(settings.storage) == "memory" and settings.blobs == "auto"
@@ -91,7 +97,7 @@ def make_source_files(settings: Settings, records: Records) -> SourceFiles:
 
 
 def copy_source_files(source: tuple[Settings, Records], target: tuple[Settings, Records]) -> None:
-    """Copy the files of the sources and connections of a store that was moved; do nothing if it has none."""
+    """Copy the files of a moved store's sources and connections to the new store. Do nothing if there are none."""
     if not list_owners(source[1]):
         return
     numbers = itertools.count()
@@ -150,7 +156,7 @@ def list_old_folders(before: datetime) -> list[Path]:
 
 
 def require_extra() -> None:
-    """Raise MissingExtra if DuckDB, which reads and writes tables, is not installed."""
+    """Raise MissingExtra if DuckDB, which reads and writes the tables of files, is not installed."""
     from importlib.util import find_spec
 
     if find_spec("duckdb") is None:

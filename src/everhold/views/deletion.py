@@ -1,4 +1,4 @@
-"""Delete an account or a session with all that belongs to it, in the store and in caches."""
+"""Delete and restore an account or a session with everything that belongs to it, in the store and in caches."""
 
 from datetime import timedelta
 from functools import partial
@@ -17,7 +17,7 @@ from everhold.tenancy import deletion
 
 
 def count_rows(parts: Parts, kind: str, organization: str, name: str, *, hard: bool) -> dict[str, int]:
-    """Count the live rows that a deletion would delete, by table; none for a hidden account that is purged."""
+    """Count the live rows that a deletion would delete, by table; none if a hidden account is to be purged."""
     try:
         return deletion.count_rows_under(parts.records, kind, organization, name)
     except NotFound:
@@ -27,9 +27,9 @@ def count_rows(parts: Parts, kind: str, organization: str, name: str, *, hard: b
 
 
 def delete_rows(parts: Parts, kind: str, organization: str, name: str, *, hard: bool, line: Put | None) -> None:
-    """Hide or purge an account or a session with all that belongs to it, and drop what is cached of it."""
+    """Hide or purge an account or a session and everything that belongs to it, and remove it from the caches."""
     parts.access.flush()
-    # Counted first: afterwards nothing shows that there were workspaces.
+    # Counted before the deletion, because a purge leaves no rows of workspaces.
     has_workspaces = hard and parts.records.count(Workspace, organization, deleted=True) > 0
     _put_back_messages(parts, kind, organization, name, hard=hard)
     if hard:
@@ -53,7 +53,7 @@ def delete_rows(parts: Parts, kind: str, organization: str, name: str, *, hard: 
 
 
 def remove_workspace_files(parts: Parts, organization: str) -> None:
-    """Delete the folders and contents of purged workspaces at once, because they may be personal."""
+    """Delete the folders and contents of purged workspaces now instead of at maintenance: they may be personal."""
     from everhold.workspaces.garbage import collect_garbage, remove_purged
 
     remove_purged(parts.workspace_deps)
@@ -73,7 +73,7 @@ def _find_sources(parts: Parts, kind: str, organization: str, name: str) -> list
 
 
 def restore_rows(parts: Parts, kind: str, organization: str, name: str, line: Put) -> None:
-    """Restore an account or a session with exactly what its deletion hid."""
+    """Restore an account or a session and all rows that its deletion hid."""
     deletion.restore(parts.records, kind, organization, name, line)
     parts.write_deps.scope_rows.invalidate()
 
@@ -88,7 +88,10 @@ def restore_rows(parts: Parts, kind: str, organization: str, name: str, line: Pu
 def _retell_episodes(
     parts: Parts, kind: str, organization: str, name: str, *, are_restored: bool = False
 ) -> list[Operation]:
-    """Return the operations that update the episodes which do not belong to an account or session but quote it."""
+    """Return the operations that update episodes which quote a deleted or restored account or session.
+
+    The account's or session's own episodes are not among them, because they are deleted and restored with it.
+    """
     from everhold.episodes import erasure
 
     deps, now = parts.episode_deps, clock.now()
@@ -103,7 +106,10 @@ def _retell_episodes(
 
 
 def _put_back_messages(parts: Parts, kind: str, organization: str, name: str, *, hard: bool) -> None:
-    """Put archived messages back that are deleted by themselves, or that memories to be erased were read from."""
+    """Put archived messages back into their table, so that the deletion finds them.
+
+    It needs messages that are deleted without their session, and messages from which erased memories were derived.
+    """
     if kind == "user":
         put_back_sessions_with_user(parts.session_deps, organization, name)
     elif kind == "agent":
@@ -113,7 +119,7 @@ def _put_back_messages(parts: Parts, kind: str, organization: str, name: str, *,
 
 
 def _erase_traces(parts: Parts, kind: str, organization: str, name: str) -> None:
-    chain.seal(parts.records, parts.heads)  # what the purge's record counts
+    chain.seal(parts.records, parts.heads)  # the record of a purge counts the sealed lines
     if kind == "organization":
         forget.erase_keys(parts.write_deps, organization)
     else:

@@ -1,4 +1,4 @@
-"""The engine's verbs on keys. Their modules are imported by the verbs, because most processes use none of them."""
+"""The engine's verbs on keys. They import the modules that they need, because most processes use no keys."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +26,7 @@ class EncryptionVerbs:
     _parts: "Parts"
 
     def keys(self) -> "everhold.KeyReport":
-        """Return which fields are encrypted and with which keys, by fingerprint. No key is revealed."""
+        """Return a report on which fields are encrypted with which keys. Keys are shown by their fingerprints only."""
         from everhold.encryption.status import describe_keys
 
         return describe_keys(self._parts.encryption)
@@ -35,7 +35,8 @@ class EncryptionVerbs:
     def create_master_key(path: PathText | Path) -> str:
         """Write a new master key to a file that only its owner can read, and return its fingerprint.
 
-        FileError if the file exists: a master key is never replaced. Keep a copy of the file in another place.
+        FileError if the file exists, because a lost master key would make data unreadable. Keep a copy of the file in
+        another place.
         """
         try:
             from everhold.adapters.encryption import MasterKey, make_secret, write_master_key
@@ -48,11 +49,11 @@ class EncryptionVerbs:
         return MasterKey(secret).fingerprint
 
     def rotate_keys(self, *, master_only: bool = False, progress: ReportProgress | None = None) -> "everhold.Rotated":
-        """Wrap every data key by the current master key, create new data keys, and encrypt every row again.
+        """Wrap every data key with the current master key, create new data keys, and encrypt every row again.
 
-        With `master_only`, data keys are only wrapped again, which takes little time. To change the master key, set
-        `encryption.master_key` to the new one and `encryption.former_keys` to the old one first. An interrupted
-        rotation continues when it is called again; meanwhile everything can be read and written. `progress` is called
+        With `master_only`, data keys are only wrapped again, which takes little time. To change the master key, first
+        set `encryption.master_key` to the new key and `encryption.former_keys` to the old key. An interrupted rotation
+        continues when it is called again. All data can be read and written during a rotation. `progress` is called
         with the steps "wrapping", "creating" and "encrypting". MasterKeyMissing if the engine has no master key.
         """
         from everhold.encryption.rotation import Rotated, finish_rotation, replace_keys, wrap_keys
@@ -70,7 +71,7 @@ class EncryptionVerbs:
         return Rotated(wrapped, replaced, counter.done, unreadable, keys.master_fingerprint)
 
     def _note_rotation(self, replaced: int) -> None:
-        """Add a line to the log of every organization."""
+        """Add a line about a rotation of keys to the log of every organization."""
         for (organization,) in self._parts.records.columns(Organization, None, ("id",)):
             event = AccessEvent(Scope(organization=organization), "update", clock.now(), {"replaced keys": replaced})
             self._parts.access.add(event)
@@ -96,7 +97,7 @@ def require_encryption(parts: "Parts") -> "Encryption":
 
 
 def make_rewriting_deps(parts: "Parts", encryption: "Encryption", count: Callable[[int], None]) -> "RewritingDeps":
-    """Return what rewriting rows needs."""
+    """Return the parts that the rewriting of rows uses. `count` is called with the number of rewritten rows."""
     from everhold.encryption.rewriting import RewritingDeps
     from everhold.remember.chunks import make_chunks_or_words
 

@@ -1,4 +1,4 @@
-"""The verbs on episodes: summaries of what was said."""
+"""The verbs on episodes, which are summaries of messages."""
 
 from datetime import datetime
 from functools import partial
@@ -13,7 +13,7 @@ from everhold.views.base import ScopedView
 
 @check_verbs
 class EpisodeVerbs(ScopedView):
-    """Summaries of what was said in the scope. They are brought up to date before they are read."""
+    """The verbs on summaries of the scope's messages. Episodes are brought up to date before they are read."""
 
     @log_as("read")
     def episodes(
@@ -29,7 +29,7 @@ class EpisodeVerbs(ScopedView):
         """Return the scope's episodes, newest first.
 
         `level` is "episode", "section", "chapter", "session", "day", "week", "month" or "year". `after` and `before`
-        narrow them to a span of time, and `only="session"` to the view's session.
+        limit the episodes to a span of time, and `only="session"` to the view's session.
         """
         from everhold.episodes.listing import list_episodes, read_level, update_scope
 
@@ -41,7 +41,7 @@ class EpisodeVerbs(ScopedView):
 
     @log_as("read")
     def episode(self, episode_id: Identifier) -> "everhold.EpisodeDetails":
-        """Return an episode with what it was made of: messages, or for a rollup the episodes of the level below."""
+        """Return an episode with its sources: messages, or for a rollup the episodes of the level below."""
         from everhold.episodes.listing import read_details, require_episode
 
         deps = self._parts.episode_deps
@@ -59,9 +59,9 @@ class EpisodeVerbs(ScopedView):
         budget: Budget = 400,
         only: Only | None = None,
     ) -> "everhold.SpanSummary":
-        """Return what was said from `after` up to `before`, or in all time, in at most `budget` tokens.
+        """Return a summary of the messages from `after` up to `before`, or of all, in at most `budget` tokens.
 
-        The summary quotes messages and names each. It has a fixed size, however long the span is.
+        The summary consists of quotes, each with its message. A longer span does not make it longer.
         """
         from everhold.episodes.listing import update_scope
         from everhold.episodes.spans import summarise_span

@@ -27,7 +27,7 @@ _PASSES = 3
 
 @check_verbs
 class ErasureVerbs(AccountActs):
-    """Erase a user with proof."""
+    """The verb that erases a user and returns a proof."""
 
     def erase(
         self,
@@ -41,8 +41,8 @@ class ErasureVerbs(AccountActs):
 
         The user's rows are purged and the user's data keys destroyed. Indexes, caches, files and known backups are
         cleaned. It cannot be undone. What the user writes meanwhile is erased too. With `preview`, only count the rows.
-        An interrupted erasure continues when it is called again. `progress` is called with the steps "rows", "keys",
-        "files" and "backups". NotFound if there is no such user.
+        An erasure that was interrupted, or that did not reach everything, continues when it is called again.
+        `progress` is called with the steps "rows", "keys", "files" and "backups". NotFound if there is no such user.
         """
         scope = Scope(organization=organization, user=user)
         with self._log_failure(scope, "delete", "user"):
@@ -79,11 +79,14 @@ class ErasureVerbs(AccountActs):
         )
         proof = replace(proof, digest=proof.compute_digest())
         line = self._make_line(scope, "delete", "user", {"erased": entry.id, "digest": proof.digest})
-        erasures.complete_erasure(parts.records, entry, proof.digest, line, now)
+        erasures.end_erasure(parts.records, entry, proof, line, now)
         return proof
 
     def _remove_rows_and_keys(self, scope: Scope, user: str, entry: "UserErasure") -> list[str]:
-        """Purge the user's rows and destroy the user's keys, until no other writer has added any meanwhile."""
+        """Purge the user's rows and destroy the user's keys. Repeat this while other writers add rows of the user.
+
+        Return the ids of the destroyed keys.
+        """
         from everhold.tenancy.erasure import add_key_ids
         from everhold.views.deletion import delete_rows
 
@@ -93,7 +96,7 @@ class ErasureVerbs(AccountActs):
                 line = self._make_line(scope, "delete", "user", {"hard": True, "erased": entry.id})
                 with _tolerate_unreadable(parts):
                     delete_rows(parts, "user", scope.organization, user, hard=True, line=line)
-            # The ids are noted before the keys are gone, so that a reader of an old envelope is told why.
+            # The ids are stored before the keys are destroyed, so that a reader of an old envelope gets the reason.
             destroyed |= set(_list_keys(parts, scope.organization, user))
             add_key_ids(parts.records, entry, destroyed)
             if parts.encryption is not None:
@@ -118,7 +121,7 @@ def _count_rows(parts: "Parts", organization: str, user: str) -> dict[str, int]:
         return count_rows_under(parts.records, "user", organization, user, deleted=True)
     except NotFound:
         if any(entry.completed_at is None for entry in find_erasures(parts.records, organization, user)):
-            return {}  # an erasure was interrupted after it had removed the rows
+            return {}  # an erasure has removed the rows, and was interrupted or did not reach everything
         raise
 
 
@@ -135,7 +138,7 @@ def _list_keys(parts: "Parts", organization: str, user: str) -> list[str]:
 
 
 def _tolerate_unreadable(parts: "Parts") -> "AbstractContextManager[None]":
-    """Let a user be erased whose content cannot be decrypted any more."""
+    """Return a context in which content that cannot be decrypted is read as empty, so that it can be erased too."""
     if parts.encryption is None:
         return nullcontext()
     from everhold.encryption.row_cipher import read_unreadable_as_empty
@@ -144,7 +147,7 @@ def _tolerate_unreadable(parts: "Parts") -> "AbstractContextManager[None]":
 
 
 def _clean_places(parts: "Parts") -> "Sequence[ErasedPlace]":
-    """Remove what indexes, caches and files still hold; a place that cannot be cleaned now is reported."""
+    """Remove purged data from indexes, caches and files. Return each place and whether it could be cleaned."""
     from everhold.tenancy.erasure import ErasedPlace
     from everhold.views.encryption import clean_files
 
@@ -183,7 +186,7 @@ def _name_status(is_erased: bool) -> str:
 
 
 def _find_remaining(parts: "Parts", organization: str, user: str) -> dict[str, int]:
-    """Return the rows of the user that are still there, by table."""
+    """Count the rows of the user that were not removed, by table."""
     from everhold.tenancy.deletion import count_rows_under
     from everhold.tenancy.erasure import count_chunks
 

@@ -1,4 +1,4 @@
-"""The verbs that tell a program what changes in a scope."""
+"""The verbs that report changes in a scope to a program."""
 
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -14,24 +14,25 @@ from everhold.views.base import ScopedView
 
 @check_verbs
 class EventVerbs(ScopedView):
-    """The changes that the scope may see."""
+    """The verbs that report the changes that the scope may see."""
 
     @log_as("read")
     def events(self, *, after: EventNumber | None = 0, follow: bool = False) -> EventStream:
-        """Iterate over the events after a number: every change that the scope may see, once, numbered increasingly.
+        """Iterate over the events whose number is greater than `after`: every change that the scope may see, once.
 
-        The default is every event that is kept, which is a week at least; None means from now on. If events after the
-        number are no longer kept, the first event is a "gap". The iterator ends when it has caught up; with `follow`
-        it waits for further events until the engine is closed.
+        The default returns all stored events, at least those of the last week; None means only future events. If events
+        after the number are no longer stored, the first event is a "gap". The iterator ends after the latest event;
+        with `follow` it waits for further events until the engine is closed.
         """
         self._log_call("read", {"events_after": after})
         return EventStream(EventReader(self._parts.records, self.scope, after, follow=follow))
 
     @log_as("read")
     def subscribe(self, callback: Callable[[ChangeEvent], Any], *, after: EventNumber | None = None) -> Subscription:
-        """Call `callback` with every event after a number, by default from now on, in a background thread.
+        """Call `callback` in a background thread with every event after a number, by default with every future event.
 
-        The next event waits until the callback returns. If it raises, it gets the same event again a second later.
+        The next call is made after the callback has returned. If it raises, it is called again with the same event a
+        second later.
         """
         reader = EventReader(self._parts.records, self.scope, after, follow=True)
         subscription = Subscription(reader, callback)

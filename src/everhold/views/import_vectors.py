@@ -1,4 +1,4 @@
-"""Decides whether the embeddings of another system are kept: only those of one of the engine's own models."""
+"""Decide which vectors of an import are kept: those that were made by one of the engine's own models."""
 
 import numpy as np
 
@@ -13,10 +13,10 @@ ModelKey = tuple[str | None, int]
 
 
 class VectorChoice:
-    """Chooses the vectors of an import's memories that can be kept, and counts both sorts.
+    """Chooses the vectors of imported memories that can be kept, and counts the kept and the replaced ones.
 
-    A vector that names its model is kept if the engine has a model of that name and that many dimensions. If it names
-    none, the text of the first such memory is embedded and compared.
+    If an imported vector has the name of its model, it is kept if the engine has a model of that name and with that
+    many dimensions. If it has no name, the text of the first such memory is embedded and the two vectors are compared.
     """
 
     def __init__(self, chunking: Chunking) -> None:
@@ -26,7 +26,7 @@ class VectorChoice:
         self._decided: dict[ModelKey, str | None] = {}
 
     def choose(self, record: Record) -> dict[str, Vector]:
-        """Return the memory's vector under the name of our model; empty if the memory must be embedded."""
+        """Return a dictionary of the engine's model and the memory's vector; empty if the memory must be embedded."""
         vector = record.values.get("vector")
         if vector is None:
             return {}
@@ -42,14 +42,16 @@ class VectorChoice:
                 self.replaced += 1
 
     def _find_model(self, record: Record, vector: Vector) -> str | None:
-        named = record.values.get("vector_model")
-        key: ModelKey = (named, len(vector))
+        model_name = record.values.get("vector_model")
+        key: ModelKey = (model_name, len(vector))
         if key not in self._decided:
-            self._decided[key] = self._compare(str(named), vector) if named else self._recompute(record, vector)
+            self._decided[key] = (
+                self._compare(str(model_name), vector) if model_name else self._recompute(record, vector)
+            )
         return self._decided[key]
 
-    def _compare(self, named: str, vector: Vector) -> str | None:
-        short_name = named.rpartition("/")[2].lower()
+    def _compare(self, model_name: str, vector: Vector) -> str | None:
+        short_name = model_name.rpartition("/")[2].lower()
         for name, chunking in self._models.items():
             if name.rpartition("/")[2].lower() == short_name and chunking.embedder.dimensions == len(vector):
                 return name

@@ -1,14 +1,16 @@
-"""Stores the records of an import through the engine's own writes, so that every rule of theirs holds."""
+"""Store the records of an import with the functions that also store the engine's own data, so all rules apply."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from everhold import clock
 from everhold.agents.files import read_agent_file
 from everhold.agents.states import find_state, set_state
 from everhold.errors import AlreadyExists, Conflict, EverholdError, InvalidInput, NotFound
+from everhold.importers.files import find_member
 from everhold.importers.pipeline import ADDED, EXISTING, Outcome
 from everhold.importers.records import Record
 from everhold.importers.source import RecordKind
@@ -31,10 +33,9 @@ from everhold.views.agent_files import AgentFileVerbs
 from everhold.views.agents import make_agent_deps
 from everhold.views.import_vectors import VectorChoice
 from everhold.views.imported_users import draft_user, import_user
+from everhold.views.session_starts import SessionStarts
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from everhold.parts import Parts
 
 _SESSION_FIELDS = ("title", "summary", "topic", "context", "metadata", "session_type", "created_at")
@@ -46,22 +47,22 @@ _MEMORY_FIELDS = (
     "id", "key", "text", "content", "kind", "tags", "importance", "priority", "confidence", "created_at", "occurred_at",
     "expires_at", "metadata", "source_agent", "speaker", "aliases", "pinned", "namespace", "level",
 )  # fmt: skip
-# How many ids of memories an import notes, for their relationships.
+# The maximum number of memory ids that an import keeps, for the relationships between memories.
 _MAX_NOTED = 200_000
-# What a record is refused for. Any other error is one of the store or the model, and ends the import.
+# Errors that refuse a single record. Any other error is one of the store or the model and ends the import.
 _REFUSALS = (InvalidInput, NotFound, Conflict)
 
 
 class ImportWriter:
     """Stores the records of one import in one organization, or for one user of it."""
 
-    def __init__(self, parts: "Parts", scope: Scope, path: "Path", source: str) -> None:
-        self._parts, self._scope, self._path, self._source = parts, scope, path, source
-        self._vectors = VectorChoice(parts.write_deps.chunking)
+    def __init__(self, parts: "Parts", scope: Scope, path: Path) -> None:
+        self._parts, self._scope, self._path = parts, scope, path
+        self._vectors, self._starts = VectorChoice(parts.write_deps.chunking), SessionStarts()
         self._owners: dict[str, str | None] = {}
-        """The user of each session: its messages and memories belong to the same one."""
+        """Maps sessions to their users. The messages and memories of a session belong to the session's user."""
         self._months: set[datetime] = set()
-        """The months of the memories that were checked."""
+        """The months in which the checked memories were created."""
         self._ended: dict[str, dict[str, Any]] = {}
         self._stored_as: dict[str, str] = {}
         """Maps the original ids of memories to the ids that the store has for them. Relationships use it."""
@@ -74,9 +75,18 @@ class ImportWriter:
     def vectors_replaced(self) -> int:
         return self._vectors.replaced
 
+    @property
+    def has_late_sessions(self) -> bool:
+        return self._starts.has_late_sessions
+
+    def restart(self) -> None:
+        self._vectors, self._starts = VectorChoice(self._parts.write_deps.chunking), SessionStarts()
+        self._months.clear()
+
     def find_fault(self, record: Record) -> str | None:
         try:
             _DRAFTS[record.kind](self, record)
+            self._starts.note(record)
         except _REFUSALS as error:
             return str(error)
         return None
@@ -92,11 +102,13 @@ class ImportWriter:
                 if isinstance(scope, str):
                     outcomes += [Outcome("quarantined", scope)] * len(same)
                 else:
+                    if kind in ("message", "memory"):
+                        self._starts.begin_session(self._parts.session_deps, scope)
                     outcomes += _WRITES[kind](self, scope, same)
         return outcomes
 
     def finish(self) -> None:
-        """End the sessions that had ended. Until then, messages could be added to them."""
+        """End the sessions that had ended in the other system, after all of their messages have been added."""
         for session_id, values in self._ended.items():
             scope = self._scope.narrow(session=session_id, user=self._owners.get(session_id))
             session = find_session(self._parts.records, scope)
@@ -104,7 +116,7 @@ class ImportWriter:
                 change_session(self._parts.session_deps, scope, values)
 
     def _group_by_scope(self, records: Sequence[Record]) -> Iterator[tuple[Scope | str, list[Record]]]:
-        """Yield neighbouring records of one scope; instead of the scope, the reason why there is none."""
+        """Yield groups of consecutive records with the same scope, or with the same reason why they have no scope."""
 
         def find(record: Record) -> Scope | str:
             try:
@@ -116,7 +128,7 @@ class ImportWriter:
             yield scope, list(group)
 
     def _find_scope(self, record: Record) -> Scope:
-        """Return the scope that a record belongs to; InvalidInput if that is outside of the import's own scope."""
+        """Return the scope that a record belongs to; InvalidInput if it is outside of the scope of the import."""
         values = record.values
         session = values["id"] if record.kind == "session" else values.get("session")
         user = values["id"] if record.kind == "user" else values.get("user")
@@ -133,13 +145,13 @@ class ImportWriter:
         return self._scope.narrow(user=user, session=session, agent=values.get("agent"))
 
     def _find_owner(self, session_id: str) -> str | None:
-        """Return the user of a session of the input, or of one that an earlier import has stored."""
+        """Return the user of a session of this import, or of a session in the store."""
         if session_id not in self._owners:
             stored = self._parts.records.get(Session, self._scope.organization, [session_id]).get(session_id)
             self._owners[session_id] = None if stored is None else stored.user_id
         return self._owners[session_id]
 
-    # drafts: what can be checked without writing
+    # drafts: check records without writing
 
     def _draft_user(self, record: Record) -> None:
         draft_user(self._find_scope(record), record.values, self._parts.settings.timezone)
@@ -171,14 +183,14 @@ class ImportWriter:
         validate_row(AgentState, {"state": values["state"], **own, **stamps, "metadata": values["metadata"]})
 
     def _draft_agent(self, record: Record) -> None:
-        read_agent_file(self._path, record.values.get("choice"))
+        read_agent_file(find_member(self._path, record.values.get("file")), record.values.get("choice"))
 
     # writes
 
     def _write_each(
         self, store: Callable[[Scope, Mapping[str, Any]], bool], scope: Scope, records: Sequence[Record]
     ) -> list[Outcome]:
-        """Store records one by one, with a function that returns whether it has added something."""
+        """Store records one by one with `store`, which returns whether it has added anything."""
         outcomes = []
         for record in records:
             try:
@@ -193,8 +205,9 @@ class ImportWriter:
     def _write_sessions(self, scope: Scope, records: Sequence[Record]) -> list[Outcome]:
         outcomes = []
         for record in records:
+            values = self._starts.complete(_choose_session_values(record), record.values["id"])
             try:
-                is_added = import_session(self._parts.session_deps, scope, _choose_session_values(record))
+                is_added = import_session(self._parts.session_deps, scope, values)
             except _REFUSALS as error:
                 outcomes.append(Outcome("quarantined", str(error)))
                 continue
@@ -250,7 +263,7 @@ class ImportWriter:
         return {**item, "vector": vector} if vector else item
 
     def _find_stored(self, scope: Scope, drafts: Mapping[int, Draft]) -> dict[int, Outcome]:
-        """Return the outcomes of memories that the store has already: by their id, or by what they say."""
+        """Return the outcomes of the memories that the store already has, found by their id or by their text."""
         records, organization = self._parts.records, scope.organization
         memories = [draft.memory for draft in drafts.values()]
         ids = dict.fromkeys(name for memory in memories for name in (memory.id, memory.original_id))
@@ -273,12 +286,12 @@ class ImportWriter:
         return outcomes | {number: EXISTING for number, draft in others.items() if draft.memory.id in known}
 
     def _note_stored(self, imported: Memory, stored_id: str) -> None:
-        # Those that are not noted are found by their keys, which takes a query each.
+        # Relationships find memories that are not kept here by their keys, with a query for each.
         if imported.original_id != stored_id and len(self._stored_as) < _MAX_NOTED:
             self._stored_as[imported.original_id] = stored_id
 
     def _remember(self, scope: Scope, items: Mapping[int, dict[str, Any]]) -> dict[int, Outcome]:
-        """Store memories in one commit. If one is refused, store them one by one to find out which."""
+        """Store memories in one commit. If it is refused, store them one by one to find out which memory is refused."""
         if not items:
             return {}
         try:
@@ -293,9 +306,10 @@ class ImportWriter:
         return dict.fromkeys(items, ADDED)
 
     def _explain_refusal(self, scope: Scope, item: dict[str, Any], error: EverholdError) -> Outcome:
-        """Return what became of a memory that was refused.
+        """Return the outcome of a memory that was refused.
 
-        If it was imported before with another time zone, it has another id now, and only the key is the same.
+        If the memory was imported earlier with another time zone, its id has changed and only its key is the same. Then
+        it exists already.
         """
         if not isinstance(error, AlreadyExists) or error.rule != "own_key":
             return Outcome("quarantined", str(error))
@@ -340,7 +354,9 @@ class ImportWriter:
         stored = self._parts.records.get(Agent, scope.organization, [values["agent"]]).get(values["agent"])
         if stored is not None and not stored.is_implicit:
             return False
-        AgentFileVerbs(self._parts, scope).import_agent(self._path, source=values.get("choice"))
+        AgentFileVerbs(self._parts, scope).import_agent(
+            find_member(self._path, values.get("file")), source=values.get("choice")
+        )
         return True
 
 
@@ -379,6 +395,6 @@ def _refuse_taken(imported: Memory) -> Outcome:
 
 
 def _is_same_memory(stored: Memory, imported: Memory) -> bool:
-    # A memory that came with an import keeps its mark, also if its text was revised since.
+    # An imported memory keeps `imported` in its metadata even if its text was revised later.
     is_same = stored.text == imported.text or stored.metadata.get("imported") == imported.metadata.get("imported")
     return is_same and stored.user_id == imported.user_id

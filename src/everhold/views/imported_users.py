@@ -1,4 +1,4 @@
-"""Stores the users of an import: new ones are added, and those who exist get only what they lack."""
+"""Store the users of an import. New users are added; existing users get only the values that they lack."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,7 @@ def draft_user(scope: Scope, values: Mapping[str, Any], timezone: str) -> User:
 
 
 def import_user(parts: "Parts", scope: Scope, values: Mapping[str, Any]) -> bool:
-    """Add a user, or add to one who exists the keys of profile and preferences that are missing.
+    """Add a user. If the user exists, add the missing keys of profile, preferences and metadata instead.
 
     Return whether anything was added. NotFound if the user has been deleted.
     """
@@ -38,22 +38,24 @@ def import_user(parts: "Parts", scope: Scope, values: Mapping[str, Any]) -> bool
     stored = parts.records.get(User, scope.organization, [draft.id], deleted=True).get(draft.id)
     if stored is not None and stored.is_deleted:
         raise NotFound(f"user {draft.id!r} has been deleted", value=draft.id, remedy="restore the user first")
-    own = scope.narrow(user=draft.id)
-    line = Put(make_access_line(own, "create", clock.now(), {"user": draft.id}, interface=parts.settings.interface))
+    user_scope = scope.narrow(user=draft.id)
+    line = Put(
+        make_access_line(user_scope, "create", clock.now(), {"user": draft.id}, interface=parts.settings.interface)
+    )
     if stored is None:
-        parts.write_deps.scope_rows.invalidate()  # it must not trust that the user exists
+        parts.write_deps.scope_rows.invalidate()  # it may have cached that the user exists
         operations = [
             Put(draft) if isinstance(operation, Ensure) and isinstance(operation.row, User) else operation
-            for operation in parts.write_deps.scope_rows.make_missing_rows(own, clock.now())
+            for operation in parts.write_deps.scope_rows.make_missing_rows(user_scope, clock.now())
         ]
         parts.records.commit([*operations, line])
-        parts.write_deps.scope_rows.confirm(own)
+        parts.write_deps.scope_rows.confirm(user_scope)
         return True
     changes: dict[str, Any] = {}
     for name in _OBJECTS:
-        united = {**draft.__dict__[name], **stored.__dict__[name]}
-        if united != stored.__dict__[name]:
-            changes[name] = united
+        merged = {**draft.__dict__[name], **stored.__dict__[name]}
+        if merged != stored.__dict__[name]:
+            changes[name] = merged
     if stored.is_implicit and (changes or draft.name != draft.id):
         changes |= {"name": draft.name, "is_implicit": False}
     if not changes:

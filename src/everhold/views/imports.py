@@ -1,6 +1,6 @@
-"""Imports the data of another system into one scope."""
+"""Import a bundle, or data of another system into one scope."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -12,11 +12,14 @@ from everhold.adapters.sqlite_files.foreign_tables import open_foreign_tables
 from everhold.errors import Argument, InvalidInput, Remedy
 from everhold.exchange.importing import import_bundle
 from everhold.import_results import ImportResult
-from everhold.importers.detection import find_source, take_sample
+from everhold.importers.detection import find_parts
 from everhold.importers.files import ForeignFiles, require_input
-from everhold.importers.pipeline import ForeignImport
+from everhold.importers.local_dates import DATE_ORDERS, DateOrder
+from everhold.importers.pipeline import ForeignImport, ImportPart
 from everhold.importers.records import RecordReader
-from everhold.importers.source import ImportInput
+from everhold.importers.samples import take_sample
+from everhold.importers.source import ImportInput, ImportSource
+from everhold.importers.times import TimeReader
 from everhold.model import Scope
 from everhold.model.tenancy import check_timezone
 from everhold.progress import ReportProgress
@@ -29,8 +32,9 @@ if TYPE_CHECKING:
     from everhold.exchange.bundle import Header
     from everhold.parts import Parts
 
-# What the sources are, for those who look for a file that is none of them.
+# The kinds of files that can be imported, for error messages.
 KNOWN_FILES = "a bundle, .jsonl or .json of memories, .txt, .md, or a file of a system that docs/import.md lists"
+_TEXTS = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".sql")
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,7 @@ class ForeignOptions:
 
     source: str | None = None
     timezone: str | None = None
+    date_order: str | None = None
     users: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = False
     quarantine: Path | None = None
@@ -46,9 +51,8 @@ class ForeignOptions:
 
     def refuse_for(self, noun: str) -> None:
         """Raise InvalidInput if an argument was passed that such a file cannot use."""
-        passed = {"source": self.source, "timezone": self.timezone, "users": self.users, "dry_run": self.dry_run}
-        for name, value in passed.items():
-            if value:
+        for name in ("source", "timezone", "date_order", "users", "dry_run"):
+            if getattr(self, name):
                 raise InvalidInput(
                     f"{name} is for data of other systems, and the file is {noun}",
                     value=name,
@@ -66,8 +70,8 @@ def refuse_user(path: Path, user: str | None) -> None:
 def load_bundle(
     parts: "Parts", path: Path, header: "Header", organization: str, report: ReportProgress
 ) -> ImportResult:
-    """Import a bundle into an organization, and embed what has no vectors of this engine's models."""
-    put_back_archives(parts.session_deps, organization)  # so that the bundle's rows are compared with them
+    """Import a bundle into an organization, and embed the texts that have no vectors of this engine's models."""
+    put_back_archives(parts.session_deps, organization)  # so that the bundle's rows are compared with archived rows too
     prepare = partial(add_partitions, parts.settings)
     loaded = import_bundle(parts.records, path, header, organization, report, prepare)
     drop_all(parts.session_deps, organization)
@@ -77,24 +81,19 @@ def load_bundle(
 def import_foreign(
     parts: "Parts", scope: Scope, path: Path, options: ForeignOptions, report: ReportProgress
 ) -> ImportResult | None:
-    """Import a file or folder of another system; return None if no source knows it."""
+    """Import a file or folder of another system; return None if no source recognises it."""
     require_input(path)
+    date_order = _read_order(options.date_order)
     files = ForeignFiles(path, open_foreign_tables)
-    source = find_source(files, options.source)
-    if source is None:
-        _refuse_unknown(files)
+    found = find_parts(files, options.source)
+    if not found.parts:
+        _refuse_unknown(files, [item.reason for item in found.unknown])
         return None
-    zone = ZoneInfo(parts.settings.timezone) if options.timezone is None else _read_zone(options.timezone)
-    known_users = {*options.users, *([scope.user] if scope.user else [])}
-    opened = ImportInput(files, min(files.find_modified_at(), clock.now()), known_users)
-    make_reader = partial(
-        RecordReader,
-        source.name,
-        zone if options.timezone is not None or source.naive_zone is None else source.naive_zone,
-        opened.modified_at,
-        options.users,
-    )
-    imported = ForeignImport(source, opened, make_reader, ImportWriter(parts, scope, path, source.name), report)
+    zone = None if options.timezone is None else _read_zone(options.timezone)
+    parts_read = [_make_part(parts, scope, options, zone, *part) for part in found.parts]
+    if date_order is not None:
+        parts_read = [replace(part, opened=replace(part.opened, date_order=date_order)) for part in parts_read]
+    imported = ForeignImport(parts_read, found.unknown, ImportWriter(parts, scope, path), report)
     result = imported.check() if options.dry_run else imported.run(options.quarantine, overwrite=options.overwrite)
     if options.source is not None and not result.mapped and not result.left_out:
         raise InvalidInput(
@@ -102,7 +101,34 @@ def import_foreign(
             value=options.source,
             remedy="import it without naming a source; its content tells what it is",
         )
-    return result
+    return result if zone is None else replace(result, assumed_zone=None)
+
+
+def _make_part(
+    parts: "Parts",
+    scope: Scope,
+    options: ForeignOptions,
+    zone: ZoneInfo | None,
+    source: ImportSource,
+    files: ForeignFiles,
+) -> ImportPart:
+    """Return one file, or several that a source reads together, as a part of an import."""
+    known_users = {*options.users, *([scope.user] if scope.user else [])}
+    modified_at = min(files.find_modified_at(), clock.now())
+    naive_zone = zone or source.naive_zone or ZoneInfo(parts.settings.timezone)
+
+    def make_reader(date_order: DateOrder | None) -> RecordReader:
+        return RecordReader(source.name, TimeReader(naive_zone, date_order), modified_at, options.users)
+
+    return ImportPart(source, ImportInput(files, modified_at, known_users), make_reader)
+
+
+def _read_order(text: str | None) -> DateOrder | None:
+    order = next((known for known in DATE_ORDERS if known == text), None)
+    if order is None and text is not None:
+        remedy = f"use one of {', '.join(DATE_ORDERS)}"
+        raise InvalidInput(f"no order of dates {text!r}", value=text, remedy=remedy)
+    return order
 
 
 def _read_zone(name: str) -> ZoneInfo:
@@ -112,11 +138,18 @@ def _read_zone(name: str) -> ZoneInfo:
         raise InvalidInput.from_sentence(f"timezone: {error}", name) from None
 
 
-def _refuse_unknown(files: ForeignFiles) -> None:
+def _refuse_unknown(files: ForeignFiles, reasons: Sequence[str]) -> None:
     """Raise InvalidInput for what cannot be a list of memories or a text either: folders and databases."""
     name = files.path.name
+    if files.path.suffix.lower() in _TEXTS and take_sample(files).head is None:
+        raise InvalidInput(f"{name} is not text in UTF-8 or UTF-16", value=name, remedy="convert the file to UTF-8")
     if files.is_folder or files.is_archive:
-        raise InvalidInput(f"{name} is not the export of a known system", value=name, remedy=f"import {KNOWN_FILES}")
+        fact = f"{name} is not the export of a known system"
+        packed = next((reason for reason in reasons if "; " in reason), None)
+        if packed is not None:
+            fact, _, remedy = packed.partition("; ")
+            raise InvalidInput(f"{name} holds no file that can be read: {fact}", value=name, remedy=remedy)
+        raise InvalidInput(fact, value=name, remedy=f"import {KNOWN_FILES}")
     if files.is_database():
         tables = take_sample(files).tables
         if "schema_versions" in tables and "outbox" in tables:

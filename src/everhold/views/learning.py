@@ -1,12 +1,13 @@
-"""The verbs by which users teach: verdicts on answers about data, and what was learned from them."""
+"""The verbs with which users judge answers about data, and list what was learned from these verdicts."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 import everhold
-from everhold.arguments.checks import ChoiceNumber, Identifier, PageSize, Question
+from everhold.arguments.checks import ChoiceNumber, Identifier, ListLength, Question
 from everhold.arguments.verbs import check_verbs, log_as
 from everhold.errors import Argument, InvalidInput, Remedy, Verb
 from everhold.views.awaited import AsyncFacade, Awaited
@@ -15,19 +16,22 @@ from everhold.views.data import DataVerbs
 if TYPE_CHECKING:
     from everhold.ask.candidates import ScopedReadings
     from everhold.ask.learning.verdicts import AnswerVerdict
+    from everhold.ask.schema import AskSchema
     from everhold.model import QueryRun
 
 
 @check_verbs
 class LearningVerbs(DataVerbs):
-    """What users teach about the data of a scope."""
+    """The verbs for verdicts on answers and for the lessons learned from them."""
 
     @log_as("update")
     def confirm(self, query: Identifier) -> "everhold.VerdictResult":
-        """Say that an answer is right. `query` is the answer's. Similar questions are then answered in the same way.
+        """Say that an answer is right. `query` is `query` of the answer. Similar questions are then answered in the
+        same way.
 
-        What is learned belongs to the scope's project, and in a scope with a user to that user. It is used only if it
-        gains a confirmed question and breaks none. NotFound if the scope has no such query.
+        The lesson belongs to the scope's project, and if the scope has a user only to that user. It is used only if it
+        makes at least one more confirmed question right and no other one wrong. NotFound if the scope has no such
+        query.
         """
         from everhold.ask.learning.verdicts import AnswerVerdict
 
@@ -37,9 +41,9 @@ class LearningVerbs(DataVerbs):
     def correct(
         self, query: Identifier, *, sql: Question | None = None, choice: ChoiceNumber | None = None
     ) -> "everhold.VerdictResult":
-        """Say what the right answer is: a SELECT on the scope's tables, or the number of one of the answer's choices.
+        """Say which answer is right, by a SELECT on the scope's tables or the number of one of the answer's choices.
 
-        StatementRefused for a statement that the guard does not let pass, QueryError for one that does not run.
+        StatementRefused if the guard does not allow the statement, QueryError if it fails.
         """
         from everhold.ask.learning.verdicts import AnswerVerdict
 
@@ -56,17 +60,19 @@ class LearningVerbs(DataVerbs):
         return self._judge(query, AnswerVerdict.REJECTED)
 
     @log_as("read")
-    def learned(self, *, limit: PageSize = 1000) -> "Sequence[everhold.LearnedItem]":
+    def learned(self, *, limit: ListLength = 1000) -> "Sequence[everhold.LearnedItem]":
         """Return what the scope has learned from verdicts, the latest first, and why each of it is used or not."""
         from everhold.ask.learning.verdicts import list_learned
+        from everhold.views.data_deps import require_extra
 
-        items = list_learned(self._parts.records, self.scope)[:limit]
+        require_extra()
+        items = list_learned(self._parts.records, self.scope, self._load_schemas)[:limit]
         self._log_call("read", {"learned": len(items)})
         return items
 
     @log_as("delete")
     def forget_learned(self, item: Identifier) -> "everhold.LearnedItem":
-        """Revoke something that was learned, by its id; it is not used any more."""
+        """Revoke a lesson by its id, so that it is no longer used."""
         from everhold.ask.learning.items import forget_learned
 
         line = self._make_line("delete", {"learned": item})
@@ -76,7 +82,14 @@ class LearningVerbs(DataVerbs):
         self, query_id: str, verdict: "AnswerVerdict", sql: str | None = None, choice: int | None = None
     ) -> "everhold.VerdictResult":
         from everhold.ask.asking import run_checked
-        from everhold.ask.learning.verdicts import AnswerVerdict, find_choice, give_verdict, require_query
+        from everhold.ask.learning.unknown_values import note_unknown_values
+        from everhold.ask.learning.verdicts import (
+            AnswerVerdict,
+            find_choice,
+            give_verdict,
+            require_figures,
+            require_query,
+        )
         from everhold.views.candidates import make_learned_source
         from everhold.views.data_deps import require_extra
 
@@ -86,16 +99,33 @@ class LearningVerbs(DataVerbs):
             remedy = Remedy("say what is right with {} and {}", Verb("correct"), Argument("sql"))
             raise InvalidInput("this question was not answered", value=query_id, remedy=remedy)
         source, scoped = make_learned_source(self._parts, self.scope), self._read_again(query)
+        reader = scoped.reader
         if choice is not None:
             sql = find_choice(query, choice)
         if sql is not None:
             run_checked(source.deps, source.engine, scoped, sql)  # what does not run teaches nothing
+            require_figures(sql, reader.dialect)
+        notes = [] if sql is None else note_unknown_values(reader.schema, reader.values, sql, reader.dialect)
         right = query.sql if verdict is AnswerVerdict.CONFIRMED else sql
         line = self._make_line("update", {"query": query.id, "verdict": verdict.value})
-        return give_verdict(source, scoped, query, verdict, right, line)
+        result = give_verdict(source, scoped, query, verdict, right, line)
+        return replace(result, notes=tuple(notes))
+
+    def _load_schemas(self, names: Collection[str]) -> "Sequence[tuple[str, AskSchema]]":
+        """Return the tables with some names in each place of the scope, with the dialect of the place."""
+        from everhold.ask.connections.places import split_places
+        from everhold.ask.sources.content import load_reader, load_scope
+        from everhold.views.data_deps import make_data_deps
+
+        deps = make_data_deps(self._parts)
+        schemas = []
+        for place in split_places(load_scope(deps, self.scope)):
+            tables = [table for table in place.tables.tables if table.table_name.lower() in names]
+            schemas.append((place.dialect, load_reader(deps, place.tables, tables, place.dialect).schema))
+        return schemas
 
     def _read_again(self, query: "QueryRun") -> "ScopedReadings":
-        """Return the readings of a query's question as of the day on which it was asked."""
+        """Read the question of a query again, as of the day on which it was asked, and return the readings."""
         from everhold.ask.asking import read_in_scope
         from everhold.views.data_deps import make_data_deps
 

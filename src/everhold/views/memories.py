@@ -7,13 +7,13 @@ from itertools import islice
 from typing import Any, Unpack
 
 from everhold.access.reading import read_log
-from everhold.arguments.checks import Body, Cursor, MemoryId, Only, PageSize, WalkDepth
+from everhold.arguments.checks import Body, Cursor, ListLength, MemoryId, Only, PageSize, WalkDepth
 from everhold.arguments.verbs import check_verbs, log_as
 from everhold.errors import Argument, InvalidInput, NotFound, Remedy
 from everhold.model import AccessLog, Change, Memory, Relationship, Revision
 from everhold.recall.filters import FilterArguments, make_filter
 from everhold.recall.kinds import within_namespaces
-from everhold.recall.listing import Listing, count_matching, list_matching_ids, listing
+from everhold.recall.listing import Listing, count_matching, list_matching_ids, read_listing
 from everhold.recall.pipeline import read_tags
 from everhold.remember import forget, merge, relate, revise, undo
 from everhold.remember.draft import MemoryFields
@@ -102,10 +102,10 @@ class MemoryVerbs(ScopedView):
         with_messages: bool = False,
         expected_version: int | None = None,
     ) -> Memory:
-        """Hide a memory until `undo`. `hard` purges it, and everything that was derived from it.
+        """Hide a memory until `undo`. `hard` purges the memory and everything that was derived from it.
 
-        If the returned memory has `message_ids`, it was derived from these messages of sessions, which still contain
-        it. `with_messages` deletes them too.
+        If the returned memory has `message_ids`, it was derived from these messages of sessions, and they still have
+        its content. `with_messages` deletes them too.
         """
         write_deps, session_deps = self._parts.write_deps, self._parts.session_deps
         memory = forget.forget(write_deps, self.scope, memory_id, hard=hard, expected_version=expected_version)
@@ -125,11 +125,11 @@ class MemoryVerbs(ScopedView):
         progress: Progress | None = None,
         **filters: Unpack[FilterArguments],
     ) -> Forgotten:
-        """Forget every memory that matches the filters; with `preview`, only return which those are.
+        """Forget every memory that matches the filters; with `preview`, only return these memories.
 
         Filters: kind, tags, where, after, before. Pass at least one filter, or `everything=True` to forget all memories
-        of the scope; in a view with a session, these are the memories of the session. `only="session"` limits filters
-        to the memories of the session.
+        of the scope. In a view with a session, `everything=True` forgets only the memories of the session.
+        `only="session"` limits filters to the memories of the session.
         """
         scope = self._narrow(only)
         if everything:  # a view with a user and a session reads all of the user's memories, but must not delete them
@@ -155,10 +155,10 @@ class MemoryVerbs(ScopedView):
 
     @log_as("update")
     def merge_duplicates(self, *, preview: bool = False) -> Merged:
-        """Merge near-duplicate memories; with `preview`, only return which those are.
+        """Merge near-duplicate memories; with `preview`, only return the pairs that would be merged.
 
-        The more important one of two is kept, or the older one if both are equally important. It gets the tags, aliases
-        and provenance of the other. `undo` undoes the merge of one memory.
+        Of two duplicates, the more important memory is kept, or the older one if both are equally important. It gets
+        the tags, aliases and provenance of the other memory. `undo` undoes the merge of one memory.
         """
         merged = merge.merge_duplicates(self._parts.write_deps, self.scope, preview=preview)
         if preview:
@@ -218,7 +218,7 @@ class MemoryVerbs(ScopedView):
         `namespace` names one or more namespaces; the default is all. `only="session"` returns only memories of the
         view's session.
         """
-        page = listing(
+        page = read_listing(
             self._parts.records,
             self._narrow(only),
             within_namespaces(make_filter(**filters), namespace),
@@ -281,7 +281,7 @@ class MemoryVerbs(ScopedView):
         memory_id: MemoryId | None = None,
         after: datetime | None = None,
         before: datetime | None = None,
-        limit: PageSize = 100,
+        limit: ListLength = 100,
     ) -> Sequence[AccessLog]:
         """Return lines of the access log about this scope, newest first. Pass `before` to read older lines."""
         self._parts.access.flush()

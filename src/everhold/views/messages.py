@@ -10,6 +10,7 @@ from everhold.arguments.checks import (
     Cursor,
     HitCount,
     Identifier,
+    ListLength,
     MinimumScore,
     NeighbourCount,
     Only,
@@ -95,7 +96,7 @@ class MessageVerbs(ScopedView):
 
     @log_as("delete")
     def delete_message(self, message_id: Identifier, *, hard: bool = False) -> Message:
-        """Hide a message until `restore_message`. `hard` purges it, and the memories derived from no other message."""
+        """Hide a message until `restore_message`. `hard` purges it and the memories derived only from this message."""
         write_deps = self._parts.write_deps
         message = delete_message(
             self._parts.session_deps, self.scope, message_id, make_message_eraser(write_deps), hard=hard
@@ -121,8 +122,9 @@ class MessageVerbs(ScopedView):
     ) -> Messages:
         """Return a page of the messages of the scope's session, or of one conversation in it, newest first.
 
-        `cursor` comes from another page, or is the id of a message. The page then begins with the next older message;
-        with `oldest_first`, with the next newer one. `around` is the id of the message in the middle of the page.
+        `cursor` is the `cursor` of another page, or the id of a message. The page then begins with the next older
+        message, or with `oldest_first` with the next newer message. `around` is the id of the message to put in the
+        middle of the page.
         """
         if around is None:
             page = list_messages(
@@ -189,7 +191,7 @@ class MessageVerbs(ScopedView):
         return add_neighbours(hits, lambda message: read_neighbours(self._parts.records, scope, message, neighbours))
 
     @log_as("read")
-    def recent_messages(self, agent: Identifier | None = None, n: PageSize = 10) -> list[Message]:
+    def recent_messages(self, agent: Identifier | None = None, n: ListLength = 10) -> list[Message]:
         """Return the last `n` messages of all sessions that the scope reads, newest first.
 
         `agent` limits them to the sessions of one agent. A view with a session and no user reads only that session.

@@ -1,4 +1,4 @@
-"""The verbs that search: recall, context, why_not, timeline and overview."""
+"""The verbs that search memories: recall, context, why_not, timeline and overview."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ from everhold.views.base import ScopedView
 P = ParamSpec("P")
 
 MAX_OVERVIEW_ITEMS = 1000
-# The least score by words: one word in common is enough.
+# The minimum score of a recall by words. It is so low that one common word is enough.
 _ANY_WORD = 1e-6
 
 
@@ -55,16 +55,17 @@ class RecallVerbs(ScopedView):
         include_superseded: bool = False,
         **filters: Unpack[FilterArguments],
     ) -> Hits:
-        """Return the memories that answer a question, best first, each with why; none if none does.
+        """Return the memories that answer a question, best first; none if no memory answers it.
 
-        `among` names other kinds of records, such as "message". `namespace` names one or more namespaces; the default
-        is "long-term". `minimum` is the lowest score of a hit; the default is the recipe's own, and 0 returns the best
-        k whatever their scores. Times that the question names are relative to `asked_at`, or now. A `reranker` reorders
-        the best 50. `model` names another model than the first. A `vector` of that model takes the place of the
-        question's own; its words still count, and it may be empty. A view with a user and a session searches all that
-        the user may see and ranks its own session first; `only="session"` searches that session alone. With
-        `include_superseded`, memories that others have replaced are searched too. Filters: kind, tags, where, after,
-        before.
+        At most `k` hits are returned. `among` names other kinds of records to search, such as "message". `namespace`
+        names one or more namespaces; the default is "long-term". `minimum` is the lowest score of a hit; the default is
+        the recipe's minimum, and with 0 the best `k` memories are returned even if their scores are low. Times in the
+        question, such as "yesterday", are relative to `asked_at`, by default now. A `reranker` reorders the best 50
+        hits. `model` names the embedding model to search with, by default the first of the settings. `vector` is used
+        instead of the question's vector; it must come from that model. The words of the question still count, but the
+        question may be empty. A view with a user and a session searches everything that the user may see and ranks its
+        own session higher; `only="session"` searches only that session. With `include_superseded`, superseded memories
+        are searched too. Filters: kind, tags, where, after, before.
         """
         scope = self._narrow(only)
         recall_deps, own_vector = self._choose_recall_deps(model, vector)
@@ -95,11 +96,11 @@ class RecallVerbs(ScopedView):
         namespace: str | Sequence[str] | None = None,
         **filters: Unpack[FilterArguments],
     ) -> "everhold.Context":
-        """Return a section for a prompt: pinned memories, core memory, the session so far, and what is recalled.
+        """Return a section for a prompt: pinned memories, core memory, the last messages, and recalled memories.
 
-        It has at most `budget` tokens. The filters (kind, tags, where, after, before), `namespace` and `model` are for
-        what is recalled; `include` and `only` also apply to pinned memories. The session so far is always that of the
-        view's own session.
+        It has at most `budget` tokens. The filters (kind, tags, where, after, before), `namespace` and `model` apply to
+        the recalled memories; `include` and `only` also apply to pinned memories. The last messages are always those of
+        the view's own session.
         """
         from everhold.context.pipeline import assemble
         from everhold.context.providers import MAX_TURNS, ContextSource, choose_zone, make_providers
@@ -143,7 +144,7 @@ class RecallVerbs(ScopedView):
         include_superseded: bool = False,
         **filters: Unpack[FilterArguments],
     ) -> "everhold.WhyNot":
-        """Explain why a memory is not a hit of `recall` with the same arguments, or say that it is one."""
+        """Explain why a memory is not a hit of `recall` with the same arguments, or say that it is a hit."""
         from everhold.recall.why_not import why_not
         from everhold.remember.lookup import require_memory
 
@@ -177,9 +178,10 @@ class RecallVerbs(ScopedView):
         asked_at: datetime | None = None,
         **filters: Unpack[FilterArguments],
     ) -> "list[everhold.Period]":
-        """Return the answers to a question over time, oldest first: "Where do I live?" returns every home and when.
+        """Return the answers to a question over time, oldest first, each with its period.
 
-        Memories that others have replaced are among them. Filters: kind, tags, where, after, before.
+        For "Where do I live?" it returns all homes. Superseded memories are included. Filters: kind, tags, where,
+        after, before.
         """
         from everhold.recall.timeline import make_timeline
 
@@ -198,10 +200,10 @@ class RecallVerbs(ScopedView):
     def overview(
         self, about: Question, *, k: HitCount = 50, include: str | Sequence[str] = (), only: Only | None = None
     ) -> list[Memory]:
-        """Return what is known about a person, a thing or a tag, the most important first and of equals the newest.
+        """Return the memories about a person, a thing or a tag, the most important first.
 
-        That is every memory whose text or alias has all words of the name, and every memory with that tag. For a
-        project, use a view of the project and `list`.
+        These are the memories whose text or alias has all words of the name `about`, and the memories with that tag.
+        Among equally important memories, the newest comes first. For a project, use a view of the project and `list`.
         """
         from everhold.recall.overview import find_named, order_by_weight
 
@@ -214,9 +216,9 @@ class RecallVerbs(ScopedView):
         return chosen
 
     def _choose_recall_deps(self, model: str | None, vector: QueryVector | None) -> tuple[RecallDeps, Vector | None]:
-        """Return what searches by a model, and the caller's vector.
+        """Return the parts of recall for a model, and the caller's vector.
 
-        A vector without a model belongs to the first model, even while that model does not serve yet.
+        If the caller passes a vector and no model, the first model is used, even if it does not serve yet.
         """
         if vector is None:
             return self._parts.find_recall_deps(model), None
@@ -225,7 +227,8 @@ class RecallVerbs(ScopedView):
 
 
 def _load_all(recall: Callable[P, Hits]) -> Callable[P, Hits]:
-    """Make a recall that reads tags and pinned memories at once: later the event loop would wait for the store."""
+    """Return a recall that also loads tags and pinned memories, because reading them later would block the event
+    loop."""
 
     @functools.wraps(recall)
     def call(*args: P.args, **keywords: P.kwargs) -> Hits:

@@ -22,7 +22,7 @@ from everhold.backups.verification import (
     compare_with_store,
     find_manifest,
 )
-from everhold.errors import EverholdError, InvalidInput, NotFound, StoreDamaged
+from everhold.errors import EverholdError, InvalidInput, MasterKeyWrong, NotFound, StoreDamaged
 from everhold.exchange.restoring import RestoredRows, restore_rows
 from everhold.model import Memory, UserErasure
 from everhold.ports.feed_start import begin_feed
@@ -41,7 +41,7 @@ from everhold.views.data_deps import make_private_folder
 
 @dataclass(frozen=True)
 class RestoreRequest:
-    """What is restored: a backup, by its id or as the latest one up to a time, whole or in part."""
+    """The options of a restore: which backup, by its id or by a time, and which part of it."""
 
     backup: str | None = None
     as_of: datetime | None = None
@@ -56,12 +56,13 @@ class RestoreRequest:
 
 @dataclass(frozen=True)
 class Restored:
-    """What a restore did.
+    """The result of a restore.
 
-    `reached` is the time, and `sequence` the number of the change feed, that the store now stands at. `rows` are the
-    rows that were added, by table. `existing_rows` were there already, `erased_rows` were left out because their users
-    were erased since. For a time between two backups, `exact_rows` are as they were then, `approximate_rows` are the
-    others by table, and `notes` say the same in words.
+    `reached` is the time of the restored state, and `sequence` the number of its last line of the change feed. `rows`
+    counts the rows that were added, by table, `existing_rows` the rows that were in the store already, and
+    `erased_rows` the rows that were left out because their users were erased later. For a time between two backups,
+    `exact_rows` counts the rows that are exactly as they were then, and `approximate_rows` the other rows, by table;
+    `notes` explain both in words.
     """
 
     backup: str
@@ -95,17 +96,18 @@ def restore(target: str | Path, into: Settings, request: RestoreRequest, report:
         reader = RowsBetween(BackupReader(manifest, objects), after, request.as_of, _hash_memory, contents)
     with ExitStack() as opened:
         records = _open_records(into, opened)
-        # A copy of the target may be older than an erasure that the store itself knows.
+        # The backups may be an old copy that lacks an erasure which the store knows.
         known = (*state.erasures, *records.scan(UserErasure, None, deleted=True))
         erasures = Erasures(known, is_subject, manifest.at)
         selected = SelectedRows(reader, erasures, request.organization, request.user)
+        selected.require_organization()
         written = restore_rows(records, selected, add=request.add, report=report)
         if not request.add:
             _add_keys(records, state, request)
             begin_feed(records)
         files = _restore_files(EngineFiles(into, records), objects, selected.select_files(), report)
-    dark = sum(reader.unreadable.values())
-    restored = _summarize(manifest, written, files, selected.left_out + dark)
+    unreadable_rows = sum(reader.unreadable.values())
+    restored = _summarize(manifest, written, files, selected.left_out + unreadable_rows)
     if isinstance(reader, RowsBetween):
         return replace(
             restored,
@@ -118,7 +120,7 @@ def restore(target: str | Path, into: Settings, request: RestoreRequest, report:
 
 
 def _explain_time(reader: RowsBetween) -> tuple[str, ...]:
-    """Return how exactly a time between two backups was reached."""
+    """Return notes on how exactly the state at a time between two backups was restored."""
     earlier, later, taken = reader.earlier.manifest, reader.later.manifest, reader.taken
     notes = [f"{taken.exact:,} rows are exactly as they were at {reader.at.isoformat()}"]
     if taken.read_later:
@@ -149,7 +151,10 @@ def _summarize(manifest: Manifest, written: RestoredRows, files: int, erased: in
 
 
 def _choose_manifests(history: History, request: RestoreRequest) -> tuple[Manifest, Manifest | None]:
-    """Return the backup to restore; for a time, the latest one up to it, and the one after it, if there is one."""
+    """Return the backup to restore, and for a time also the next backup after that time, if there is one.
+
+    For a time, the backup to restore is the latest one up to that time.
+    """
     if request.as_of is None:
         return history.require(find_manifest(history, request.backup).backup_id), None
     manifests = [stored.manifest for stored in history.read_all() if stored.manifest is not None]
@@ -164,7 +169,7 @@ def _choose_manifests(history: History, request: RestoreRequest) -> tuple[Manife
 
 
 def _open_records(chosen: Settings, until: ExitStack) -> Records:
-    """Open a store without an engine, to be closed with `until`, and without index files of an earlier store there."""
+    """Open a store without an engine, and delete index files of an earlier store there. `until` closes the store."""
     records, candidates = open_store(chosen)
     until.callback(records.close)
     until.callback(candidates.close)
@@ -173,7 +178,7 @@ def _open_records(chosen: Settings, until: ExitStack) -> Records:
 
 
 def _add_keys(records: Records, state: TargetState, request: RestoreRequest) -> None:
-    """Add the keys, and the erasures that the backup does not know yet."""
+    """Add the data keys, and the erasures that were made after the backup."""
     rows = [
         row
         for row in (*state.keys, *state.erasures)
@@ -211,7 +216,7 @@ def _read_parts(entry: BackedUpFile, objects: Objects) -> Iterator[bytes]:
 def verify_backup(
     target: str | Path, backup: str | None, chosen: Settings, report: ReportProgress
 ) -> BackupVerification:
-    """Check every file of a backup, restore it into a scratch store, and compare the rows."""
+    """Check every file of a backup, restore it into a temporary store, compare the rows, and return the result."""
     history = open_history(target)
     stored = find_manifest(history, backup)
     everything = history.read_all()
@@ -223,7 +228,7 @@ def verify_backup(
     try:
         state = history.read_state()
     except StoreDamaged as error:
-        return BackupVerification(manifest.id, problems=(*problems, error.fact))
+        return BackupVerification(manifest.id, problems=(*problems, str(error)))
     objects = open_objects(history, manifest, state, chosen)
     needed = manifest.list_objects(with_indexes=is_latest).values()
     problems += check_objects(manifest, objects, StepCounter(report, "reading", len(needed)), is_latest=is_latest)
@@ -233,6 +238,8 @@ def verify_backup(
     reader = BackupReader(manifest, objects)
     try:
         rows, problems = _restore_into_scratch(reader, report)
+    except MasterKeyWrong:
+        raise  # the settings are wrong, and the backup may be whole
     except EverholdError as error:
         return BackupVerification(manifest.id, len(needed), size, problems=(error.fact,))
     erased = sum(reader.unreadable.values())
@@ -240,13 +247,13 @@ def verify_backup(
 
 
 def _restore_into_scratch(reader: BackupReader, report: ReportProgress) -> tuple[int, list[str]]:
-    """Restore all rows into a new SQLite file, and return how many there are and what differs from the backup."""
+    """Restore all rows into a temporary SQLite file. Return the number of rows and the differences from the backup."""
     selected = SelectedRows(reader, Erasures((), is_subject, reader.manifest.at), every_counter=True)
     with make_private_folder() as folder, ExitStack() as opened:
         scratch = settings.load(folder / "scratch.db", sqlite={"synchronous": "NORMAL"})
         records = _open_records(scratch, opened)
         rows = restore_rows(records, selected, report=report).rows
-        # A table with rows that cannot be decrypted any more has another hash without them.
+        # Tables with rows that cannot be decrypted are not compared, because those rows are missing in the hash.
         unreadable = {name for name, count in reader.unreadable.items() if count}
         with records.read_snapshot() as snapshot:
             return rows, compare_with_store(reader.manifest, snapshot, reader.objects, unreadable)

@@ -1,4 +1,4 @@
-"""One run of a scope: its cycles, its end, and what can be learned from it."""
+"""The verbs on one run: propose and complete its cycles, end it, and read its history."""
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
@@ -31,7 +31,8 @@ R = TypeVar("R")
 
 
 def make_run_deps(parts: "Parts") -> RunDeps:
-    """Return what the verbs on runs use. It is made at each use, because a change of model replaces the embedder."""
+    """Return the parts that the verbs on runs use, made at each use, because a change of model replaces the
+    embedder."""
     return RunDeps(parts.records, partial(remember, parts.write_deps), parts.settings.interface)
 
 
@@ -39,9 +40,9 @@ def make_run_deps(parts: "Parts") -> RunDeps:
 class Run(ScopedView):
     """A run: each cycle is a proposed action and its result, stored before the next begins.
 
-    `execution` is the run's row as it was last seen, and `pending` the step whose action has no result yet. After a
-    crash, `resume` of a view returns the run with the step to go on with in `pending`. One process at a time goes on
-    with a run.
+    `execution` is the run's row as it was last read, and `pending` the step whose action has no result yet. After a
+    crash, `resume` of a view returns the run, with the step to continue with in `pending`. Only one process at a time
+    may continue a run.
     """
 
     def __init__(self, parts: "Parts", scope: Scope, execution: Execution) -> None:
@@ -87,11 +88,12 @@ class Run(ScopedView):
         raw: Any = None,
         snapshot: Mapping[str, Any] | None = None,
     ) -> RunStep:
-        """Begin the next cycle with an action and why it is taken, and return the step.
+        """Begin the next cycle with an action and the reasons for it, and return the step.
 
-        Perform the action with the step's `idempotency_key`, then call `complete`. The same proposal again is returned
-        as it is stored while it has no result; Conflict for another one, if the run is not running, or if its agent is
-        paused or terminated. `snapshot` is what the program needs to go on from here.
+        Perform the action with the step's `idempotency_key`, then call `complete`. While an action has no result,
+        repeating its proposal returns the stored step, and another proposal raises Conflict. Conflict also if the run
+        is not running, or if its agent is paused or terminated. `snapshot` is data of the program with which it can
+        continue from here.
         """
         content = {
             "tool": tool, "arguments": dict(arguments or {}), "thoughts": thoughts, "reasoning": reasoning,
@@ -112,11 +114,11 @@ class Run(ScopedView):
         duration: float | None = None,
         memories: Sequence[Body | Mapping[str, Any]] = (),
     ) -> RunStep:
-        """Store what came of the pending action, with the memories derived from it, in one commit.
+        """Store the result of the pending action, with the memories derived from it, in one commit.
 
-        With an `error` the action has failed; the run goes on. `memories` are texts or fields as for `remember_many`,
-        such as {"kind": "reflection", "text": …}. The same result again is returned as it is stored; Conflict for
-        another one.
+        With an `error` the action has failed; the run continues. `memories` are texts or fields as for `remember_many`,
+        such as {"kind": "reflection", "text": …}. Repeating the same result returns the stored step; Conflict for
+        another result.
         """
         content = {
             "output": output, "error": error, "summary": summary, "artifacts": list(artifacts),
@@ -128,15 +130,15 @@ class Run(ScopedView):
 
     @log_as("create")
     def retry(self) -> RunStep:
-        """Propose the failed action that the run ended with again: a further attempt with the same idempotency key."""
+        """Propose the failed action with which the run ended again, as a new attempt with the same idempotency key."""
         self.execution, self.pending = cycles.retry_cycle(self._deps, self.scope, self.id)
         return self.pending
 
     @log_as("update")
     def finish(self, output: Any = None, *, summary: Body | None = None, remember: bool = True) -> Execution:
-        """End the run as successful. How its task was done is stored for `how_to` in the same commit.
+        """End the run as successful. The same commit stores a memory of how its task was done, which `how_to` finds.
 
-        With `remember=False` nothing is stored for `how_to`. Conflict while an action has no result.
+        With `remember=False` no such memory is stored. Conflict while an action has no result.
         """
         return self._update(
             lifecycle.finish_run(self._deps, self.scope, self.id, output=output, summary=summary, remember=remember)
@@ -144,19 +146,19 @@ class Run(ScopedView):
 
     @log_as("update")
     def fail(self, error: Body) -> Execution:
-        """End the run as failed; `retry` lets it go on. A pending action has failed, too."""
+        """End the run as failed; `retry` continues it. A pending action becomes failed too."""
         return self._update(lifecycle.change_run(self._deps, self.scope, self.id, "failed", UNFINISHED, error=error))
 
     @log_as("update")
     def cancel(self, reason: Body | None = None) -> Execution:
-        """End the run for good. A pending action is cancelled."""
+        """Cancel the run permanently. A pending action is cancelled too."""
         return self._update(
             lifecycle.change_run(self._deps, self.scope, self.id, "cancelled", UNFINISHED, error=reason)
         )
 
     @log_as("update")
     def pause(self) -> Execution:
-        """Let the run take no more proposals until it is resumed. A pending action can be completed."""
+        """Pause the run: it takes no proposals until it is resumed. A pending action can still be completed."""
         pending = self.pending
         execution = self._update(lifecycle.change_run(self._deps, self.scope, self.id, "paused", ("running",)))
         self.pending = pending
@@ -164,16 +166,19 @@ class Run(ScopedView):
 
     @log_as("create")
     def fork(self, cycle_index: CycleNumber, *, task: Body | None = None, id: Identifier | None = None) -> "Run":
-        """Begin another run that shares this one's history up to a cycle, and return it.
+        """Begin a new run that shares this run's history up to a cycle, and return it.
 
-        Pass an `id` of your own to be able to retry the call.
+        Pass an `id`, so that repeating the call returns the same run.
         """
         fork = lifecycle.fork_run(self._deps, self.scope, self.id, cycle_index, task=task, fork_id=id)
         return Run(self._parts, self.scope, fork)
 
     @log_as("read")
     def steps(self) -> list[RunStep]:
-        """Return all steps of the run in order, with the memories derived in each; a fork has those that it shares."""
+        """Return all steps of the run in order, with the memories derived in each.
+
+        A fork's shared steps are included.
+        """
         execution = require_run(self._parts.records, self.scope, self.id)
         steps = load_history(self._parts.records, execution, with_memories=True)
         self._log_call("read", {"run": self.id, "steps": len(steps)})
@@ -181,7 +186,7 @@ class Run(ScopedView):
 
     @log_as("read")
     def story(self, *, timezone: str | None = None) -> str:
-        """Return the run told as text: each action, why, what came of it and what was remembered."""
+        """Return the run as a text: each action with its reasons, its result and the memories derived from it."""
         from everhold.context.providers import choose_zone  # few processes tell stories
 
         records = self._parts.records
@@ -202,7 +207,7 @@ class Run(ScopedView):
 
     @log_as("search")
     def known_at(self, cycle_index: CycleNumber, query: Question, *, k: HitCount = 10) -> Hits:
-        """Return what the run's scope knew about a question when a cycle began: `recall` as of then."""
+        """Recall with a question as of the time when a cycle began, in the scope of the run."""
         records = self._parts.records
         cycle = require_cycle(records, require_run(records, self.scope, self.id), cycle_index)
         request = Request(query, k, as_of=cycle.created_at)
@@ -214,10 +219,10 @@ class Run(ScopedView):
     def step(self, function: Callable[P, R]) -> Callable[P, R]:
         """Make every call of a function a step of the run: `@run.step`.
 
-        Calls are recorded in order. When the program runs again, a call that has returned is not made again: what it
-        returned is read from the run. A call that was cut short is made again; if the function has a parameter
+        Calls are recorded in order. When the program runs again, a call that had returned is not made again: its result
+        is read from the run. A call that was interrupted is made again; if the function has a parameter
         `idempotency_key`, it gets the same key both times. Arguments and results must be JSON. Conflict if the program
-        makes other calls than those that are recorded.
+        makes calls that differ from the recorded ones.
         """
         return record_calls(self._recorder, function)
 

@@ -1,4 +1,4 @@
-"""Functions as steps of a run: each call is recorded, and a call that was recorded is not made again."""
+"""Make the calls of functions steps of a run. Calls are recorded, and a completed call is not made again."""
 
 import functools
 import inspect
@@ -25,7 +25,7 @@ _KEY = "idempotency_key"
 
 
 class StepRecorder:
-    """Records the calls of a run's steps, which a program makes one after the other."""
+    """Records the calls that a program makes as steps of a run, one after the other."""
 
     def __init__(self, run: "Run", load: Callable[[], StepRecording]) -> None:
         self._run, self._load = run, load
@@ -33,7 +33,7 @@ class StepRecorder:
         self._lock = threading.Lock()
 
     def begin(self, function: Callable[..., Any], args: tuple[Any, ...], named: Mapping[str, Any]) -> "StepCall":
-        """Return the call that a program is about to make, which may be recorded already."""
+        """Record the call that a program is about to make, unless it is recorded already, and return it."""
         tool, arguments = _describe_call(function, args, named)
         with self._lock:
             if self._recording is None:
@@ -50,16 +50,16 @@ class StepRecorder:
             recording.advance()
             raise rebuild_failure(step)
         elif not step.is_open:
-            # A fork may begin with a step that failed in another run: it is no attempt of that run.
+            # A fork may begin with a step that failed in the original run. That step cannot be retried in the fork.
             is_own = step.cycle.execution_id == self._run.id
             return self._run.retry() if is_own else self._run.propose(tool, arguments)
         return step
 
 
 class StepCall:
-    """One call of a step, and the context in which its function runs. An error there ends the step as failed.
+    """One call of a step. The function is called in its context; an error there ends the step as failed.
 
-    An interrupt is no error: the step stays open, and is called again when the run is resumed.
+    An interrupt is not an error: the step stays open, and is called again when the run is resumed.
     """
 
     def __init__(self, run: "Run", recording: StepRecording, step: RunStep) -> None:
@@ -82,9 +82,10 @@ class StepCall:
         return time.perf_counter() - self._started
 
     def complete(self, output: Any) -> Any:
-        """Store what the function returned, and return it in the form that a resumed run will return."""
+        """Store the result of the function, and return it as a resumed run will return it, that is, converted by
+        JSON."""
         duration = self._measure()
-        complete_row(ActionResult, {"output": output}, {})  # explains what JSON cannot hold
+        complete_row(ActionResult, {"output": output}, {})  # raises InvalidInput for a result that JSON cannot express
         self._recording.record(self._run.complete(output, duration=duration))
         return decode_json(encode_json(output))
 
@@ -99,15 +100,15 @@ def _describe_call(
 ) -> tuple[str, dict[str, Any]]:
     """Return the name of a function and its arguments by name, without the idempotency key."""
     signature = inspect.signature(function)
-    own = {name: value for name, value in named.items() if name != _KEY}
-    bound = signature.bind_partial(*args, **own)
+    arguments_without_key = {name: value for name, value in named.items() if name != _KEY}
+    bound = signature.bind_partial(*args, **arguments_without_key)
     bound.apply_defaults()
     arguments = {name: value for name, value in bound.arguments.items() if name != _KEY}
     return getattr(function, "__name__", type(function).__name__), arguments
 
 
 def record_calls(recorder: StepRecorder, function: Callable[P, R]) -> Callable[P, R]:
-    """Make a function whose calls are steps of a run."""
+    """Return a function that calls `function` as a step of a run."""
     if inspect.iscoroutinefunction(function):
         raise InvalidInput("the function is a coroutine function", remedy="use a run of AsyncEverhold")
 
@@ -126,7 +127,7 @@ def record_calls(recorder: StepRecorder, function: Callable[P, R]) -> Callable[P
 def record_awaited_calls(
     recorder: StepRecorder, function: Callable[..., Any], run_in_pool: Callable[[Work], Coroutine[Any, Any, Any]]
 ) -> Callable[..., Coroutine[Any, Any, Any]]:
-    """Make a coroutine function whose calls are steps of a run, of a coroutine function or a plain one."""
+    """Return a coroutine function that calls `function`, a coroutine function or a plain one, as a step of a run."""
     is_plain = not inspect.iscoroutinefunction(function)
 
     @functools.wraps(function)
@@ -146,7 +147,7 @@ def record_awaited_calls(
 
 
 class _AwaitedCall:
-    """The context of a call in a program with an event loop, which does not wait for the store."""
+    """The asynchronous context of a step's call. The store is used in the pool, so the event loop is not blocked."""
 
     def __init__(self, begun: StepCall, run_in_pool: Callable[[Work], Coroutine[Any, Any, Any]]) -> None:
         self._begun, self._run_in_pool = begun, run_in_pool

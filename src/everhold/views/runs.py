@@ -1,6 +1,6 @@
-"""The verbs on the runs of a scope, and what an agent recalls.
+"""The verbs on the runs of a scope, and on memories about runs.
 
-Few processes have runs, and all of them should start fast: what only these verbs need is imported when one is called.
+The modules that only these verbs need are imported inside them, because few processes use runs.
 """
 
 from collections.abc import Sequence
@@ -10,8 +10,8 @@ from everhold.arguments.checks import (
     Body,
     HitCount,
     Identifier,
+    ListLength,
     MinimumScore,
-    PageSize,
     Question,
     ResultCount,
     StatusOfRun,
@@ -34,13 +34,13 @@ from everhold.views.awaited import AsyncFacade, Awaited
 from everhold.views.base import ScopedView
 from everhold.views.deletion import count_rows
 
-# The least cosine of two tasks of which one tells how to do the other.
+# The minimum cosine of a task and an earlier task that is similar enough to show how to do it.
 MIN_SIMILARITY = 0.25
 
 
 @check_verbs
 class RunVerbs(ScopedView):
-    """The scope's runs."""
+    """The verbs that begin, read and delete the scope's runs."""
 
     @log_as("create")
     def run(
@@ -53,9 +53,9 @@ class RunVerbs(ScopedView):
     ) -> "everhold.Run":
         """Begin a run of a task and return it.
 
-        With the `id` or the `idempotency_key` of a run with the same task, that run is returned, as it is now: a
-        program that begins its run this way goes on with it after a crash. `message` is the message that asked for it.
-        Conflict if the scope's agent is paused or terminated.
+        With the `id` or the `idempotency_key` of an existing run of the same task, that run is returned, so that a
+        program continues its run after a crash. `message` is the id of the message that asked for the task. Conflict if
+        the scope's agent is paused or terminated.
         """
         from everhold.runs.lifecycle import start_run
         from everhold.views.run import make_run_deps
@@ -69,9 +69,9 @@ class RunVerbs(ScopedView):
 
     @log_as("update")
     def resume(self, run_id: Identifier | None = None) -> "everhold.Run":
-        """Return a run that is not finished, by default the latest, with the action to go on with in `pending`.
+        """Return an unfinished run, by default the latest, with the action to continue with in `pending`.
 
-        A paused run goes on. NotFound if there is none; Conflict if the run has ended.
+        A paused run is set to running. NotFound if there is no such run; Conflict if the run has ended.
         """
         from everhold.runs.lifecycle import resume_run
         from everhold.views.run import make_run_deps
@@ -82,7 +82,7 @@ class RunVerbs(ScopedView):
 
     @log_as("read")
     def get_run(self, run_id: Identifier) -> "everhold.Run":
-        """Return a run of the scope, whatever its status."""
+        """Return a run of the scope with any status."""
         from everhold.runs.deps import require_run
 
         execution = require_run(self._parts.records, self.scope, run_id)
@@ -90,7 +90,7 @@ class RunVerbs(ScopedView):
         return self._open(execution)
 
     @log_as("read")
-    def runs(self, *, status: StatusOfRun | None = None, limit: PageSize = 50) -> "list[everhold.Execution]":
+    def runs(self, *, status: StatusOfRun | None = None, limit: ListLength = 50) -> "list[everhold.Execution]":
         """Return the scope's runs, latest first; with `status` only those that are running, paused, succeeded, …"""
         from everhold.runs.lifecycle import list_runs
         from everhold.views.run import make_run_deps
@@ -104,7 +104,7 @@ class RunVerbs(ScopedView):
     def delete_run(self, run_id: Identifier, *, hard: bool = False, preview: bool = False) -> Deleted:
         """Hide a run with its cycles until `restore_run`. The memories derived in it stay.
 
-        With `hard` it is purged; with `preview` its rows are only counted. A fork no longer has what it shared.
+        With `hard` it is purged; with `preview` its rows are only counted. Forks of the run lose the shared history.
         """
         from everhold.runs.deps import require_run
 
@@ -136,7 +136,7 @@ class RunVerbs(ScopedView):
     def how_to(
         self, task: Question, *, k: HitCount = 3, minimum: MinimumScore = MIN_SIMILARITY
     ) -> "list[everhold.Procedure]":
-        """Return how tasks like this one were done before, by runs that succeeded, the most similar task first."""
+        """Return how successful runs did similar tasks, the most similar task first."""
         from everhold.runs.procedures import read_procedure
 
         request = Request(task, k, make_filter(kind="procedural"), minimum=minimum, recipe=MEANING)
@@ -158,8 +158,9 @@ class RunVerbs(ScopedView):
     ) -> "everhold.Recollections":
         """Return the memories that answer a question, best first, then the latest results of the scope's runs.
 
-        Short-term and long-term memories are searched. A result from which a memory in the answer was derived comes
-        with that memory. If the embedding model does not answer, memories are ordered by their stored scores instead.
+        Short-term and long-term memories are searched. If a returned memory was derived from one of these results, the
+        result is returned together with the memory. If the embedding model does not answer, memories are ordered by
+        their stored scores instead.
         """
         from everhold.runs.recollections import find_by_stored_score, find_recent_results, merge_results
         from everhold.views.run import make_run_deps
@@ -184,7 +185,8 @@ class RunVerbs(ScopedView):
         from everhold.views.run import Run
 
         scope = make_run_scope(execution)
-        # A run with a user reads all that the user may see. A view of one session must not get that by opening one.
+        # The scope of a run with a user reads all that the user may see. A view that is limited to one session must not
+        # read more through a run, so the run is limited to the session too.
         return Run(self._parts, scope.confine() if "session_id" in self.scope.limits else scope, execution)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, TypedDict, Unpack
 
-from everhold.arguments.checks import Body, Identifier, PageSize
+from everhold.arguments.checks import Body, Identifier, ListLength
 from everhold.arguments.verbs import check_verbs, log_as
 from everhold.model import Conversation, Session
 from everhold.ports.session_cache import WorkingMemory
@@ -46,7 +46,7 @@ class ConversationFields(TypedDict, total=False):
 
 @check_verbs
 class SessionVerbs(ScopedView):
-    """The session that the scope names: its life, its working memory and its conversations."""
+    """The verbs on the session that the scope names, its working memory and its conversations."""
 
     @log_as("read")
     def session(self) -> WorkingMemory:
@@ -57,14 +57,14 @@ class SessionVerbs(ScopedView):
         return working
 
     @log_as("read")
-    def sessions(self, *, limit: PageSize = 50) -> list[Session]:
+    def sessions(self, *, limit: ListLength = 50) -> list[Session]:
         """Return the scope's sessions, most recently active first."""
         rows = list_sessions(self._parts.session_deps, self.scope, limit=limit)
         self._log_call("read", {"sessions": len(rows)})
         return rows
 
     @log_as("read")
-    def conversations(self, *, limit: PageSize = 50) -> list[Conversation]:
+    def conversations(self, *, limit: ListLength = 50) -> list[Conversation]:
         """Return the conversations of the scope's session, most recently started first."""
         rows = list_conversations(self._parts.session_deps, self.scope, limit=limit)
         self._log_call("read", {"conversations": len(rows)})
@@ -77,26 +77,26 @@ class SessionVerbs(ScopedView):
 
     @log_as("update")
     def update_session(self, /, **fields: Unpack[SessionFields]) -> Session:
-        """Change the fields of the scope's session, which begins with this call if it does not exist.
+        """Change fields of the scope's session. The session is created if it does not exist.
 
-        Fields: topic, context, summary, title, session_type, metadata. Each replaces what was there.
+        Fields: topic, context, summary, title, session_type, metadata. Each replaces the old value.
         """
         return change_session(self._parts.session_deps, self.scope, fields)
 
     @log_as("create")
     def open_session(self, /, **fields: Unpack[SessionFields]) -> Session:
-        """Begin the scope's session, or return it if it exists, and set these fields of it.
+        """Begin the scope's session, or return it if it exists, and set the given fields.
 
-        Fields: those of `update_session`. Without a user in the scope it is a group session: every user may take part.
-        Conflict if the session has ended.
+        The fields are those of `update_session`. If the scope names no user, it is a group session, in which every user
+        may take part. Conflict if the session has ended.
         """
         return open_session(self._parts.session_deps, self.scope, fields)
 
     @log_as("update")
     def end_session(self, *, summary: Body | None = None) -> Session:
-        """End the scope's session, with a summary if there is one: it can be read, but takes no more messages.
+        """End the scope's session and store its summary, if one is passed. An ended session takes no more messages.
 
-        Its episodes are brought up to date.
+        The episodes of the session are brought up to date.
         """
         from everhold.episodes.updating import update_session
 
@@ -107,7 +107,7 @@ class SessionVerbs(ScopedView):
 
     @log_as("update")
     def reopen_session(self) -> Session:
-        """Let the scope's session take messages again, also if it is archived."""
+        """Reopen the scope's session, so that it takes messages again, even if it is archived."""
         return reopen_session(self._parts.session_deps, self.scope)
 
     @log_as("update")
@@ -120,7 +120,7 @@ class SessionVerbs(ScopedView):
         """Hide the scope's session with its messages and memories until `restore_session`.
 
         With `hard` it is purged; with `preview` its rows are only counted. Conflict if the scope names a user, a
-        project or an agent and the session belongs to none: others may take part in it.
+        project or an agent and the session has none, because others may take part in it.
         """
         session = require_own_session(self._parts.records, self.scope, deleted=hard)
         organization = session.organization_id
@@ -134,7 +134,7 @@ class SessionVerbs(ScopedView):
 
     @log_as("update")
     def restore_session(self) -> Session:
-        """Restore the scope's session with exactly what its deletion hid."""
+        """Restore the scope's session and all rows that its deletion hid."""
         records = self._parts.records
         session = require_deleted_session(records, self.scope)
         line = self._make_line("update", {"restored": True})

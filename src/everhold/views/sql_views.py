@@ -29,10 +29,11 @@ class SqlViewVerbs:
     ) -> "everhold.PresetViews":
         """Create read-only SQL views with the table and column names of a legacy system, so that its reports run.
 
-        `preset` is a name or an alias that `list_views` returns. The views show the rows of `organization`; without
-        one, those of the default organization, or of all if the legacy system or the database separates them. `schema`
-        is where they are created, `prefix` begins the name of each. Installing the same again changes nothing, and with
-        other arguments it replaces the views. InvalidInput if the store cannot have views.
+        `preset` is a name or an alias that `list_views` returns. The views show the rows of `organization`. By default
+        that is the default organization, or all organizations if the legacy system or the database keeps them apart.
+        `schema` is the schema in which the views are created, and `prefix` the beginning of each view's name.
+        Installing a preset again with the same arguments changes nothing; with other arguments it replaces the views.
+        InvalidInput if the store cannot have views.
         """
         from everhold.sql_views.installing import install_views
 
@@ -52,9 +53,9 @@ class SqlViewVerbs:
         return list_presets(self._require_views())
 
     def write_view_script(self, preset: str, *, organization: Identifier | None = None) -> str:
-        """Return the SQL that a report runs after connecting, to find a preset's views under their original names.
+        """Return SQL that a report runs after connecting, so that it finds a preset's views under their original names.
 
-        On SQLite it creates temporary views, which need no installation and hide tables of the same name. On other
+        On SQLite the SQL creates temporary views, which need no installation and hide tables of the same name. On other
         databases it selects the schema of the installed views.
         """
         from everhold.sql_views.installing import write_script

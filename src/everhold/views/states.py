@@ -19,13 +19,13 @@ StateVersion = Annotated[
 
 @check_verbs
 class StateVerbs(ScopedView):
-    """What the scope's agent stores between calls: for its session, or without one for all sessions."""
+    """The verbs on the state of the scope's agent, for the scope's session, or for all sessions if it names none."""
 
     @log_as("read")
     def state(self) -> AgentState | None:
-        """Return the agent's state for the scope's session, or without a session; None if it has none.
+        """Return the agent's state for the scope's session, or for all sessions if the scope names none.
 
-        A state that has expired is not there any more.
+        None if the agent has no state, or if the state has expired.
         """
         from everhold.agents.states import find_state
 
@@ -43,11 +43,11 @@ class StateVerbs(ScopedView):
         metadata: Mapping[str, Any] | None = None,
         expected_version: StateVersion | None = None,
     ) -> AgentState:
-        """Store any JSON value as the agent's state; it takes the place of the one that is there.
+        """Store any JSON value as the agent's state, in place of an existing state.
 
-        It is kept until `expires_at`, or for `ttl`, or for good. StaleVersion if the state is not at
-        `expected_version`; 0 means that there is none. Without a version, the last writer wins. `metadata` of None
-        leaves it as it is.
+        It is kept until `expires_at`, or for `ttl`, or without a limit of time. StaleVersion if the version of the
+        state is not `expected_version`; 0 means that there is no state. Without a version, the last writer wins. If
+        `metadata` is None, the metadata does not change.
         """
         from everhold.agents.states import set_state
 
@@ -63,7 +63,7 @@ class StateVerbs(ScopedView):
 
     @log_as("update")
     def update_state(self, changes: Mapping[str, Any], *, expected_version: StateVersion | None = None) -> AgentState:
-        """Set some keys of a state that is a dictionary; its other keys, and when it expires, stay.
+        """Set some keys of a state that is a dictionary. Its other keys and its time of expiry do not change.
 
         Two callers that update different keys at once both succeed. Conflict if the state is not a dictionary.
         """

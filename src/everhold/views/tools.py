@@ -1,6 +1,6 @@
 """The verbs on tools.
 
-Their modules are imported by the verbs, because most processes use none of them.
+The modules that they need are imported inside the verbs, because most processes use none of them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class NewToolFields(TypedDict, total=False):
-    """The fields of a tool, without its name, that a caller may set when it is created."""
+    """The fields of a tool, except its name, that a caller may set when creating it."""
 
     json_schema: Mapping[str, Any]
     description: Body | None
@@ -33,7 +33,7 @@ class NewToolFields(TypedDict, total=False):
 
 
 class DerivedToolFields(NewToolFields, total=False):
-    """The fields of a tool that a caller may set although its source says them."""
+    """The fields of a tool that a caller may set in place of the values from its source."""
 
     name: str
 
@@ -52,9 +52,10 @@ class ToolFields(TypedDict, total=False):
 
 @check_verbs
 class ToolVerbs(ScopedView):
-    """The tools of the scope's organization, and which of them the scope's agent has.
+    """The verbs on the tools of the scope's organization and of its agent.
 
-    A tool is named by its name or its id. A scope that names an agent changes no tool that another agent has, too.
+    A tool is passed by its name or its id. If the scope names an agent, tools that another agent also has cannot be
+    changed.
     """
 
     @log_as("create")
@@ -63,9 +64,9 @@ class ToolVerbs(ScopedView):
     ) -> Tool:
         """Create a tool; `json_schema` describes its arguments.
 
-        Fields: json_schema, description, source_type, source_code, tags, metadata, id. With `replace`, a tool of this
-        name is changed instead, and left alone if it is the same. With `attach`, the scope's agent gets the tool.
-        AlreadyExists if the name is taken; InvalidInput if the schema is not one that arguments can be checked with.
+        Fields: json_schema, description, source_type, source_code, tags, metadata, id. With `replace`, an existing tool
+        of this name is changed to these values. With `attach`, the scope's agent gets the tool. AlreadyExists if the
+        name is taken and `replace` is false; InvalidInput if arguments cannot be checked with the schema.
         """
         return self._create({"name": name, **fields}, replace=replace, attach=attach)
 
@@ -79,10 +80,11 @@ class ToolVerbs(ScopedView):
         attach: bool = False,
         **fields: Unpack[DerivedToolFields],
     ) -> Tool:
-        """Create a tool from a typed function, or from its definition as OpenAI, Anthropic or MCP write it.
+        """Create a tool from a typed function, or from a definition in the format of OpenAI, Anthropic or MCP.
 
-        A function gives its name, its docstring, its source, and a schema made of its annotations. The function is not
-        called. `fields`, those of `create_tool` and `name`, replace what the source says.
+        From a function, the tool gets its name, its docstring, its source code, and a schema made from its annotations.
+        The function is not called. `fields` replace values from the source; they are `name` and the fields of
+        `create_tool`.
         """
         from everhold.tools.definitions import read_definition
         from everhold.tools.functions import read_function
@@ -114,10 +116,12 @@ class ToolVerbs(ScopedView):
         limit: PageSize = 100,
         cursor: Cursor | None = None,
     ) -> "everhold.ToolList":
-        """Return the tools of the scope's agent, or of `agent`; without either, all of the organization, by id.
+        """Return the tools of the scope's agent, or of `agent`, ordered by id; without an agent, all of the
+        organization.
 
-        `tag` leaves out those without it. With `attached=False`, tools that the agent does not have are listed, too.
-        The result has `as_openai()` and `as_anthropic()`, which return what these APIs take as `tools`.
+        With `tag`, only tools with that tag are returned. With `attached=False`, tools that the agent does not have are
+        listed too. `as_openai()` and `as_anthropic()` of the result return the tools in the form that these APIs take
+        as `tools`.
         """
         from everhold.tools import pipeline
 
@@ -128,10 +132,10 @@ class ToolVerbs(ScopedView):
 
     @log_as("read")
     def check_call(self, tool: str, arguments: Mapping[str, Any] | Body) -> dict[str, Any]:
-        """Return the arguments for a tool, completed by the defaults of its schema; they may be JSON text.
+        """Return the arguments for a call of a tool, completed by the defaults of the tool's schema.
 
-        InvalidArguments if they do not fit the schema: its message and its `faults` say for each what is wrong and what
-        is expected.
+        `arguments` may be JSON text. InvalidArguments if they do not fit the schema: the message and `faults` of the
+        error say for each argument what is wrong and what is expected.
         """
         from everhold.tools import pipeline
         from everhold.tools.checking import check_arguments, parse_arguments
@@ -143,7 +147,7 @@ class ToolVerbs(ScopedView):
 
     @log_as("update")
     def update_tool(self, /, tool: str, *, expected_version: int | None = None, **fields: Unpack[ToolFields]) -> Tool:
-        """Change fields of a tool. StaleVersion if it is not at `expected_version`.
+        """Change fields of a tool. StaleVersion if its version is not `expected_version`.
 
         Fields: name, json_schema, description, source_type, source_code, tags, metadata. Each replaces the old value.
         """
@@ -153,14 +157,17 @@ class ToolVerbs(ScopedView):
 
     @log_as("update")
     def attach_tool(self, tool: str) -> Tool:
-        """Give the scope's agent a tool, which it may have already. Conflict if it has another of the same name."""
+        """Give a tool to the scope's agent, if it does not have it yet.
+
+        Conflict if it has another tool of the same name.
+        """
         from everhold.tools import pipeline
 
         return pipeline.attach_tool(self._tool_deps, self.scope, tool)
 
     @log_as("update")
     def detach_tool(self, tool: str) -> Tool:
-        """Take a tool from the scope's agent; the tool stays. NotFound if the agent does not have it."""
+        """Take a tool from the scope's agent without deleting the tool. NotFound if the agent does not have it."""
         from everhold.tools import pipeline
 
         return pipeline.detach_tool(self._tool_deps, self.scope, tool)

@@ -1,4 +1,4 @@
-"""All capabilities of a scope in one class, and the same awaited."""
+"""`View`, which has all verbs on a scope, and `AsyncView`, whose verbs are awaited."""
 
 from typing import TYPE_CHECKING
 
@@ -44,7 +44,7 @@ class View(
     ConnectionVerbs,
     LearningVerbs,
 ):
-    """What one scope may see and do; the only way to data."""
+    """All verbs on the data of one scope. Data is read and written only through views."""
 
 
 class AsyncView(

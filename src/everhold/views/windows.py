@@ -47,10 +47,10 @@ class WindowVerbs(ScopedView):
     ) -> "everhold.Window":
         """Return the next prompt of the scope's session, or of one conversation in it.
 
-        It has at most `budget` tokens, the `system` text included. "truncate" keeps the last turns, "summarise" adds a
-        summary of those that fell out, and "adaptive" also pinned and core memories and what is recalled for the
-        question: earlier messages and memories. Without a question, the user's last
-        message is the question; `say` it before. `k`, `minimum`, `include` and `only` are those of `recall`.
+        It has at most `budget` tokens, including the `system` text. The strategy "truncate" keeps the last turns.
+        "summarise" also adds a summary of the turns that were left out. "adaptive" also adds pinned and core memories,
+        and the messages and memories that are recalled for the question. Without a question, the user's last message is
+        the question, so store it with `say` before. `k`, `minimum`, `include` and `only` are as for `recall`.
         """
         from everhold.context.providers import ContextSource, choose_zone, make_core_providers
         from everhold.context.window_pipeline import WindowRequest, WindowSource, build_window
@@ -76,9 +76,10 @@ class WindowVerbs(ScopedView):
         return window
 
     def _count_messages(self, session: Session) -> int:
-        """Return how many messages a session has, deleted ones included; 0 if the scope may not read all of them."""
+        """Return the number of messages of a session, including deleted ones; 0 if the scope may not read all of
+        them."""
         pairs = ((self.scope.user, session.user_id), (self.scope.agent, session.agent_id))
-        is_own = all(own in (None, owner) for own, owner in pairs)
+        is_own = all(scope_value in (None, owner) for scope_value, owner in pairs)
         return session.last_position + 1 if is_own and session.last_position is not None else 0
 
     def _recall_records(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import everhold
-from everhold.arguments.checks import FileContent, FileKind, FilePath, Identifier, PageSize, PathText
+from everhold.arguments.checks import FileContent, FileKind, FilePath, Identifier, ListLength, PathText
 from everhold.arguments.verbs import check_verbs, log_as
 from everhold.model import Scope, Snapshot, Workspace, WorkspaceFile
 from everhold.views.awaited import AsyncFacade, Awaited
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 @check_verbs
 class WorkspaceFolder(ScopedView):
-    """One workspace: its files on this machine, their snapshots, and what is stored of both.
+    """One workspace: its files on this machine, its snapshots, and the stored rows and contents of both.
 
-    Tools may write to `folder` themselves; `scan` and `snapshot` take in what they wrote.
+    Tools may also write to `folder` directly; `scan` and `snapshot` store what they wrote.
     """
 
     def __init__(self, parts: "Parts", scope: Scope, workspace: Workspace) -> None:
@@ -62,8 +62,8 @@ class WorkspaceFolder(ScopedView):
     ) -> WorkspaceFile:
         """Write a whole file, text as UTF-8, and return its row. `cycle` is the cycle of a run that writes it.
 
-        A new file is an "artifact", and its media type follows from its name. With `expected_version`, StaleVersion if
-        its row has another version; 0 means that there is no such file.
+        The default kind is "artifact", and the default media type is chosen by the file name. StaleVersion if the
+        version of the file's row is not `expected_version`; 0 means that there is no such file.
         """
         from everhold.workspaces.files import write_file
         from everhold.workspaces.lifecycle import require_cycle
@@ -79,7 +79,7 @@ class WorkspaceFolder(ScopedView):
 
     @log_as("read")
     def read(self, path: FilePath) -> bytes:
-        """Return the content of a file as it is in the folder. NotFound if there is none."""
+        """Return the present content of a file in the folder. NotFound if there is no such file."""
         from everhold.workspaces.files import read_file
 
         with self._open() as area:
@@ -88,7 +88,7 @@ class WorkspaceFolder(ScopedView):
         return content
 
     @log_as("read")
-    def files(self, *, under: FilePath | None = None, limit: PageSize = 1000) -> list[WorkspaceFile]:
+    def files(self, *, under: FilePath | None = None, limit: ListLength = 1000) -> list[WorkspaceFile]:
         """Return the rows of the files, ordered by path; with `under`, those of a folder."""
         from everhold.workspaces.files import list_files
 
@@ -98,7 +98,7 @@ class WorkspaceFolder(ScopedView):
 
     @log_as("delete")
     def delete(self, path: FilePath, *, cycle: Identifier | None = None, expected_version: int | None = None) -> None:
-        """Delete a file. Snapshots keep it. NotFound if there is none."""
+        """Delete a file. It stays in earlier snapshots. NotFound if there is no such file."""
         from everhold.workspaces.files import delete_file
         from everhold.workspaces.lifecycle import require_cycle
 
@@ -108,7 +108,7 @@ class WorkspaceFolder(ScopedView):
 
     @log_as("update")
     def move(self, path: FilePath, target: FilePath, *, cycle: Identifier | None = None) -> WorkspaceFile:
-        """Give a file another path, in one change. A file at that path is replaced."""
+        """Move a file to the path `target`, in one change. A file at that path is replaced."""
         from everhold.workspaces.files import move_file
         from everhold.workspaces.lifecycle import require_cycle
 
@@ -118,7 +118,7 @@ class WorkspaceFolder(ScopedView):
 
     @log_as("update")
     def scan(self, *, cycle: Identifier | None = None) -> "everhold.ScannedFiles":
-        """Take in what tools have written, changed and deleted in the folder.
+        """Store the changes that tools have made in the folder: new, changed and deleted files.
 
         Links, devices, names that could mean another file, and what exceeds the limits are refused and reported.
         """
@@ -133,7 +133,7 @@ class WorkspaceFolder(ScopedView):
 
     @log_as("create")
     def snapshot(self, *, cycle: Identifier | None = None) -> Snapshot:
-        """Scan the folder and keep its state. What was refused is listed in the snapshot's `manifest`."""
+        """Scan the folder and store its state as a snapshot. Refused files are listed in the snapshot's `manifest`."""
         from everhold.workspaces.lifecycle import require_cycle
         from everhold.workspaces.snapshots import take_snapshot
 
@@ -142,7 +142,7 @@ class WorkspaceFolder(ScopedView):
             return take_snapshot(area, cycle)[0]
 
     @log_as("read")
-    def snapshots(self, *, limit: PageSize = 50) -> list[Snapshot]:
+    def snapshots(self, *, limit: ListLength = 50) -> list[Snapshot]:
         """Return the snapshots, newest first."""
         from everhold.workspaces.snapshots import list_snapshots
 
@@ -165,7 +165,7 @@ class WorkspaceFolder(ScopedView):
     ) -> "list[everhold.FileDifference]":
         """Return how the files of two snapshots differ, ordered by path.
 
-        Without `before`, the latest snapshot is meant; without `after`, the folder as it is now.
+        The default of `before` is the latest snapshot, and the default of `after` the folder as it is now.
         """
         from everhold.workspaces.diffs import compare_files
         from everhold.workspaces.scanning import make_manifest, scan_files
@@ -187,10 +187,10 @@ class WorkspaceFolder(ScopedView):
     def restore(
         self, snapshot: Identifier, path: FilePath | None = None, *, cycle: Identifier | None = None
     ) -> "everhold.RestoredFiles":
-        """Make the folder, or one file of it, what it was at a snapshot. What is there now becomes a snapshot first.
+        """Restore the folder, or one file in it, from a snapshot. The present state is stored as a snapshot first.
 
-        Callers of these verbs see all of it or nothing, also after a crash: the next verb completes a restore that had
-        begun. If a content is missing or the disk is full, nothing changes.
+        Callers of these verbs see either the whole restore or nothing of it, even after a crash: the next verb
+        completes an interrupted restore. If a content is missing or the disk is full, nothing changes.
         """
         from everhold.workspaces.lifecycle import require_cycle
         from everhold.workspaces.snapshots import restore_snapshot
@@ -202,7 +202,7 @@ class WorkspaceFolder(ScopedView):
 
     @log_as("delete")
     def delete_snapshot(self, snapshot: Identifier) -> None:
-        """Delete a snapshot. Maintenance purges it after the grace period, and then what only it names."""
+        """Delete a snapshot. After the grace period, maintenance purges it and the contents that only it uses."""
         from everhold.workspaces.snapshots import delete_snapshot
 
         row = self._require_snapshot(snapshot)
@@ -211,7 +211,8 @@ class WorkspaceFolder(ScopedView):
 
     @log_as("read")
     def verify(self) -> "everhold.VerifiedWorkspace":
-        """Read every file, and every content that a file or a snapshot names, and compare their hashes."""
+        """Read every file and every content that a file or a snapshot refers to, compare their hashes, return
+        problems."""
         from everhold.workspaces.verification import verify_workspace
 
         with self._open() as area:
@@ -221,7 +222,7 @@ class WorkspaceFolder(ScopedView):
 
     @log_as("export")
     def export(self, target: PathText | Path, *, snapshot: Identifier | None = None, overwrite: bool = False) -> int:
-        """Write the files, or those of a snapshot, to a tar file; return how many they are."""
+        """Write the files of the workspace, or of a snapshot, to a tar file, and return the number of files."""
         from everhold.workspaces.archives import export_files
         from everhold.workspaces.scanning import make_manifest, scan_files
         from everhold.workspaces.snapshots import load_manifest
@@ -241,8 +242,8 @@ class WorkspaceFolder(ScopedView):
     ) -> list[str]:
         """Write the files of a tar or zip file to the workspace, all or none, and return their paths.
 
-        `into` names a folder for them. InvalidInput if any entry is a link or a device, has a name that is refused or
-        is there twice, or exceeds the limits.
+        `into` is the folder of the workspace to write to. InvalidInput if an entry is a link or a device, has a
+        forbidden name or the name of another entry, or exceeds the limits.
         """
         from everhold.workspaces.archives import take_in_archive
         from everhold.workspaces.lifecycle import require_cycle
@@ -253,7 +254,7 @@ class WorkspaceFolder(ScopedView):
 
     @log_as("delete")
     def collect_garbage(self) -> "everhold.CollectedGarbage":
-        """Delete the contents of the organization's workspaces that no file and no snapshot has named for an hour."""
+        """Delete the contents that no file and no snapshot in the organization's workspaces has used for an hour."""
         from everhold.workspaces.garbage import collect_garbage
 
         self._reread()

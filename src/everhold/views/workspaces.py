@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from everhold.arguments.checks import FileLimit, Identifier, PageSize
+from everhold.arguments.checks import FileLimit, Identifier, ListLength
 from everhold.arguments.verbs import check_verbs, log_as
 from everhold.model import Workspace
 from everhold.sessions.deletion import require_own_deletion
@@ -18,7 +18,7 @@ _KIND = "workspace"
 
 @check_verbs
 class WorkspaceVerbs(ScopedView):
-    """The scope's workspaces."""
+    """The verbs that open, list and delete the scope's workspaces."""
 
     @log_as("read")
     def workspace(
@@ -30,10 +30,10 @@ class WorkspaceVerbs(ScopedView):
         max_file_bytes: FileLimit | None = None,
         max_files: FileLimit | None = None,
     ) -> WorkspaceFolder:
-        """Open the scope's workspace of a name, or the workspace with that id; create it if there is none.
+        """Open the scope's workspace with this name or id; create it if there is none and `create` is true.
 
-        A scope has its own workspaces by name: those of a user, a project and an agent together, and of the
-        organization if it names none. The limits are those of a new workspace; they cannot exceed the settings.
+        Names of workspaces are unique for each combination of user, project and agent that a scope names. The limits
+        apply to a new workspace and cannot exceed the settings.
         """
         from everhold.workspaces.lifecycle import open_workspace
 
@@ -43,7 +43,7 @@ class WorkspaceVerbs(ScopedView):
         return WorkspaceFolder(self._parts, self.scope, row)
 
     @log_as("read")
-    def workspaces(self, *, limit: PageSize = 50) -> list[Workspace]:
+    def workspaces(self, *, limit: ListLength = 50) -> list[Workspace]:
         """Return the workspaces that the scope may use, newest first."""
         from everhold.workspaces.lifecycle import list_workspaces
 
@@ -55,7 +55,8 @@ class WorkspaceVerbs(ScopedView):
     def delete_workspace(self, name: Identifier, *, hard: bool = False, preview: bool = False) -> Deleted:
         """Hide a workspace with its files and snapshots until `restore_workspace`.
 
-        With `hard` it is purged, with its folder and what only it names; with `preview` its rows are only counted.
+        With `hard` it is purged, with its folder and the contents that only it uses; with `preview` its rows are only
+        counted.
         """
         from everhold.workspaces.lifecycle import make_workspace_not_found, require_workspace
 
@@ -75,7 +76,7 @@ class WorkspaceVerbs(ScopedView):
 
     @log_as("update")
     def restore_workspace(self, name: Identifier) -> Workspace:
-        """Restore a deleted workspace with exactly what its deletion hid."""
+        """Restore a deleted workspace and all rows that its deletion hid."""
         from everhold.workspaces.lifecycle import require_workspace
 
         deps = self._parts.workspace_deps

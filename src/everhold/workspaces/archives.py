@@ -1,4 +1,4 @@
-"""Write a workspace to a tar file, and take in a tar or zip file from anywhere.
+"""Export a workspace to a tar file, and import a tar or zip file, which need not come from Everhold.
 
 An archive is read twice. The first pass checks every name, kind and size, so that an archive with a single bad entry
 changes nothing; the second one reads the contents. Only regular files and folders are accepted. The libraries never

@@ -28,7 +28,7 @@ class MissingScopeRows(Protocol):
 
 @dataclass(frozen=True)
 class WorkspaceLimits:
-    """How much a workspace may hold."""
+    """The limits of a workspace: of its number of files, its size, and the size of one file."""
 
     max_bytes: int
     max_file_bytes: int

@@ -1,4 +1,4 @@
-"""What differs between two states of a workspace."""
+"""Compare two states of a workspace."""
 
 import difflib
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ _MAX_LINES = 5_000
 
 @dataclass(frozen=True)
 class FileDifference:
-    """How one file differs. Sizes are None where the file does not exist.
+    """The difference of one file between two states. A size is None if the file does not exist in that state.
 
     `text` is a unified diff; None for binary files, for large ones and for files that were only renamed.
     """

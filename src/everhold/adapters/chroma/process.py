@@ -4,6 +4,8 @@ Chroma can crash its process (a damaged index), never answer (a server that hang
 a folder open until the process ends. In a separate process, none of this affects the engine.
 """
 
+import ctypes
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -14,8 +16,12 @@ from everhold.errors import InvalidInput
 
 VERBS = ("create", "count", "write", "replace", "list_ids", "remove", "nearest", "drop")
 
+_M_PERTURB = -6  # the option of glibc's `mallopt`
+_FILLER = 0xFF
+
 
 def main(descriptor: int) -> None:
+    overwrite_freed_memory()
     requests = Connection(descriptor)
     try:
         address: Address = requests.recv()
@@ -32,6 +38,15 @@ def main(descriptor: int) -> None:
         return  # the engine has closed the connection
     finally:
         collections.close()
+
+
+def overwrite_freed_memory() -> None:
+    """Let the C library overwrite memory when it is freed.
+
+    Chroma writes memory that it has not set into its index files. Without this, they could have texts of erased users.
+    """
+    with suppress(AttributeError, OSError):  # another C library than glibc
+        ctypes.CDLL(None).mallopt(_M_PERTURB, _FILLER)
 
 
 def _execute(verb: Any, arguments: tuple[Any, ...]) -> tuple[str, Any]:

@@ -21,7 +21,7 @@ from everhold.adapters.data_engine.child import QueryFailure, RowStream, fetch_b
 from everhold.adapters.data_engine.hosts import require_local, resolve_host
 from everhold.adapters.data_engine.session import CatalogColumn, CatalogTable
 
-# What drivers raise, and what reading their answers may: a server may send what Python has no value for.
+# The errors that drivers raise, and those of reading rows: a server may send a value that Python cannot represent.
 _ERRORS: Final = (manager.Error, OSError, RuntimeError, ValueError, LookupError, TypeError, ArithmeticError)
 _KINDS: Final[Mapping[str, str]] = {
     "BOOL": "boolean", "INT8": "integer", "INT16": "integer", "INT32": "integer", "INT64": "integer",
@@ -44,7 +44,7 @@ _NOTE: Final = "the driver cannot be kept from writing; connect with a role that
 
 
 def open_session(request: Mapping[str, Any]) -> "AdbcSession":
-    """Connect as the request says, and give up all rights that the driver does not need."""
+    """Connect to the database of the request, and give up all rights that the driver does not need."""
     limits, data = request["limits"], request["data"]
     warnings.simplefilter("ignore")  # of types that Arrow lacks
     confinement.set_first_limits(limits["seconds"] + 1, limits["cpu_seconds"], 0)
@@ -121,7 +121,7 @@ def _quote(name: str) -> str:
 
 
 class AdbcSession:
-    """A connection of ADBC, and the schema whose tables it shows; None for all."""
+    """A connection of ADBC. Only the tables of `schema` are shown, or those of all schemas if it is None."""
 
     def __init__(self, connection: manager.AdbcConnection, schema: str | None, notes: Sequence[str] = ()) -> None:
         self._connection, self._schema = connection, schema
@@ -149,7 +149,7 @@ class AdbcSession:
             raise QueryFailure("failed", _explain(error)) from error
 
     def execute(self, sql: str) -> list[tuple[Any, ...]]:
-        """Return the rows of one of our own statements; it raises what the driver does."""
+        """Run a statement of Everhold itself and return its rows. Errors of the driver are not translated."""
         return list(self._run(sql)[1])
 
     def _run(self, sql: str) -> tuple[list[tuple[str, str]], Iterator[tuple[Any, ...]]]:
@@ -201,7 +201,7 @@ def _make_table(document: Mapping[str, Any], *, is_view: bool) -> CatalogTable:
 
 
 def _find_type(field: Any) -> tuple[str, Callable[[Any], Any] | None]:
-    """Return how a result names the type of a column, and what makes its values of those that Arrow has."""
+    """Return the name of a column's type in a result, and the function that converts its values from Arrow."""
     if field.type.name == "EXTENSION":
         described = b" ".join(dict(field.metadata.items()).values()).decode("utf-8", "replace")
         for name, kind, convert in _EXTENSIONS:
@@ -219,5 +219,5 @@ def _convert(stream: Any, converters: Sequence[Callable[[Any], Any] | None]) -> 
 
 
 def _explain(error: BaseException) -> str:
-    """Return what the driver says, without the statement that it adds."""
+    """Return the driver's message without the statement that the driver adds to it."""
     return str(error).partition("\n")[0][:300]

@@ -39,7 +39,8 @@ DATABASES: Final[Mapping[str, str]] = {
 
 
 class QueryFailure(Exception):
-    """A query that failed: `kind` is failed, time, memory, size, unavailable, unreachable, host, role or driver."""
+    """A query that failed: `kind` is failed, time, memory, size, unavailable, unreachable, format, host, role or
+    driver."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(kind, message)
@@ -48,7 +49,7 @@ class QueryFailure(Exception):
 
 @dataclass(frozen=True)
 class RowStream:
-    """What a statement returns: the columns with their types, and batches of rows."""
+    """The result of a statement: the columns with their types, and batches of rows."""
 
     columns: list[tuple[str, str]]
     batches: Iterator[list[tuple[Any, ...]]]
@@ -62,7 +63,7 @@ def main(reader: str) -> None:
 
 
 def _claim_output() -> BinaryIO:
-    """Return standard output for the answer alone. What a driver prints, such as a progress bar, goes nowhere."""
+    """Return standard output for the answer, and discard everything that a driver prints, such as a progress bar."""
     output = os.fdopen(os.dup(1), "wb")
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
@@ -99,7 +100,7 @@ def _answer_by_database(output: BinaryIO, module: Any, request: Mapping[str, Any
     # Imported first: a session can read no more files, modules included.
     sampling = import_module("everhold.adapters.data_engine.sampling") if request["sql"] is None else None
     session: DatabaseSession = module.open_session(request)
-    # From here on, time that runs out is that of the statement and no longer that of the connection.
+    # A timeout before this line is reported as one of the connection, a later one as one of the statement.
     output.write(CONNECTED + b"\n")
     output.flush()
     if sampling is None:
@@ -110,7 +111,7 @@ def _answer_by_database(output: BinaryIO, module: Any, request: Mapping[str, Any
 
 
 def _hide_secret(message: str, request: Mapping[str, Any]) -> str:
-    """Return what a driver or a server says without the password, which a hostile server may repeat."""
+    """Return a message of a driver or a server without the password, which a hostile server may repeat."""
     secret = request["data"].get("password")
     return message.replace(secret, "***") if secret else message
 
@@ -138,6 +139,6 @@ def _write(output: BinaryIO, document: Mapping[str, Any]) -> int:
 
 
 def fetch_batches(fetch: Callable[[int], Iterable[tuple[Any, ...]]]) -> Iterator[list[tuple[Any, ...]]]:
-    """Yield what a driver's `fetchmany` returns until it returns nothing."""
+    """Yield the batches of a driver's `fetchmany` until it returns an empty one."""
     while batch := list(fetch(BATCH_ROWS)):
         yield batch

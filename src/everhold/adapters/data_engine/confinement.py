@@ -1,4 +1,4 @@
-"""Restrict this process to what a query needs of files, network, programs, memory and time.
+"""Take away this process's rights to files, network and programs that a query does not need; limit memory and time.
 
 Resource limits (`setrlimit`) apply on every system. On Linux, Landlock permits reading the files of the data set only,
 and a seccomp filter refuses sockets and new programs. Both need no privileges and cannot be undone. A kernel without
@@ -127,7 +127,7 @@ def refuse_calls() -> bool:
     instructions = [
         (0x20, 0, 0, 4),  # load the architecture
         (0x15, 1, 0, architecture),
-        (0x06, 0, 0, 0x80000000),  # another one: end the process
+        (0x06, 0, 0, 0x80000000),  # every other call ends the process
         (0x20, 0, 0, 0),  # load the number of the call
         (0x35, 0, 1, 0x40000000),  # calls of the x32 interface
         (0x06, 0, 0, 0x80000000),

@@ -17,6 +17,7 @@ from everhold.adapters.data_engine.duckdb_reader import (
     take_first_line,
     translate_error,
 )  # fmt: skip
+from everhold.adapters.data_engine.file_formats import DUCKDB, require_format
 from everhold.adapters.data_engine.session import CatalogColumn, CatalogTable
 
 _OPENING_MEGABYTES = 4096
@@ -49,6 +50,7 @@ def open_session(request: Mapping[str, Any]) -> "DuckdbSession":
     log = f"{path}.wal"
     try:
         confinement.restrict_files([path, *([log] if Path(log).exists() else [])])
+        require_format(path, DUCKDB)
         # A file may be made to take all memory while it is opened. Opening reserves addresses, hence the room.
         opening.apply()
         # Attached to the database in memory: a second one would read files of the system, which is not possible now.
@@ -74,7 +76,7 @@ class DuckdbSession:
         return execute(self._connection, sql)
 
     def query(self, sql: str, seconds: float) -> Sequence[tuple[Any, ...]]:
-        timer = threading.Timer(seconds, self._connection.interrupt)  # DuckDB has no time limit of its own
+        timer = threading.Timer(seconds, self._connection.interrupt)  # DuckDB itself has no time limit
         timer.start()
         try:
             return self._connection.execute(sql).fetchall()

@@ -14,7 +14,7 @@ from everhold.adapters.data_engine import confinement
 from everhold.adapters.data_engine.child import QueryFailure, RowStream, fetch_batches
 
 _THREADS: Final = 2
-# The share of the process's memory that DuckDB may use by its own count, so that it fails before the process does.
+# The share of the process's memory that DuckDB may use, so that DuckDB reports an error before the process is killed.
 _MEMORY_SHARE: Final = 0.6
 # The share if DuckDB may spill to disk: while it spills, it uses memory that it does not count.
 _MEMORY_SHARE_WITH_DISK: Final = 0.4
@@ -52,7 +52,8 @@ def read_rows(request: Mapping[str, Any]) -> RowStream:
 def open_in_memory(limits: Mapping[str, Any]) -> duckdb.DuckDBPyConnection:
     """Return a database in memory, after everything was imported that reading values needs."""
     _install_pytz_stub()
-    # No thread yet: Landlock restricts the thread that calls it, and those that it starts later.
+    # DuckDB must not start threads yet: Landlock restricts only the calling thread and the threads that it starts
+    # later.
     share = _MEMORY_SHARE_WITH_DISK if limits["disk_megabytes"] else _MEMORY_SHARE
     connection = duckdb.connect(":memory:", config={
         "threads": 1, "async_threads": 0, "autoinstall_known_extensions": False, "autoload_known_extensions": False,
@@ -75,7 +76,7 @@ def _open_tables(connection: duckdb.DuckDBPyConnection, files: Mapping[str, list
 def lock_settings(
     connection: duckdb.DuckDBPyConnection, paths: list[str], scratch: str | None, spill_limit: int
 ) -> None:
-    """Turn off access to all files but these and the folder `scratch`, for good."""
+    """Allow access only to the files in `paths` and to the folder `scratch`. This cannot be undone."""
     # The order matters: with a temporary folder still set, turning external access off would leave that folder open.
     connection.execute(f"SET temp_directory = {quote_text(f'{scratch}/spill' if scratch else '')}")
     if scratch:
@@ -110,14 +111,14 @@ def _fetch(cursor: duckdb.DuckDBPyConnection) -> Iterator[list[tuple[Any, ...]]]
 
 
 def translate_error(error: duckdb.Error) -> QueryFailure:
-    """Return what is told about an error of DuckDB."""
+    """Return the code and the message with which an error of DuckDB is reported."""
     if isinstance(error, duckdb.OutOfMemoryException) or "bad_alloc" in str(error):
         return QueryFailure("memory", "")
     return QueryFailure("failed", take_first_line(error))
 
 
 def take_first_line(error: Exception) -> str:
-    """Return the first line of what an error says."""
+    """Return the first line of an error's message."""
     return str(error).partition("\n")[0][:300]
 
 

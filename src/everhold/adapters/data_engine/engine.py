@@ -21,7 +21,9 @@ from everhold.errors import (
     QueryFailed,
     QueryMemoryExceeded,
     QueryTimeout,
+    Remedy,
     ResultTooLarge,
+    Verb,
 )  # fmt: skip
 from everhold.ports.data_engine import (
     CheckedStatement,
@@ -35,7 +37,7 @@ from everhold.ports.data_engine import (
 from everhold.ports.databases import DatabaseTables
 
 _INSTALL: Final = "pip install 'everhold[connect]'"
-_ADBC_PACKAGE: Final = "adbc-driver-"
+_EXTRA_MODULES: Final = frozenset({"adbc_driver_manager", "duckdb", "nanoarrow", "psycopg", "pymysql", "sqlalchemy"})
 _OVERHEAD_BYTES: Final = 1 << 20  # what a process writes in addition to its rows
 # How a process ends when memory runs out: by its own hand, or by the kernel's.
 _MEMORY_SIGNALS: Final = frozenset({signal.SIGABRT, signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS})
@@ -43,7 +45,7 @@ _TIME_SIGNALS: Final = frozenset({signal.SIGALRM, signal.SIGXCPU})
 
 
 class SandboxedDataEngine:
-    """Runs each statement in a process that has no rights but to read the data set, and is killed at its deadline."""
+    """Runs each statement in a process that may only read the data set and is killed at its deadline."""
 
     def __init__(self, limits: QueryLimits | None = None, *, cache_megabytes: int = 64) -> None:
         self._limits = limits or QueryLimits()
@@ -119,7 +121,7 @@ def _name_reader(data: DataSet) -> str:
 
 
 def describe_database(data: DatabaseTables) -> dict[str, Any]:
-    """Return what the process of a query is told about a database."""
+    """Return the part of a request that names a database and how to connect to it."""
     described = {**asdict(data.address), "schema": data.schema, "hosts": list(data.hosts)}
     if data.address.is_file:
         described["database"] = _resolve([data.address.database], f"the file {data.address.database!r}")[0]
@@ -147,7 +149,7 @@ def _resolve(paths: tuple[str, ...] | list[str], name: str = "a file of the data
 
 
 def _make_key(data: DataSet, statement: CheckedStatement, limits: QueryLimits) -> str:
-    """Return what a result is cached under, or an empty text if the data may change unnoticed."""
+    """Return the key of a result in the cache, or an empty text if the data may change unnoticed."""
     if not statement.is_repeatable or (data.version is None and isinstance(data, DatabaseTables)):
         return ""
     described = _describe(data, statement)
@@ -213,10 +215,13 @@ def make_error(kind: str, message: str, limits: QueryLimits) -> EverholdError:  
                 f"connections to {message!r} are not allowed", value=message,
                 remedy="add the host to the setting connections.hosts",
             )  # fmt: skip
+        case "format":
+            remedy = Remedy("name a database; files such as CSV, JSON and Excel are added with {}", Verb("upload"))
+            return InvalidInput(message, remedy=remedy)
         case "driver":
-            is_own = message.startswith(_ADBC_PACKAGE)  # a driver that no extra contains
-            remedy = f"pip install {message}" if is_own else _INSTALL
-            return MissingExtra(f"the module {message!r} is not installed", value=message, remedy=remedy)
+            is_in_extra = message.partition(".")[0] in _EXTRA_MODULES
+            command = _INSTALL if is_in_extra else f"install the package that has it, as with `pip install {message}`"
+            return MissingExtra(f"the module {message!r} is not installed", value=message, remedy=command)
         case "role":
             return QueryFailed(
                 f"the role {message!r} can read files of the server", value=message,

@@ -58,7 +58,7 @@ _FOREIGN_KEYS: Final = """
 
 
 class _RefuseClearText:
-    """Refuses to send the password as it is, which a server may ask for."""
+    """Refuses a server's request to send the password in clear text."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -68,7 +68,7 @@ class _RefuseClearText:
 
 
 def open_session(request: Mapping[str, Any]) -> "MysqlSession":
-    """Connect as the request says, and give up all other rights."""
+    """Connect to the database of the request, and give up all other rights."""
     limits, data = request["limits"], request["data"]
     confinement.set_first_limits(limits["seconds"] + 1, limits["cpu_seconds"], 0)
     confinement.MemoryLimit(limits["megabytes"]).apply()  # before a hostile server can send anything
@@ -83,7 +83,7 @@ def open_session(request: Mapping[str, Any]) -> "MysqlSession":
     return session
 
 
-# What the driver raises: its own errors, those of sockets, and for a server that breaks the protocol any of these.
+# The errors that the driver raises: its own, those of sockets, and any of the others if a server breaks the protocol.
 _ERRORS: Final = (
     pymysql.err.MySQLError, OSError, RuntimeError, ValueError, IndexError, KeyError, TypeError, AttributeError,
     AssertionError, ArithmeticError,
@@ -99,7 +99,7 @@ def _connect(data: Mapping[str, Any], seconds: float) -> Any:
         password=data["password"],
         database=data["database"],
         charset="utf8mb4",
-        # Later than the deadline of the process, which says more clearly that the server is silent.
+        # These end after the deadline of the process, whose message says more clearly that the server does not answer.
         connect_timeout=int(seconds) + 1,
         read_timeout=int(seconds) + 1,
         write_timeout=int(seconds) + 1,
@@ -137,7 +137,7 @@ def _open_socket(data: Mapping[str, Any], seconds: float) -> socket.socket:
         opened, place = socket.socket(resolved.family, socket.SOCK_STREAM), (resolved.address, port)
     opened.settimeout(seconds + 1)
     opened.connect(place)
-    opened.settimeout(None)  # the driver sets its own
+    opened.settimeout(None)  # the driver sets its own timeouts
     return opened
 
 
@@ -154,7 +154,7 @@ class MysqlSession:
         self._user = ""
         self._limit_time(seconds)
         self._run("SET SESSION time_zone = '+00:00'")
-        # Names in double quotes are not texts, and what is grouped must be unambiguous.
+        # MySQL would accept a GROUP BY whose other columns have no definite value; refuse it, as other databases do.
         self._run("SET SESSION sql_mode = 'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,ONLY_FULL_GROUP_BY'")
         self._run("SET SESSION TRANSACTION READ ONLY")
 
@@ -257,7 +257,7 @@ def _translate(error: Exception) -> QueryFailure:
 
 
 def _explain(error: Exception) -> str:
-    """Return what the server or the driver says, on one line."""
+    """Return the message of the server or the driver, on one line."""
     if isinstance(error, pymysql.err.MySQLError):
         text = str(error.args[-1]) if error.args else type(error).__name__
     elif isinstance(error, OSError):

@@ -43,7 +43,7 @@ _COLUMNS: Final = """
     WHERE n.nspname = %s AND a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
     ORDER BY c.relname, a.attnum
 """
-# The catalog itself, for information_schema shows the constraints of a table to its owner only.
+# This reads pg_catalog, because information_schema shows the constraints of a table only to the table's owner.
 _CONSTRAINTS: Final = """
     SELECT c.relname, k.contype::text, f.relname,
         ARRAY(SELECT a.attname::text FROM unnest(k.conkey) WITH ORDINALITY AS u(number, place)
@@ -58,7 +58,7 @@ _CONSTRAINTS: Final = """
     ORDER BY k.conname
 """
 _PORT: Final = 5432
-# What of the files of the user who runs this process would otherwise be sent to a server.
+# Without these, libpq would send a server passwords and certificates from files of the user who runs this process.
 _NO_FILES: Final[Mapping[str, str]] = {"passfile": "no-such-file", "sslcertmode": "disable", "gssencmode": "disable"}
 
 
@@ -69,7 +69,7 @@ _LOADERS: Final[Mapping[str, type[Loader]]] = {
 
 
 def open_session(request: Mapping[str, Any]) -> "PostgresSession":
-    """Connect as the request says, and give up all other rights."""
+    """Connect to the database of the request, and give up all other rights."""
     limits, data = request["limits"], request["data"]
     confinement.set_first_limits(limits["seconds"] + 1, limits["cpu_seconds"], 0)
     confinement.MemoryLimit(limits["megabytes"]).apply()  # before a hostile server can send anything
@@ -85,7 +85,10 @@ def open_session(request: Mapping[str, Any]) -> "PostgresSession":
 
 
 def choose_parameters(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what libpq is told. It gets the address of the host, so that it does not look the name up again."""
+    """Return the parameters for libpq.
+
+    They contain the host's address, so that libpq does not resolve the name again.
+    """
     host, port = data["host"], data["port"] or _PORT
     parameters = {"user": data["user"], "password": data["password"], "dbname": data["database"], "port": port}
     parameters |= {**_NO_FILES, **data["parameters"]}

@@ -33,7 +33,7 @@ main({reader!r})
 
 @dataclass(frozen=True)
 class ChildAnswer:
-    """What a process wrote, and how it ended: the signal if one ended it, and whether that was at the deadline."""
+    """The output of a process, the signal that ended it (0 if none), and whether it was ended at the deadline."""
 
     output: bytes
     ended_by: int

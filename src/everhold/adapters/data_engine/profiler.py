@@ -1,4 +1,4 @@
-"""Profiles a database in a process of its own, and checks what the process wrote: a hostile server may control it."""
+"""Profiles a database in a separate process and checks the output, because a hostile server may control the process."""
 
 import json
 from collections.abc import Callable
@@ -37,8 +37,8 @@ class SandboxedProfiler:
 
 
 def _count_lines(report: ReportProgress) -> Callable[[bytes], None]:
-    """Return what reports each table that a piece of the output completes."""
-    count = -1  # the first line says that it is connected
+    """Return a function that gets the pieces of the output and reports each table whose line is complete."""
+    count = -1  # the first line reports the connection and not a table
 
     def watch(piece: bytes) -> None:
         nonlocal count

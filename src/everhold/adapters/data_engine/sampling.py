@@ -1,6 +1,7 @@
-"""The profile of a database, made in its own process: the catalog, a bounded count and a sample of each table.
+"""Make the profile of a database: read the catalog, count the rows up to a limit, and read a sample of each table.
 
-No table is read to its end: a count stops at a limit, and statistics of larger tables are those of a sample.
+This runs in a separate process. No large table is read to its end: the count stops at a limit, and the statistics are
+those of the sample.
 """
 
 import math
@@ -63,7 +64,7 @@ def profile_database(session: DatabaseSession, request: Mapping[str, Any]) -> It
 
 
 class _TableSampler:
-    """Describes one table. `problem` says why it cannot be read."""
+    """Describes one table. `problem` is the reason why the table cannot be read, or empty."""
 
     def __init__(
         self,
@@ -120,7 +121,7 @@ class _TableSampler:
         return min(float(self._limits["statement_seconds"]), self._deadline - time.monotonic())
 
     def _count(self, sampled: int, notes: list[str]) -> int:
-        """Return the number of rows: exact up to a limit, then what the database believes."""
+        """Return the number of rows: exact up to a limit, and above it the estimate of the database."""
         if sampled < self._rows and not notes:
             return sampled
         estimate = self._table.row_estimate or 0
@@ -153,7 +154,7 @@ class _TableSampler:
     def _select(self, column: CatalogColumn) -> str:
         """Return the expression that reads a column: texts shortened, and of other types only whether they are NULL."""
         name = _quote(column.name, self._dialect)
-        if self._dialect == "sqlite":  # any column may hold anything
+        if self._dialect == "sqlite":  # a column may contain values of any type
             return (
                 f"CASE typeof({name}) WHEN 'integer' THEN {name} WHEN 'real' THEN {name} "
                 f"WHEN 'text' THEN substr({name}, 1, {_VALUE_CHARACTERS}) WHEN 'null' THEN NULL ELSE '' END"
@@ -189,8 +190,8 @@ class _TableSampler:
     def _estimate_distinct(self, column: CatalogColumn, counts: Counter[Any], filled: int, row_count: int) -> int:
         """Return about how many values a column of a sampled table has; always more than are known of it.
 
-        Values that were seen once stand for those that were not seen, by the square root of the share of rows that were
-        read, which bounds the error in both directions.
+        The number of values that occur once in the sample is multiplied by the square root of the number of rows per
+        sampled row (the estimator GEE), which bounds the error in both directions.
         """
         is_key = self._table.primary_key == [column.name] or column.name in self._table.unique_columns
         if not filled:

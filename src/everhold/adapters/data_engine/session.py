@@ -1,4 +1,4 @@
-"""A connection to a database inside the process of a query: what every kind of database offers there."""
+"""A connection to a database inside the process of a query, with the methods that every kind of database has."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,7 +19,8 @@ class CatalogColumn:
 class CatalogTable:
     """A table or a view as the catalog of a database describes it.
 
-    `row_estimate` is what the database believes, if it does. A foreign key is a column, a table and a column of it.
+    `row_estimate` is the database's own estimate of the number of rows, or None. Each foreign key is a tuple of a
+    column, the table to which it refers, and the column of that table.
     """
 
     name: str
@@ -37,14 +38,14 @@ class DatabaseSession(Protocol):
     server: str
     """The product and its version."""
     notes: list[str]
-    """What the user should know about the role, as sentences."""
+    """Sentences that warn the user about the rights of the database role."""
 
     def read_rows(self, sql: str) -> RowStream:
         """Return the rows of a checked statement."""
         ...
 
     def query(self, sql: str, seconds: float) -> Sequence[tuple[Any, ...]]:
-        """Return the rows of one of our own statements, which the database should end after some seconds."""
+        """Run a statement of Everhold itself and return its rows. The database should end it after `seconds`."""
         ...
 
     def list_tables(self) -> list[CatalogTable]:

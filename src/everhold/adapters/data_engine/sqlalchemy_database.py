@@ -19,19 +19,21 @@ from everhold.adapters.data_engine.session import CatalogColumn, CatalogTable
 _READ_ONLY_OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     "postgresql": {"postgresql_readonly": True},
 }
-# What drivers raise for a server that breaks their protocol, beside the errors that SQLAlchemy wraps.
+# The errors that drivers raise if a server breaks the protocol, in addition to the errors that SQLAlchemy wraps.
 _ERRORS: Final = (SQLAlchemyError, OSError, RuntimeError, ValueError, LookupError, TypeError, AttributeError)
 _KINDS: Final[Mapping[type, str]] = {bool: "boolean", int: "integer", float: "float", str: "text", bytes: "bytes"}
 _FIRST_ROWS: Final = 200
 
 
 def open_session(request: Mapping[str, Any]) -> "SqlalchemySession":
-    """Connect as the request says, and give up all rights that a driver does not need."""
+    """Connect to the database of the request, and give up all rights that a driver does not need."""
     limits, data = request["limits"], request["data"]
     confinement.set_first_limits(limits["seconds"] + 1, limits["cpu_seconds"], 0)
     confinement.MemoryLimit(limits["megabytes"]).apply()
     try:
-        url = _pin_host(sqlalchemy.make_url(data["url"]), data["hosts"])
+        url = sqlalchemy.make_url(data["url"])
+        url.get_dialect().import_dbapi()  # first: without its driver, no host need be found
+        url = _pin_host(url, data["hosts"])
         engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool)
         connection = engine.connect().execution_options(**_READ_ONLY_OPTIONS.get(engine.dialect.name, {}))
         session = SqlalchemySession(connection, data["schema"])
@@ -122,7 +124,10 @@ class SqlalchemySession:
 
 
 def _find_type(values: Sequence[Any]) -> str:
-    """Return the type that the values of a column share; drivers name types in ways of their own."""
+    """Return the type that all values of a column have.
+
+    The types that drivers report are not used: their names differ.
+    """
     kinds = {_name_kind(value) for value in values if value is not None}
     return kinds.pop() if len(kinds) == 1 else "unknown"
 
@@ -133,6 +138,6 @@ def _name_kind(value: Any) -> str:
 
 
 def _explain(error: BaseException) -> str:
-    """Return what the driver says, without the statement and the link that SQLAlchemy adds."""
+    """Return the driver's message without the statement and the link that SQLAlchemy adds to it."""
     original = getattr(error, "orig", None) or error
     return str(original).partition("\n")[0][:300]

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from everhold.adapters.data_engine import confinement
 from everhold.adapters.data_engine.child import QueryFailure, RowStream
+from everhold.adapters.data_engine.file_formats import SQLITE, require_format
 from everhold.adapters.data_engine.session import CatalogColumn, CatalogTable
 from everhold.adapters.data_engine.sqlite_reader import (
     execute,
@@ -28,6 +29,7 @@ def open_session(request: Mapping[str, Any]) -> "SqliteSession":
     memory = confinement.MemoryLimit(limits["megabytes"])
     try:
         confinement.restrict_files(list_parts(path))
+        require_format(path, SQLITE)
         connection = open_file(path, limits, is_immutable=has_no_log(path))
         session = SqliteSession(connection, limits["seconds"])
     except (sqlite3.Error, OSError) as error:
@@ -44,7 +46,7 @@ def list_parts(path: str) -> list[str]:
 
 
 def has_no_log(path: str) -> bool:
-    """Say whether a file in write-ahead mode has no log: then it is complete, and SQLite could not make a log."""
+    """Return whether a file in write-ahead mode has no log: then it is complete, and SQLite could not make a log."""
     with Path(path).open("rb") as file:
         header = file.read(_VERSION_BYTE + 2)
     is_write_ahead = len(header) > _VERSION_BYTE + 1 and header[_VERSION_BYTE + 1] == _WRITE_AHEAD
@@ -86,7 +88,7 @@ class SqliteSession:
         for name, is_view in listed:
             try:
                 yield self._read_table(str(name), bool(is_view))
-            except sqlite3.OperationalError as error:  # a view of something that is gone
+            except sqlite3.OperationalError as error:  # such as a view of a table that was dropped
                 self.notes.append(f"{name!s} cannot be read ({str(error)[:100]})")
 
     def _read_table(self, name: str, is_view: bool) -> CatalogTable:

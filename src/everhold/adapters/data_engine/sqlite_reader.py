@@ -129,7 +129,7 @@ def _find_type(values: list[Any]) -> str:
 
 
 def translate_error(error: Exception) -> QueryFailure:
-    """Return what is told about an error of SQLite."""
+    """Return the code and the message with which an error of SQLite is reported."""
     text = str(error)
     if "interrupted" in text:
         return QueryFailure("time", "")

@@ -52,7 +52,7 @@ _DATES: tuple[tuple[str, re.Pattern[str], str], ...] = (
 )
 _TIME = re.compile(r"^(.*\d)[ T](\d{1,2}:\d{2}(:\d{2})?(\.\d{1,6})?)(Z|[+-]\d{2}:?\d{2})?$")
 _PARTS = re.compile(r"\d+")
-# Of the values that are not missing, how many must fit a type; the others become NULL and are reported.
+# The share of a column's filled values that must fit a type. The remaining values become NULL and are reported.
 _SHARE_THAT_FITS = 0.98
 _LEAST_VALUES_TO_DROP = 20
 _LONGEST = 60  # characters of a number or a date
@@ -60,7 +60,7 @@ _LONGEST = 60  # characters of a number or a date
 
 @dataclass(frozen=True)
 class FileColumnType:
-    """A type, and how the texts of its values are written. A plain type is one that DuckDB reads by itself."""
+    """A type, and the notation of its values. A plain type is one whose values DuckDB can read without help."""
 
     sql_type: str = "VARCHAR"
     style: str = ""
@@ -151,7 +151,7 @@ def _detect_date(texts: Sequence[str], fits: Callable[[Callable[[str], object]],
 
 
 def _is_possible(days: Sequence[str], date_format: str) -> bool:
-    """Say whether the numbers can be days and months; this tells 31/12 from 12/31."""
+    """Return whether the numbers can be days and months in the order of the format: 12/31 has no 31st month."""
     if "%b" in date_format or "%B" in date_format:
         return True
     order = re.findall(r"%(.)", date_format)
@@ -163,7 +163,7 @@ def _is_possible(days: Sequence[str], date_format: str) -> bool:
 
 
 def is_ambiguous_date(values: Sequence[str], column_type: FileColumnType) -> bool:
-    """Say whether day and month could be exchanged in every value of a sample."""
+    """Return whether day and month could be exchanged in every value of a sample."""
     if column_type.style not in ("month/day/year", "day/month/year"):
         return False
     return all(int(number) <= 12 for value in values for number in _PARTS.findall(value)[:2])

@@ -1,4 +1,4 @@
-"""What kind of file it is, by its first bytes, and the files inside zip and gzip files."""
+"""Detect the kind of a file by its first bytes, and unpack the files inside zip and gzip files."""
 
 import gzip
 import re
@@ -14,7 +14,7 @@ _BLOCK = 1024 * 1024
 _MAX_ENTRIES = 10_000
 # Tables of repeated values shrink to a fiftieth; bombs to a thousandth and less.
 _MAX_RATIO = 250
-_FREE_BYTES = 16 * _BLOCK  # what may be unpacked whatever the ratio is
+_FREE_BYTES = 16 * _BLOCK  # up to this size, a file is unpacked at any ratio of compression
 _MAX_LAYERS = 3
 _OTHER_FILES = {
     b"%PDF": "a PDF", b"\x89PNG": "a picture", b"\xff\xd8\xff": "a picture", b"GIF8": "a picture",
@@ -40,7 +40,7 @@ def detect_kind(path: Path) -> str:
     if head.startswith(b"SQLite format 3\x00"):
         return "sqlite"
     for start, what in _OTHER_FILES.items():
-        # A text may begin with the letters of a program, but holds no NUL.
+        # A text may begin with the same letters as a program, but does not contain NUL bytes.
         if head.startswith(start) and (start[0] > 127 or b"\x00" in head or start == b"%PDF"):
             raise Refusal(f"the file is {what}", "save its table as CSV or .xlsx")
     return "json" if head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[") else "text"
@@ -63,7 +63,7 @@ def open_zip(path: Path) -> zipfile.ZipFile:
 
 
 def count_entries(path: Path) -> int:
-    """Return how many files a zip file has; 1 for another file."""
+    """Return how many files a zip file contains; 1 if the file is not a zip file."""
     if not zipfile.is_zipfile(path) or detect_kind(path) != "zip":
         return 1
     with open_zip(path) as archive:
@@ -83,7 +83,7 @@ class Budget:
 
 
 def copy_stream(stream: IO[bytes] | gzip.GzipFile, target: Path, budget: Budget) -> None:
-    """Write a stream to a file within a budget, whatever size it claims to have."""
+    """Write a stream to a file, and refuse it when it exceeds the budget; the size that it declares is not trusted."""
     with target.open("xb") as file:
         try:
             while block := stream.read(_BLOCK):
@@ -99,7 +99,7 @@ def copy_stream(stream: IO[bytes] | gzip.GzipFile, target: Path, budget: Budget)
 def unpack(path: Path, name: str, folder: Path, budget: Budget, layers: int = 0) -> Iterator[tuple[Path, str, str]]:
     """Yield path, name and kind of the file, or of each file in it if it is packed.
 
-    Files are written under names of our own, so that a path in an archive leads nowhere.
+    Files are written under new names, so that a path in an archive cannot point outside the folder.
     """
     kind = detect_kind(path)
     if kind not in ("gzip", "zip"):

@@ -1,4 +1,4 @@
-"""What every reader of the child shares: the connection, the folder, the limits and the names that are taken."""
+"""The objects that all readers in the child process share: the connection, the folder, the limits, the used names."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -45,7 +45,7 @@ def quote_text(text: str) -> str:
 
 
 def make_cell(value: Any) -> Cell:
-    """Return a value of DuckDB as JSON can hold it: times as ISO text, decimals as numbers."""
+    """Return a value of DuckDB as a value that JSON has: a time as ISO text, a decimal as a number."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):

@@ -175,7 +175,7 @@ def _detect_types(
 
 
 def _store(context: ReadContext, plan: _ReadPlan) -> tuple[Path, _ReadPlan, list[str]]:
-    """Write the file as Parquet: at once if it is clean, otherwise after counting what does not fit."""
+    """Write the file as Parquet: directly if all values fit their types, otherwise after counting those that do not."""
     if all(kind.is_plain for kind in plan.types):
         try:
             source = plan.make_source(is_typed=True, is_lenient=False)
@@ -183,7 +183,7 @@ def _store(context: ReadContext, plan: _ReadPlan) -> tuple[Path, _ReadPlan, list
         except duckdb.OutOfMemoryException as error:
             raise explain_error(error) from None
         except duckdb.Error:
-            pass  # a value or a row further on is not like those of the sample
+            pass  # a value or a row after the sample does not fit the types of the sample
     try:
         return _store_checked(context, plan, is_lenient=False)
     except duckdb.Error:

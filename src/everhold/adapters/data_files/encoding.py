@@ -24,9 +24,9 @@ class TextFile:
 
 
 def read_text_file(path: Path, target: Path, *, has_lines: bool = True) -> TextFile:
-    """Return the file itself if it is UTF-8 without NUL bytes, otherwise a copy of it that is.
+    """Return the path itself if the file is UTF-8 without NUL bytes; otherwise write and return such a copy.
 
-    With `has_lines`, refuse a file with a line that no table has.
+    With `has_lines`, refuse a file with a line that is too long for a row of a table.
     """
     with path.open("rb") as file:
         head = file.read(_BLOCK)
@@ -83,7 +83,7 @@ def _scan(path: Path, max_line: int | None) -> tuple[int, bool]:
                 except UnicodeDecodeError:
                     is_utf8 = False
             elif is_utf8 and decoder.getstate()[0]:
-                is_utf8 = False  # a character that the block before began goes on with ASCII
+                is_utf8 = False  # the previous block ended inside a character, which an ASCII block cannot complete
     return nul_count, is_utf8 and not decoder.getstate()[0]
 
 

@@ -13,7 +13,7 @@ from everhold.errors import MissingExtra, UnreadableFile
 from everhold.progress import ReportProgress, StepProgress
 
 _BLOCK = 1024 * 1024
-_MAX_FIRST_LINE = 32 * _BLOCK  # also in UTF-32
+_MAX_FIRST_LINE = 32 * _BLOCK  # enough for a long line even in UTF-32
 _BINARY = (b"PK", b"\x1f\x8b", b"PAR1", b"SQLite format 3")
 
 
@@ -22,7 +22,7 @@ def fetch_file(
 ) -> tuple[str, int, str]:
     """Copy the file at a path or an address; return its name, its size and its SHA-256.
 
-    UnreadableFile if there is none, if it is not a regular file, or if it is too large.
+    Raise UnreadableFile if the file does not exist, is not a regular file, or is too large.
     """
     digest, size, beginning = hashlib.sha256(), 0, _Beginning()
     with _open(address, allows_addresses) as (source, total), target.open("xb") as file:

@@ -22,7 +22,7 @@ _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
 def read_json(context: ReadContext, path: Path, name: str) -> None:
-    """Read a list of objects, objects one after the other, or an object whose values are lists of objects."""
+    """Read a list of objects, a sequence of objects without a list, or an object whose values are lists of objects."""
     with context.measure("read"):
         text = read_text_file(path, context.make_path(".json"), has_lines=False)
         context.details.setdefault("encoding", text.encoding)
@@ -112,7 +112,7 @@ def _make_source(path: Path, kind: str) -> str:
 
 
 def _store_relation(context: ReadContext, name: str, source: str) -> None:
-    """Write what DuckDB reads from a source as a table, with plain columns."""
+    """Write the rows that DuckDB reads from a source as a table, with the nested values as plain columns."""
     try:
         relation = context.connection.sql(f"SELECT * FROM {source}")
         columns = list(_flatten(zip(relation.columns, relation.types, strict=True)))

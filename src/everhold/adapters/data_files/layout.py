@@ -1,4 +1,4 @@
-"""Where the table of a sheet begins and ends: titles above it, one or two rows of header, totals and remarks below."""
+"""Find the table in a sheet: the titles above it, its one or two header rows, and the totals and remarks below it."""
 
 import re
 from collections import Counter
@@ -29,7 +29,7 @@ class SheetLayout:
 
 
 def find_layout(rows: Grid) -> SheetLayout:
-    """Return where the data begins in the first rows of a table, and what its columns are called."""
+    """Return the layout of a table by its first rows: where the data begins, and the names of the columns."""
     width = find_width(rows)
     notes: list[str] = []
     start = _count_title_rows(rows, width)
@@ -83,7 +83,7 @@ def _count_title_rows(rows: Grid, width: int) -> int:
 
 
 def _is_value(cell: str) -> bool:
-    """Say whether a cell looks like data: a number, a date, a flag."""
+    """Return whether a cell looks like data: a number, a date, a flag."""
     return bool(cell.strip()) and detect_type([cell]).sql_type != "VARCHAR"
 
 
@@ -109,10 +109,10 @@ def _is_header(first: Sequence[str], others: Grid, width: int) -> bool:
 
 
 def _is_double_header(body: Grid) -> bool:
-    """Say whether the second row belongs to the header: texts above numbers that fill gaps of the first row."""
+    """Return whether the second row belongs to the header: texts above numbers that fill gaps of the first row."""
     first, second, rest = body[0], body[1], body[2:]
     filled = [cell for cell in second if cell.strip()]
-    # Years and quarters are numbers too, but of different columns.
+    # A year looks like a value, but is often a part of a header, such as in "2024" above "Q1" and "Q2".
     if len(filled) < len(second) * 0.6 or any(_is_value(cell) and not _YEAR.fullmatch(cell) for cell in filled):
         return False
     has_gaps = sum(1 for cell in first if not cell.strip()) > 0 or len(set(first)) < len(first)

@@ -1,4 +1,4 @@
-"""Merged cells of a sheet: each cell of an area gets the value of its first one."""
+"""Fill the merged cells of a sheet: each cell of a merged area gets the value of the area's first cell."""
 
 import re
 import zlib
@@ -43,7 +43,7 @@ class MergedCells:
 
 
 def read_merged_cells(stream: IO[bytes], budget: Budget) -> MergedCells:
-    """Return the merged areas of a sheet. They stand at the end of its XML, so this is a pass of its own."""
+    """Return the merged areas of a sheet. They come at the end of its XML, so the sheet is read once for them alone."""
     areas: list[tuple[int, int, int, int]] = []
     rows, before = 0, b""
     with stream:

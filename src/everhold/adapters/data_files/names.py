@@ -1,4 +1,4 @@
-"""Names of tables and columns, made from those of files, sheets and headers."""
+"""Make the names of tables and columns from the names of files and sheets and from header cells."""
 
 import re
 import unicodedata
@@ -23,7 +23,7 @@ def make_table_name(name: str, taken: Sequence[str] = ()) -> str:
 
 
 def make_unique(name: str, taken: set[str]) -> str:
-    """Return the name with the first number behind it that makes it unique, whatever its case; and take it."""
+    """Return the name, with a number appended if it is taken in any case, and add the result to `taken`."""
     number, candidate = 1, name
     while candidate.lower() in taken:
         number += 1
@@ -39,7 +39,7 @@ def clean_column_name(name: str) -> str:
 
 
 def name_columns(names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return unique names of columns, and sentences about those that were changed."""
+    """Return unique names of columns, and sentences that report the changed names."""
     taken: set[str] = set()
     result, empty, repeated = [], [], []
     for number, name in enumerate(names, 1):

@@ -1,4 +1,4 @@
-"""Starts the child process that reads a file, and ends it if it takes too much memory or time."""
+"""Start the child process that reads a file, and end it if it takes too much memory or time."""
 
 import json
 import os
@@ -31,7 +31,7 @@ _PROGRAM = "from everhold.adapters.data_files.child import main; main()"
 
 
 class ChildReader:
-    """Reads each file in a process of its own."""
+    """Reads each file in a separate process."""
 
     def __init__(self, limits: ReadLimits | None = None) -> None:
         self._limits = limits or ReadLimits()
@@ -49,7 +49,7 @@ class ChildReader:
 
 
 class _Child:
-    """A running child: what it reports, and the memory and time that it takes."""
+    """A running child process: its messages, and the memory and time that it has used."""
 
     def __init__(self, job: dict[str, Any], folder: Path, report: ReportProgress) -> None:
         self._report = report
@@ -58,7 +58,7 @@ class _Child:
         self._unread = b""
         (folder / "job.json").write_text(json.dumps(job))
         # -I: neither the environment nor the current folder can put other modules in place of those that are imported.
-        # A session of its own, so that Ctrl-C reaches the parent only, which then ends the child.
+        # The child gets a new session, so that Ctrl-C reaches only the parent, which then ends the child.
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-c", _PROGRAM],
             stdin=subprocess.DEVNULL,

@@ -77,7 +77,7 @@ def _count_column(table: StoredTable, name: str, data_type: str, values: Sequenc
 
 
 def _keep_finite(quantiles: list[float]) -> tuple[float, ...]:
-    """Return quantiles; none if one is infinite, which JSON cannot hold."""
+    """Return the quantiles, or an empty result if one is infinite, because JSON has no infinite numbers."""
     return tuple(quantiles) if all(map(math.isfinite, quantiles)) else ()
 
 

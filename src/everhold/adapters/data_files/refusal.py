@@ -2,7 +2,7 @@
 
 
 class Refusal(Exception):
-    """A file that is not read: what is wrong with it, and what to do."""
+    """Raised if a file is not read: `fact` says why, and `remedy` what the user can do."""
 
     def __init__(self, fact: str, remedy: str) -> None:
         super().__init__(f"{fact}; {remedy}")

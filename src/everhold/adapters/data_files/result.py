@@ -11,7 +11,7 @@ from everhold.ports.table_content import Cell, DeclaredKey
 
 
 def encode_content(content: FileContent) -> dict[str, Any]:
-    """Return a description as JSON can hold it."""
+    """Return a description of a file's tables as JSON objects and lists."""
     document = asdict(content)
     for table in document["tables"]:
         table["path"] = Path(table["path"]).name

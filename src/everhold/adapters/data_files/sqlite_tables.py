@@ -21,7 +21,7 @@ _PRAGMAS = ("table_info", "foreign_key_list")
 _FUNCTIONS = ("typeof", "count")
 _BATCH = 5_000
 _NULL = "\\N"
-# What all filled values of a column must be, and the type that it then has.
+# If the filled values of a column have exactly these types in SQLite, the stored column has this type.
 _TYPES = {frozenset(["integer"]): "BIGINT", frozenset(["real"]): "DOUBLE", frozenset(["integer", "real"]): "DOUBLE"}
 
 
@@ -49,7 +49,7 @@ def read_database(context: ReadContext, path: Path) -> None:
 
 
 def _authorize(action: int, first: str | None, second: str | None, *_: Any) -> int:
-    """Allow what reading a table needs. Virtual tables and functions of a hostile file are refused."""
+    """Allow the actions that reading a table needs. Virtual tables and functions of a hostile file are refused."""
     if action not in _READS:
         return sqlite3.SQLITE_DENY
     if action == sqlite3.SQLITE_PRAGMA and first not in _PRAGMAS:
@@ -60,7 +60,7 @@ def _authorize(action: int, first: str | None, second: str | None, *_: Any) -> i
 
 
 def _rename_targets(context: ReadContext, names: Mapping[str, str]) -> None:
-    """Let foreign keys name tables as they are stored; SQLite ignores the case of names."""
+    """Write the tables to which foreign keys refer with their stored names; SQLite ignores the case of names."""
     stored = {name.lower(): own for name, own in names.items()}
     for table in context.tables:
         table.foreign_keys = tuple(
@@ -98,7 +98,7 @@ def _read_table(context: ReadContext, connection: sqlite3.Connection, name: str)
 
 
 def _find_type(connection: sqlite3.Connection, table: str, column: str, declared: str) -> str:
-    """Return the type of a column by what its values are: SQLite lets a column hold anything."""
+    """Return the type of a column by the types of its values, because SQLite allows any value in any column."""
     quoted = quote_name(column)
     counted = connection.execute(f"SELECT DISTINCT typeof({quoted}) FROM {quote_name(table)}").fetchall()
     kinds = frozenset(str(kind) for (kind,) in counted) - {"null"}

@@ -20,7 +20,7 @@ _BLOCK = 64 * 1024
 _MAX_STRINGS = 64 * 1024 * 1024
 _MAX_DEPTH = 64
 _GENERIC_SHEET = re.compile(r"(sheet|tabelle|feuil|hoja|foglio|worksheet)\s*\d*", re.IGNORECASE)
-# The formats with these numbers are dates and times. Others are, if their pattern has letters of dates.
+# The formats with these numbers are dates and times. Another format is one if its pattern has letters of dates.
 _DATE_FORMATS = frozenset((*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)))
 _DATE_LETTERS = re.compile(r"[ymdhs]", re.IGNORECASE)
 _NO_LETTERS = re.compile(r'"[^"]*"|\[[^\]]*\]|\\.|_.|General')
@@ -58,7 +58,7 @@ def read_workbook(context: ReadContext, path: Path, name: str) -> None:
 
 
 class _Workbook:
-    """The parts of an Excel file that say what its cells hold."""
+    """The parts of an Excel file that are needed to read its cells, such as the shared texts and the formats."""
 
     def __init__(self, archive: zipfile.ZipFile, budget: Budget) -> None:
         self._archive, self._budget = archive, budget

@@ -1,4 +1,4 @@
-"""Records in one DuckDB file, the rules kept in Python."""
+"""Store the records in one DuckDB file. The rules of the tables are checked in Python."""
 
 from everhold.adapters.duckdb.connection import DuckdbOptions
 from everhold.adapters.duckdb.records import DuckdbRecords

@@ -62,13 +62,15 @@ class RowReader:
         self._blobs = blobs
         self._report_unreadable = report_unreadable
 
-    # rows of items
+    # from items to rows
 
     def _read_row(self, layout: Layout, item: Item, stages: _Stages) -> Row | None:
         visible = self._resolve_stage(item, stages)
+        if visible is None:
+            return None
         blob = get_blob(visible)
-        if visible is None or blob is None:
-            return None if visible is None else layout.decode(visible)
+        if blob is None:
+            return layout.decode(visible)
         try:
             content = self._blobs.get(*blob)
         except NotFound:  # a commit may have replaced the row and deleted its blob
@@ -80,12 +82,12 @@ class RowReader:
         return layout.decode({**visible, "row": {"S": content.decode().partition("\n")[2]}})
 
     def _resolve_stage(self, item: Item, stages: _Stages) -> Item | None:
-        """Return what readers see of an item; None if they see no item."""
+        """Return the version of an item that readers may see; None if they may not see any version."""
         while "stage" in item:
             outcome = stages.read_outcome(item["stage"]["S"])
             if outcome is not None:
                 return choose_version(item, is_committed=outcome == "done")
-            # The commit's items have been settled since this one was read, so read it again.
+            # All items of the commit have been settled since this item was read, so read the item again.
             current_item = self._dynamo.get(get_item_key(item))
             if current_item is None:
                 return None
@@ -109,10 +111,11 @@ class RowReader:
         return self._read_rows(layout, self._dynamo.get_many(item_keys))
 
     def find_rows_by_columns(self, table: Table, columns: Sequence[str], keys: Sequence[Key]) -> Iterable[Row]:
-        """Return the rows whose values of these columns are among `keys`, and possibly others.
+        """Return the rows whose values of these columns are among `keys`, and possibly other rows.
 
-        If the columns are those of a unique rule, its guards are read, and rows to which the rule does not apply are
-        missing. The caller checks the rule, which those rows cannot violate.
+        If a unique rule has exactly these columns, the rows are found by the guards of the rule. Then the result lacks
+        the rows to which the rule does not apply. That is enough, because the caller only checks whether the rule is
+        violated, and such a row cannot violate it.
         """
         layout = LAYOUTS[table.name]
         queries = [dict(zip(columns, key, strict=True)) for key in keys]
@@ -124,13 +127,16 @@ class RowReader:
         return self._find_by_values(table, queries)
 
     def _read_guards(self, guards: Sequence[ItemKey]) -> list[ItemKey]:
-        """Return the keys of the rows that these guards name, in their attributes `of` and `at`."""
+        """Return the keys of the rows to which these guards refer with their attributes `of` and `at`."""
         stages = _Stages(self._dynamo)
         visible = (self._resolve_stage(item, stages) for item in self._dynamo.get_many(guards))
         return [ItemKey(item["of"]["S"], item["at"]["S"]) for item in visible if item is not None]
 
     def _find_by_values(self, table: Table, queries: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
-        """Yield the rows with the values of any query: one IN condition per column also admits mixed values."""
+        """Yield the rows that have the values of one of the queries, and possibly other rows.
+
+        The queries become one IN condition per column, which also admits the values of different queries in one row.
+        """
         by_organization: dict[str | None, list[Mapping[str, Any]]] = {}
         for values in queries:
             by_organization.setdefault(values.get(TENANT), []).append(values)
@@ -139,12 +145,12 @@ class RowReader:
             where = [Where(name, Op.IN, list(dict.fromkeys(values[name] for values in group))) for name in names]
             yield from self.find(table, organization_id, where)
 
-    # conditions
+    # by conditions
 
     def find(
         self, table: Table, organization_id: str | None, where: Sequence[Condition], *, indexed: bool = True
     ) -> Iterator[Row]:
-        """Yield every row that meets the conditions, and possibly others.
+        """Yield every row that meets the conditions, and possibly other rows.
 
         Pass `indexed=False` while the indexes may lag behind a commit: the whole partition is then read.
         """
@@ -179,7 +185,7 @@ class RowReader:
         """Return the name of an index whose first column has few known values, and a key prefix for each value."""
         for index, columns in layout.lookups.items():
             values = known_values.get(columns[0])
-            # An index leaves out rows without a value in its first column.
+            # An index has no entry for a row without a value in the first column, so None cannot be looked up in it.
             if values is not None and len(values) <= _MAX_SEPARATE_QUERIES and None not in values:
                 return index, [f"{encode_value(value)}#" for value in values]
         return None
@@ -190,8 +196,9 @@ class RowReader:
             return self._dynamo.get_many([ItemKey(partition, text) for text in texts])
         if len(texts) <= _MAX_SEPARATE_QUERIES:
             return self._query_prefixes(partition, None, [f"{text}#" for text in texts])
-        # In a sort key "#" follows the first value, and "$" is the character after "#". The last text need not have the
-        # last key: "a!" comes after "a", but the key "a!#" comes before "a#".
+        # In a sort key, "#" follows the first value. As "$" is the character after "#", all keys that begin with a text
+        # come before the text with "$". The text that sorts last may not have the last key: "a!" comes after "a", but
+        # the key "a!#" comes before the key "a#". So the end is the maximum of the texts with "$".
         last = max(f"{text}$" for text in texts)
         return self._dynamo.query(partition, between=(texts[0], last))
 

@@ -115,6 +115,7 @@ TOMBSTONES = "*gone"
 
 
 def get_blob(item: Item | None) -> BlobKey | None:
+    """Return the key of the blob that contains an item's row; None if the item itself contains the row."""
     return BlobKey(item["organization"]["S"], item["blob"]["S"]) if item is not None and "blob" in item else None
 
 

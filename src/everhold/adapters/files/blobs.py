@@ -1,4 +1,4 @@
-"""Blobs as files: `root/organization/ab/abcdef…`, where the file name is the SHA-256 of the content."""
+"""Blobs as files `root/of-…/ab/abcdef…`: a folder per organization, and the SHA-256 of the content as the file name."""
 
 import contextlib
 import errno
@@ -33,7 +33,10 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 def check_place(place: str) -> None:
-    """Raise InvalidSettings for an unknown kind of address, MissingExtra if it needs a package. It does not connect."""
+    """Raise InvalidSettings for an unknown kind of address, and MissingExtra if a package for it is not installed.
+
+    The address is only parsed; no connection is made.
+    """
     kind = fsspec.utils.get_protocol(place)
     try:
         fsspec.get_filesystem_class(kind)
@@ -143,7 +146,7 @@ class FileBlobs:
         try:
             return bool(_make_aware(self._files.modified(path)) < before)
         except FileNotFoundError:
-            return True  # another process deleted it
+            return True  # another process has just deleted the file
 
     def put_file(self, organization_id: str, path: Path, address: str | None = None) -> str:
         name = address or _hash_file(path)
@@ -195,7 +198,7 @@ class FileBlobs:
         return f"{self._root}/{_name_folder(organization_id)}/{address[:2]}/{address}"
 
     def _write(self, path: str, content: bytes) -> None:
-        """Write the content atomically. Object stores always do."""
+        """Write the content atomically. On an object store, every write is atomic."""
         if not self._is_local:
             self._files.pipe_file(path, content)
             return

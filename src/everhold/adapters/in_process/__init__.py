@@ -1,4 +1,4 @@
-"""What is kept in this process and ends with it."""
+"""Stores in the memory of this process, whose content is lost when the process ends."""
 
 from everhold.adapters.in_process.session_cache import InProcessSessions
 

@@ -38,7 +38,7 @@ MAX_WORD_LETTERS = 16
 BATCH_TEXTS = 32
 BATCH_TOKENS = 2048
 
-# Texts whose tokens are held at once, and sorted by length among themselves.
+# So many texts are tokenised together and sorted by length before they are divided into batches.
 TOKENISED_TOGETHER = 1024
 
 _RETRIES = RetryPolicy(attempts=3)
@@ -50,7 +50,7 @@ class MiniLM:
     """The default `Embedder`, and the `Tokenizer` of its model. May be used by several threads at once."""
 
     def __init__(self, weights: Path | None, *, data: Path, cache: Path, threads: int | None = None) -> None:
-        """`weights` is a folder that holds the model, or None to look for it; no `threads` is all cores."""
+        """`weights` is the folder of the model, or None to search for it; without `threads`, all cores are used."""
         files = _find_model(weights, data=data, cache=cache)
         # Loading takes a tenth of a second, during which the caller can open its store.
         self._loading = BackgroundValue("everhold-model", partial(_load_model, files, threads or os.cpu_count() or 1))
@@ -121,7 +121,7 @@ class MiniLM:
         return vectors
 
     def _tokenise(self, texts: Sequence[str], begin: int) -> dict[int, NDArray[np.int64]]:
-        """The ids of each text that the model understands, by its place."""
+        """Return the token ids of each text that the model understands, by the position of the text."""
         encodings = self._tokenizer.encode_batch_fast([_encodable(text) for text in texts])
         tokenised = {}
         for place, encoding in enumerate(encodings):
@@ -139,7 +139,8 @@ class MiniLM:
     def _understands(self, text: str, ids: NDArray[np.int64]) -> bool:
         """Whether more is known than unknown, both in tokens and in letters.
 
-        Tokens alone would not do: in "นัดประชุมวันศุกร์ 10:00 ห้อง A" two are unknown and three known.
+        Counting unknown tokens is not enough: "นัดประชุมวันศุกร์ 10:00 ห้อง A" has only two of them and three known
+        ones.
         """
         unknown = ids[1:-1] == self._unknown
         if not unknown.any():
@@ -266,7 +267,7 @@ def _encodable(text: str) -> str:
 
 
 def _batches(tokenised: dict[int, NDArray[np.int64]]) -> Iterator[list[int]]:
-    """Places of texts of like length: what is spent on padding is lost."""
+    """Yield batches of the positions of texts of similar length, so that little time is spent on padding."""
     batch: list[int] = []
     for place in sorted(tokenised, key=lambda place: len(tokenised[place])):
         if len(batch) == BATCH_TEXTS or (len(batch) + 1) * len(tokenised[place]) > BATCH_TOKENS:

@@ -1,6 +1,7 @@
 """The model as an ONNX graph: token ids in, normalised sentence vectors out.
 
-BERT with 6 layers, 12 heads and 384 values per token; the mean over all tokens but padding; length 1.
+The model is a BERT with 6 layers, 12 heads and 384 values per token. A vector is the mean over all tokens but padding,
+scaled to length 1.
 """
 
 import errno
@@ -192,12 +193,12 @@ class _Graph:
                 numpy_helper.from_array(np.ascontiguousarray(value), name) for name, value in self._constants.items()
             ],
         )
-        # Opset 20 is the first with Gelu; IR 9 is what came with it.
+        # Opset 20 is the first with Gelu, and IR version 9 was released with it.
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
 
 
 def _embeddings(graph: _Graph) -> str:
-    """Word and position. All tokens are of the first type, whose embedding is added to every position's."""
+    """Add the embeddings of words and positions. All tokens have the first type, so its embedding is added to each."""
     prefix = "embeddings"
     words = graph.weight(f"{prefix}.word_embeddings.weight")
     positions = graph.constant(

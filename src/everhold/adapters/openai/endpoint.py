@@ -1,4 +1,4 @@
-"""One address of an OpenAI-compatible API: how it is asked, again if need be, and what its refusals mean."""
+"""Send requests to an OpenAI-compatible API, repeat them after passing failures, and translate its error answers."""
 
 import time
 from email.utils import parsedate_to_datetime
@@ -22,10 +22,10 @@ MAX_BYTES = 256_000_000
 
 
 class Endpoint:
-    """May be used by several threads at once. The key is in no message.
+    """One URL of an API. It may be used by several threads at once. No message contains the API key.
 
     `setting` is the part of the settings that names the endpoint, for messages; `url` is the base of the API and
-    `path` what follows it; `timeout` is in seconds and `max_bytes` the longest response.
+    `path` is appended to it; `timeout` is in seconds, and a response longer than `max_bytes` is refused.
     """
 
     def __init__(
@@ -52,23 +52,27 @@ class Endpoint:
         return str(httpx.URL(self._url).copy_with(username=None, password=None, query=None))
 
     def post(self, body: dict[str, Any], wanted: str) -> httpx.Response:
-        """The response, whatever its status; a refused key and a status that invites a retry raise.
+        """Send the body and return the response, whatever its status; but a refused key raises an error.
 
-        A request that fails for a passing reason is sent up to `retries` times more.
+        A request that fails for a passing reason is sent up to `retries` times more. The value of ModelUnavailable is
+        the last status, or without one the name of the error of the connection.
         """
         failure, attempts = "", 0
+        value: str | int = ""
 
         def send(attempt: int) -> httpx.Response:
-            nonlocal failure, attempts
+            nonlocal failure, attempts, value
             attempts = attempt + 1
             try:
                 response = self._send(body)
             except httpx.RequestError as lost:
-                failure = f"{type(lost).__name__}: {lost}"
+                value = type(lost).__name__
+                failure = f"{value}: {lost}"
                 raise TryAgain(f"no response from {self}") from lost
             if not _is_passing(response.status_code):
                 return self._require_accepted(response)
-            failure = f"status {response.status_code}"
+            value = response.status_code
+            failure = f"status {value}"
             pause = _read_requested_pause(response) or None
             if pause is not None and pause > MAX_PAUSE:
                 raise explain()
@@ -78,6 +82,7 @@ class Endpoint:
             return ModelUnavailable(
                 f"no {wanted} from {self} after {attempts} attempts, the last of which ended with"
                 f" {self.without_key(failure)}",
+                value=value,
                 remedy="check that the endpoint is up, then try again",
             )
 
@@ -105,7 +110,7 @@ class Endpoint:
         self._client.close()
 
     def _check(self) -> None:
-        """What can never work is said before anybody waits for it."""
+        """Raise InvalidSettings for settings that can never work, before a request is sent."""
         try:
             scheme = httpx.URL(self._url).scheme
         except httpx.InvalidURL:

@@ -1,7 +1,7 @@
 """Packs rows with MessagePack, computes their digests with XXH3, and compresses bytes with Zstandard."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import BytesIO
 from operator import itemgetter
 from typing import Any
@@ -12,7 +12,7 @@ import zstandard
 from xxhash import xxh3_64_intdigest
 
 from everhold.errors import StoreDamaged
-from everhold.ports.row_packing import Digests, PackedRows, RowShape
+from everhold.ports.row_packing import Digests, PackedRows, RowPacker, RowShape
 from everhold.schema.plain_values import PlainRow
 
 _LEVEL = 3
@@ -21,7 +21,7 @@ _PIECE = 1024 * 1024
 _MAX_ITEM_BYTES = 1024 * 1024 * 1024
 _MAX_WINDOW_BYTES = 128 * 1024 * 1024
 _MAX_COLUMNS = 1000
-_SHORT_ARRAY = 16  # MessagePack writes the length of a shorter array in one byte
+_LONG_ARRAY = 0xDC  # the first byte of an array of 16 or more values; two bytes with its length follow
 _REMEDY = "use another backup"
 _Pack = Callable[[Any], bytes]
 
@@ -32,26 +32,16 @@ class MessagePacking:
     def __init__(self) -> None:
         self._local = threading.local()  # a compressor must not be used by two threads at once
 
-    def pack(self, rows: Sequence[PlainRow], shape: RowShape) -> PackedRows:
-        pack = msgpack.Packer(use_bin_type=True, unicode_errors="surrogatepass").pack
-        items = [*map(pack, rows)]
-        get_key = itemgetter(*shape.key)
-        if shape.generated is not None:
-            place = shape.generated
-            keys = [*map(get_key, rows)]  # a generated number is a key by itself
-            hashes = _digest_without(items, rows, place, pack)
-        else:
-            keys = [*map(xxh3_64_intdigest, map(pack, map(get_key, rows)))]
-            hashes = [*map(xxh3_64_intdigest, items)]
-        return PackedRows(items, np.array(keys, np.uint64), np.array(hashes, np.uint64))
+    def make_packer(self, shape: RowShape) -> RowPacker:
+        return _KeyedPacker(shape) if shape.generated is None else _NumberedPacker(shape.generated)
 
     def digest_keys(self, keys: Sequence[PlainRow], shape: RowShape) -> Digests:
         if shape.generated is not None:
             return np.array([key[0] for key in keys], np.uint64)
-        pack = msgpack.Packer(use_bin_type=True, unicode_errors="surrogatepass").pack
+        pack = _make_pack()
         if len(shape.key) == 1:  # as `itemgetter` returns it
             keys = [key[0] for key in keys]
-        return np.array([xxh3_64_intdigest(pack(key)) for key in keys], np.uint64)
+        return _digest(map(pack, keys))
 
     def compress(self, content: bytes) -> bytes:
         compressor = getattr(self._local, "compressor", None)
@@ -79,20 +69,67 @@ class MessagePacking:
             raise StoreDamaged("the last row of an object is cut short", remedy=_REMEDY)
 
 
-def _digest_without(items: Sequence[bytes], rows: Sequence[PlainRow], place: int, pack: _Pack) -> list[int]:
-    """Return the digests of packed rows without the generated number, which is at a place of each."""
-    # The values before the number are few and repeat: organizations. So each combination is measured once.
-    starts: dict[tuple[Any, ...], int] = {}
-    digests: list[int] = []
-    for item, row in zip(items, rows, strict=True):
-        before = tuple(row[:place])
-        start = starts.get(before)
-        if start is None:
-            head = 1 if len(row) < _SHORT_ARRAY else 3
-            start = starts[before] = head + sum(len(pack(value)) for value in before)
-        end = start + _measure_number(row[place])
-        digests.append(xxh3_64_intdigest(item[:start] + item[end:]))
-    return digests
+class _KeyedPacker:
+    """Packs rows that have a key of their own."""
+
+    def __init__(self, shape: RowShape) -> None:
+        self._items: list[bytes] = []
+        self._keys: list[bytes] = []
+        pack, get_key = _make_pack(), itemgetter(*shape.key)
+        add_item, add_key = self._items.append, self._keys.append
+
+        def add(row: PlainRow) -> None:
+            add_item(pack(row))
+            add_key(pack(get_key(row)))
+
+        self.add = add
+
+    def take(self) -> PackedRows:
+        items = self._items.copy()
+        packed = PackedRows(items, _digest(self._keys), _digest(items))
+        self._items.clear()
+        self._keys.clear()
+        return packed
+
+
+class _NumberedPacker:
+    """Packs rows whose key is a number that the store generates."""
+
+    def __init__(self, place: int) -> None:
+        self._items: list[bytes] = []
+        self._numbers: list[int] = []
+        self._befores: list[tuple[Any, ...]] = []
+        self._pack = pack = _make_pack()
+        add_item, add_number, add_before = self._items.append, self._numbers.append, self._befores.append
+
+        def add(row: PlainRow) -> None:
+            add_item(pack(row))
+            add_number(row[place])
+            add_before(tuple(row[:place]))
+
+        self.add = add
+
+    def take(self) -> PackedRows:
+        items = self._items.copy()
+        head = 1 if items and items[0][0] < _LONG_ARRAY else 3
+        # The values before the number are few and repeat: organizations. So each combination is measured once.
+        starts = {before: head + sum(len(self._pack(value)) for value in before) for before in set(self._befores)}
+        rows = zip(items, map(starts.__getitem__, self._befores), map(_measure_number, self._numbers), strict=True)
+        hashes = _digest([item[:start] + item[start + length :] for item, start, length in rows])
+        packed = PackedRows(items, np.array(self._numbers, np.uint64), hashes)
+        for column in (self._items, self._numbers, self._befores):
+            column.clear()
+        return packed
+
+
+def _make_pack() -> _Pack:
+    # Stores hold no text that is invalid in UTF-8. With an error handler, MessagePack would copy each text.
+    pack: _Pack = msgpack.Packer(use_bin_type=True).pack
+    return pack
+
+
+def _digest(contents: Iterable[bytes]) -> Digests:
+    return np.array([*map(xxh3_64_intdigest, contents)], np.uint64)
 
 
 def _measure_number(number: int) -> int:
@@ -116,7 +153,7 @@ def _unpack_rows(unpacker: "msgpack.Unpacker") -> Iterator[list[Any]]:
 
 
 def _read_pieces(content: bytes, size: int) -> Iterator[bytes]:
-    """Yield what was compressed, a piece at a time; raise StoreDamaged if it has not exactly `size` bytes."""
+    """Yield the decompressed content in pieces; raise StoreDamaged if it does not have exactly `size` bytes."""
     left = size
     decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
     try:

@@ -13,7 +13,8 @@ from everhold.ports.result_table import ResultTable, ResultValue
 
 _BATCH = 20_000  # rows
 _INTEGER_BITS = 63
-# The first type whose values all of a column are. `datetime` is a date too, and `bool` an integer: they come first.
+# A column gets the first type that fits all its values. `bool` is a subclass of `int` and `datetime` of `date`, so each
+# comes before the class from which it is derived.
 _TYPES: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (bool, "BOOLEAN"),
     (int, "BIGINT"),
@@ -80,7 +81,7 @@ def _convert(name: str, values: Sequence[ResultValue]) -> tuple[str, list[Any]]:
 
 
 def _make_unique(names: Sequence[str]) -> list[str]:
-    """Return names of which no two differ in case alone."""
+    """Return the names, changed where two of them would be equal in lower case."""
     unique: list[str] = []
     for number, name in enumerate(names, start=1):
         taken = {other.lower() for other in unique}

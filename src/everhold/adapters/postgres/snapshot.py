@@ -17,7 +17,7 @@ from everhold.adapters.postgres.security import WHOLE_STORE, set_access
 from everhold.model.base import Row
 from everhold.schema.catalog import get_table
 from everhold.schema.plain_values import PlainRow
-from everhold.schema.snapshots import ChangedRows, RowBatch, make_batches
+from everhold.schema.snapshots import ChangedRows, CollectRow, RowBatch, collect_batches
 from everhold.schema.sql import quote, quote_names
 from everhold.schema.statements import Compiler
 
@@ -70,8 +70,8 @@ class PostgresSnapshot:
         with translate_errors(self._options):
             return int(self._fetch(f"SELECT count(*) FROM {quote(get_table(entity).name)}")[0][0])
 
-    def read(self, entity: type[Row]) -> Iterator[RowBatch]:
-        return make_batches(entity, self._stream(entity, ""))
+    def read(self, entity: type[Row], collect: CollectRow) -> Iterator[RowBatch]:
+        return collect_batches(entity, self._stream(entity, ""), collect)
 
     def read_keys(self, entity: type[Row]) -> Iterator[Sequence[PlainRow]]:
         table = get_table(entity)
@@ -79,14 +79,14 @@ class PostgresSnapshot:
         with translate_errors(self._options):
             yield from self._fetch_batches(name, sql)
 
-    def read_changes(self, entity: type[Row], mark: str) -> ChangedRows | None:
+    def read_changes(self, entity: type[Row], mark: str, collect: CollectRow) -> ChangedRows | None:
         since = None if self._moment is None else self._moment.find_since(mark)
         if self._moment is None or since is None:
             return None
         # The full id of a row's transaction is the highest id up to `next` that has the same lower 32 bits.
         last = self._moment.next
         transaction = f"({last} - (({last} - xmin::text::bigint) & {_XID_RANGE - 1}))"
-        return ChangedRows(make_batches(entity, self._stream(entity, f" WHERE {transaction} >= {since}")))
+        return ChangedRows(collect_batches(entity, self._stream(entity, f" WHERE {transaction} >= {since}"), collect))
 
     def _read_moment(self) -> _Moment | None:
         """Return the current moment; None if the role may not read the server's system identifier."""

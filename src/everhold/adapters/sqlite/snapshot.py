@@ -2,21 +2,20 @@
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from operator import itemgetter
+from itertools import count
 from typing import Any
 
 from everhold.adapters.sqlite.connection import SqliteOptions, translate_errors
 from everhold.adapters.sqlite.tracking import name_row_number, read_epoch, read_touched
+from everhold.interrupts import uninterrupted
 from everhold.model.base import Row
 from everhold.schema.catalog import get_table
 from everhold.schema.plain_values import PlainRow
-from everhold.schema.snapshots import ChangedRows, RowBatch
+from everhold.schema.snapshots import ChangedRows, CollectRow, RowBatch
 from everhold.schema.sql import quote, quote_names
 
 _BATCH = 1000  # keys fetched at once, and row numbers bound in one query
-# Rows fetched at once: few enough to stay in the processor's cache until they are packed.
-_FETCH_ROWS = 200
-_drop_last = itemgetter(slice(None, -1))
+_COLLECTED_ROWS = 200  # rows in a batch
 _LAST_SEQUENCE = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'outbox'"
 
 
@@ -25,6 +24,7 @@ class SqliteSnapshot:
 
     def __init__(self, reader: sqlite3.Connection, options: SqliteOptions) -> None:
         self._reader, self._options = reader, options
+        self._function_numbers = count()
         with translate_errors(options):
             reader.execute("BEGIN")
             self.sequence = int(reader.execute(_LAST_SEQUENCE).fetchone()[0])
@@ -38,8 +38,8 @@ class SqliteSnapshot:
         with translate_errors(self._options):
             return int(self._reader.execute(f"SELECT count(*) FROM {quote(get_table(entity).name)}").fetchone()[0])
 
-    def read(self, entity: type[Row]) -> Iterator[RowBatch]:
-        return self._read_batches(entity, "", ())
+    def read(self, entity: type[Row], collect: CollectRow) -> Iterator[RowBatch]:
+        return self._read_batches(entity, "", (), collect)
 
     def read_keys(self, entity: type[Row]) -> Iterator[Sequence[PlainRow]]:
         table = get_table(entity)
@@ -48,30 +48,47 @@ class SqliteSnapshot:
             while rows := cursor.fetchmany(_BATCH):
                 yield rows
 
-    def read_changes(self, entity: type[Row], mark: str) -> ChangedRows | None:
+    def read_changes(self, entity: type[Row], mark: str, collect: CollectRow) -> ChangedRows | None:
         since = None if self._epoch is None else self._epoch.find_since(mark)
         if since is None:
             return None
         with translate_errors(self._options):
             touched = read_touched(self._reader, get_table(entity), since)
-        return ChangedRows(self._read_rows(entity, touched), touched)
+        return ChangedRows(self._read_rows(entity, touched, collect), touched)
 
-    def _read_rows(self, entity: type[Row], numbers: Sequence[int]) -> Iterator[RowBatch]:
+    def _read_rows(self, entity: type[Row], numbers: Sequence[int], collect: CollectRow) -> Iterator[RowBatch]:
         column = quote(name_row_number(get_table(entity)))
-        for start in range(0, len(numbers), _BATCH):
-            batch = numbers[start : start + _BATCH]
-            placeholders = ", ".join("?" * len(batch))
-            yield from self._read_batches(entity, f" WHERE {column} IN ({placeholders})", batch)
+        parts = [numbers[start : start + _BATCH] for start in range(0, len(numbers), _BATCH)]
+        for part in parts:
+            placeholders = ", ".join("?" * len(part))
+            yield from self._read_batches(entity, f" WHERE {column} IN ({placeholders})", part, collect)
 
-    def _read_batches(self, entity: type[Row], where: str, values: Sequence[Any]) -> Iterator[RowBatch]:
+    def _read_batches(
+        self, entity: type[Row], where: str, values: Sequence[Any], collect: CollectRow
+    ) -> Iterator[RowBatch]:
+        """Collect rows inside a query, by a function that the query calls.
+
+        This takes two thirds of the time of fetching the rows: SQLite locks the connection for each value fetched, and
+        not for the arguments of a function.
+        """
         table = get_table(entity)
-        number = name_row_number(table)
-        # Not every table lists its row number among its columns. Then it is read as the last column and removed again.
-        names = table.names if number in table.by_name else (*table.names, number)
-        sql = f"SELECT {quote_names(names)} FROM {quote(table.name)}{where}"
-        get_number = itemgetter(names.index(number))
+        numbers: list[int] = []
+
+        def collect_row(number: int, *row: Any) -> None:
+            numbers.append(number)
+            collect(row)
+
+        # A query that was not read to its end uses its function until it is collected as garbage.
+        name = f"collect_{next(self._function_numbers)}"
+        names = quote_names((name_row_number(table), *table.names))
         with translate_errors(self._options):
-            cursor = self._reader.execute(sql, values)
-            while rows := cursor.fetchmany(_FETCH_ROWS):
-                numbers = [*map(get_number, rows)]
-                yield RowBatch(rows if names is table.names else [*map(_drop_last, rows)], numbers)
+            self._reader.create_function(name, -1, collect_row)
+            cursor = self._reader.execute(f"SELECT {name}({names}) FROM {quote(table.name)}{where}", values)
+            while self._fetch_some(cursor):
+                yield RowBatch(len(numbers), [*numbers])
+                numbers.clear()
+
+    def _fetch_some(self, cursor: sqlite3.Cursor) -> bool:
+        """Return whether there were more rows."""
+        with uninterrupted:  # SQLite turns an interrupt inside a function into an error of its own
+            return bool(cursor.fetchmany(_COLLECTED_ROWS))

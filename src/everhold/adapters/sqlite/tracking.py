@@ -29,6 +29,7 @@ _TRIM = 'DELETE FROM "row_changes" WHERE "epoch" < ?'
 _READ_TOUCHED = 'SELECT "row" FROM "row_changes" WHERE "table_name" = ? AND "epoch" >= ? ORDER BY "row"'
 # Changes of older epochs are deleted. A backup that follows an older snapshot compares all rows.
 _EPOCHS_KEPT = 100
+_TRIMMED_EPOCHS = 10  # trimming reads all recorded changes, so it is done only now and then
 
 
 class Epoch(NamedTuple):
@@ -57,7 +58,9 @@ def begin_epoch(writer: sqlite3.Connection) -> None:
             writer.execute(statement)
         writer.execute('INSERT INTO "row_epoch" VALUES (?, 0)', (secrets.token_hex(8),))
     writer.execute(_BEGIN_EPOCH)
-    writer.execute(_TRIM, (_read(writer).number - _EPOCHS_KEPT,))
+    number = _read(writer).number
+    if number > _EPOCHS_KEPT and number % _TRIMMED_EPOCHS == 0:
+        writer.execute(_TRIM, (number - _EPOCHS_KEPT,))
 
 
 def read_epoch(reader: sqlite3.Connection) -> Epoch | None:

@@ -1,4 +1,4 @@
-"""Charts of results: chosen by rules, written as Vega-Lite specifications, sketched in a terminal."""
+"""Choose charts for results by rules, write them as Vega-Lite specifications, and sketch them in a terminal."""
 
 from everhold.ask.charts.chart import Chart, ChartKind
 from everhold.ask.charts.choosing import choose_charts

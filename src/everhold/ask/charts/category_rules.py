@@ -1,4 +1,4 @@
-"""Charts of results with categories: bars, shares, groups and heat maps."""
+"""Propose charts for results with categories: bars, shares, groups and heat maps."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ def propose_category_charts(shape: ResultShape, intent: ChartIntent) -> Iterator
     """Yield charts that compare categories."""
     categories, quantities = shape.categories, shape.quantities
     if not quantities:
-        # A list of names has a few twice; categories have each several times.
+        # In a list of names only a few occur twice. In a column of categories, each occurs several times.
         is_repeated = bool(categories) and 2 * categories[0].distinct <= shape.row_count
         if len(categories) == 1 and is_repeated and len(shape.columns) == 1:
             yield from _propose_counts(categories[0], intent)
@@ -44,7 +44,7 @@ def propose_category_charts(shape: ResultShape, intent: ChartIntent) -> Iterator
 
 
 def _propose_counts(category: ChartColumn, intent: ChartIntent) -> Iterator[Chart]:
-    """Yield bars of how often each value is there."""
+    """Yield bars that show how often each value occurs."""
     counts = Counter(category.values)
     columns = (replace(category, values=tuple(counts)), ChartColumn(_COUNT, tuple(counts.values())))
     yield from _propose_labelled(ResultShape(columns, (), columns[:1], columns[1:], len(counts)), intent)
@@ -63,7 +63,7 @@ def _propose_labelled(shape: ResultShape, intent: ChartIntent) -> Iterator[Chart
 
 
 def propose_bars(shape: ResultShape, intent: ChartIntent) -> Iterator[Chart]:
-    """Yield bars of one quantity per label, on their side and upright, and shares of a whole."""
+    """Yield horizontal and vertical bars of one quantity for each label, and charts of shares if it is a whole."""
     label, quantity = shape.categories[0], shape.quantities[0]
     x, y = label.field, quantity.field
     fields = tuple(column.field for column in shape.columns)
@@ -122,7 +122,7 @@ def _make_bar_panels(shape: ResultShape, intent: ChartIntent) -> Chart:
 
 
 def _propose_raw(shape: ResultShape) -> Iterator[Chart]:
-    """Yield charts of rows of which several have the same category."""
+    """Yield charts of results in which several rows have the same category."""
     category, quantities = shape.categories[0], shape.quantities
     fields = tuple(column.field for column in shape.columns)
     rows, notes = thin_rows(make_rows(shape.columns))
@@ -142,15 +142,15 @@ def _propose_raw(shape: ResultShape) -> Iterator[Chart]:
 
 
 def _propose_pairs(shape: ResultShape) -> Iterator[Chart]:
-    """Yield charts of one quantity for each pair of two categories; the one with fewer values gets the colors."""
+    """Yield charts of one quantity for each pair of two categories. The category with fewer values gets the colors."""
     wide, narrow = sorted(shape.categories, key=lambda column: -column.distinct)
     y = shape.quantities[0].field
     fields = tuple(column.field for column in shape.columns)
     rows = make_rows(shape.columns)
     order = _order_labels(rows, wide, y)[:MOST_BARS]
     notes = [f"{len(order)} of {wide.distinct:,} are shown"] if wide.distinct > len(order) else []
-    drawn = [row for row in rows if row[wide.field.name] in order]
-    kept, names, series_notes = keep_largest_series(drawn, wide.field, y, narrow.field, MOST_COLORS)
+    shown_rows = [row for row in rows if row[wide.field.name] in order]
+    kept, names, series_notes = keep_largest_series(shown_rows, wide.field, y, narrow.field, MOST_COLORS)
     names = list(narrow.order) or names
     chart = Chart(
         ChartKind.GROUPED_BARS, "", fields, tuple(kept), wide.field, y, narrow.field, order=tuple(order),
@@ -161,9 +161,9 @@ def _propose_pairs(shape: ResultShape) -> Iterator[Chart]:
         yield chart
     if is_additive:
         yield replace(chart, kind=ChartKind.STACKED_BARS)
-    every = tuple(_order_labels(rows, narrow, y)[:MOST_BARS])
-    cells = tuple(row for row in drawn if row[narrow.field.name] in every)
-    yield replace(chart, kind=ChartKind.HEATMAP, rows=cells, series_order=every, notes=tuple(notes))
+    narrow_order = tuple(_order_labels(rows, narrow, y)[:MOST_BARS])
+    cells = tuple(row for row in shown_rows if row[narrow.field.name] in narrow_order)
+    yield replace(chart, kind=ChartKind.HEATMAP, rows=cells, series_order=narrow_order, notes=tuple(notes))
 
 
 def _order_labels(rows: Sequence[ChartRow], column: ChartColumn, y: ChartField) -> list[str]:

@@ -1,4 +1,4 @@
-"""Chart: what is drawn, before it is written as a specification or sketched in a terminal."""
+"""`Chart`, the description of a chart, from which a specification or a sketch is made."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -42,9 +42,9 @@ class ChartKind(StrEnum):
 class Chart:
     """A chart of a result.
 
-    `x` is what is compared or the time, `y` the measure, also where bars lie on their side. `series` splits the rows
-    into colors or panels. `order` and `series_order` have the labels of `x` and `series` in the order of drawing; times
-    need none. `fields` are all columns of the rows, which a tooltip shows. `notes` say what the picture leaves out.
+    `x` is the category or the time, and `y` the measure, even if bars are horizontal. `series` splits the rows into
+    colors or panels. `order` and `series_order` have the labels of `x` and `series` in the order of drawing; they are
+    empty for times. `fields` are all columns of the rows, which a tooltip shows. `notes` say what the chart leaves out.
     """
 
     kind: ChartKind
@@ -63,7 +63,7 @@ class Chart:
 
     @property
     def axes(self) -> tuple[ChartField, ChartField]:
-        """Both axes, for kinds that have both."""
+        """The fields `x` and `y`. ValueError if the chart lacks one of them."""
         if self.x is None or self.y is None:
-            raise ValueError(f"a chart of kind {self.kind} has no two axes")
+            raise ValueError(f"a chart of kind {self.kind} does not have two axes")
         return self.x, self.y

@@ -1,4 +1,4 @@
-"""Choose charts for a result: hard rules by its shape, then the lowest cost."""
+"""Choose charts for a result: rules propose charts by the shape of the result, and the lowest cost decides."""
 
 import statistics
 from collections.abc import Iterator
@@ -16,13 +16,13 @@ from everhold.ask.charts.time_rules import propose_time_charts
 from everhold.ports.result_table import ResultTable
 
 MOST_ALTERNATIVES = 3
-# Bars and areas begin at zero, which a logarithmic scale does not have.
+# The kinds that can have a logarithmic scale. Bars and areas begin at zero, which a logarithmic scale lacks.
 _LOGARITHMIC_KINDS = (ChartKind.LINE, ChartKind.LINES, ChartKind.LINE_FACETS, ChartKind.SCATTER, ChartKind.STRIP)
-_WIDE_RANGE = 1000  # times the median
+_WIDE_RANGE = 1000  # a value so many times the median makes the range wide
 
 
 def choose_charts(table: ResultTable, intent: ChartIntent, title: str) -> tuple[Chart, ...]:
-    """Return the charts that fit a result, best first, at most three. The last resort is a table."""
+    """Return the charts that fit a result, best first, at most three. If none fits, return a table."""
     title = clean_text(title)
     shape = read_shape(read_columns(table), len(table.rows), intent)
     proposals = list(_propose(shape, intent)) if shape.is_drawable else []
@@ -59,7 +59,7 @@ def _explain_word(chart: Chart, intent: ChartIntent) -> Chart:
 
 
 def _consider_scale(chart: Chart, intent: ChartIntent) -> Chart:
-    """Use a logarithmic scale if it is asked for, and offer it if the values differ by orders of magnitude."""
+    """Use a logarithmic scale if the question asks for it, and suggest it if the values have a wide range."""
     if chart.y is None or chart.kind in (ChartKind.TABLE, ChartKind.NUMBER, ChartKind.TILES):
         return chart
     values = [value for row in chart.rows if isinstance(value := row.get(chart.y.name), int | float)]

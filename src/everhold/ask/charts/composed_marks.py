@@ -1,4 +1,4 @@
-"""Specifications of charts with several series, panels, bins or points."""
+"""Write the specifications of charts with several series, panels, bins or points."""
 
 from everhold.ask.charts.chart import Chart, ChartKind
 from everhold.ask.charts.encoding import (
@@ -25,12 +25,12 @@ _MOST_POINTS = 120
 _MOST_CELL_TEXTS = 200
 _PANEL_HEIGHT = 150
 _FACET_WIDTH, _FACET_HEIGHT = 200, 120
-# Light enough for black numbers on it.
+# These shades are light enough for black numbers on them.
 _SHADES = ["#eef4fa", "#6fa3d3"]
 
 
 def write_lines(chart: Chart) -> Part:
-    """Return a line for each series."""
+    """Return the specification of a chart with a line for each series."""
     x, y = chart.axes
     series = chart.series or x
     numbers = list_numbers(chart.rows, y)
@@ -47,7 +47,7 @@ def write_lines(chart: Chart) -> Part:
 
 
 def write_line_facets(chart: Chart) -> Part:
-    """Return a small panel with a line for each series, all on the same scale."""
+    """Return the specification of a chart with a small panel for each series. All panels have the same scale."""
     x, y = chart.axes
     series = chart.series or x
     time = encode_time(x, chart.rows)
@@ -68,7 +68,7 @@ def write_line_facets(chart: Chart) -> Part:
 
 
 def write_line_panels(chart: Chart) -> Part:
-    """Return a panel for each measure, one below the other, over the same time."""
+    """Return the specification of a chart with a panel for each measure, one below the other, over the same time."""
     time, *quantities = chart.fields
     panels = []
     for quantity in quantities:
@@ -84,7 +84,7 @@ def write_line_panels(chart: Chart) -> Part:
 
 
 def write_bar_panels(chart: Chart) -> Part:
-    """Return bars of each measure beside each other, with the labels at the first."""
+    """Return the specification of panels of bars, one for each measure, side by side. Only the first has labels."""
     label, *quantities = chart.fields
     panels = []
     for number, quantity in enumerate(quantities):
@@ -110,7 +110,10 @@ def _make_concat(chart: Chart, direction: str, panels: list[Part]) -> Part:
 
 
 def write_grouped_bars(chart: Chart) -> Part:
-    """Return bars of several series, side by side or stacked; upright if the labels are few and short, or times."""
+    """Return the specification of bars of several series, side by side or stacked.
+
+    The bars are vertical if the labels are times, or few and short.
+    """
     chart_x, y = chart.axes
     x, rows = name_periods(chart_x, chart.rows)
     series = chart.series or x
@@ -122,7 +125,7 @@ def write_grouped_bars(chart: Chart) -> Part:
     quantity = encode_quantity(y, list_numbers(rows, y)) | {"stack": "zero" if is_stacked else None}
     encoding: Part = {"x" if is_vertical else "y": label, "y" if is_vertical else "x": quantity}
     if is_stacked:
-        # The colors lie in the order of the legend, the first at the bottom.
+        # The stacked colors are in the order of the legend, with the first at the bottom.
         places = {name: place for place, name in enumerate(chart.series_order)}
         rows = [{**row, "place": places.get(str(row[series.name]), len(places))} for row in rows]
         encoding["order"] = {"field": "place", "type": "quantitative"}
@@ -136,7 +139,7 @@ def write_grouped_bars(chart: Chart) -> Part:
 
 
 def write_histogram(chart: Chart) -> Part:
-    """Return the counts of bins, with ticks at their edges."""
+    """Return the specification of a histogram, with ticks at the edges of the bins."""
     x, y = chart.axes
     starts = list_numbers(chart.rows, x)
     ends = list_numbers(chart.rows, chart.fields[1])
@@ -153,7 +156,7 @@ def write_histogram(chart: Chart) -> Part:
 
 
 def write_spread(chart: Chart) -> Part:
-    """Return a box or a strip of ticks for each category, or one of all rows."""
+    """Return the specification of a box plot or a strip of ticks for each category, or for all rows together."""
     y = chart.y or chart.fields[0]
     numbers = list_numbers(chart.rows, y)
     encoding: Part = {"x": encode_quantity(y, numbers, zero=not has_offset(numbers), log=chart.is_logarithmic)}
@@ -169,7 +172,7 @@ def write_spread(chart: Chart) -> Part:
 
 
 def write_scatter(chart: Chart) -> Part:
-    """Return a point for each row."""
+    """Return the specification of a scatter plot with a point for each row."""
     x, y = chart.axes
     encoding: Part = {
         "x": _encode_place(x, chart),
@@ -194,7 +197,7 @@ def _encode_place(field: ChartField, chart: Chart, *, log: bool = False) -> Part
 
 
 def write_heatmap(chart: Chart) -> Part:
-    """Return a grid of two categories, darker for larger values, with the values if there is room."""
+    """Return the specification of a grid of two categories. Larger values are darker, and shown if there is room."""
     x, y = chart.axes
     series = chart.series or x
     numbers = list_numbers(chart.rows, y)
@@ -215,7 +218,7 @@ def write_heatmap(chart: Chart) -> Part:
 
 
 def write_binned_heatmap(chart: Chart) -> Part:
-    """Return a grid of two quantities, darker where more rows lie."""
+    """Return the specification of a grid of two quantities. Cells with more rows are darker."""
     x, y = chart.axes
     count = chart.size or y
     span_x = encode_quantity(x, list_numbers(chart.rows, x), zero=False) | {"bin": "binned"}

@@ -1,4 +1,7 @@
-"""How well a kind of chart fits: a sum of costs, lowest first. Most weights are those of Draco and CompassQL."""
+"""Compute the cost of a chart, which is lower if it fits better. Most weights are those of Draco and CompassQL.
+
+The comments beside weights name the rules of Draco that they come from.
+"""
 
 from collections.abc import Mapping
 
@@ -12,7 +15,7 @@ MOST_COLORS = 10
 MOST_GROUPED = 4
 _NAMED = -100.0  # a chart that the question names wins if it fits at all
 
-# What a kind costs by itself. A horizontal bar leaves room for labels, so a vertical one costs more (nominal_x).
+# The basic cost of each kind. Horizontal bars leave room for labels, so vertical bars cost more (nominal_x).
 _KIND_COSTS: Mapping[ChartKind, float] = {
     ChartKind.TABLE: 40,  # only_discrete costs 30
     ChartKind.TILES: 1,
@@ -69,7 +72,7 @@ def _add_intent(kind: ChartKind, intent: ChartIntent) -> float:
 
 
 def _add_labels(chart: Chart) -> float:
-    """Return what the labels along the axis add."""
+    """Return the cost of the labels along the axis."""
     if chart.x is None or not chart.x.is_category:
         return 0.0
     if chart.kind in (ChartKind.LINE, ChartKind.LINES, ChartKind.AREA):

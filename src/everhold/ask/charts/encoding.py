@@ -1,4 +1,4 @@
-"""The parts of a Vega-Lite specification that all kinds of charts share: data, axes, tooltips and style."""
+"""Write the parts of a Vega-Lite specification that all kinds of charts share: data, axes, tooltips and style."""
 
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,8 +20,8 @@ OTHER_COLOR = "#bbbbbb"
 WIDTH, HEIGHT = 560, 320
 _TITLE_WIDTH = 72  # characters per line
 _MOST_TICKS = 12
-_CHARACTER = 7  # pixels of a character of a label
-_SHORT_NUMBERS = 1_000_000  # below, d3 would write the zero of the axis as "0k"
+_CHARACTER = 7  # the width of a label's character in pixels
+_SHORT_NUMBERS = 1_000_000  # from here on, axes have short numbers; d3 would write the zero of smaller axes as "0k"
 _CONFIG: Mapping[str, Any] = {
     "font": "sans-serif",
     "view": {"stroke": None},
@@ -53,12 +53,12 @@ def make_base(chart: Chart, rows: Iterable[ChartRow], width: int = WIDTH, height
 
 
 def write_row(row: ChartRow) -> Part:
-    """Return a row as JSON holds it."""
+    """Return a row with its values converted for JSON."""
     return {name: _write_value(value) for name, value in row.items()}
 
 
 def _write_value(value: ChartValue) -> str | int | float | None:
-    # With a time of day, Vega reads a time in the zone in which it also shows it; a date alone would shift.
+    # Vega reads a date without a time of day as UTC and shows it in the local zone, so the date could shift.
     return value.isoformat(timespec="seconds") if isinstance(value, datetime) else value
 
 
@@ -84,7 +84,7 @@ def choose_axis_format(field: ChartField, numbers: Sequence[float]) -> str:
 
 
 def choose_value_format(field: ChartField, numbers: Sequence[float]) -> str:
-    """Return the d3 format of a single value: as many decimals as its size needs."""
+    """Return the d3 format for single values. Smaller values get more decimals."""
     if field.percent == 1:
         return ".1%"
     if all(float(number).is_integer() for number in numbers):
@@ -99,7 +99,7 @@ def has_offset(numbers: Sequence[float]) -> bool:
 
 
 def encode_time(field: ChartField, rows: Sequence[ChartRow]) -> Part:
-    """Return the channel of a time, with ticks at times that are there."""
+    """Return the channel of a time, with ticks only at times that occur in the rows."""
     moments = sorted({value for row in rows if isinstance(value := row.get(field.name), datetime)})
     grain = field.grain or Grain.DAY
     axis: Part = {"format": AXIS_FORMATS[grain], "grid": False}
@@ -120,7 +120,7 @@ def _write_tick(moment: datetime) -> Part:
 
 
 def encode_category(field: ChartField, order: Sequence[str] | None = None, *, is_vertical: bool = False) -> Part:
-    """Return the channel of labels, in the given order, or in that of the rows."""
+    """Return the channel of labels, in the given order, or in the order of the rows."""
     axis: Part = {"grid": False, "ticks": False, "domain": False, "labelPadding": 6}
     if is_vertical:
         axis |= {"labelAngle": 0 if _fit_side_by_side(order or ()) else -40, "domain": True}
@@ -138,14 +138,14 @@ def has_short_labels(labels: Sequence[str]) -> bool:
 
 
 def encode_color(field: ChartField, order: Sequence[str]) -> Part:
-    """Return the channel of colors, the same color for the same place in the order."""
+    """Return the channel of colors. The position of a label in `order` decides its color."""
     colors = [OTHER_COLOR if name == OTHER else PALETTE[number % len(PALETTE)] for number, name in enumerate(order)]
     scale = {"domain": list(order), "range": colors}
     return {"field": field.name, "type": "nominal", "title": field.title, "scale": scale, "sort": list(order)}
 
 
 def list_tooltips(fields: Iterable[ChartField], rows: Sequence[ChartRow]) -> list[Part]:
-    """Return the tooltip of all fields."""
+    """Return a tooltip entry for each field."""
     tooltips = []
     for field in fields:
         tooltip: Part = {"field": field.name, "title": field.label, "type": "nominal"}

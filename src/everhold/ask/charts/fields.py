@@ -1,4 +1,4 @@
-"""What the columns of a result are on a chart: times, quantities, categories, ids or free text."""
+"""Decide how the columns of a result can be drawn: as times, quantities, categories, ids or free text."""
 
 import re
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ from everhold.ask.charts.periods import Grain, find_grain, format_time, read_tim
 from everhold.ask.charts.terminal_text import clean_text
 from everhold.ports.result_table import AnswerColumn, ResultTable, ResultValue
 
-# A value on a chart: what JSON can hold, and times.
+# A value on a chart.
 ChartValue = str | int | float | datetime | None
 
 NO_VALUE = "(none)"
-_LONG_TEXT = 60  # characters; a longer label is prose
+_LONG_TEXT = 60  # characters; a column with a longer label is free text
 _ID_NAMES = re.compile(r"(^|\b)(id|ids|uuid|guid|key|code|zip|zipcode|postcode|phone|isbn|iban|sku)$")
 _SMALLEST, _LARGEST, _EXACT = 1e-100, 1e100, 2**53
 _YEAR_NAMES = frozenset({"year", "years"})
@@ -28,7 +28,7 @@ _CHANGE_NAMES = frozenset({"change", "growth", "delta", "difference", "diff", "i
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|\d+")
 _CALL = re.compile(r"(count|sum|avg|min|max|median)\(\s*(.*)\)", re.IGNORECASE | re.DOTALL)
 _FUNCTION_TITLES = {"sum": "total", "avg": "average", "min": "lowest", "max": "highest", "median": "median"}
-# Orders that everyone knows. A category that has only such values is sorted by it.
+# Well-known orders. A category whose values all belong to one of them is sorted by it.
 _KNOWN_ORDERS = (
     ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"),
     ("mon", "tue", "wed", "thu", "fri", "sat", "sun"),
@@ -102,13 +102,13 @@ class ChartColumn:
 
 
 def read_columns(table: ResultTable) -> list[ChartColumn]:
-    """Return the columns of a result as a chart sees them."""
+    """Return the columns of a result with their fields for charts."""
     names = name_fields([column.name for column in table.columns])
     return [_read_column(column, table.values(index), names[index]) for index, column in enumerate(table.columns)]
 
 
 def name_fields(names: Sequence[str]) -> list[str]:
-    """Return unique field names of letters, digits and underscores: no other text reaches a specification as a name."""
+    """Return unique field names of letters, digits and underscores, which are safe in a specification."""
     fields: list[str] = []
     for number, name in enumerate(names, start=1):
         plain = re.sub(r"[^0-9a-z]+", "_", name.lower()).strip("_")[:40]
@@ -197,11 +197,11 @@ def _is_id(column: AnswerColumn, words: Sequence[str]) -> bool:
 
 
 def _to_number(cell: ResultValue) -> int | float | None:
-    """Return a number that can be drawn; not one that is infinite, or so large that sums would be."""
+    """Return a number that can be drawn; None for infinite numbers and numbers so large that sums could be infinite."""
     if cell is None or (isinstance(cell, Decimal) and not cell.is_finite()):
         return None
     if isinstance(cell, int):
-        # JSON readers keep 53 bits of a whole number.
+        # JSON readers keep only 53 bits of a whole number.
         return cell if abs(cell) < _EXACT else float(cell) if abs(cell) < _LARGEST else None
     number = float(cell) if isinstance(cell, float | Decimal) else float(str(cell))
     if abs(number) < _SMALLEST:
@@ -248,7 +248,7 @@ def _to_label(cell: ResultValue) -> str:
 
 
 def format_cell(value: ChartValue, field: ChartField) -> str:
-    """Return a value as a person reads it, in the precision that fits its size."""
+    """Return a value as text for people, with a precision that fits its size."""
     if value is None:
         return NO_VALUE
     if isinstance(value, datetime):
@@ -259,7 +259,7 @@ def format_cell(value: ChartValue, field: ChartField) -> str:
 
 
 def format_number(number: float, field: ChartField | None = None) -> str:
-    """Return a number with thousands separated: whole if it is whole, otherwise with two decimals or more."""
+    """Return a number as text with thousands separators, with two or more decimals if it is not whole."""
     if field is not None and field.percent:
         return f"{100 * number / field.percent:,.1f} %"
     unit = f" {field.unit}" if field is not None and field.unit else ""

@@ -1,4 +1,4 @@
-"""What a question wants to see: a ranking, a share, a trend, or a chart that it names."""
+"""Read from a question what a chart should show: a ranking, a share, a trend, or the kind of chart that it names."""
 
 import re
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from everhold.ask.charts.chart import ChartKind
 from everhold.ask.frame import QueryFrame
 
 _DRAWING = r"(?:chart|graph|plot|diagram)s?"
-# Words that name a chart by themselves, and those that do so only before "chart", "graph" or "plot".
+# The words for each kind of chart. Some count only before "chart", "graph", "plot" or "diagram".
 _CHART_WORDS = {
     "histogram": r"histograms?",
     "scatter": rf"scatter ?{_DRAWING}?",
@@ -55,7 +55,10 @@ WORD_KINDS: dict[str, tuple[ChartKind, ...]] = {
 
 @dataclass(frozen=True)
 class ChartIntent:
-    """What a question wants to see. `is_ordered` says that the order of the rows answers the question."""
+    """What a chart for a question should show. `is_ordered` says that the order of the rows is part of the answer.
+
+    `chart_word` is the kind of chart that the question names, or empty.
+    """
 
     is_ordered: bool = False
     is_share: bool = False
@@ -69,7 +72,7 @@ class ChartIntent:
 
 
 def read_chart_intent(question: str, frame: QueryFrame | None = None) -> ChartIntent:
-    """Return what a question wants to see, from its words and, if there is one, from its frame."""
+    """Return what a chart for a question should show, read from its words and, if there is one, from its frame."""
     text = re.sub(r"\s+", " ", question.lower())
     windows = {str(expression.window) for expression in frame.select} if frame else set()
     return ChartIntent(

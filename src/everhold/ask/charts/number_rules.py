@@ -1,4 +1,4 @@
-"""Charts of results without a category or a time: single numbers, histograms and scatter plots."""
+"""Propose charts for results without a category or a time: single numbers, histograms and scatter plots."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,7 +17,7 @@ _COUNT = ChartField("rows", "rows", FieldType.QUANTITY, is_additive=True)
 
 
 def propose_single_row(shape: ResultShape) -> Iterator[Chart]:
-    """Yield charts of a result of one row: a number, bars of values of one unit, or tiles."""
+    """Yield charts of a result with one row: a number, tiles, or bars if all values have the same unit."""
     quantities = shape.quantities
     fields = tuple(column.field for column in shape.columns)
     if len(quantities) == 1 and quantities[0].numbers:
@@ -38,7 +38,7 @@ def propose_single_row(shape: ResultShape) -> Iterator[Chart]:
 
 
 def propose_number_charts(shape: ResultShape) -> Iterator[Chart]:
-    """Yield charts of rows that have quantities alone."""
+    """Yield charts of rows that have only quantities."""
     quantities = shape.quantities
     if len(quantities) == 1:
         yield from _propose_distribution(shape)
@@ -66,7 +66,10 @@ def _propose_distribution(shape: ResultShape) -> Iterator[Chart]:
 
 
 def make_scatter(shape: ResultShape) -> Chart:
-    """Return a scatter plot of two quantities: a category that repeats gives the color, a third quantity the size."""
+    """Return a scatter plot of two quantities.
+
+    A category with repeated values sets the color, a third quantity the size.
+    """
     x, y, *more = (column.field for column in shape.quantities)
     fields = tuple(column.field for column in shape.columns)
     rows = [row for row in make_rows(shape.columns) if row[x.name] is not None and row[y.name] is not None]

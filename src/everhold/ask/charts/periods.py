@@ -1,4 +1,4 @@
-"""Times on charts: read from cells, shown at the precision that they have."""
+"""Read times from cells, find the precision that they have, and format them with it."""
 
 import re
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ class Grain(StrEnum):
     MINUTE = "minute"
 
 
-# How a Vega axis writes each, in the formats of d3-time-format.
+# The format of each on a Vega axis, in the syntax of d3-time-format.
 AXIS_FORMATS = {
     Grain.YEAR: "%Y",
     Grain.QUARTER: "Q%q %Y",
@@ -32,7 +32,7 @@ AXIS_FORMATS = {
 
 
 def read_time(value: object) -> datetime | None:
-    """Return a cell as a time without a zone, or None if it is none. Times with a zone are converted to UTC."""
+    """Return a cell as a time without a zone; None if it is not a time. Times with a zone are converted to UTC."""
     if isinstance(value, datetime):
         return value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
     if isinstance(value, date):
@@ -56,22 +56,25 @@ def _read_text(text: str) -> datetime | None:
 
 
 def read_year(value: object) -> datetime | None:
-    """Return a year that is written as a number as its first day."""
+    """Return the first day of a year that is written as a number; other cells are read by `read_time`."""
     is_whole = isinstance(value, int | float) and not isinstance(value, bool) and float(value).is_integer()
     return datetime.combine(date(int(str(value).partition(".")[0]), 1, 1), time()) if is_whole else read_time(value)
 
 
 def find_grain(times: Sequence[datetime], name_words: Sequence[str] = ()) -> Grain:
-    """Return the longest period at whose starts all times lie. The words of the column's name decide if several fit."""
+    """Return the longest period such that all times are at the start of one.
+
+    A period in the column's name is preferred.
+    """
     if any((moment.hour, moment.minute, moment.second) != (0, 0, 0) for moment in times):
         return Grain.MINUTE
     fitting = [grain for grain in Grain if _lie_at_starts(times, grain)]
-    named = [grain for grain in fitting if str(grain) in name_words]
-    # One first of January is hardly ever meant as a year, nor one first of a month as a quarter.
-    if not named and len(set(times)) == 1 and Grain.DAY in fitting:
+    named_grains = [grain for grain in fitting if str(grain) in name_words]
+    # If all times are one first of January, that is hardly ever meant as a year; in the same way for quarters.
+    if not named_grains and len(set(times)) == 1 and Grain.DAY in fitting:
         return Grain.DAY
     weekless = [grain for grain in fitting if grain != Grain.WEEK]
-    return (named or weekless or [Grain.DAY])[0]
+    return (named_grains or weekless or [Grain.DAY])[0]
 
 
 def _lie_at_starts(times: Sequence[datetime], grain: Grain) -> bool:
@@ -87,7 +90,7 @@ def _lie_at_starts(times: Sequence[datetime], grain: Grain) -> bool:
 
 
 def format_time(moment: datetime, grain: Grain) -> str:
-    """Return a time as a person writes it: "2024", "Q3 2024", "Mar 2024", "5 Mar 2024", "5 Mar 2024 14:30"."""
+    """Return a time as text: "2024", "Q3 2024", "Mar 2024", "5 Mar 2024" or "5 Mar 2024 14:30"."""
     match grain:
         case Grain.YEAR:
             return f"{moment.year}"

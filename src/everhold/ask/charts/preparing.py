@@ -1,4 +1,4 @@
-"""Rows for charts: the largest and the rest together, folded measures, bins, and a limited number of points."""
+"""Prepare rows for charts: limit them to the largest, fold measures into rows, count bins, and thin out points."""
 
 import math
 from collections import Counter
@@ -30,10 +30,10 @@ def get_number(row: ChartRow, field: ChartField) -> float:
 def keep_largest(
     rows: Sequence[ChartRow], x: ChartField, y: ChartField, *, keeps_order: bool, most: int = MOST_BARS
 ) -> tuple[list[ChartRow], list[str]]:
-    """Return the rows with the largest values, largest first, and notes on the rest.
+    """Return the rows with the largest values, largest first, and notes on the other rows.
 
-    The rest is one row if the values can be added up; otherwise it is left out. With `keeps_order`, the rows stay in
-    their order and the first ones are kept.
+    The others are added up in one row if the values can be added up; otherwise they are left out. With `keeps_order`,
+    the rows stay in their order, and the first rows are kept instead of the largest.
     """
     ordered = list(rows) if keeps_order else sorted(rows, key=lambda row: -get_number(row, y))
     if len(ordered) <= most:
@@ -48,7 +48,10 @@ def keep_largest(
 def keep_largest_series(
     rows: Sequence[ChartRow], x: ChartField, y: ChartField, series: ChartField, most: int
 ) -> tuple[list[ChartRow], list[str], list[str]]:
-    """Return rows of the largest series, their names, and notes; the rest is added up if that is possible."""
+    """Return the rows of the largest series, the names of these series, and notes.
+
+    The other series are added up in a series named OTHER if that is possible; otherwise they are left out.
+    """
     names = rank_labels(rows, series, y)
     if len(names) <= most:
         return list(rows), names, []
@@ -65,7 +68,7 @@ def keep_largest_series(
 
 
 def rank_labels(rows: Sequence[ChartRow], field: ChartField, y: ChartField) -> list[str]:
-    """Return the labels of a field, those with the largest sum first."""
+    """Return the labels of a field, ordered by the sum of their values, largest first."""
     totals: dict[str, float] = {}
     for row in rows:
         label = str(row[field.name])
@@ -76,11 +79,11 @@ def rank_labels(rows: Sequence[ChartRow], field: ChartField, y: ChartField) -> l
 def fold_measures(
     rows: Sequence[ChartRow], quantities: Sequence[ChartColumn], measure: ChartField, value: ChartField
 ) -> list[ChartRow]:
-    """Return one row per measure of each row, with the name of the measure and its value."""
-    own = {column.field.name for column in quantities}
+    """Return a row for each measure of each row. It has the name of the measure and its value as two fields."""
+    measure_names = {column.field.name for column in quantities}
     return [
         {
-            **{name: cell for name, cell in row.items() if name not in own},
+            **{name: cell for name, cell in row.items() if name not in measure_names},
             measure.name: column.field.title,
             value.name: row[column.field.name],
         }
@@ -90,13 +93,13 @@ def fold_measures(
 
 
 def count_bins(numbers: Sequence[float]) -> list[tuple[float, float, int]]:
-    """Return the start, the end and the count of bins of a round width: about ten, at most twelve."""
+    """Return the start, the end and the count of each bin. There are about ten bins, of a round width."""
     low, high = min(numbers), max(numbers)
     width = choose_step(high - low, WANTED_BINS) if high > low else 1.0
     first = math.floor(low / width)
     counts = Counter(math.floor(number / width + 1e-9) - first for number in numbers)
     last = max(counts)
-    # A maximum that lies on the last edge belongs to the bin before it.
+    # If the maximum is exactly at an edge, it is counted in the bin before the edge.
     if (
         last
         and counts[last] == sum(number == high for number in numbers)
@@ -108,14 +111,17 @@ def count_bins(numbers: Sequence[float]) -> list[tuple[float, float, int]]:
 
 
 def choose_step(span: float, parts: int) -> float:
-    """Return a round width, 1, 2, 2.5 or 5 times a power of ten, that divides a span into at most about `parts`."""
+    """Return a round width that divides a span into about `parts` or fewer parts.
+
+    It is 1, 2, 2.5 or 5 times a power of ten.
+    """
     rough = span / parts
     power = 10.0 ** math.floor(math.log10(rough))
     return next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999)
 
 
 def count_grid(xs: Sequence[float], ys: Sequence[float]) -> list[tuple[float, float, float, float, int]]:
-    """Return the cells of a grid of 40 × 40 that hold points: both starts, both widths and the count."""
+    """Return the cells with points of a grid of 40 × 40: the start in x and in y, width, height and count of each."""
     low_x, low_y = min(xs), min(ys)
     width = (max(xs) - low_x) / GRID_BINS or 1.0
     height = (max(ys) - low_y) / GRID_BINS or 1.0
@@ -130,7 +136,7 @@ def count_grid(xs: Sequence[float], ys: Sequence[float]) -> list[tuple[float, fl
 
 
 def thin_rows(rows: Sequence[ChartRow], most: int = MOST_ROWS) -> tuple[list[ChartRow], list[str]]:
-    """Return at most `most` rows, evenly chosen, and a note if some were left out."""
+    """Return at most `most` rows, chosen at equal distances, and a note if some were left out."""
     if len(rows) <= most:
         return list(rows), []
     step = len(rows) / most
@@ -138,5 +144,5 @@ def thin_rows(rows: Sequence[ChartRow], most: int = MOST_ROWS) -> tuple[list[Cha
 
 
 def _round(number: float) -> float:
-    """Return a number without the noise of binary fractions."""
+    """Return a number rounded to 12 significant digits, which removes the errors of binary fractions."""
     return float(f"{number:.12g}")

@@ -1,4 +1,4 @@
-"""The shape of a result: which columns can be drawn as times, categories and quantities."""
+"""Find the shape of a result: which columns can be drawn as times, categories and quantities."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -7,14 +7,14 @@ from everhold.ask.charts.fields import ChartColumn, ChartField, FieldType, split
 from everhold.ask.charts.intent import ChartIntent
 
 MOST_COLUMNS = 6
-# Two columns of names, such as first and last names, make one label if they fill less than this part of their grid.
+# Two columns such as first and last names become one label if less than this share of all combinations occurs.
 _SPARSE_GRID = 0.3
-_SIMILAR_SIZE = 50  # measures that differ more than that cannot share an axis
+_SIMILAR_SIZE = 50  # measures whose maximums differ by a larger factor cannot share an axis
 
 
 @dataclass(frozen=True)
 class ResultShape:
-    """The columns of a result that a chart can use. `columns` are all of them, which tooltips show."""
+    """The columns of a result that a chart can use. `columns` are all columns, which tooltips show."""
 
     columns: tuple[ChartColumn, ...]
     times: tuple[ChartColumn, ...]
@@ -32,7 +32,10 @@ class ResultShape:
 
 
 def read_shape(columns: Sequence[ChartColumn], row_count: int, intent: ChartIntent) -> ResultShape:
-    """Return the shape of a result: without ids beside names, constants, and labels that follow from others."""
+    """Return the shape of a result, without columns that a chart does not need.
+
+    These are ids beside names, constants, and labels that depend on other labels.
+    """
     times = [column for column in columns if column.field.type == FieldType.TIME]
     categories = [column for column in columns if column.field.is_category]
     ids = [column for column in columns if column.field.type == FieldType.ID]
@@ -59,7 +62,10 @@ def _drop_constants(
 
 
 def _drop_dependent(categories: list[ChartColumn], row_count: int) -> tuple[list[ChartColumn], tuple[ChartColumn, ...]]:
-    """Return the label alone if it names every row, or else one label made of two sparse columns."""
+    """Return the categories without those that are not needed, and a new column for all columns of the result, if any.
+
+    If a category is different in every row, only that one is kept. Two sparse columns become one new label.
+    """
     for column in categories:
         if column.is_unique:
             return [column], ()
@@ -77,7 +83,7 @@ def _drop_dependent(categories: list[ChartColumn], row_count: int) -> tuple[list
 def _choose_axis(
     times: list[ChartColumn], categories: list[ChartColumn], row_count: int, intent: ChartIntent
 ) -> tuple[list[ChartColumn], list[ChartColumn]]:
-    """Leave out the time or the category if either alone tells all rows apart."""
+    """Leave out the time or the category if the other alone is different in every row."""
     if not times or not categories or row_count == 1:
         return times, categories
     in_order = list(times[0].values) == sorted(times[0].values, key=str)
@@ -89,7 +95,7 @@ def _choose_axis(
 
 
 def _choose_measures(quantities: list[ChartColumn], intent: ChartIntent) -> list[ChartColumn]:
-    """Return the measures that the question is about: the shares, the changes, or all."""
+    """Return the measures to draw: a share or a change if the question asks for it, otherwise all."""
     if intent.is_share:
         shares = [column for column in quantities if column.field.percent]
         return shares[:1] or quantities
@@ -100,7 +106,10 @@ def _choose_measures(quantities: list[ChartColumn], intent: ChartIntent) -> list
 
 
 def share_unit(columns: Sequence[ChartColumn]) -> bool:
-    """Return whether quantities can share an axis: the same unit or, if none is known, like names and sizes."""
+    """Return whether quantities can share an axis.
+
+    They can if they have similar sizes and the same unit, or without units a common word in their names.
+    """
     units = {(column.field.unit, bool(column.field.percent)) for column in columns}
     if len(units) > 1:
         return False
@@ -114,7 +123,7 @@ def share_unit(columns: Sequence[ChartColumn]) -> bool:
 
 
 def sums_to_whole(column: ChartColumn) -> bool:
-    """Return whether the values are shares of a whole, all of which is there."""
+    """Return whether the values are shares that add up to the whole."""
     numbers = column.numbers
     total = sum(numbers)
     whole = column.field.percent or (1 if total < 50 else 100)

@@ -1,4 +1,4 @@
-"""Specifications of charts with one series: numbers, bars, shares, changes and a line."""
+"""Write the specifications of charts with one series: numbers, bars, shares, changes and lines."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -25,15 +25,15 @@ from everhold.ask.charts.fields import ChartField, FieldType, format_cell
 from everhold.ask.charts.periods import Grain, format_time
 
 _BAR_STEP = 26  # pixels per horizontal bar
-_COLUMN_STEP = 85  # pixels per upright bar, as long as there is room
-_MOST_POINTS = 60  # a longer line has no dots
-_MOST_VALUE_LABELS = 13  # upright bars with more have no numbers above them
-_MIN_SHARE_LABEL = 0.05  # a smaller part has no room for a number
+_COLUMN_STEP = 85  # pixels per vertical bar, as long as there is room
+_MOST_POINTS = 60  # a line with more points has no dots
+_MOST_VALUE_LABELS = 13  # if there are more vertical bars, they have no numbers above them
+_MIN_SHARE_LABEL = 0.05  # a smaller share has no room for a number
 _TEXT_COLOR = "#333333"
 
 
 def write_number(chart: Chart) -> Part:
-    """Return one big number, with the label of its row and its name below."""
+    """Return the specification of one big number, with the label of its row and its name below."""
     y = chart.y or chart.fields[0]
     row = chart.rows[0]
     label = format_cell(row[chart.x.name], chart.x) if chart.x else ""
@@ -48,7 +48,7 @@ def write_number(chart: Chart) -> Part:
 
 
 def write_tiles(chart: Chart) -> Part:
-    """Return a row of numbers, each with its name below."""
+    """Return the specification of a row of numbers, each with its name below."""
     x, y = chart.axes
     place = {"field": x.name, "type": "nominal", "axis": None, "sort": None, "title": None}
     marks = [
@@ -62,7 +62,7 @@ def write_tiles(chart: Chart) -> Part:
 
 
 def write_bars(chart: Chart) -> Part:
-    """Return horizontal bars in the order of the rows, each with its value at its end."""
+    """Return the specification of horizontal bars in the order of the rows, each with its value at its end."""
     x, y = chart.axes
     numbers = list_numbers(chart.rows, y)
     encoding = {
@@ -82,7 +82,7 @@ def _encode_text(field: ChartField, numbers: Sequence[float]) -> Part:
 
 
 def write_columns(chart: Chart) -> Part:
-    """Return upright bars in the order of the rows."""
+    """Return the specification of vertical bars in the order of the rows."""
     chart_x, y = chart.axes
     x, rows = name_periods(chart_x, chart.rows)
     numbers = list_numbers(rows, y)
@@ -101,26 +101,29 @@ def write_columns(chart: Chart) -> Part:
 
 
 def name_periods(field: ChartField, rows: Sequence[ChartRow]) -> tuple[ChartField, list[ChartRow]]:
-    """Return a time as labels such as "Mar 2024" for bars: on an axis of time they would be thin lines."""
+    """Return a field and rows with labels such as "Mar 2024" in place of times. Other fields are not changed.
+
+    Bars need labels, because on an axis of time they would be thin lines.
+    """
     if field.type != FieldType.TIME:
         return field, list(rows)
     name = f"{field.name}_label"
     label = ChartField(name, field.title, FieldType.ORDINAL)
     grain = field.grain or Grain.DAY
-    named: list[ChartRow] = []
+    labelled_rows: list[ChartRow] = []
     for row in rows:
         moment = row[field.name]
-        named.append({**row, name: format_time(moment, grain) if isinstance(moment, datetime) else str(moment)})
-    return label, named
+        labelled_rows.append({**row, name: format_time(moment, grain) if isinstance(moment, datetime) else str(moment)})
+    return label, labelled_rows
 
 
 def write_changes(chart: Chart) -> Part:
-    """Return upright bars of changes, in one color for a rise and in another for a fall."""
+    """Return the specification of vertical bars of changes, in one color for rises and another for falls."""
     chart_x, y = chart.axes
-    x, named = name_periods(chart_x, chart.rows)
+    x, labelled_rows = name_periods(chart_x, chart.rows)
     rows = [
         {**row, "direction": "rise" if number >= 0 else "fall"}
-        for row in named
+        for row in labelled_rows
         if isinstance(number := row[y.name], int | float)
     ]
     color = {
@@ -137,7 +140,7 @@ def write_changes(chart: Chart) -> Part:
 
 
 def _compute_shares(chart: Chart) -> list[dict[str, Any]]:
-    """Return the parts of a whole: where each begins and ends, and its share as text."""
+    """Return the rows as parts of a whole, each with its start, end and middle from 0 to 1, and its share as text."""
     x, y = chart.axes
     total = sum(list_numbers(chart.rows, y))
     parts, end = [], 0.0
@@ -154,7 +157,7 @@ def _compute_shares(chart: Chart) -> list[dict[str, Any]]:
 
 
 def write_share_bar(chart: Chart) -> Part:
-    """Return one bar of 100 %, divided into its parts."""
+    """Return the specification of one bar of 100 %, divided into parts."""
     x, y = chart.axes
     parts = _compute_shares(chart)
     span = {
@@ -172,7 +175,7 @@ def write_share_bar(chart: Chart) -> Part:
 
 
 def write_donut(chart: Chart) -> Part:
-    """Return a ring, divided into its parts, clockwise from the top."""
+    """Return the specification of a ring, divided into parts, clockwise from the top."""
     x, y = chart.axes
     parts = [{**part, "place": number} for number, part in enumerate(_compute_shares(chart))]
     encoding = {
@@ -190,7 +193,7 @@ def write_donut(chart: Chart) -> Part:
 
 
 def write_line(chart: Chart) -> Part:
-    """Return a line or an area over time; an area begins at zero."""
+    """Return the specification of a line or an area over time. An area begins at zero."""
     x, y = chart.axes
     numbers = list_numbers(chart.rows, y)
     is_area = chart.kind == ChartKind.AREA

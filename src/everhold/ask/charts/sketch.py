@@ -9,7 +9,7 @@ from everhold.ask.charts.terminal_text import clean_text, fit_text, measure_widt
 
 MAX_WIDTH = 100
 _MIN_WIDTH = 30
-_LABEL_SHARE = 0.35  # of the width, at most, for labels
+_LABEL_SHARE = 0.35  # the maximum share of the width for labels
 _HEIGHT = 8  # lines of a line chart
 _MOST_LINES = 40
 _EIGHTHS_ACROSS = " ▏▎▍▌▋▊▉█"
@@ -19,7 +19,10 @@ _DOTS = " ·•●"
 
 
 def sketch_chart(chart: Chart, width: int = 80) -> str:
-    """Return a chart as lines of text, each at most `width` columns wide: 30 to 100. A table has no sketch."""
+    """Return a chart as lines of text, each at most `width` columns wide. Return an empty text for a table.
+
+    A `width` below 30 counts as 30, and above 100 as 100.
+    """
     sketch = _SKETCHES.get(chart.kind)
     if sketch is None or not chart.rows:
         return ""
@@ -73,7 +76,8 @@ def _sketch_groups(chart: Chart, width: int) -> Iterator[str]:
 
 
 def _get_place(row: ChartRow, chart: Chart, x: ChartField, series: ChartField) -> tuple[str | int, ...]:
-    """Return what sorts the bars of groups: the order of the labels, or the time, then that of the series."""
+    """Return the sort key of a bar in groups: the position of its label, or its time, then the position of its
+    series."""
     label, name = str(row[x.name]), str(row[series.name])
     first = chart.order.index(label) if label in chart.order else label
     return (first, chart.series_order.index(name) if name in chart.series_order else len(chart.series_order))
@@ -88,7 +92,7 @@ def _sketch_bar_panels(chart: Chart, width: int) -> Iterator[str]:
 
 
 def draw_bars(bars: Sequence[tuple[str, float | None]], field: ChartField, width: int) -> Iterator[str]:
-    """Yield a line per bar: label, bar and value. Bars of negative values lie left of the zero."""
+    """Yield a line for each bar, with label, bar and value. Bars of negative values go from the zero to the left."""
     values = [format_number(number, field) if number is not None else "" for _, number in bars]
     numbers = [number or 0.0 for _, number in bars]
     label_width = min(int(width * _LABEL_SHARE), max(measure_width(clean_text(label)) for label, _ in bars))
@@ -106,7 +110,7 @@ def draw_bars(bars: Sequence[tuple[str, float | None]], field: ChartField, width
 
 
 def _draw_bar(length: float) -> str:
-    """Return a bar whose length is exact to an eighth of a column; what is not zero is visible."""
+    """Return a bar whose length is exact to an eighth of a column. A length above zero is always visible."""
     eighths = max(round(length * 8), 1 if length > 0 else 0)
     return "█" * (eighths // 8) + (_EIGHTHS_ACROSS[eighths % 8] if eighths % 8 else "")
 
@@ -130,7 +134,7 @@ def _sketch_line(chart: Chart, width: int) -> Iterator[str]:
 
 
 def spread_points(numbers: Sequence[float | None], width: int) -> list[float | None]:
-    """Return one value per column: several columns for a point, or the mean of several points for a column."""
+    """Return one value for each column. A point is repeated over several columns, or several points are averaged."""
     if len(numbers) <= width:
         times = max(1, min(8, width // len(numbers)))
         return [number for number in numbers for _ in range(times)]
@@ -204,7 +208,7 @@ def _shade(number: float | None, high: float) -> str:
 
 
 def _sketch_points(chart: Chart, width: int) -> Iterator[str]:
-    """Yield a grid of dots, larger where several points lie."""
+    """Yield a grid of dots. Cells with several points have larger dots."""
     x, y = chart.axes
     weight = chart.size if chart.kind == ChartKind.BINNED_HEATMAP else None
     across, up = _list_places(chart, x), _list_places(chart, y)
@@ -233,7 +237,7 @@ def _sketch_points(chart: Chart, width: int) -> Iterator[str]:
 
 
 def _list_places(chart: Chart, field: ChartField) -> list[float | None]:
-    """Return where the rows lie along an axis: their numbers, or the ranks of their times."""
+    """Return the positions of the rows along an axis: their numbers, or the ranks of their times."""
     if field.type != FieldType.TIME:
         return [_read_number(row, field) for row in chart.rows]
     ranks = {moment: float(rank) for rank, moment in enumerate(sorted({str(row[field.name]) for row in chart.rows}))}

@@ -1,4 +1,4 @@
-"""Text that is shown: without control characters and, in a terminal, as wide as it is meant to be."""
+"""Remove control characters from text, and fit text to a width in a terminal."""
 
 import unicodedata
 
@@ -14,12 +14,12 @@ def clean_text(text: str) -> str:
 def _is_hidden(character: str) -> bool:
     if character in _JOINERS:
         return False
-    # The last two of each plane are no characters; a picture with one cannot be drawn.
+    # The last two code points of each plane are not characters, and a picture with one cannot be drawn.
     return unicodedata.category(character) in _HIDDEN or ord(character) & 0xFFFE == 0xFFFE
 
 
 def measure_width(text: str) -> int:
-    """Return how many columns of a terminal a text takes."""
+    """Return the number of terminal columns that a text takes."""
     return sum(_measure_character(character) for character in text)
 
 
@@ -30,7 +30,7 @@ def _measure_character(character: str) -> int:
 
 
 def fit_text(text: str, width: int, *, right: bool = False) -> str:
-    """Return a clean text in exactly `width` columns: cut with "…", or filled with spaces."""
+    """Return a clean text of exactly `width` columns, cut with "…" or padded with spaces; on the left with `right`."""
     fitted = clean_text(text)
     if measure_width(fitted) > width:
         kept, used = "", 0

@@ -1,4 +1,4 @@
-"""Charts of results with a time: lines, areas, panels, and bars of changes."""
+"""Propose charts for results with a time: lines, areas, panels, and bars of changes."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -41,7 +41,7 @@ def _propose(shape: ResultShape, time: ChartColumn, rows: list[ChartRow], intent
         elif len(shape.quantities) <= MOST_PANELS:
             yield _make_panels(shape, time.field, rows)
     elif not shape.categories and len(shape.quantities) == 1:
-        # Several values at one time: events, not a series.
+        # With several values at the same time, the rows are events, not a series.
         kept, notes = thin_rows(rows)
         fields = tuple(column.field for column in shape.columns)
         yield Chart(
@@ -68,7 +68,7 @@ def _propose_single(shape: ResultShape, time: ChartField, rows: list[ChartRow], 
     numbers = quantity.numbers
     if quantity.field.is_change or any(number < 0 for number in numbers) or intent.is_change:
         yield replace(line, kind=ChartKind.CHANGES)
-    # An area and bars show sums from zero on: only for what can be added up.
+    # Areas begin at zero, so they are only for values that can be added up.
     if (quantity.field.is_additive or intent.is_running) and min(numbers, default=0.0) >= 0:
         yield replace(line, kind=ChartKind.AREA)
     if len(rows) <= _MOST_TIME_BARS:
@@ -78,20 +78,20 @@ def _propose_single(shape: ResultShape, time: ChartField, rows: list[ChartRow], 
 def _propose_series(shape: ResultShape, time: ChartField, rows: list[ChartRow]) -> Iterator[Chart]:
     series, y = shape.categories[0].field, shape.quantities[0].field
     fields = tuple(column.field for column in shape.columns)
-    # A time that is there once leaves nothing to connect: read_shape has dropped it.
+    # There are at least two different times, because `read_shape` drops a constant time.
     kept, names, notes = keep_largest_series(rows, time, y, series, MOST_COLORS)
     thinned, thin_notes = thin_rows(kept)
     shown = (*notes, *thin_notes)
     lines = Chart(ChartKind.LINES, "", fields, tuple(thinned), time, y, series, series_order=tuple(names), notes=shown)
     ranked = rank_labels(rows, series, y)
     facets = ranked[:_MOST_FACETS]
-    drawn, thin_notes = thin_rows([row for row in rows if row[series.name] in facets])
+    shown_rows, thin_notes = thin_rows([row for row in rows if row[series.name] in facets])
     left_out = [f"{len(facets)} of {len(ranked):,} are shown"] if len(ranked) > len(facets) else []
     panels = replace(
-        lines, kind=ChartKind.LINE_FACETS, rows=tuple(drawn), series_order=tuple(facets),
+        lines, kind=ChartKind.LINE_FACETS, rows=tuple(shown_rows), series_order=tuple(facets),
         notes=(*left_out, *thin_notes),
     )  # fmt: skip
-    # Too many for colors, and no "other" that could hold the rest: only the largest, in a panel each.
+    # If there are too many series for colors and they cannot be added up as "other", only panels are yielded.
     yield from (panels,) if len(ranked) > MOST_COLORS and not y.is_additive else (lines, panels)
     if y.is_additive and min(shape.quantities[0].numbers, default=0.0) >= 0:
         yield replace(lines, kind=ChartKind.STACKED_BARS)
@@ -114,7 +114,7 @@ def _make_panels(shape: ResultShape, time: ChartField, rows: list[ChartRow]) -> 
 
 
 def fold_value(shape: ResultShape) -> ChartField:
-    """Return the field that takes the values of several measures of one unit."""
+    """Return a field for the values of several measures of the same unit."""
     first = shape.quantities[0].field
     is_additive = all(column.field.is_additive for column in shape.quantities)
     return replace(first, name="value", title="value", is_additive=is_additive)

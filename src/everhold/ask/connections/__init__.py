@@ -1,1 +1,1 @@
-"""Connected databases: their addresses, their tables, and where a question about them runs."""
+"""Connect databases, keep the rows of their tables up to date, and choose where a question runs."""

@@ -1,4 +1,4 @@
-"""Reads the URL of a database. No error quotes the URL, for it may hold a secret."""
+"""Parse the URL of a database. No error quotes the URL, because it may contain a secret."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Final
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
-from everhold.errors import InvalidInput
+from everhold.errors import InvalidInput, Remedy, Verb
 from everhold.ports.databases import DatabaseAddress
 
-# The driver of each scheme, and the name of its SQL.
+# The driver and the SQL dialect of each scheme.
 _SERVERS: Final[Mapping[str, tuple[str, str]]] = {
     "postgresql": ("postgres", "postgres"),
     "postgres": ("postgres", "postgres"),
@@ -17,7 +17,8 @@ _SERVERS: Final[Mapping[str, tuple[str, str]]] = {
     "mariadb": ("mysql", "mysql"),
 }
 _FILES: Final = frozenset({"sqlite", "duckdb"})
-# Parameters that a URL may have. Others of libpq read files, or lead to another server than the one that was checked.
+# The parameters that a URL may have, with patterns of their values. Other parameters of libpq read files, or name
+# another server than the one that was checked.
 _PARAMETERS: Final[Mapping[str, Mapping[str, str]]] = {
     "postgres": {
         "host": r"/.*",
@@ -26,7 +27,7 @@ _PARAMETERS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "mysql": {"unix_socket": r"/.*", "ssl": r"require|verify"},
 }
-# The SQL of the dialects that SQLAlchemy names otherwise.
+# The SQL dialects whose names in SQLAlchemy are different.
 _DIALECTS: Final[Mapping[str, str]] = {
     "postgresql": "postgres", "mariadb": "mysql", "mssql": "tsql", "awsathena": "athena", "teradatasql": "teradata",
 }  # fmt: skip
@@ -37,13 +38,14 @@ _EXAMPLE: Final = "write postgresql://user@host/database, mysql://user@host/data
 
 
 def parse_address(url: str, drivers: Collection[str] = ()) -> DatabaseAddress:
-    """Return the parts of a URL. `drivers` are those of SQLAlchemy and ADBC that may be used beside the built-in ones.
+    """Return the parts of a URL. `drivers` are the drivers of SQLAlchemy and ADBC that are allowed too.
 
     Raise InvalidInput if the URL is malformed, or names another kind of database.
     """
     match = _SCHEME.match(url)
     if match is None:
-        raise InvalidInput("the address of the database is not a URL", remedy=_EXAMPLE)
+        remedy = Remedy(f"{_EXAMPLE}; files such as CSV are added with {{}}", Verb("upload"))
+        raise InvalidInput("the address of the database is not a URL", remedy=remedy)
     scheme = match[1].lower()
     if scheme in drivers or scheme.partition("+")[0] in drivers:
         is_adbc = scheme.startswith(_ADBC)
@@ -60,12 +62,12 @@ def parse_address(url: str, drivers: Collection[str] = ()) -> DatabaseAddress:
 
 
 def has_secret(address: DatabaseAddress) -> bool:
-    """Return whether a URL holds a password, or a parameter that is named like one."""
+    """Return whether a URL has a password, or a parameter whose name looks like that of a secret."""
     return bool(address.password) or any(_SECRET_PARAMETER.search(name) for name in address.parameters)
 
 
 def _parse_file(url: str, scheme: str) -> DatabaseAddress:
-    """Return the address of a file: three slashes and a relative path, or four and an absolute one."""
+    """Return the address of a file. A relative path follows three slashes, an absolute path four."""
     path, _, parameters = url.partition("://")[2].partition("?")
     path = unquote(path)
     if parameters or not path.startswith("/") or len(path) < 2 or "\x00" in path:
@@ -107,14 +109,14 @@ def _check_parameters(driver: str, parameters: Mapping[str, str]) -> None:
             # The value is not quoted: it may be a secret.
             allowed = ", ".join(sorted(_PARAMETERS[driver]))
             raise InvalidInput(
-                f"the parameter {name[:40]!r} of the URL is not allowed, or has a value that is not",
+                f"the parameter {name[:40]!r} of the URL, or its value, is not allowed",
                 value=name,
                 remedy=f"{allowed} may be set",
             )
 
 
 def _parse_for_adbc(url: str, scheme: str) -> DatabaseAddress:
-    """Return the address of adbc+NAME://…; those of SQLite and PostgreSQL are written as without a driver of ADBC."""
+    """Return the address of adbc+NAME://…. The rest of a URL for SQLite or PostgreSQL is as without "adbc+"."""
     name = scheme.removeprefix(_ADBC)
     plain = f"{name}{url[len(scheme) :]}"
     if name == "sqlite":

@@ -24,9 +24,9 @@ from everhold.schema.operations import Op, Operation, Patch, Put, Where
 
 @dataclass(frozen=True)
 class ConnectedDatabase:
-    """A connection, its tables, and how they differ from those that were known before.
+    """A connection, its tables, and the changes of its tables since they were last read.
 
-    `is_new` is False if a connection of that name was there already. `notes` are sentences on what the profile found.
+    `is_new` is False if there was a connection of that name before. `notes` are sentences about the tables.
     """
 
     connection: ConnectionSummary
@@ -38,14 +38,14 @@ class ConnectedDatabase:
 
 @dataclass(frozen=True)
 class ConnectionTarget:
-    """Where a connection leads: its address, and the environment variable that it comes from, if there is one."""
+    """The address of a database, and the environment variable that has it, if there is one."""
 
     address: DatabaseAddress
     variable: str | None = None
     schema: str | None = None
 
     def make_values(self) -> dict[str, Any]:
-        """Return what is stored of it: the URL, or only the name of the variable."""
+        """Return the values of the connection's row. They have the URL, or only the name of the variable."""
         address = self.address
         shown = str(address) if self.variable is None else f"${self.variable}"
         options = {"dialect": address.dialect, "address": shown, "has_secret": has_secret(address)}
@@ -65,7 +65,7 @@ def connect_database(
 ) -> ConnectedDatabase:
     """Store a connection and its tables in a project, by default the scope's.
 
-    The name may be in use: the connection then leads here. A failure leaves nothing behind, or everything as it was.
+    If the project has a connection of this name, it gets this address. After a failure nothing is stored or changed.
     """
     project = project or find_project(scope) or DEFAULT_PROJECT
     data = deps.policy.make_tables(target.address, target.schema)
@@ -106,7 +106,7 @@ def _find_current(deps: ConnectionDeps, organization: str, project: str, name: s
 
 
 def _discard_values(deps: ConnectionDeps, organization: str, project: str, name: str) -> None:
-    """Delete the values that were stored for a commit that failed."""
+    """Delete the files of values that were stored for a commit that failed."""
     current = _find_current(deps, organization, project, name)
     if current is not None:
         deps.data.files.delete_others(organization, current.id, str(current.metadata.get("values", "")))
@@ -120,9 +120,9 @@ def _store(
 
     def commit(_: int) -> ConnectedDatabase:
         current = _find_current(deps, scope.organization, project, name)
-        drafted = _draft(scope, project, name, target, profile, current, drafted_id)
-        address = deps.data.files.put_values(scope.organization, drafted.id, values)
-        row = drafted.evolve(metadata={**drafted.metadata, "values": address})
+        draft = _draft(scope, project, name, target, profile, current, drafted_id)
+        address = deps.data.files.put_values(scope.organization, draft.id, values)
+        row = draft.evolve(metadata={**draft.metadata, "values": address})
         before = _describe_known(deps, row) if current is not None else []
         synced = sync_tables(deps.data, before, _make_rows(deps, row, profile, address, before), row.updated_at)
         place = Scope(organization=scope.organization, project=project, user=scope.user)
@@ -175,8 +175,8 @@ def _draft(
     }
     if current is not None:
         return current.evolve(**values)
-    own = {"id": drafted_id, "organization_id": scope.organization, "project_id": project, "name": name}
-    return validate_row(Connection, {**own, "created_at": now, "created_by_id": scope.actor, **values})
+    identity = {"id": drafted_id, "organization_id": scope.organization, "project_id": project, "name": name}
+    return validate_row(Connection, {**identity, "created_at": now, "created_by_id": scope.actor, **values})
 
 
 def _make_operation(row: Connection, current: Connection | None) -> Operation:
@@ -211,7 +211,10 @@ def _make_rows(
 
 
 def _leave_out_views(keys: Mapping[str, Sequence[Any]], views: Collection[str]) -> dict[str, list[Any]]:
-    """Return keys without inferred ones to views: a view often repeats a table, and both would fit equally well."""
+    """Return the keys of each table without inferred keys that refer to views.
+
+    A view often repeats a table, so a key to either would fit equally well.
+    """
     return {
         table: [key for key in listed if key["declared"] or key["to_table"] not in views]
         for table, listed in keys.items()

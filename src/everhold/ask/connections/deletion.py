@@ -16,7 +16,7 @@ from everhold.schema.operations import Delete, Hide, Op, Operation, Put, Unhide,
 
 
 def find_doomed_connection(deps: DataDeps, scope: Scope, name: str, *, hard: bool) -> Connection:
-    """Return the connection to delete; with `hard` also if it is hidden."""
+    """Return the connection to delete. With `hard`, it may be a hidden connection."""
     try:
         return require_connection(deps.records, scope, name)
     except NotFound:
@@ -34,7 +34,7 @@ def count_connection_rows(deps: DataDeps, connection: Connection) -> dict[str, i
 
 
 def delete_connection(deps: DataDeps, scope: Scope, connection: Connection, *, hard: bool) -> None:
-    """Hide a connection with its tables, or with `hard` purge them with their values."""
+    """Hide a connection and its tables; with `hard`, purge them and their stored values."""
     now, key = clock.now(), (connection.organization_id, connection.id)
     operations: list[Operation] = [*note_purge(), Delete(Connection, key)] if hard else []
     if not hard:

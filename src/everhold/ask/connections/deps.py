@@ -1,4 +1,4 @@
-"""What the verbs on connections need of the engine, beside what those on uploaded data need."""
+"""The dependencies of the verbs on connections."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,9 @@ from everhold.ports.databases import DatabaseProfiler, ProfileLimits
 
 @dataclass(frozen=True)
 class ConnectionDeps:
-    """The verbs' store and files, what may be connected, and what reads the tables of a database."""
+    """The dependencies of the verbs on uploaded data, the policy for connections, and the reader of a database's
+    tables.
+    """
 
     data: DataDeps
     policy: ConnectionPolicy

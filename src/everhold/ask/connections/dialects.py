@@ -1,4 +1,4 @@
-"""Statements in the dialect of the database that runs them."""
+"""Translate proposed statements into the dialect of the database that runs them."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,7 +12,9 @@ _PROPOSED = "duckdb"
 
 
 def list_translations(reading: QuestionReading, dialect: str) -> Iterator[QuestionReading]:
-    """Yield a proposed reading as it is, for it may be in the dialect already, and translated from DuckDB's SQL."""
+    """Yield a proposed reading unchanged, because it may already be in the dialect, and then translated from DuckDB's
+    SQL.
+    """
     yield reading
     if dialect == _PROPOSED:
         return

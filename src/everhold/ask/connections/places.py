@@ -1,4 +1,4 @@
-"""Where tables are queried: the uploaded files, or one connected database. A question runs in one place."""
+"""Choose the place where a question is answered: the uploaded files, or one connected database."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ _ABOUT_AS_LIKELY = 0.1  # difference of confidences
 
 @dataclass(frozen=True)
 class DataPlace:
-    """Tables that can be queried together. Without a connection, they are those of uploaded files."""
+    """Tables that can be queried together: those of a connection, or without one those of all uploaded files."""
 
     tables: ScopeTables
     connection: Connection | None = None
@@ -36,7 +36,7 @@ class DataPlace:
 
 @dataclass(frozen=True)
 class PlaceReadings:
-    """The readings of a question in one place, and what read them."""
+    """The readings of a question with the tables of one place, and the reader that made them."""
 
     place: DataPlace
     reader: QuestionReader
@@ -65,7 +65,7 @@ def narrow_places(places: Sequence[DataPlace], connection: Connection) -> list[D
 def choose_readings(question: str, candidates: Sequence[PlaceReadings]) -> PlaceReadings:
     """Return the readings of the place that the question is most likely about.
 
-    If another place could answer it as well, the readings have an assumption that says so.
+    If another place could answer the question about as well, an assumption that says so is added to the readings.
     """
     if len(candidates) == 1:
         return candidates[0]
@@ -89,7 +89,7 @@ def _rank(question: str, candidate: PlaceReadings, candidates: Sequence[PlaceRea
 def explain_problems(
     question: str, problems: Sequence[NotUnderstood], place: DataPlace, candidates: Sequence[PlaceReadings]
 ) -> list[NotUnderstood]:
-    """Return the problems of a question in a place, and those of words that only another place knows."""
+    """Return the problems of a question in a place. Words that only another place knows become problems that say so."""
     chosen = next((each for each in candidates if each.place is place), None)
     if chosen is None or len(candidates) == 1:
         return list(problems)
@@ -99,7 +99,7 @@ def explain_problems(
 
 
 def _list_elsewhere(question: str, chosen: PlaceReadings, candidates: Sequence[PlaceReadings]) -> list[NotUnderstood]:
-    """Return the words that a place cannot explain and another one knows."""
+    """Return a problem for each word that the chosen place does not know but another place does."""
     best = chosen.readings.best
     bound = {word for phrase in (best.bindings if best else ()) for word in split_words(phrase)}
     others = [candidate for candidate in candidates if candidate.place is not chosen.place]
@@ -123,8 +123,8 @@ def _knows(reader: QuestionReader, text: str) -> bool:
 def choose_place(sql: str, places: Sequence[DataPlace]) -> DataPlace:
     """Return the place that has all tables of a statement.
 
-    Raise InvalidInput if several places have them, and StatementRefused if only several together do. If none does, the
-    first place is returned, whose guard says which table is missing.
+    Raise InvalidInput if several places have all of them, and StatementRefused if the tables are spread over several
+    places. If no place has any of them, the first place is returned; its guard then says which table is missing.
     """
     if len(places) == 1:
         return places[0]

@@ -1,4 +1,4 @@
-"""Which databases may be connected, and how the address of one is kept and found again."""
+"""Check which databases may be connected, and find the address of a stored connection."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ _OWN_PREFIX = "EVERHOLD_"
 
 @dataclass(frozen=True)
 class ConnectionPolicy:
-    """What the settings allow.
+    """The databases that the settings allow to connect.
 
-    `folders` are those in which files may be connected; None allows all. `own_files` are files of the store, which are
-    never connected. `variables` are patterns of the names of environment variables that may hold addresses.
+    `folders` are the folders in which files may be connected; None allows all. `own_files` are files of the store,
+    which may not be connected. `variables` are patterns of the names of environment variables that may have addresses.
     """
 
     read_variable: Callable[[str], str | None]
@@ -30,7 +30,7 @@ class ConnectionPolicy:
     can_keep_secrets: bool = False
 
     def check_url(self, url: str) -> DatabaseAddress:
-        """Return the address of a URL that a caller passed. InvalidInput if it may not be kept or connected."""
+        """Return the address of a URL that a caller passed. InvalidInput if it may not be stored or connected."""
         address = parse_address(url, self.drivers)
         if has_secret(address) and not self.can_keep_secrets:
             raise InvalidInput(
@@ -44,7 +44,7 @@ class ConnectionPolicy:
         return address
 
     def check_variable(self, name: str) -> DatabaseAddress:
-        """Return the address that an environment variable holds."""
+        """Return the address in an environment variable. InvalidInput if the variable may not be used for this."""
         if name.upper().startswith(_OWN_PREFIX) or not any(fnmatchcase(name, allowed) for allowed in self.variables):
             raise InvalidInput(
                 f"the environment variable {name!r} may not hold the address of a connection",
@@ -61,7 +61,10 @@ class ConnectionPolicy:
         return address
 
     def open(self, connection: Connection) -> DatabaseTables:
-        """Return how the tables of a connection are reached. DataUnavailable if its address is not known here."""
+        """Return the address, the schema and the allowed hosts of a connection.
+
+        DataUnavailable if its address is unknown.
+        """
         options = connection.options
         variable = options.get("url_env")
         if isinstance(variable, str):

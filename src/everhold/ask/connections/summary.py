@@ -1,4 +1,4 @@
-"""What is shown of a connection: everything but its address, which may hold a secret."""
+"""`ConnectionSummary`, the values of a connection that may be shown. Its full address may contain a secret."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,8 +10,9 @@ from everhold.model import Connection
 class ConnectionSummary:
     """A connected database without its secret.
 
-    `address` is its URL without the password, or the environment variable that holds it. `server` is the product and
-    its version when the tables were last read, at `refreshed_at`. `notes` are sentences about the connection.
+    `address` is the URL without the password, or the name of the environment variable with the URL. `server` is the
+    product and its version at `refreshed_at`, when the tables were last read. `notes` are sentences about the
+    connection.
     """
 
     id: str
@@ -29,7 +30,7 @@ class ConnectionSummary:
 
 
 def summarize_connection(connection: Connection) -> ConnectionSummary:
-    """Return what may be shown of a connection."""
+    """Return the values of a connection that may be shown."""
     details, options = connection.metadata, connection.options
     schema = options.get("schema")
     return ConnectionSummary(

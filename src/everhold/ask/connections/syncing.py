@@ -1,4 +1,4 @@
-"""Brings the stored rows of a database's tables in line with what its catalog says now."""
+"""Update the stored rows of a database's tables to what its catalog says now."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from everhold.schema.operations import Delete, Operation, Patch, Put
 
 E = TypeVar("E", bound=Entity)
 
-# What belongs to a row, not to what it describes.
+# The columns that belong to the row itself, not to the table or column that it describes.
 _KEPT = frozenset(
     {"id", "version", "created_at", "created_by_id", "is_deleted", "deleted_at", "deletion_id", "table_id"}
 )
@@ -25,7 +25,10 @@ _TOUCHED = frozenset({"updated_at", "last_updated_by_id"})
 
 @dataclass(frozen=True)
 class TableChange:
-    """How a table differs from what was known of it. `columns` are "name type", before and after a change of type."""
+    """A table that was added, removed or changed. `added` and `removed` are its columns, each as "name type".
+
+    A column whose type has changed is in both.
+    """
 
     table: str
     kind: Literal["added", "removed", "changed"]
@@ -35,7 +38,7 @@ class TableChange:
 
 @dataclass(frozen=True)
 class SyncedTables:
-    """The tables with the ids that they are stored under, how the schema changed, and the operations to commit."""
+    """The tables with their stored ids, the changes of the schema, and the operations to commit."""
 
     tables: tuple[DescribedTable, ...]
     changes: tuple[TableChange, ...]
@@ -45,34 +48,34 @@ class SyncedTables:
 def sync_tables(
     deps: DataDeps, before: Sequence[DescribedTable], after: Sequence[DescribedTable], now: datetime
 ) -> SyncedTables:
-    """Return the operations after which the tables `after` are stored instead of `before`.
+    """Return the operations that replace the stored tables `before` with the tables `after`.
 
-    A table or column of the same name keeps its id. Rows that say the same as before are not written.
+    A table or column of the same name keeps its id. Unchanged rows are not written.
     """
-    known = {each.table.table_name: each for each in before}
-    kept = [_take_ids(each, known.get(each.table.table_name)) for each in after]
-    names = {each.table.table_name for each in after}
-    gone = [each for each in before if each.table.table_name not in names]
-    operations: list[Operation] = [*_remove(gone)]
-    new = [each for each in kept if each.table.table_name not in known]
-    operations += add_rows(deps, [each.table for each in new])
-    operations += add_rows(deps, [field for each in new for field in each.fields])
-    for each in kept:
-        if each.table.table_name in known:
-            operations += _update(deps, known[each.table.table_name], each, now)
+    known = {described.table.table_name: described for described in before}
+    kept = [_take_ids(described, known.get(described.table.table_name)) for described in after]
+    names = {described.table.table_name for described in after}
+    removed_tables = [described for described in before if described.table.table_name not in names]
+    operations: list[Operation] = [*_remove(removed_tables)]
+    new = [described for described in kept if described.table.table_name not in known]
+    operations += add_rows(deps, [described.table for described in new])
+    operations += add_rows(deps, [field for described in new for field in described.fields])
+    for described in kept:
+        if described.table.table_name in known:
+            operations += _update(deps, known[described.table.table_name], described, now)
     changes = [
-        *(_compare(known.get(each.table.table_name), each) for each in kept),
-        *(TableChange(each.table.table_name, "removed") for each in gone),
+        *(_compare(known.get(described.table.table_name), described) for described in kept),
+        *(TableChange(described.table.table_name, "removed") for described in removed_tables),
     ]
     return SyncedTables(tuple(kept), tuple(change for change in changes if change is not None), tuple(operations))
 
 
-def _take_ids(each: DescribedTable, before: DescribedTable | None) -> DescribedTable:
+def _take_ids(described: DescribedTable, before: DescribedTable | None) -> DescribedTable:
     if before is None:
-        return each
-    table = _keep(each.table, before.table)
+        return described
+    table = _keep(described.table, before.table)
     known = {field.name: field for field in before.fields}
-    fields = [field.evolve(table_id=table.id) for field in each.fields]
+    fields = [field.evolve(table_id=table.id) for field in described.fields]
     return DescribedTable(table, tuple(_keep(field, known.get(field.name)) for field in fields))
 
 
@@ -82,16 +85,16 @@ def _keep(row: E, before: E | None) -> E:
     )
 
 
-def _remove(gone: Sequence[DescribedTable]) -> Iterator[Operation]:
-    for each in gone:
+def _remove(removed_tables: Sequence[DescribedTable]) -> Iterator[Operation]:
+    for described in removed_tables:
         yield from note_purge()
-        yield Delete(TableMetadata, (each.table.organization_id, each.table.id))
-        for row in (each.table, *each.fields):
+        yield Delete(TableMetadata, (described.table.organization_id, described.table.id))
+        for row in (described.table, *described.fields):
             yield Put(make_announcement(row, "delete"))
 
 
 def _update(deps: DataDeps, before: DescribedTable, after: DescribedTable, now: datetime) -> list[Operation]:
-    """Return the operations for a table that was known. A change of a column is also one of its table."""
+    """Return the operations for a table that is stored already. If a column changes, the table's row is updated too."""
     known = {field.name: field for field in before.fields}
     operations: list[Operation] = []
     names = {field.name for field in after.fields}
@@ -136,6 +139,9 @@ def _compare(before: DescribedTable | None, after: DescribedTable) -> TableChang
         return TableChange(name, "added")
     if before.table.fingerprint == after.table.fingerprint:
         return None
-    old, new = ({f"{field.name} {field.data_type}": None for field in each.fields} for each in (before, after))
-    added, removed = (tuple(one for one in these if one not in those) for these, those in ((new, old), (old, new)))
+    old, new = (
+        {f"{field.name} {field.data_type}": None for field in described.fields} for described in (before, after)
+    )
+    added = tuple(column for column in new if column not in old)
+    removed = tuple(column for column in old if column not in new)
     return TableChange(name, "changed", added, removed)

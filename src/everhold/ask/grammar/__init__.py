@@ -1,1 +1,1 @@
-"""Frames from the pieces of a question, by patterns over one-letter codes (see `language/cues.py`)."""
+"""Build frames from the pieces of a question, with patterns over one-letter codes (see `language/cues.py`)."""

@@ -1,4 +1,4 @@
-"""Puts together what was read: the entity, groups, negation, alternatives and set operations."""
+"""Build a frame: read all parts of a question, and add groups, negation, alternatives and set operations."""
 
 import re
 from dataclasses import replace
@@ -32,7 +32,8 @@ Condition = Predicate | AnyPredicate | Membership
 
 
 def build_frame(schema: AskSchema, assignment: Assignment) -> tuple[QueryFrame, FrameDraft] | None:
-    """Return the frame of an assignment and the draft it was made from, or None if it names nothing."""
+    """Return the frame of an assignment and the draft it was made from; None if the question names no table or
+    column."""
     draft = FrameDraft(schema, assignment.pieces)
     if draft.entity() is None:
         return None
@@ -89,7 +90,10 @@ def _is_counted_distinct(draft: FrameDraft, select: list[Expression]) -> bool:
 
 
 def _choose_select(draft: FrameDraft, select: list[Expression], entity: AskTable) -> list[Expression]:
-    """A minimum or maximum beside a plain column picks the row that has it: both are shown of that row."""
+    """Return what to select.
+
+    A minimum or maximum beside a plain column selects the row that has it, by a sort order.
+    """
     extremes = [item for item in select if item.function in (Function.MINIMUM, Function.MAXIMUM)]
     plain = [item for item in select if not item.is_aggregate]
     if len(extremes) == 1 and plain and not draft.group and len(extremes) + len(plain) == len(select):
@@ -101,7 +105,7 @@ def _choose_select(draft: FrameDraft, select: list[Expression], entity: AskTable
 
 
 def _name_listed_rows(draft: FrameDraft, select: list[Expression], entity: AskTable) -> list[Expression]:
-    """Add the name of each row to what is shown "with" it: "the 10 highest paid employees with their salary"."""
+    """Add the names of rows that are listed with other columns: "the 10 highest paid employees with their salary"."""
     if draft.having and select and all(item.is_aggregate for item in select) and _begins_with_rows(draft):
         return [*map(Expression, draft.tables()[0][1].shown_refs), *select]
     start = next((place for place, table in draft.tables() if table == entity), None)
@@ -109,19 +113,19 @@ def _name_listed_rows(draft: FrameDraft, select: list[Expression], entity: AskTa
     if start is None or not shown or any(item.is_aggregate for item in select) or draft.group:
         return select
     is_list = not re.search("[C#am]", draft.originals[:start]) and "r" in draft.originals[start : min(shown)]
-    own = {item.column for item in select}
-    if not is_list or min(shown) < start or own & set(entity.shown_refs):
+    selected_columns = {item.column for item in select}
+    if not is_list or min(shown) < start or selected_columns & set(entity.shown_refs):
         return select
     return [*map(Expression, entity.shown_refs), *select]
 
 
 def _begins_with_rows(draft: FrameDraft) -> bool:
-    """Say whether rows are listed before they are counted: "customers with 3 orders and their number of orders"."""
+    """Return whether rows are listed before they are counted: "customers with 3 orders and their number of orders"."""
     return bool(draft.tables()) and not re.search("[#am]", draft.originals[: draft.tables()[0][0]])
 
 
 def _group(draft: FrameDraft, frame: QueryFrame) -> QueryFrame:
-    """Add the groups that were asked for, or that counts beside plain columns imply."""
+    """Add the groups that the question names, or the groups that counts beside plain columns imply."""
     select, group = list(frame.select), []
     for placed in draft.group:
         if placed.expression.of_table:
@@ -150,14 +154,14 @@ def _group(draft: FrameDraft, frame: QueryFrame) -> QueryFrame:
 
 
 def _names_row(draft: FrameDraft, item: Expression, table: AskTable) -> bool:
-    """Say whether a column shows which row of a table a group is about."""
+    """Return whether a selected column identifies the row of a table that a group is about."""
     if item.column is None or item.is_aggregate or item.column.table != table.name:
         return False
     return draft.schema.column(item.column).kind is not ColumnKind.MEASURE
 
 
 def _choose_groups(draft: FrameDraft, plain: list[Expression], counted: list[str]) -> list[Expression]:
-    """Group by the key of what is shown, or by the shown columns themselves if their own rows are counted."""
+    """Group by the key of the shown table, or by the shown columns if rows of that table are counted."""
     owner = next((item.column.table for item in plain if item.column), None)
     if owner is None or owner in counted or not counted:
         return plain
@@ -177,7 +181,7 @@ def _sort(draft: FrameDraft, frame: QueryFrame) -> QueryFrame:
 
 
 def _complete_groups(draft: FrameDraft, frame: QueryFrame) -> QueryFrame:
-    """Add the group that an order by a count needs; if only aggregates are shown, there is nothing to sort."""
+    """Add the groups that sorting by an aggregate needs. If only aggregates are shown, drop the sort order instead."""
     sorting = [ordering.expression for ordering in frame.order if ordering.expression.is_aggregate]
     if frame.group or not sorting:
         return frame
@@ -190,7 +194,7 @@ def _complete_groups(draft: FrameDraft, frame: QueryFrame) -> QueryFrame:
 
 
 def _simplify_extreme(frame: QueryFrame) -> QueryFrame:
-    """A single aggregate that is sorted and cut by its own column needs neither."""
+    """Drop order and limit if a single aggregate is shown and it is sorted by its own column."""
     if frame.limit == 1 and len(frame.select) == 1 and frame.select[0].is_aggregate and not frame.group:
         column = frame.select[0].column
         if frame.order and all(ordering.expression.column == column for ordering in frame.order):
@@ -200,9 +204,9 @@ def _simplify_extreme(frame: QueryFrame) -> QueryFrame:
 
 def _add_conditions(draft: FrameDraft, frame: QueryFrame, absences: list[Membership]) -> QueryFrame:
     placed = sorted(draft.where, key=lambda condition: condition.start)
-    both = draft.originals.find("B")
-    pair = _find_pair(placed, both) if both >= 0 else None
-    if both < 0 and "|" not in draft.originals:
+    both_position = draft.originals.find("B")
+    pair = _find_pair(placed, both_position) if both_position >= 0 else None
+    if both_position < 0 and "|" not in draft.originals:
         pair = find_contradiction(placed)
     if pair:
         return _intersect(draft, frame, placed, pair, absences)
@@ -212,8 +216,8 @@ def _add_conditions(draft: FrameDraft, frame: QueryFrame, absences: list[Members
     return replace(frame, where=(*where, *directed, *absences), via=tuple(draft.via))
 
 
-def _find_pair(placed: list[PlacedPredicate], both: int) -> tuple[PlacedPredicate, PlacedPredicate] | None:
-    after = [condition for condition in placed if condition.end > both]
+def _find_pair(placed: list[PlacedPredicate], both_position: int) -> tuple[PlacedPredicate, PlacedPredicate] | None:
+    after = [condition for condition in placed if condition.end > both_position]
     return (after[0], after[1]) if len(after) >= 2 else None
 
 
@@ -241,7 +245,7 @@ def _require_both(
     pair: tuple[PlacedPredicate, PlacedPredicate],
     absences: list[Membership],
 ) -> QueryFrame:
-    """Require two conditions of different related rows, where the rows are counted or sorted afterwards."""
+    """Require that both conditions of a pair are met by some related row. The rows may be counted or sorted then."""
     key = draft.schema.table(frame.entity).key_ref
     where: list[Condition] = [_negate(draft, frame, condition) for condition in shared]
     for condition in pair:
@@ -251,7 +255,8 @@ def _require_both(
 
 
 def _join_alternatives(draft: FrameDraft, placed: list[PlacedPredicate]) -> list[PlacedPredicate | AnyPredicate]:
-    """Join conditions with "or" between them, and values of one column, of which a row has only one."""
+    """Join conditions by OR if "or" is between them, or if they are about values of one column that exclude each
+    other."""
     joined: list[PlacedPredicate | AnyPredicate] = []
     last: PlacedPredicate | None = None
     for condition in placed:

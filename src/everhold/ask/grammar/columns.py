@@ -1,4 +1,4 @@
-"""Columns that a question does not name: the age of "older than 30", the date of "before 1980"."""
+"""Find columns that a question does not name: the age in "older than 30", the date in "before 1980"."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,10 @@ _BIRTH = stem("birth")
 
 
 def find_implied(draft: FrameDraft, adjective: str, tables: Iterable[str] = ()) -> tuple[AskColumn, bool] | None:
-    """Return the column that an adjective speaks of, and whether more of the adjective is more of the column."""
+    """Return the column that an adjective refers to, and whether the adjective means a higher value of it.
+
+    None if no table has such a column.
+    """
     words, more = ADJECTIVES[adjective]
     places = list(dict.fromkeys([*tables, *draft.mentioned_tables()]))
     choices = [(words, more)]
@@ -30,7 +33,8 @@ def _find_by_words(table: AskTable, options: Iterable[str]) -> AskColumn | None:
     for option in options:
         named = [column for column in table.columns if stem(option) in column.words]
         fitting = [column for column in named if column.is_numeric or column.is_time or option in ("birthday", "birth")]
-        # "SurfaceArea" is an area; "Date_of_birth" is rather a birth than a date.
+        # Columns that end with the word are preferred: "SurfaceArea" is an area, but "Date_of_birth" is not a date
+        # first.
         ending = [column for column in fitting if column.words[-1] == stem(option)]
         if fitting:
             return (ending or fitting)[0]
@@ -40,8 +44,8 @@ def _find_by_words(table: AskTable, options: Iterable[str]) -> AskColumn | None:
 def find_time(draft: FrameDraft, near: int) -> AskColumn | None:
     """Return the date or year that a period without a column is about.
 
-    It is the one that a word of the question names, such as "hired". Else it is of the table whose measure is asked
-    for, or of the table named nearest before the period.
+    A column that a word of the question states, such as "hired", comes first. Otherwise the column is taken from the
+    table whose measure is asked for, or from the table that is named nearest before the period.
     """
     stated = find_stated_time(draft)
     if stated:
@@ -51,13 +55,13 @@ def find_time(draft: FrameDraft, near: int) -> AskColumn | None:
     for name in dict.fromkeys([*names, *find_near_tables(draft.schema, names)]):
         times = [column for column in draft.schema.table(name).columns if column.is_time]
         if times:
-            # Few periods are about births, which come first in many tables.
+            # In many tables a date of birth comes first, but few periods are about births.
             return next((column for column in times if not is_birth(column)), times[0])
     return None
 
 
 def find_stated_time(draft: FrameDraft) -> AskColumn | None:
-    """Return the date that a single word of the question states, as "hired" states the hire date."""
+    """Return the date column that a single word of the question refers to, such as "hired" to the hire date."""
     for piece in draft.pieces:
         mention = piece.mention
         if mention and mention.kind == COLUMN and mention.column and mention.end - mention.start == 1:
@@ -68,7 +72,7 @@ def find_stated_time(draft: FrameDraft) -> AskColumn | None:
 
 
 def is_birth(column: AskColumn) -> bool:
-    """Say whether a date is one of birth, which few questions group by."""
+    """Return whether a column is a date of birth. Few questions group by it."""
     return _BIRTH in column.words
 
 
@@ -79,7 +83,7 @@ def _list_measured(draft: FrameDraft) -> list[str]:
 
 
 def find_near_tables(schema: AskSchema, names: Iterable[str]) -> list[str]:
-    """Return the tables one key away from others, in the order of those and of their keys."""
+    """Return the tables that a key connects to one of these tables, in the order of these tables and their keys."""
     return [
         key.to_table if key.table == name else key.table
         for name in dict.fromkeys(names)

@@ -1,4 +1,4 @@
-"""Conditions with numbers, periods and averages: "older than 30", "between 3 and 5", "above the average"."""
+"""Read conditions with numbers, periods and averages: "older than 30", "between 3 and 5", "above the average"."""
 
 import re
 
@@ -14,7 +14,7 @@ _YEARS = range(1000, 2201)
 
 
 def read_conditions(draft: FrameDraft) -> None:
-    """Read every condition with a comparison. The order matters: a longer pattern is tried first."""
+    """Read all conditions with comparisons. Longer patterns are tried first, so the order of the calls matters."""
     _read_distributions(draft)
     _read_between(draft)
     _read_versus(draft)
@@ -25,7 +25,7 @@ def read_conditions(draft: FrameDraft) -> None:
 
 
 def _read_distributions(draft: FrameDraft) -> None:
-    """Read "the distribution of delays": every value that is not missing."""
+    """Read "the distribution of delays", which asks for every value that is not missing."""
     for match in draft.find(r"D[_xf]*(?P<c>C)"):
         column = draft.column(match.start("c"))
         if column.has_nulls:
@@ -108,7 +108,7 @@ def _follows_have(draft: FrameDraft, position: int) -> bool:
 
 
 def _count_what(draft: FrameDraft, position: int) -> str | None:
-    """Return the table whose rows are counted, or None if the number is compared with the values of a column."""
+    """Return the table whose rows are counted; None if the number is compared with the values of a column."""
     mention = draft.mention(position)
     if draft.codes[position] == "T":
         return mention.table
@@ -117,7 +117,10 @@ def _count_what(draft: FrameDraft, position: int) -> str | None:
 
 
 def _find_related(draft: FrameDraft, position: int) -> str | None:
-    """Return the last table named before "twice" that is not what the question is about, else one that refers to it."""
+    """Return the table whose rows "twice" counts.
+
+    This is the last table named before that is not the entity, else a table that refers to the entity.
+    """
     entity = draft.entity()
     before = [table.name for place, table in draft.tables() if place < position and table != entity]
     if before:
@@ -146,7 +149,7 @@ def _read_column_then_number(draft: FrameDraft) -> None:
 
 
 def _is_plausible(draft: FrameDraft, match: re.Match[str], column: AskColumn) -> bool:
-    """ "Before" and "after" are about times; with another column before them, the time is a different one."""
+    """Return whether the column before a comparison can belong to it. "Before" and "after" compare only times."""
     is_time_word = draft.originals[match.start("op")] == "A" or draft.codes[match.start("v")] == PERIOD
     return column.is_time or not is_time_word
 
@@ -161,7 +164,7 @@ def _read_bare_comparisons(draft: FrameDraft) -> None:
 
 
 def _find_column_near(draft: FrameDraft, position: int) -> AskColumn | None:
-    """Return the column that a number without one is about: a time for a year, else the last comparable one before."""
+    """Return the column for a number without a column: a time for a year, else the last numeric column before it."""
     mention = draft.mention(position)
     if mention.kind == PERIOD or (isinstance(mention.value, int) and mention.value in _YEARS):
         near = [p for p in range(max(0, position - 4), position) if draft.original(p) == "C"]
@@ -192,7 +195,7 @@ def _place_comparison(draft: FrameDraft, match: re.Match[str], column: AskColumn
 
 
 def _find_function(draft: FrameDraft, match: re.Match[str], column: AskColumn) -> Function | None:
-    """Return the function of a condition on a figure, "spent more than 35" or "with total sales over 1,000"."""
+    """Return the function if a condition is on an aggregate, as in "spent more than 35" or "total sales over 1,000"."""
     place = match.start("c") if "c" in match.re.groupindex else -1
     entity = draft.entity()
     if place < 0 or entity is None or column.table == entity.name:
@@ -212,7 +215,8 @@ def _find_function(draft: FrameDraft, match: re.Match[str], column: AskColumn) -
 
 
 def compare_period(column: AskColumn, operator: str, period: TimeInterval) -> Predicate:
-    """Return a comparison with a period: after it means from its end on, before it means until its start."""
+    """Return a comparison with a period. "After" means from the end of the period on, "before" means up to its
+    start."""
     start, end = period.start.isoformat(), period.end.isoformat()
     if column.kind is ColumnKind.YEAR:
         return Predicate(Expression(column.ref), operator, (period.start.year,))
@@ -230,7 +234,7 @@ def compare_period(column: AskColumn, operator: str, period: TimeInterval) -> Pr
 
 
 def _fit_number(value: Literal, column: AskColumn) -> Literal:
-    """Return a number as its column writes it: a year compared with dates becomes the first day of the year."""
+    """Return a number in the form of the column's values. A year becomes its first day if the column has dates."""
     if column.kind is ColumnKind.DATE and isinstance(value, int) and value in _YEARS:
         return f"{value:04d}-01-01"
     return value

@@ -1,4 +1,4 @@
-"""Conditions that no single row can meet, so that two rows are meant: "a singer above 40 and a singer below 30"."""
+"""Find conditions that no single row can meet, so that two rows are meant: "a singer above 40 and one below 30"."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -10,7 +10,7 @@ _LOWER, _UPPER = (">", ">="), ("<", "<=")
 
 
 def find_contradiction(placed: Sequence[PlacedPredicate]) -> tuple[PlacedPredicate, PlacedPredicate] | None:
-    """Return two neighbouring conditions on a column of which one asks for more than the other allows."""
+    """Return two neighbouring conditions on the same column that exclude each other; None if there are none."""
     for first, second in pairwise(placed):
         if first.predicate.left == second.predicate.left and (_exclude(first, second) or _exclude(second, first)):
             return first, second
@@ -27,7 +27,7 @@ def _exclude(above: PlacedPredicate, below: PlacedPredicate) -> bool:
 
 
 def are_disjoint(first: Predicate, second: Predicate) -> bool:
-    """Say whether two conditions are periods of which no day is in both: then one or the other is meant."""
+    """Return whether two conditions are periods without a common day."""
     if not (first.half_open and second.half_open and first.operator == second.operator == "between"):
         return False
     (start, end), (other_start, other_end) = map(str, first.values), map(str, second.values)

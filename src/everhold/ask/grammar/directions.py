@@ -1,4 +1,4 @@
-"""Two keys between the same tables: "from Berlin" and "to Paris" decide which of them is meant."""
+"""Choose between two keys that connect the same tables, by words such as "from Berlin" and "to Paris"."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,13 +12,16 @@ _ORIGIN = frozenset(map(stem, ("from", "depart", "departs", "departing", "leave"
                                "start", "departure", "outgoing", "home", "sender", "begin")))  # fmt: skip
 _GOAL = frozenset(map(stem, ("to", "arrive", "arriving", "arrival", "land", "landing", "destination", "into", "end",
                              "incoming", "away", "receiver", "toward", "reach")))  # fmt: skip
-_REACH = 3  # items before a value in which a direction is looked for
+_REACH = 3  # a word for the direction may be this many items before the value
 
 
 def split_directed(
     draft: FrameDraft, placed: Sequence[PlacedPredicate]
 ) -> tuple[list[Membership | Predicate], list[PlacedPredicate]]:
-    """Return the conditions on tables that two keys lead to, as conditions on the key that is meant, and the rest."""
+    """Split conditions.
+
+    Return those whose table two keys refer to, rewritten for the chosen key, and the other ones.
+    """
     keys = [None if condition.negated else _choose_key(draft, condition) for condition in placed]
     chosen = [key for key in keys if key]
     directed: list[Membership | Predicate] = []
@@ -35,7 +38,8 @@ def split_directed(
 
 
 def _direct(predicate: Predicate, key: ForeignKey) -> Membership | Predicate:
-    """Return a condition on a table as one on the key that refers to it, so that the table may be meant twice."""
+    """Rewrite a condition on a table as a condition on the key that refers to it, so that the table can be used
+    twice."""
     if predicate.left.column == key.to_ref:
         return replace(predicate, left=Expression(key.ref))
     return Membership(key.ref, QueryFrame(key.to_table, (Expression(key.to_ref),), where=(predicate,)))
@@ -63,7 +67,8 @@ def _find_parallel_keys(schema: AskSchema, table: str) -> list[ForeignKey]:
 
 
 def _read_direction(draft: FrameDraft, condition: PlacedPredicate) -> frozenset[str]:
-    """Return "origin" or "goal" by the nearest word that says one, within the condition and before it."""
+    """Return "origin" or "goal" by the nearest word for a direction in the condition or before it; empty without
+    one."""
     for position in range(condition.end, max(-1, condition.start - _REACH - 1), -1):
         words = {stem(word) for word in draft.pieces[position].text.split()}
         if words & _GOAL:

@@ -1,4 +1,4 @@
-"""A frame in the making: the items of a question, and what the patterns have read from them so far."""
+"""`FrameDraft`, which collects what the patterns read from the items of a question, until a frame is built from it."""
 
 import re
 from collections.abc import Iterator
@@ -11,12 +11,12 @@ from everhold.ask.linking.mention import COLUMN, TABLE, VALUE, Mention
 from everhold.ask.schema import AskColumn, AskSchema, AskTable, ColumnKind, ColumnRef
 
 TAKEN = "_"
-_WHOLE_NAME = 0.72  # a name of which only a generic word such as "code" is left out
+_WHOLE_NAME = 0.72  # the score of a name that is whole except for a generic word such as "code"
 
 
 @dataclass(frozen=True)
 class PlacedPredicate:
-    """A condition and the positions of the first and last item that say it."""
+    """A condition, and the positions of the first and last item that it was read from."""
 
     start: int
     end: int
@@ -26,7 +26,7 @@ class PlacedPredicate:
 
 @dataclass(frozen=True)
 class GroupCondition:
-    """A condition on a figure of related rows: on their number, "with at least 2 orders", or on a sum."""
+    """A condition on an aggregate of related rows: on their number, as in "with at least 2 orders", or on a sum."""
 
     position: int
     table: str
@@ -37,7 +37,7 @@ class GroupCondition:
 
 @dataclass(frozen=True)
 class PlacedExpression:
-    """Something to be shown, and where the question names it."""
+    """An expression to show or to group by, and the position in the question where it is named."""
 
     position: int
     expression: Expression
@@ -45,7 +45,10 @@ class PlacedExpression:
 
 @dataclass
 class FrameDraft:
-    """The items of a question and what was read from them. `codes` has a letter for each item, `_` if it is used."""
+    """The items of a question, and what was read from them.
+
+    `codes` has a letter for each item, or `_` if the item was used already.
+    """
 
     schema: AskSchema
     pieces: tuple[Piece, ...]
@@ -53,16 +56,16 @@ class FrameDraft:
     where: list[PlacedPredicate] = field(default_factory=list)
     having: list[GroupCondition] = field(default_factory=list)
     order: list[Ordering] = field(default_factory=list)
-    most: tuple[str, bool] | None = None  # order by the number of related rows of a table; whether the most come first
+    most: tuple[str, bool] | None = None  # sort by the number of rows of this table; whether descending
     group: list[PlacedExpression] = field(default_factory=list)
     select: list[PlacedExpression] = field(default_factory=list)
     limit: int | None = None
-    highest_first: bool | None = None  # sort by the figure that is shown
+    highest_first: bool | None = None  # sort by the shown aggregate; whether descending
     everything: bool = False
     distinct: bool = False
     assumptions: list[str] = field(default_factory=list)
     via: list[ColumnRef] = field(default_factory=list)
-    is_fragment: bool = False  # it changes the frame of the question before
+    is_fragment: bool = False  # whether the question changes the frame of the previous question
 
     def __post_init__(self) -> None:
         hints = [piece for piece in self.pieces if self._is_key_hint(piece)]
@@ -71,7 +74,10 @@ class FrameDraft:
         self.codes = "".join(_encode(piece) for piece in self.pieces)
 
     def _is_key_hint(self, piece: Piece) -> bool:
-        """Say whether a word such as "lost" only names a key, here "lost_in_battle": it says which way to join."""
+        """Return whether a word only names a key, as "lost" names "lost_in_battle".
+
+        Then it says which key to join by.
+        """
         mention = piece.mention
         if mention is None or mention.kind != COLUMN or mention.column is None or mention.why in ("name", "role"):
             return False
@@ -80,7 +86,10 @@ class FrameDraft:
         return self.schema.foreign_key(mention.column) is not None and not is_whole
 
     def find(self, pattern: str) -> Iterator[re.Match[str]]:
-        """Yield matches of a pattern, from left to right, over what is not yet used when each is looked for."""
+        """Yield the matches of a pattern in the codes from left to right.
+
+        Items may be marked as used between matches.
+        """
         position = 0
         compiled = re.compile(pattern)
         while match := compiled.search(self.codes, position):
@@ -111,7 +120,7 @@ class FrameDraft:
         return self.schema.column(ref)
 
     def original(self, position: int) -> str:
-        """Return the code of an item, whether or not it is used."""
+        """Return the code of an item, even if it was used."""
         return _encode(self.pieces[position])
 
     @property
@@ -124,13 +133,16 @@ class FrameDraft:
         return [(number, self.schema.table(m.table)) for number, m in named if m and m.kind == TABLE and m.table]
 
     def entity(self) -> AskTable | None:
-        """Return what the question is about: the first table it names or of which it names a column."""
+        """Return the table that the question is about: the first one that it names, or names a column of."""
         mentions = [piece.mention for piece in self.pieces if piece.mention and piece.mention.owner]
         named = [mention for mention in mentions if mention.kind in (TABLE, COLUMN)] or mentions
         return self.schema.table(str(named[0].owner)) if named else None
 
     def mentioned_tables(self) -> list[str]:
-        """Return the tables of all mentions, those that are named themselves first."""
+        """Return the tables of all mentions.
+
+        Tables that are named come before tables whose columns or values are named.
+        """
         named = [table.name for _, table in self.tables()]
         owners = [p.mention.owner for p in self.pieces if p.mention and p.mention.kind in (COLUMN, VALUE)]
         return list(dict.fromkeys([*named, *(owner for owner in owners if owner)]))
@@ -143,5 +155,5 @@ def _encode(piece: Piece) -> str:
 
 
 def make_count(table: str | None = None) -> Expression:
-    """Return the number of rows of a table."""
+    """Return the expression for the number of rows of a table."""
     return Expression(function=Function.COUNT, of_table=table)

@@ -1,4 +1,4 @@
-"""Figures that a question does not spell out: amounts of tables, counts per group, shares and changes."""
+"""Read aggregates that a question only implies: amounts of tables, counts per group, shares and changes."""
 
 import re
 from dataclasses import replace
@@ -14,7 +14,7 @@ _GAP = "[_xfihLT]"
 
 
 def read_table_amounts(draft: FrameDraft) -> None:
-    """Read "total refunds", "average invoice" and "share of orders": a figure of all rows of a table."""
+    """Read "total refunds", "average invoice" and "share of orders": an aggregate of all rows of a table."""
     for match in draft.find(rf"(?P<f>[a$]){_GAP}{{0,4}}?(?P<t>T)(?!{_GAP}{{0,3}}C)"):
         position, place = match.start("f"), match.start("t")
         table = draft.schema.table(str(draft.mention(place).table))
@@ -35,12 +35,12 @@ def _make_figure(draft: FrameDraft, table: AskTable, value: object) -> Expressio
 
 
 def _is_counted(draft: FrameDraft) -> bool:
-    """Say whether "total" only stands before a count: "total orders", unlike "the total of the orders"."""
+    """Return whether "total" means a count, as in "total orders", and not a sum, as in "the total of the orders"."""
     return not any(piece.text in ("total of", "sum of", "how much", "sum") for piece in draft.pieces)
 
 
 def read_counted_groups(draft: FrameDraft) -> None:
-    """Read "orders per channel": without another figure, the rows of what is named first are counted."""
+    """Read "orders per channel": without another aggregate, the rows of the first named table are counted."""
     if not draft.group or any(placed.expression.is_aggregate for placed in draft.select) or draft.order or draft.most:
         return
     first = min(placed.position for placed in draft.group)
@@ -52,7 +52,7 @@ def read_counted_groups(draft: FrameDraft) -> None:
 
 
 def read_loose_windows(draft: FrameDraft) -> None:
-    """Read "how did revenue change" and "and the change from the previous month", wherever it stands."""
+    """Read "how did revenue change" and "and the change from the previous month", anywhere in the question."""
     for match in draft.find(r"(?P<and>[&r])?[_x]*(?P<w>\$)"):
         cue = draft.cue(match.start("w"))
         figures = [placed for placed in draft.select if _can_be_figure(draft, placed.expression)]
@@ -81,7 +81,7 @@ def _add_function(draft: FrameDraft, expression: Expression) -> Expression:
 
 
 def read_conditional_shares(draft: FrameDraft) -> None:
-    """Read "percentage of orders that were cancelled": the share of the rows that meet the condition after them."""
+    """Read "percentage of orders that were cancelled": the condition after the noun limits the share, not the rows."""
     for number, placed in enumerate(draft.select):
         expression = placed.expression
         if expression.window is not WindowKind.SHARE or expression.condition:
@@ -100,7 +100,7 @@ def read_conditional_shares(draft: FrameDraft) -> None:
 
 
 def _find_noun(draft: FrameDraft, position: int) -> int:
-    """Return the position of what a share is of: the first table or column after it."""
+    """Return the position of the noun after a share: the first table or column after it."""
     return next((p for p in range(position, len(draft.codes)) if draft.original(p) in "TC"), position)
 
 
@@ -109,7 +109,7 @@ def _is_period(draft: FrameDraft, expression: Expression) -> bool:
 
 
 def is_single_row(draft: FrameDraft, column: AskColumn) -> bool:
-    """Say whether the conditions pick one row of a column's table, so that its value is shown as it is."""
+    """Return whether the conditions select a single row of a column's table. Then its value needs no aggregate."""
     if draft.limit == 1 or draft.most:
         return True
     for placed in draft.where:
@@ -123,7 +123,7 @@ def is_single_row(draft: FrameDraft, column: AskColumn) -> bool:
 
 
 def count_different_rows(schema: AskSchema, frame: QueryFrame) -> QueryFrame:
-    """Return the frame with counts of rows that a join would repeat as counts of different keys.
+    """Return the frame with a count of different keys in place of each count of rows that a join would repeat.
 
     "How many patients had an appointment in 2025?" counts each patient once.
     """
@@ -143,7 +143,7 @@ def count_different_rows(schema: AskSchema, frame: QueryFrame) -> QueryFrame:
 
 
 def read_averages_per(draft: FrameDraft) -> None:
-    """Read "average number of orders per customer": the orders divided by the customers that have any."""
+    """Read "average number of orders per customer": the number of orders divided by that of customers with orders."""
     for match in draft.find(r"(?P<a>a)#?[_xf]*(?P<t>T)[_xi]*e[_x]*(?P<p>T)"):
         counted, per = (draft.mention(match.start(name)).table for name in ("t", "p"))
         is_average = draft.cue(match.start("a")).value is Function.AVERAGE
@@ -155,7 +155,7 @@ def read_averages_per(draft: FrameDraft) -> None:
 
 
 def sum_lone_measures(draft: FrameDraft) -> None:
-    """Read "revenue in 2024": a measure that is asked for by itself, without the rows it is of, is added up."""
+    """Read "revenue in 2024": a measure that is asked for alone, without naming rows, is added up."""
     if len(draft.select) != 1 or draft.tables() or draft.group or draft.order or draft.limit or "d" in draft.originals:
         return
     expression = draft.select[0].expression
@@ -169,7 +169,7 @@ def sum_lone_measures(draft: FrameDraft) -> None:
 
 
 def count_grouped_times(draft: FrameDraft) -> None:
-    """Read "signups per month": a date that is grouped by its month is counted, not shown beside it."""
+    """Read "signups per month": a date that is grouped by its month is counted, not shown beside the month."""
     grouped = {placed.expression.column for placed in draft.group if placed.expression.grain}
     for number, placed in enumerate(draft.select):
         expression = placed.expression

@@ -1,4 +1,4 @@
-"""Questions that change the one before: "only 2014", "and for France?", "by month instead", "the top 5"."""
+"""Read fragments that change the previous question: "only 2014", "and for France?", "by month instead", "the top 5"."""
 
 import re
 from dataclasses import replace
@@ -15,14 +15,15 @@ from everhold.ask.linking.beam import Assignment, Piece
 from everhold.ask.linking.mention import TABLE, Mention
 from everhold.ask.schema import AskSchema
 
-# A question that names what it shows is a new one: show, how many, an aggregate or a table.
+# A question with one of these codes (how many, an aggregate, a table, …) is a new question, not a fragment.
 _NEW_QUESTION = re.compile(r"[#amT$*]")
 
 
 def patch_frame(
     schema: AskSchema, assignment: Assignment, previous: QueryFrame
 ) -> tuple[QueryFrame, FrameDraft] | None:
-    """Return the previous frame with the conditions, groups and order of a fragment, or None for a whole question."""
+    """Return the previous frame changed by the conditions, groups and order of a fragment; None for a whole
+    question."""
     draft = FrameDraft(schema, _put_subject_first(assignment.pieces, previous), is_fragment=True)
     fragment = draft.codes[2:]
     if _NEW_QUESTION.search(fragment) or re.match(r"[.,]*L", fragment) or _names_metric(draft):
@@ -41,20 +42,20 @@ def patch_frame(
 
 
 def _names_metric(draft: FrameDraft) -> bool:
-    """Say whether a fragment asks for a metric first: "turnover of Spain" is a question by itself."""
+    """Return whether the first thing that a fragment names is a metric: "turnover of Spain" is a whole question."""
     first = next((piece.mention for piece in draft.pieces[2:] if piece.mention), None)
     metrics = {metric.ref for metric in draft.schema.metrics}
     return first is not None and first.column in metrics
 
 
 def _put_subject_first(pieces: tuple[Piece, ...], previous: QueryFrame) -> tuple[Piece, ...]:
-    """Return the pieces with a count of what the previous question was about, so that periods find its columns."""
+    """Return the pieces after a count of the previous question's entity, so that periods find its columns."""
     subject = Mention(0, 0, TABLE, 1.0, 1, table=previous.entity)
     return (Piece(0, 0, cue=Cue("#")), Piece(0, 0, mention=subject), *pieces)
 
 
 def _replace_conditions(frame: QueryFrame, draft: FrameDraft) -> QueryFrame:
-    """Replace conditions on the same column; keep the others."""
+    """Return the frame with the conditions of the draft. Conditions on other columns are kept."""
     added = [placed.predicate for placed in sorted(draft.where, key=lambda placed: placed.start)]
     changed = {predicate.left for predicate in added}
     kept = [item for item in frame.where if not (isinstance(item, Predicate) and item.left in changed)]

@@ -1,4 +1,4 @@
-"""What figures are grouped by: "per store", "by month and airline", "web and store orders compared"."""
+"""Read what aggregates are grouped by: "per store", "by month and airline", "web and store orders compared"."""
 
 import re
 from datetime import date
@@ -13,9 +13,9 @@ from everhold.ask.joins import has_several_rows
 from everhold.ask.schema import AskColumn, ColumnKind
 
 _LONGEST_GRAINS = (("day", 1), ("week", 7), ("month", 31), ("quarter", 92))  # in days
-# Cues after which a list names groups, with commas too.
+# After these cues, a list with commas names groups too.
 _LISTED = frozenset({"per", "by", "grouped by", "group by", "broken down by"})
-# Further groups after "and" or a comma; what is compared with a value is a condition.
+# Matches further groups after "and" or a comma. A column that is compared with a value is a condition, not a group.
 _REST = r"(?P<rest>(?:[&,]+[CTM](?![>=hi]*[NVP]))*)"
 
 
@@ -44,7 +44,7 @@ def _read_grains(draft: FrameDraft) -> None:
 
 
 def group_by_period(draft: FrameDraft, position: int, grain: str) -> bool:
-    """Group by the periods of a grain such as "month"; say whether there is a time to group by."""
+    """Group by the periods of a grain such as "month". Return whether there is a time to group by."""
     time = _find_time(draft, grain)
     if time:
         expression = Expression(time.ref, grain=None if time.kind is ColumnKind.YEAR else grain)
@@ -53,7 +53,7 @@ def group_by_period(draft: FrameDraft, position: int, grain: str) -> bool:
 
 
 def _find_time(draft: FrameDraft, grain: str) -> AskColumn | None:
-    """Return the time that a period is of: a year if years are asked for, else a date, of the nearest table."""
+    """Return the time column to group by: a year if the grain is "year", else a date, of the nearest table."""
     stated = find_stated_time(draft)
     if stated:
         return stated
@@ -68,7 +68,7 @@ def _find_time(draft: FrameDraft, grain: str) -> AskColumn | None:
 
 
 def _read_named_groups(draft: FrameDraft) -> None:
-    """Read "for each city", "per customer", and "by city" where something is counted or added up."""
+    """Read "for each city", "per customer", and "by city" if the question counts or adds up something."""
     for match in draft.find(rf"(?P<e>[eb])[x#d]{{0,2}}(?P<c>[CT]){_REST}|[if](?P<d>d)#?(?P<c2>C)"):
         place = match.start("c") if match["c"] else match.start("c2")
         is_group = _has_figure(draft, match.start(), place) and not (match["e"] == "b" and _is_no_group(draft, match))
@@ -82,7 +82,7 @@ def _read_named_groups(draft: FrameDraft) -> None:
 
 
 def _has_figure(draft: FrameDraft, cue: int, place: int) -> bool:
-    """Say whether something is counted or computed for each group."""
+    """Return whether the question asks for an aggregate of each group."""
     if (
         draft.group
         or re.search(r"[#a$m]", draft.codes)
@@ -96,7 +96,8 @@ def _has_figure(draft: FrameDraft, cue: int, place: int) -> bool:
 
 
 def _counts_rows(draft: FrameDraft, cue: int, place: int) -> bool:
-    """Say whether rows are counted for each group, as in "orders per channel"; "products by price" is an order."""
+    """Return whether rows are counted for each group, as in "orders per channel"; "products by price" is a sort
+    order."""
     if re.search(r"[ostS]", draft.originals[:cue]) or "C" in draft.codes[:cue] or "T" not in draft.originals[:cue]:
         return False
     mention = draft.mention(place)
@@ -104,7 +105,10 @@ def _counts_rows(draft: FrameDraft, cue: int, place: int) -> bool:
 
 
 def has_several(draft: FrameDraft, measure: AskColumn, place: int) -> bool:
-    """Say whether what is named at a place may have several values of a measure: not if it is the row that holds it."""
+    """Return whether the table or column named at a position may have several values of a measure.
+
+    It has only one if it identifies the row that has the measure.
+    """
     mention = draft.mention(place)
     if mention.table:
         return has_several_rows(draft.schema, mention.table, measure.table)
@@ -115,7 +119,7 @@ def has_several(draft: FrameDraft, measure: AskColumn, place: int) -> bool:
 
 
 def _is_no_group(draft: FrameDraft, match: re.Match[str]) -> bool:
-    """Say whether "by" names who did something, or after another group the figure itself: "by channel, by amount"."""
+    """Return whether "by" names no group, but a person, or after another group a measure: "by channel, by amount"."""
     if draft.group and match["c"] == "C" and draft.column(match.start("c")).kind is ColumnKind.MEASURE:
         draft.take(match.start("c"))
         return True
@@ -123,7 +127,7 @@ def _is_no_group(draft: FrameDraft, match: re.Match[str]) -> bool:
 
 
 def _is_agent(draft: FrameDraft, match: re.Match[str]) -> bool:
-    """Say whether "by" names who did something, as in "songs performed by singers"; "songs by singer" is a group."""
+    """Return whether "by" names who did something, as in "songs performed by singers"; "songs by singer" is a group."""
     return match["c"] == "T" and draft.originals[match.start() - 1 : match.start()] not in tuple("CTVNP")
 
 
@@ -150,7 +154,7 @@ def _group_by_list(draft: FrameDraft, match: re.Match[str]) -> None:
 
 
 def _read_compared_periods(draft: FrameDraft) -> None:
-    """Read "revenue in 2024 and 2025": figures of several periods are shown for each of them."""
+    """Read "revenue in 2024 and 2025": aggregates of several periods are grouped by period."""
     periods = [placed.predicate for placed in draft.where if placed.predicate.half_open]
     for first, second in pairwise(periods):
         if first.left == second.left and are_disjoint(first, second) and first.left.column:
@@ -166,7 +170,7 @@ def _find_grain(period: Predicate) -> str:
 
 
 def _read_compared_values(draft: FrameDraft) -> None:
-    """Read "compare web and store orders": values of one column that are compared are groups."""
+    """Read "compare web and store orders": compared values of one column become groups."""
     equal = [placed.predicate.left for placed in draft.where if placed.predicate.operator == "=" and not placed.negated]
     for position in [place for place, code in enumerate(draft.codes) if code == "K"]:
         draft.take(position)

@@ -1,4 +1,4 @@
-"""Metrics that were learned: a metric is computed over rows, so conditions on it are conditions on groups."""
+"""Apply learned metrics. A metric is computed from several rows, so conditions on it are conditions on groups."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,7 +11,7 @@ _COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">=", "between"})
 
 
 def read_metrics(draft: FrameDraft) -> None:
-    """Give every metric the function that computes it, and compare the metrics of groups, not of single rows."""
+    """Set the function of every metric in the draft, and turn conditions on metrics into conditions on groups."""
     schema = draft.schema
     if not schema.metrics:
         return
@@ -31,7 +31,7 @@ def read_metrics(draft: FrameDraft) -> None:
 
 
 def compute(schema: AskSchema, item: Expression) -> Expression:
-    """Return an expression with the function of its metric, unless the question names another one that is possible."""
+    """Return an expression with the function of its metric, unless the question names another possible function."""
     if not _is_metric(schema, item) or item.column is None:
         return item
     formula = schema.column(item.column).formula
@@ -46,10 +46,10 @@ def _is_metric(schema: AskSchema, item: Expression) -> bool:
 
 
 def _compares_rows(draft: FrameDraft, placed: PlacedPredicate) -> bool:
-    """Say whether a condition is about single rows, as in "order lines with a turnover over 100"."""
+    """Return whether a condition is about single rows, as in "order lines with a turnover over 100"."""
     predicate, entity = placed.predicate, draft.entity()
     if predicate.frame is not None or placed.negated or predicate.operator not in _COMPARISONS:
-        return True  # such as compared with an average of the rows
+        return True  # for example, a comparison with an average of the rows
     assert predicate.left.column is not None
     formula = draft.schema.column(predicate.left.column).formula
     is_own = entity is not None and entity.name == predicate.left.column.table

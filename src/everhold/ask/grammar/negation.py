@@ -1,4 +1,4 @@
-"""Related rows that are absent: "customers without orders", "who did not visit any museum opened after 2010"."""
+"""Read related rows that are absent: "customers without orders", "who visited no museum opened after 2010"."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,7 +11,7 @@ from everhold.errors import InvalidInput
 
 
 def read_absences(draft: FrameDraft) -> list[Membership]:
-    """Read the tables that a negation is about, with the conditions after it."""
+    """Read the tables that a negation is about, with the conditions after the negation."""
     absences: list[Membership] = []
     entity = draft.entity()
     for match in draft.find(r"n[^n.,CV]*?(?P<t>T)"):
@@ -31,13 +31,13 @@ def read_absences(draft: FrameDraft) -> list[Membership]:
 def exclude_related(
     schema: AskSchema, entity: str, tables: Sequence[str], conditions: Sequence[Predicate]
 ) -> Membership | None:
-    """Return the condition that no related row of the tables meets the conditions, or None if no key leads there."""
+    """Return the condition that no related row of the tables meets the conditions; None if no key connects them."""
     related = relate(schema, entity, tables, conditions)
     return replace(related, negated=True) if related else None
 
 
 def relate(schema: AskSchema, entity: str, tables: Sequence[str], conditions: Sequence[Predicate]) -> Membership | None:
-    """Return the condition that a related row of the tables meets the conditions, or None if no key leads there."""
+    """Return the condition that a related row of the tables meets the conditions; None if no key connects them."""
     try:
         tree = find_joins(schema, [entity, *tables])
     except InvalidInput:

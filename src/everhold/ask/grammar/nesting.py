@@ -1,4 +1,4 @@
-"""Frames that need an inner query: aggregates over picked rows, and rows that must have related ones."""
+"""Add inner queries to frames: for aggregates over selected rows, and for rows that must have related rows."""
 
 import re
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from everhold.errors import InvalidInput
 def pick_rows_first(schema: AskSchema, frame: QueryFrame) -> QueryFrame:
     """Move a limit or a condition on counts into an inner query if only aggregates are shown.
 
-    "How many concerts took place in the largest stadium?" picks the stadium, then counts its concerts.
+    For "How many concerts took place in the largest stadium?" the inner query selects the stadium.
     """
     if frame.group or not frame.select or not all(item.is_aggregate for item in frame.select):
         return frame
@@ -42,7 +42,7 @@ def _pick_by_count(schema: AskSchema, frame: QueryFrame) -> QueryFrame:
 
 
 def require_related(draft: FrameDraft, frame: QueryFrame) -> QueryFrame:
-    """Require related rows of tables that only a relative clause names: "dogs that had a treatment"."""
+    """Require related rows in tables that only a relative clause names: "dogs that had a treatment"."""
     if frame.combined:
         return frame
     used = set(_list_used_tables(draft.schema, frame))

@@ -1,4 +1,4 @@
-"""What the rows are sorted by, and superlatives: "sorted by age", "the 3 youngest", "with the most orders"."""
+"""Read sort orders and superlatives: "sorted by age", "the 3 youngest", "with the most orders"."""
 
 import re
 
@@ -43,7 +43,7 @@ def read_orderings(draft: FrameDraft) -> None:
 
 
 def _read_sort_by(draft: FrameDraft) -> None:
-    """Read "sort the names by age": what stands between is shown, not sorted by."""
+    """Read "sort the names by age": the names are shown, and the rows are sorted by the age."""
     for match in draft.find(r"(?P<o>o)[^.bo<]{0,6}(?P<b>b)(?P<c>C)[i,o=]*(?P<d><)?"):
         descending = bool(draft.cue(match.start("d")).value) if match["d"] else False
         draft.order.append(Ordering(Expression(draft.column(match.start("c")).ref), descending))
@@ -61,7 +61,7 @@ def _read_sorted(draft: FrameDraft, start: int, end: int) -> Expression:
 
 
 def _read_sorted_selection(draft: FrameDraft) -> None:
-    """A direction without a column is about the first thing that is shown."""
+    """Read a direction without a column: the rows are sorted by the first column that is shown."""
     for match in draft.find(r"o?i?(?P<d><)"):
         first = draft.codes.find("C")
         entity = draft.entity()
@@ -74,7 +74,7 @@ def _read_sorted_selection(draft: FrameDraft) -> None:
 
 
 def read_superlatives(draft: FrameDraft) -> None:
-    """Read superlatives that pick rows. Those that only compute a value are left to the selection."""
+    """Read superlatives that select rows. Superlatives that only compute a value are read by the selection."""
     _read_most_common(draft)
     for match in draft.find(r"(?P<a>_)?(?P<c>C)(?P<s>s)(?![#xfi]{0,2}[CT])"):
         if draft.mention(match.start("c")).why == VERB:
@@ -94,7 +94,7 @@ def read_superlatives(draft: FrameDraft) -> None:
 
 
 def _is_size_of(draft: FrameDraft, match: re.Match[str]) -> bool:
-    """Say whether a superlative is the size of the measure after it: "the longest delay" is the highest value."""
+    """Return whether a superlative is about the measure after it: "the longest delay" is the highest value."""
     if match["c"] is None or draft.cue(match.start("s")).adjective not in SIZES:
         return False
     return draft.column(match.start("c")).kind is ColumnKind.MEASURE
@@ -116,7 +116,7 @@ def _read_most_common(draft: FrameDraft) -> None:
 
 
 def _is_value_only(draft: FrameDraft, match: re.Match[str]) -> bool:
-    """Say whether the superlative is itself what is asked for, as in "what is the highest price of a book?"."""
+    """Return whether the question asks for the highest or lowest value itself: "what is the highest price?"."""
     before = draft.originals[: match.start()]
     sentence = before[before.rfind(".") + 1 :]
     return not re.search(r"[rTVCe]|#", sentence.rstrip("&,")) or bool(re.search(r"[am][&,]*$|[La#]$", sentence))
@@ -145,7 +145,7 @@ def _read_extreme_time(draft: FrameDraft, match: re.Match[str]) -> None:
 
 
 def _is_countable(column: AskColumn) -> bool:
-    """Say whether "the most" of a column means the number of its rows, for its values cannot be compared."""
+    """Return whether "the most" of a column means the number of rows, because its values cannot be compared."""
     return column.kind is ColumnKind.ID or not (column.is_numeric or column.is_time)
 
 
@@ -170,7 +170,8 @@ def _read_superlative_table(draft: FrameDraft, match: re.Match[str]) -> None:
 
 
 def _order_by_sales(draft: FrameDraft, position: int, table: str, descending: bool) -> None:
-    """Order by what was sold: the sum of a quantity in a table that refers to this one, else the number of its rows."""
+    """Sort by sales: by the sum of a quantity in a table of sales that refers to `table`, else by the number of
+    rows."""
     selling = [key.table for key in draft.schema.keys_at(table) if key.to_table == table]
     selling = [name for name in selling if SALES & set(draft.schema.table(name).words)]
     if not selling:
@@ -185,7 +186,7 @@ def _order_by_sales(draft: FrameDraft, position: int, table: str, descending: bo
 
 
 def _turn(adjective: str, descending: bool, more: bool) -> bool:
-    """Return the direction for a column of which more may be less of the adjective."""
+    """Return the sort direction for a column. It is reversed if higher values mean less of the adjective."""
     return descending if ADJECTIVES[adjective][1] == more else not descending
 
 
@@ -225,13 +226,14 @@ def _order_by(draft: FrameDraft, match: re.Match[str], column: AskColumn, functi
 
 
 def _is_grouped(draft: FrameDraft, match: re.Match[str], column: AskColumn) -> bool:
-    """Say whether what is named before has several values of a measure, as departments have several salaries."""
+    """Return whether the first named thing has several values of a measure, as departments have several salaries."""
     named = [place for place in range(match.start()) if draft.original(place) in "TC"]
     return bool(named) and has_several(draft, column, named[0])
 
 
 def _adds_up(draft: FrameDraft, match: re.Match[str], column: AskColumn) -> bool:
-    """Say whether "the most revenue" is a sum: of what is named before, each has several values of the measure."""
+    """Return whether "the most revenue" means a sum, because the first named thing has several values of the
+    measure."""
     if column.kind is not ColumnKind.MEASURE or draft.pieces[match.start("s")].text not in ("most", "least", "fewest"):
         return False
     return choose_function(draft.schema, column) is Function.SUM and _is_grouped(draft, match, column)

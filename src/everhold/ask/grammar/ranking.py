@@ -1,4 +1,4 @@
-"""Rankings by a figure: "top 5 products by revenue", "customers ranked by number of orders", "highest first"."""
+"""Read rankings: "top 5 products by revenue", "customers ranked by number of orders", "highest first"."""
 
 import re
 from dataclasses import replace
@@ -9,19 +9,19 @@ from everhold.ask.grammar.groups import group_by, group_by_period, has_several
 from everhold.ask.grouping import choose_function, find_amount, holds_money
 from everhold.ask.schema import AskSchema, ColumnKind
 
-_DEFAULT_LIMIT = 10  # of "top products by revenue"
+_DEFAULT_LIMIT = 10  # the limit for "top products by revenue"
 _FIGURE = r"(?P<a>[am])?[_xfid]*(?P<c>C|#[_xfd]*T|T)"
 _FIGURE2 = _FIGURE.replace("<a>", "<a2>").replace("<c>", "<c2>")  # in a second branch of a pattern
 
 
 def read_rankings(draft: FrameDraft) -> None:
-    """Read what is ranked, and the figure that it is ranked by. Both are shown."""
+    """Read what is ranked, and the measure or count that it is ranked by. Both are shown."""
     for match in draft.find(rf"t[_xf]*(?P<e>[TC])(?P<between>[^botT.]{{0,6}})b{_FIGURE}"):
         cue = draft.cue(match.start())
         if _rank(draft, match, bool(cue.value)):
             draft.limit = draft.limit or _DEFAULT_LIMIT
     for match in draft.find(rf"(?P<e>[TC])(?P<between>[^botTC.]{{0,4}})o[bxi]*{_FIGURE}"):
-        # Without several values for each row, this is a plain order: `read_orderings` reads it.
+        # If each row has only one value, this is a plain sort order, which `read_orderings` reads.
         if (figure := _read_figure(draft, match)) and _is_computed(draft, figure, match.start("e")):
             _rank(draft, match, draft.pieces[match.end("between")].text.startswith("rank"))
     for match in draft.find(rf"(?P<s>s)(?P<m>M)[xif_]*{_FIGURE}|(?P<m2>M)[xh_]*(?P<s2>s){_FIGURE2}"):
@@ -44,7 +44,10 @@ def _read_best_period(draft: FrameDraft, match: re.Match[str]) -> None:
 
 
 def _rank(draft: FrameDraft, match: re.Match[str], descending: bool) -> bool:
-    """Group by what is ranked, if it has several values of the figure, and show and sort by the figure."""
+    """Show and sort by the figure, and group by what is ranked if that has several values.
+
+    Return whether it was read.
+    """
     figure = _read_figure(draft, match)
     place = match.start("e")
     if figure is None:
@@ -69,7 +72,7 @@ def _is_computed(draft: FrameDraft, figure: Expression, place: int) -> bool:
 
 
 def _read_figure(draft: FrameDraft, match: re.Match[str]) -> Expression | None:
-    """Return the figure that is ranked by, or None if it is nothing that can be compared."""
+    """Return the measure or count to rank by; None if the column is not a measure."""
     name = "c" if match["c"] else "c2"
     if match[name] == "C":
         column = draft.column(match.start(name))
@@ -84,7 +87,7 @@ def _read_figure(draft: FrameDraft, match: re.Match[str]) -> Expression | None:
 
 
 def sort_by_figure(schema: AskSchema, frame: QueryFrame, highest_first: bool | None) -> QueryFrame:
-    """Return the frame sorted by its figure, for "highest first": an aggregate, else the last measure that is shown."""
+    """Return the frame sorted for "highest first": by its last aggregate, else by the last measure that is shown."""
     if highest_first is None or frame.order:
         return frame
     figures = [item for item in frame.select if item.is_aggregate] or [

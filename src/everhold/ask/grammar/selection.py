@@ -1,4 +1,4 @@
-"""What is shown: columns, counts and aggregates, and what they are grouped by."""
+"""Read what to show: columns, counts and aggregates, and their groups."""
 
 import re
 from dataclasses import replace
@@ -93,7 +93,7 @@ def _read_counts(draft: FrameDraft) -> None:
 
 
 def _count_without_noun(draft: FrameDraft, match: re.Match[str]) -> None:
-    """ "And the number" in a second sentence repeats a count; alone it counts what the question is about."""
+    """Read a count without a noun. It counts the entity, unless there is a count already that it only repeats."""
     if not any(placed.expression.function is Function.COUNT for placed in draft.select):
         draft.select.append(PlacedExpression(match.start(), make_count()))
     draft.take(match.start())
@@ -118,7 +118,7 @@ def _find_total(draft: FrameDraft) -> int:
 
 
 def _is_amount(column: AskColumn) -> bool:
-    """ "How many cylinders" asks for the value of a number, not for the number of values."""
+    """Return whether "how many" asks for the value of this column, as in "how many cylinders", not for a count."""
     return column.kind is ColumnKind.MEASURE
 
 
@@ -132,7 +132,7 @@ def _read_columns(draft: FrameDraft) -> None:
 
 
 def _is_shown(draft: FrameDraft, position: int) -> bool:
-    """Say whether a column is shown: not if it is only guessed, or named again by another word for a condition."""
+    """Return whether a column is shown. Guessed columns, and columns that are named again for a condition, are not."""
     mention = draft.mention(position)
     if mention.why in ("similar word", VERB):
         return False
@@ -144,7 +144,7 @@ def _is_shown(draft: FrameDraft, position: int) -> bool:
 
 
 def _read_listed_tables(draft: FrameDraft) -> None:
-    """Read "the names of teachers and their courses": a table in a list with columns is shown by its display."""
+    """Read "the names of teachers and their courses": a table in a list of columns is shown by its display column."""
     entity = draft.entity()
     if not any(not placed.expression.is_aggregate for placed in draft.select):
         return
@@ -158,7 +158,7 @@ def _read_listed_tables(draft: FrameDraft) -> None:
 
 
 def _find_hidden(draft: FrameDraft) -> set[int]:
-    """Return the positions within relative clauses: a column that is only mentioned there is not shown."""
+    """Return the positions inside relative clauses, because columns that are only named there are not shown."""
     hidden: set[int] = set()
     inside = False
     for position, code in enumerate(draft.originals):
@@ -178,5 +178,5 @@ def _find_hidden(draft: FrameDraft) -> set[int]:
 
 
 def _is_plain_with(draft: FrameDraft, position: int) -> bool:
-    """ "Names with their ages" shows both; "names of those who …" does not."""
+    """Return whether a relative word is a "with" before a column: "names with their ages" shows both columns."""
     return draft.originals[position + 1 : position + 2] == "C" and draft.codes[position + 1 : position + 2] == "C"

@@ -1,4 +1,4 @@
-"""Conditions with values that the question names: "in France", "whose name contains 'West'", "4 cylinders"."""
+"""Read conditions with values that the question names: "in France", "whose name contains 'West'", "4 cylinders"."""
 
 import re
 
@@ -12,14 +12,14 @@ from everhold.ask.schema import AskColumn, ColumnKind
 
 _PATTERNS = {"contains": "%{}%", "starts": "{}%", "ends": "%{}"}
 _YEARS = range(1000, 2201)
-# Words of columns that say where something is, as "in" and "from" ask.
+# Words in the names of columns for places. A value after "in" or "from" is compared with such a column.
 _PLACES = frozenset(
     map(stem, ("country", "city", "state", "location", "hometown", "region", "place", "district", "town"))
 )
 
 
 def read_values(draft: FrameDraft) -> None:
-    """Read every condition with a value, after those with comparisons."""
+    """Read all conditions with values. Conditions with comparisons must be read before."""
     _read_flags(draft)
     _read_likes(draft)
     _read_column_and_value(draft)
@@ -29,7 +29,7 @@ def read_values(draft: FrameDraft) -> None:
 
 
 def _read_flags(draft: FrameDraft) -> None:
-    """Read "who have been abandoned" where a column says yes or no."""
+    """Read "who have been abandoned" if there is a column of yes and no for it."""
     for match in draft.find(r"[rh=]+(?P<n>n)?[h=]*(?P<c>C)(?![=hi]?[VN>])"):
         column = draft.column(match.start("c"))
         if column.kind is ColumnKind.FLAG and column.true_value is not None:
@@ -52,7 +52,7 @@ def _read_likes(draft: FrameDraft) -> None:
 
 
 def _read_name_of_column(draft: FrameDraft, match: re.Match[str]) -> None:
-    """Read "the state whose name contains": the name of a column's value is the value itself."""
+    """Read "the state whose name contains" for a column of names such as "state"."""
     column = draft.column(match.start("c"))
     if not column.is_numeric and stem("name") in draft.column(match.start("name")).words:
         pattern = _PATTERNS[draft.cue(match.start("l")).value].format(draft.mention(match.start("v")).value)
@@ -60,7 +60,7 @@ def _read_name_of_column(draft: FrameDraft, match: re.Match[str]) -> None:
 
 
 def _find_text_column(draft: FrameDraft, position: int, mention: Mention) -> AskColumn | None:
-    """Return the column that a part of a text is looked for in: the named one, that of the value, or the display."""
+    """Return the column to search for a part of a text: the named column, the value's column, or the display column."""
     if position >= 0 and not draft.column(position).is_numeric:
         return draft.column(position)
     entity = draft.entity()
@@ -68,7 +68,7 @@ def _find_text_column(draft: FrameDraft, position: int, mention: Mention) -> Ask
 
 
 def _read_column_and_value(draft: FrameDraft) -> None:
-    """Read a value beside the name of its column, on either side."""
+    """Read a value directly before or after the name of its column."""
     for match in draft.find(r"(?P<c>C)(?P<gap>[=hxif,]{0,3})(?P<n>n)?[i=]?(?P<v>V)"):
         mention, column = draft.mention(match.start("v")), draft.column(match.start("c"))
         unknown = mention.column is None and not column.is_numeric
@@ -92,7 +92,7 @@ def _read_bare_values(draft: FrameDraft) -> None:
 
 
 def _guess_column(draft: FrameDraft, position: int) -> AskColumn | None:
-    """Return the text column that a value without one may be of: that named before it, else a display column."""
+    """Return a text column for a value without a column: one that is named before it, else a display column."""
     before = [p for p in range(max(0, position - 3), position) if draft.original(p) == "C"]
     texts = [draft.column(p) for p in before if not draft.column(p).is_numeric]
     if texts:

@@ -1,1 +1,1 @@
-"""The words of a question: tokens, numbers, periods and the cues of the grammar."""
+"""Read the words of a question: tokens, numbers, periods and the cues of the grammar."""

@@ -1,4 +1,4 @@
-"""Other names of countries: adjectives, and forms that stand for the same country."""
+"""Other names of countries: adjectives such as "French", and synonyms such as "USA"."""
 
 from collections.abc import Mapping
 
@@ -34,5 +34,5 @@ def _build() -> dict[str, tuple[str, ...]]:
     return names
 
 
-# By a name or an adjective in lower case, other names of the same country.
+# Maps a name or an adjective in lower case to other names of the same country.
 COUNTRY_NAMES: Mapping[str, tuple[str, ...]] = _build()

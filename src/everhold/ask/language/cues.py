@@ -1,4 +1,4 @@
-"""Cues: the phrases that say what a question wants of the things it names.
+"""Cues: phrases such as "how many" or "more than" that say what a question asks about the things it names.
 
 A cue has a one-letter code, by which the patterns of the grammar are written:
 
@@ -22,7 +22,7 @@ from everhold.ask.language.lexicon import ADJECTIVES, COMPARATIVES, SUPERLATIVES
 
 @dataclass(frozen=True)
 class Cue:
-    """A phrase of the grammar: its code and what it says, such as an operator or a direction."""
+    """The meaning of a phrase: its code, and a value such as an operator or a direction."""
 
     code: str
     value: Any = None
@@ -98,7 +98,7 @@ _add("s", "lowest paid|worst paid|lowest-paid|least paid", False, "paid")
 _add("s", "best selling|best-selling|bestselling|top selling|top-selling|most sold", True, "selling")
 _add("s", "worst selling|worst-selling|least sold", False, "selling")
 for _word, _base in SUPERLATIVES.items():
-    # "Largest" and the like compare whatever column follows; only without one do they imply theirs.
+    # "Largest" compares the column after it. Only without a column does it imply one, such as the size.
     _add("s", _word, ADJECTIVES[_base][1], _base)
 for _word, _base in COMPARATIVES.items():
     _operator = ">" if ADJECTIVES[_base][1] else "<"
@@ -202,7 +202,7 @@ def _drop_articles(phrase: str) -> tuple[str, ...]:
 PHRASES: Mapping[tuple[str, ...], Cue] = {_drop_articles(phrase): cue for phrase, cue in _PHRASES.items()}
 LONGEST_PHRASE = max(map(len, PHRASES))
 
-# Words that carry nothing that the grammar reads.
+# Words that the grammar ignores.
 _FILLER_WORDS = """
 the a an all there their its his her any some these those this it they them we us our you your i me my please also only
 just as so then if how when while ones one's belonging belong corresponding currently overall ever following given named
@@ -214,7 +214,7 @@ FILLERS = frozenset(_FILLER_WORDS.split())
 
 
 def match_cue(words: Sequence[str]) -> tuple[Cue, int] | None:
-    """Return the longest cue that the words begin with, and its length in words. Articles within it do not count."""
+    """Return the longest cue at the beginning of the words, and its length in words. Articles inside it are ignored."""
     if not words or words[0] in _ARTICLES:
         return None
     best: tuple[Cue, int] | None = None

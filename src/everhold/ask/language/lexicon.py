@@ -1,4 +1,4 @@
-"""General English that names of tables and columns are asked by: synonyms, and adjectives that imply a column."""
+"""English words for tables and columns: synonyms, and adjectives that imply a column."""
 
 from collections.abc import Mapping
 
@@ -38,11 +38,11 @@ def _group_synonyms() -> dict[str, frozenset[str]]:
     return {word: frozenset(others - {word}) for word, others in groups.items()}
 
 
-# By a stem, the stems that may stand for the same thing.
+# Maps a stem to the stems of its synonyms.
 SYNONYMS: Mapping[str, frozenset[str]] = _group_synonyms()
 
-# By an adjective, the words of the columns that it may speak of, the likeliest first, and whether more of it is more
-# of the column. "Old" means a high age but an early year.
+# Map an adjective to words in the names of columns that it may refer to, the likeliest first. With an adjective of
+# _MORE, more means a higher value; with one of _LESS, a lower value. "Old" means a high age but an early year.
 _MORE: Mapping[str, tuple[str, ...]] = {
     "tall": ("height",), "heavy": ("weight",), "long": ("length", "duration", "time", "distance"),
     "expensive": ("price", "cost", "amount", "fee", "rate"), "costly": ("price", "cost", "amount", "fee"),
@@ -62,7 +62,7 @@ _LESS: Mapping[str, tuple[str, ...]] = {
     "early": ("date", "year", "time"), "first": ("date", "year", "time"), "small": ("size", "area", "population"),
     "low": ("height", "elevation", "altitude"),
 }  # fmt: skip
-# If there is no column of the first kind: the oldest is who was born, or what was made, first.
+# Used if there is no column for the adjective above: the oldest has the earliest birth or date.
 _TURNED: Mapping[str, tuple[tuple[str, ...], bool]] = {
     "old": (("birth", "birthday", "date", "year"), False),
     "young": (("birth", "birthday", "date", "year"), True),
@@ -91,7 +91,7 @@ TURNED = _TURNED
 # Adjectives that say how much there is of any measure.
 SIZES = frozenset({"long", "short", "high", "low", "big", "large", "small"})
 
-# By a word for money that came in or went out, the tables whose amounts it may mean, the likeliest first.
+# Words for money that came in or went out, by the tables whose amounts they may mean, the likeliest table first.
 _SALES = "sale invoice order line purchase transaction payment booking rental"
 _PAYMENTS = "payment invoice purchase transaction order sale booking rental"
 _COSTS = "expense cost bill purchase payment"
@@ -104,9 +104,9 @@ _MONEY_NOUNS = {
 MONEY_TABLES: Mapping[str, tuple[str, ...]] = {
     stem(noun): tuple(map(stem, tables.split())) for tables, nouns in _MONEY_NOUNS.items() for noun in nouns.split()
 }
-# Of these, the verbs: they say what a figure is of, but nothing that is shown by itself.
+# Those of these words that are verbs. They limit an amount, but are not shown by themselves.
 MONEY_VERBS = frozenset(map(stem, _MONEY_NOUNS[_PAYMENTS].split()))
-# "Best selling" is about a quantity in a table of sales.
+# "Best selling" refers to a quantity in a table of sales.
 SELLING = "selling"
 SALES = frozenset(map(stem, _SALES.split()))
 QUANTITIES = frozenset(map(stem, ("quantity", "units", "sold")))

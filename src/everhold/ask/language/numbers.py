@@ -1,4 +1,4 @@
-"""Numbers as questions write them: figures, with separators, or in words."""
+"""Read numbers in questions: digits, also with separators, and numbers in words."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _TIMES = {"once": 1, "twice": 2, "thrice": 3}
 
 @dataclass(frozen=True)
 class NumberPhrase:
-    """A number and how many words it takes. `counts_times` is true for "twice" and "three times"."""
+    """A number, and the number of words that it consists of. `counts_times` is true for "twice" and "three times"."""
 
     value: int | float
     length: int
@@ -22,7 +22,7 @@ class NumberPhrase:
 
 
 def read_number(words: Sequence[str]) -> NumberPhrase | None:
-    """Return the number that the words begin with, such as "1,200", "3.5 million", "two hundred" or "twice"."""
+    """Return the number at the beginning of the words, such as "1,200", "3.5 million", "two hundred" or "twice"."""
     if not words:
         return None
     if words[0] in _TIMES:
@@ -48,7 +48,7 @@ def _read_figures(words: Sequence[str]) -> tuple[int | float, int]:
 
 
 def _read_words(words: Sequence[str]) -> tuple[int, int]:
-    """Return the value of a number in words and its length, which is 0 if there is none."""
+    """Return the value of a number in words, and its length in words; the length is 0 if there is no number."""
     total = part = length = 0
     for word in words:
         if word in _UNITS and part % 10 == 0 and (part % 100 == 0 or _UNITS[word] < 10):

@@ -1,4 +1,4 @@
-"""Periods as half-open intervals of dates: "last quarter", "in May 2014", "since 2020", "Q3 2023"."""
+"""Read periods as half-open intervals of dates: "last quarter", "in May 2014", "since 2020", "Q3 2023"."""
 
 import re
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _ORDINALS = {"first": 1, "1st": 1, "second": 2, "2nd": 2, "third": 3, "3rd": 3, 
 
 @dataclass(frozen=True)
 class TimeInterval:
-    """The days from `start` to before `end`. `year` is set if the interval was written as a year alone."""
+    """The days from `start` up to, but not including, `end`. `year` is set if only a year was written."""
 
     start: date
     end: date
@@ -30,14 +30,14 @@ class TimeInterval:
 
 @dataclass(frozen=True)
 class PeriodPhrase:
-    """A period and the number of characters that it takes."""
+    """A period, and the number of characters of its text."""
 
     interval: TimeInterval
     length: int
 
 
 def read_period(text: str, today: date) -> PeriodPhrase | None:
-    """Return the period that a text, in lower case, begins with. Relative periods are counted from `today`."""
+    """Return the period at the beginning of a text in lower case. Relative periods are counted from `today`."""
     for pattern, build in _FORMS:
         match = pattern.match(text)
         if match:
@@ -53,7 +53,7 @@ def _add_months(day: date, months: int) -> date:
 
 
 def find_unit(day: date, unit: str, offset: int = 0) -> TimeInterval:
-    """Return the day, week, month, quarter or year of a day, or the one `offset` units later."""
+    """Return the day, week, month, quarter or year that contains a day, or the one that is `offset` units later."""
     if unit == "day":
         start = day + timedelta(days=offset)
         return TimeInterval(start, start + timedelta(days=1))
@@ -106,7 +106,7 @@ def _build_half(match: re.Match[str], today: date) -> TimeInterval:
 
 
 def _build_bare_month(match: re.Match[str], today: date) -> TimeInterval:
-    """Return the last month of a name that has begun: "in March" is that of this year, or of the last one."""
+    """Return the latest month of this name that has begun: "in March" means March of this year or of last year."""
     month = _MONTH_NAMES[match["month"]]
     return find_unit(date(today.year - (month > today.month), month, 1), "month")
 
@@ -117,7 +117,8 @@ def _build_relative(match: re.Match[str], today: date) -> TimeInterval:
 
 
 def _build_last_units(match: re.Match[str], today: date) -> TimeInterval:
-    """The last 3 months are the three whole months before this one; the last 7 days end with yesterday."""
+    """Return the last units before the present one: "the last 3 months" end with last month, "7 days" with
+    yesterday."""
     count = int(match["count"])
     first, last = find_unit(today, match["unit"], -count), find_unit(today, match["unit"], -1)
     return TimeInterval(first.start, last.end)

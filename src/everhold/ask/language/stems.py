@@ -1,11 +1,11 @@
-"""Words reduced to a common form, so that "cities" and "city" are the same."""
+"""Reduce words to stems, so that "cities" and "city" are the same."""
 
 from functools import lru_cache
 
 import Stemmer
 
 _stemmer = Stemmer.Stemmer("english", 0)
-# Plurals that no rule of English makes.
+# Irregular plurals, which the stemmer does not know.
 _IRREGULAR = {
     "people": "person", "persons": "person", "men": "man", "women": "woman", "children": "child", "feet": "foot",
     "mice": "mouse", "geese": "goose", "media": "medium", "data": "data", "aircrafts": "aircraft",

@@ -1,4 +1,4 @@
-"""A question as tokens: words, numbers, quoted texts and the punctuation that the grammar reads."""
+"""Split a question into tokens: words, numbers, quoted texts and the punctuation that the grammar reads."""
 
 import re
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _WORDS = re.compile(r"[^\W_]+")
 
 @dataclass(frozen=True)
 class Token:
-    """A word, a number, a quoted text or a mark of a question. `lower` is folded, `stem` its common form."""
+    """A word, a number, a quoted text or a punctuation mark of a question. `lower` is the folded text."""
 
     text: str
     lower: str
@@ -54,5 +54,5 @@ def split_words(text: str) -> list[str]:
 
 
 def fold_text(text: str) -> str:
-    """Return the words of a text as one, for comparison."""
+    """Return the folded words of a text, joined by spaces, for comparison."""
     return " ".join(split_words(text))

@@ -1,1 +1,1 @@
-"""A language model as a further source of readings: the prompt, what is read from answers, and the checks on it."""
+"""Let a language model propose readings: write prompts, read answers, and check the statements in them."""

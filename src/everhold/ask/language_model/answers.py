@@ -1,6 +1,6 @@
-"""Read the statement from what a language model answers: fenced or not, amid prose, thoughts, or as JSON.
+"""Find the statement in the answer of a language model: in a code block, in prose, or in JSON.
 
-Nothing here is trusted. What is found is a text that may be a statement; the guard decides about it.
+The answer is not trusted. The text that is found may not be a statement; the guard checks it later.
 """
 
 import json
@@ -23,11 +23,11 @@ _THOUGHTS: Final = re.compile(
 _THOUGHTS_END: Final = re.compile(r"</(?:think|thinking|thought|reasoning|scratchpad)\s*>", re.IGNORECASE)
 _FENCE: Final = re.compile(r"(?:```|~~~)[ \t]*(\w*)[^\n]{0,40}\n(.*?)(?:```|~~~|\Z)", re.DOTALL)
 _INLINE: Final = re.compile(r"`((?:SELECT|WITH)\b[^`]{5,})`", re.IGNORECASE)
-# At the start of a line in any case; within a line, where English begins sentences too, in capitals.
+# A query begins at the start of a line in any case, or within a line in capitals, because sentences begin there too.
 _QUERY_START: Final = re.compile(
     r"(?:^|\n)[ \t>*-]*(?:\w{1,20}[ \t]*:[ \t]*)?(?=(?i:SELECT|WITH|FROM)\b)|[.:;!?][ \t]+(?=(?:SELECT|WITH)\b)"
 )
-# Plain text ends a statement at an empty line, or at a line that begins as a sentence does.
+# In plain text, a statement ends at an empty line, or at a line that begins like a sentence.
 _QUERY_END: Final = re.compile(r"\n[ \t]*\n|\n(?=[A-Z][a-z]+[,'’]?[ \t]+[a-z])")
 _MAX_BARE: Final = 20
 _FIRST_TOKENS: Final = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN, TokenType.FROM})
@@ -38,7 +38,7 @@ _NONE: Final = re.compile(r"[\s`*.\"']*NONE[\s`*.\"']*", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class ModelAnswer:
-    """What an answer holds: a statement, a frame as JSON, or a problem with it.
+    """The content of an answer: a statement, a frame as JSON, or a problem.
 
     `is_none` says that the model declined to answer.
     """
@@ -50,12 +50,12 @@ class ModelAnswer:
 
 
 def read_answer(text: str, dialect: str) -> ModelAnswer:
-    """Return the only statement of an answer. With none, or with several that differ, there is a problem instead."""
-    said = _remove_thoughts(text[:MAX_ANSWER]).strip()
-    if _NONE.fullmatch(said):
+    """Return the statement of an answer. If it has none, or several different ones, return a problem instead."""
+    visible_text = _remove_thoughts(text[:MAX_ANSWER]).strip()
+    if _NONE.fullmatch(visible_text):
         return ModelAnswer(is_none=True)
-    for parts in (_list_fenced(said), _list_inline(said), _list_bare(said)):
-        # The same statement may be said twice, in other line breaks or another case.
+    for parts in (_list_fenced(visible_text), _list_inline(visible_text), _list_bare(visible_text)):
+        # The same statement may occur twice, with different line breaks or in another case.
         answers = {
             " ".join((answer.sql or part).split()).casefold(): answer
             for part in parts
@@ -75,7 +75,7 @@ def _limit_length(answer: ModelAnswer) -> ModelAnswer:
 
 
 def _remove_thoughts(text: str) -> str:
-    """Return a text without what the model thought aloud. Some templates leave out the opening mark."""
+    """Return a text without the thoughts of the model. Some models leave out the opening tag."""
     text = _THOUGHTS.sub(" ", text)
     return _THOUGHTS_END.split(text)[-1]
 
@@ -103,7 +103,7 @@ def _list_bare(text: str) -> list[str]:
 
 
 def _is_nested(parts: list[str]) -> bool:
-    """Say whether the later parts are lines within the first: a subquery often begins a line."""
+    """Return whether all later parts are contained in the first, because subqueries often begin a line."""
     return all(part in parts[0] for part in parts[1:])
 
 

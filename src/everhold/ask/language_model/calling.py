@@ -1,4 +1,4 @@
-"""Ask a language model within a limit of time, and keep what was sent without its content."""
+"""Call a language model within a limit of time, and record the calls without their content."""
 
 import hashlib
 import threading
@@ -18,7 +18,7 @@ _MAX_WAITING: Final = 4
 
 @dataclass(frozen=True)
 class SentPrompt:
-    """A prompt that was sent: its hash, and how many tokens it and its answer have."""
+    """A record of one sent prompt: its hash, and the number of tokens of the prompt and of the answer."""
 
     sha256: str
     tokens: int
@@ -27,7 +27,10 @@ class SentPrompt:
 
 @dataclass(frozen=True)
 class ModelUse:
-    """What a question sent to a language model, without the content. `outcome` says what came of it."""
+    """A record of the calls of a language model for one question, without their content.
+
+    `outcome` is "proposed", "declined", "unusable", "empty" or "unavailable".
+    """
 
     model: str
     prompts: tuple[SentPrompt, ...]
@@ -35,15 +38,15 @@ class ModelUse:
     outcome: str
 
     def to_document(self) -> dict[str, Any]:
-        """Return this as JSON, for the query run and the access log."""
+        """Return the record as a JSON object, for the query run and the access log."""
         return {**asdict(self), "prompts": [asdict(prompt) for prompt in self.prompts]}
 
 
 class BoundedModel:
-    """A language model that is waited for only so long. It may be shared by threads.
+    """A language model with a limit of time for each call. It may be shared by threads.
 
-    A request that takes longer goes on in its thread until the model's own limits end it. At most four are awaited at
-    once, so that a model that hangs does not collect threads.
+    A call that takes longer continues in its thread until the model's own limit ends it. At most four calls are made at
+    once, so that a model that hangs does not accumulate threads.
     """
 
     def __init__(self, model: LanguageModel) -> None:
@@ -55,7 +58,10 @@ class BoundedModel:
         return self._model.name
 
     def complete(self, prompt: str, seconds: float) -> str:
-        """Return the answer to a prompt. ModelUnavailable if it takes longer than `seconds`, or if too many wait."""
+        """Return the answer to a prompt.
+
+        ModelUnavailable if it takes longer than `seconds`, or if four calls are open.
+        """
         with uninterrupted:
             if not self._enter():
                 fact = f"{_MAX_WAITING} questions wait for the model {self.name!r}"
@@ -90,7 +96,10 @@ class ModelCalls:
         self.prompts: list[SentPrompt] = []
 
     def ask(self, prompt: str) -> str:
-        """Return the answer to a prompt. ModelUnavailable at the limit, and the errors of the model."""
+        """Return the answer to a prompt.
+
+        ModelUnavailable if the limit is reached; errors of the model are raised too.
+        """
         digest = hashlib.sha256(prompt.encode("utf-8", "replace")).hexdigest()
         sent = SentPrompt(digest, self._count_tokens(prompt))
         self.prompts.append(sent)

@@ -1,4 +1,4 @@
-"""Confirmed questions that resemble another one, as examples for a prompt."""
+"""Find confirmed questions that resemble a question, as examples for a prompt."""
 
 from everhold.ask.language.tokens import tokenize
 from everhold.ask.language_model.prompt import ConfirmedExample
@@ -12,7 +12,7 @@ _MAX_EXAMPLES = 3
 
 
 def find_examples(records: Records, scope: Scope, question: str) -> list[ConfirmedExample]:
-    """Return the query patterns of the scope's project that share most words with a question, the nearest first."""
+    """Return the questions of the project's query patterns that share most words with a question, best first."""
     where = [Where("project_id", Op.EQ, find_project(scope)), Where("status", Op.EQ, "active")]
     rows = records.scan(
         QueryPattern, scope.organization, where, order="created_at", descending=True, limit=_MAX_PATTERNS

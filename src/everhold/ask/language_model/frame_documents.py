@@ -1,4 +1,4 @@
-"""A query frame that a language model wrote as JSON: every name is looked up in the schema, every value is checked."""
+"""Read a query frame that a language model wrote as JSON. Names are looked up in the schema, and values are checked."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -40,7 +40,7 @@ def read_frame(document: Mapping[str, Any], schema: AskSchema) -> QueryFrame:
 
 
 class _Names:
-    """Looks up the names of one frame, whatever their case."""
+    """Looks up the names of one frame in the schema, ignoring their case."""
 
     def __init__(self, schema: AskSchema, table: object) -> None:
         tables = {item.name.casefold(): item.name for item in schema.tables}
@@ -56,7 +56,7 @@ class _Names:
         raise _refuse("column", name)
 
     def read_expression(self, item: object) -> Expression:
-        """Return a column, or a function of one; without a column, a count of rows."""
+        """Return a column, a function of a column, or without a column a count of rows."""
         if isinstance(item, str):
             return Expression(self.read_column(item))
         if not isinstance(item, dict):
@@ -77,11 +77,11 @@ class _Names:
         if not isinstance(item, dict) or item.get("operator") not in _OPERATORS:
             raise _refuse("condition", item)
         operator = item["operator"]
-        given = item.get("values", item.get("value"))
-        values: Sequence[Any] = given if isinstance(given, list) else [] if given is None else [given]
+        raw = item.get("values", item.get("value"))
+        values: Sequence[Any] = raw if isinstance(raw, list) else [] if raw is None else [raw]
         least, most = _VALUE_COUNTS.get(operator, (1, 1))
         if not least <= len(values) <= most or not all(map(_is_literal, values)):
-            raise _refuse("value", given)
+            raise _refuse("value", raw)
         return Predicate(self.read_expression(item), operator, tuple(values), negated=item.get("negated") is True)
 
 

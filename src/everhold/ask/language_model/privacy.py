@@ -1,4 +1,4 @@
-"""Keep values of the data out of prompts: what a statement or a binding says without the values that it holds."""
+"""Keep values of the data out of prompts, by hiding them in statements, questions, meanings and error messages."""
 
 import re
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from everhold.errors import StatementRefused
 
 HIDDEN_VALUE: Final = "…"
 _VALUE_MEANING: Final = "the value "
-# Literals that say how to compute, not what is in a cell.
+# Literals that belong to computations, not to the data.
 _PLAIN_LITERALS: Final = frozenset((
     "year", "quarter", "month", "week", "day", "hour", "minute", "second", "0", "1", "100", "0.0", "1.0", "100.0",
 ))  # fmt: skip
@@ -21,7 +21,7 @@ _PLAIN_LITERALS: Final = frozenset((
 def hide_values(sql: str, dialect: str, typed: str) -> str | None:
     """Return a statement in which every literal that is not in `typed` is hidden; None if it cannot be read.
 
-    `typed` is what the user wrote. Numbers that limit rows and the names of periods stay.
+    `typed` is the text that the user wrote. Numbers in LIMIT and names of periods are not hidden.
     """
     try:
         tree = parse_query(sql, dialect)
@@ -34,7 +34,7 @@ def hide_values(sql: str, dialect: str, typed: str) -> str | None:
 
 
 def hide_question_values(question: str, sql: str, dialect: str, typed: str) -> str:
-    """Return an earlier question in which the literals of its statement are hidden that are not in `typed`."""
+    """Return an earlier question in which literals of its statement are hidden, unless they are in `typed`."""
     try:
         literals = {str(literal.this) for literal in parse_query(sql, dialect).find_all(exp.Literal)}
     except StatementRefused:
@@ -50,7 +50,7 @@ def _is_shown(literal: str, typed: str) -> bool:
 
 
 def list_meanings(schema: AskSchema, bindings: Mapping[str, str], *, sends_values: bool) -> dict[str, str]:
-    """Return what words of the question may mean. Unless values may be sent, only the column of a value is named."""
+    """Return what words of the question may mean. If values may not be sent, only the columns of values are named."""
     if sends_values:
         return dict(bindings)
     meanings = {}
@@ -63,17 +63,20 @@ def list_meanings(schema: AskSchema, bindings: Mapping[str, str], *, sends_value
 
 
 def _find_column(schema: AskSchema, meaning: str) -> str:
-    """Return the column in "the value 'x' of table.column"; a value may contain " of " too, so names are compared."""
+    """Return the column in a meaning such as "the value 'x' of table.column"; empty if there is none.
+
+    A value may contain " of " too, so the end is compared with all columns.
+    """
     names = (f"{column.table}.{column.name}" for column in schema.columns())
     ends = [name for name in names if meaning.endswith(f" of {name}")]
     return max(ends, key=len, default="")
 
 
 def hide_error_values(message: str, statement: str, schema: AskSchema) -> str:
-    """Return a message of the database in which only words of the statement, names and plain words are left.
+    """Return an error message of a database with all words hidden that may be values.
 
-    Databases quote values: "could not convert the string 'x' of a row". So quoted parts and numbers are hidden, unless
-    the statement or the schema has them.
+    Databases quote values, as in "could not convert the string 'x' of a row". So only words of the statement, names of
+    the schema and plain words are kept.
     """
     names = {column.name for column in schema.columns()} | {table.name for table in schema.tables}
     known = {word.casefold() for name in names for word in (name, *_split(name))} | _PLAIN_WORDS
@@ -82,7 +85,7 @@ def hide_error_values(message: str, statement: str, schema: AskSchema) -> str:
 
 
 def list_unknown_words(message: str, statement: str) -> list[str]:
-    """Return the words of a database's message that its statement has too and that are not plain: mostly names."""
+    """Return the words of a database's message that are also in the statement and are not plain; most are names."""
     written = {word.casefold() for word in _split(statement)} - _PLAIN_WORDS
     return list(dict.fromkeys(word for word in _split(message) if word.casefold() in written))
 
@@ -92,7 +95,7 @@ def _split(text: str) -> list[str]:
     return cleaned.split()
 
 
-# The words of the errors of databases about statements. Any other word may be a value.
+# Words that databases use in error messages about statements. Any other word may be a value.
 _PLAIN_WORD_LIST: Final = """
 a aggregate aggregated aggregates alias ambiguous an and any appear argument arguments as at be before between binder
 but by cannot cast cause check clause clauses column columns comparison condition conversion convert converting could

@@ -1,4 +1,4 @@
-"""The prompt for a question: what to do, and as data the schema, what words may mean, and confirmed examples."""
+"""Write the prompt for a question: the task, and as data the schema, meanings of words, and confirmed examples."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -45,10 +45,10 @@ class ConfirmedExample(NamedTuple):
 
 @dataclass(frozen=True)
 class ModelTask:
-    """A question and all that the prompt may be made of.
+    """A question, and all data that its prompt may contain.
 
-    `readings` are those of the rules: only what words may mean is taken from them, so that the model reads the question
-    by itself. `earlier` are the questions before with their statements, oldest first.
+    `readings` are the readings by the rules. Only the meanings of words are taken from them, so that the model reads
+    the question independently. `earlier` are the earlier questions with their statements, oldest first.
     """
 
     question: str
@@ -63,7 +63,7 @@ class ModelTask:
 
     @property
     def typed(self) -> str:
-        """All that the user wrote: values in it are no secret from the model."""
+        """All text that the user wrote. Values in it need not be hidden from the model."""
         return "\n".join([self.question, *(item.question for item in self.earlier)])
 
 
@@ -79,7 +79,7 @@ def make_prompt(task: ModelTask, count_tokens: CountTokens, max_tokens: int) -> 
 
 
 def choose_lines(lines: Sequence[PromptLine], count_tokens: CountTokens, room: int) -> list[str]:
-    """Return the lines that fit, in their order: those with the lowest rank are taken first."""
+    """Return the lines that fit into `room` tokens, in their order. Lines with a lower rank are chosen first."""
     chosen = set()
     for place, line in sorted(enumerate(lines), key=lambda item: item[1].rank):
         room -= count_tokens(line.text) + 1
@@ -90,7 +90,7 @@ def choose_lines(lines: Sequence[PromptLine], count_tokens: CountTokens, room: i
 
 
 def _list_lines(task: ModelTask) -> list[PromptLine]:
-    """Return all lines of data. Meanings and earlier questions are few and rank first, examples before rare columns."""
+    """Return all lines of data. Meanings and earlier questions rank first, and examples before less relevant tables."""
     tables = choose_tables(task.schema, task.question, task.readings)
     columns = list_schema_lines(task.schema, tables, task.question, task.readings, task.notes)
     bindings = {words: meaning for reading in task.readings for words, meaning in reading.bindings.items()}
@@ -104,7 +104,7 @@ def _list_lines(task: ModelTask) -> list[PromptLine]:
 
 
 def _list_pairs(task: ModelTask, pairs: Sequence[ConfirmedExample], rank: int, name: str) -> list[PromptLine]:
-    """Return questions with their statements. Values that the user did not type are hidden unless they may be sent."""
+    """Return a line for each question with its statement. If values may not be sent, those not typed are hidden."""
     shown = [pair if task.sends_values else _hide_pair(task, pair) for pair in pairs]
     return [
         PromptLine(rank, quote_line({name: shorten(pair.question, _MAX_QUESTION // 4), "query": pair.sql}))

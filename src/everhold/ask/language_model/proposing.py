@@ -1,4 +1,7 @@
-"""Let a language model propose a reading of a question: prompt → answer → guard → run → at most one repair."""
+"""Let a language model propose a reading of a question.
+
+prompt → answer → guard → run → at most one repair
+"""
 
 import logging
 from collections.abc import Callable, Collection, Sequence
@@ -25,10 +28,10 @@ from everhold.ports.data_engine import QueryResult
 
 logger = logging.getLogger(__name__)
 
-# Readings of the rules and of patterns that are at least this sure are answered without the model.
+# If a reading by rules or patterns has at least this confidence, the model is not asked.
 SURE: Final = 0.9
-_REPAIRED: Final = 5 / 6  # what a repair leaves of the confidence of a statement
-EMPTY_CONFIDENCE: Final = 0.3  # a statement without rows often compares with a value that is not there
+_REPAIRED: Final = 5 / 6  # the factor for the confidence of a repaired statement
+EMPTY_CONFIDENCE: Final = 0.3  # for a statement without rows, which often compares with a value that does not exist
 
 RunReading = Callable[[QuestionReading], QueryResult]
 FindExamples = Callable[[str], Sequence[ConfirmedExample]]
@@ -37,7 +40,7 @@ FindNotes = Callable[[Sequence[TableMetadata]], SchemaNotes]
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """When a model is asked, and what it may be told. `sends_values` allows values of cells in prompts."""
+    """When a model is asked, and what is sent to it. `sends_values` allows values of cells in prompts."""
 
     is_always_asked: bool = False
     sends_values: bool = False
@@ -46,7 +49,7 @@ class ModelOptions:
 
 
 class ModelProposal(NamedTuple):
-    """What a model proposed: at most one reading. `note` says why there is none, or is empty."""
+    """The reading that a model proposed. If it is None, `note` says why, or is empty if no model was asked."""
 
     reading: QuestionReading | None = None
     note: str = ""
@@ -57,7 +60,7 @@ NO_PROPOSAL: Final = ModelProposal()
 
 
 class _Attempt(NamedTuple):
-    """What one answer of the model came to: a reading, or why there is none. A failure may be repaired."""
+    """The result of one answer: a reading, or a failure that may be repaired, or neither."""
 
     sql: str = ""
     reading: QuestionReading | None = None
@@ -82,7 +85,8 @@ class ModelSource:
     def is_needed(
         self, scoped: ScopedReadings, candidates: RankedCandidates, earlier: Sequence[EarlierQuestion]
     ) -> bool:
-        """Return whether to ask the model: if nothing is sure, or if the question follows a statement of a model."""
+        """Return whether to ask the model: if no reading is sure, or if the previous question was answered by a
+        model."""
         best = candidates.readings.best
         is_sure = best is not None and not candidates.problems and best.confidence >= SURE
         return self._options.is_always_asked or not is_sure or _follows_statement(scoped, earlier)
@@ -95,14 +99,14 @@ class ModelSource:
         earlier: Sequence[EarlierQuestion],
         run: RunReading,
     ) -> ModelProposal:
-        """Return the reading that the model proposes. It never raises for what the model or its server does."""
+        """Return the reading that the model proposes. Errors of the model or its server are not raised but noted."""
         task = self._make_task(question, scoped, earlier)
         calls = ModelCalls(self._model, self._options.seconds, self._count_tokens)
         record = self._find_record()
         try:
             attempt = self._ask(task, calls, scoped, run, record.confidence)
         except EverholdError as error:
-            logger.warning("the language model %r was asked in vain: %s", self._model.name, type(error).__name__)
+            logger.warning("the language model %r did not answer: %s", self._model.name, type(error).__name__)
             note = f"the language model {self._model.name!r} was not used: it {_describe_error(error)}"
             return ModelProposal(None, note, self._make_use(calls, "unavailable"))
         if attempt.reading is None:
@@ -135,7 +139,7 @@ class ModelSource:
     def _ask(
         self, task: ModelTask, calls: ModelCalls, scoped: ScopedReadings, run: RunReading, confidence: float
     ) -> _Attempt:
-        """Return what the model's answer comes to; an answer that failed may be repaired once."""
+        """Return the result of the model's answer. A failed answer is repaired at most once."""
         prompt = make_prompt(task, self._count_tokens, self._options.prompt_tokens)
         attempt = self._try(calls.ask(prompt), task, scoped, run, confidence)
         if attempt.failure is None:
@@ -172,19 +176,19 @@ def _read_statement(answer: ModelAnswer, task: ModelTask) -> tuple[QueryFrame | 
 
 
 def _make_reading(frame: QueryFrame | None, sql: str, scoped: ScopedReadings, confidence: float) -> QuestionReading:
-    """Return the reading of a statement that passes the guard; raise StatementRefused otherwise."""
+    """Return the reading of a statement; StatementRefused if the guard refuses it."""
     schema = scoped.reader.schema
     reading = QuestionReading(frame, sql, "", confidence, origin=ReadingOrigin.MODEL)
     scoped.check(reading)  # before anything else reads the statement: the guard limits its size
     statement = prepare_statement(sql, scoped.reader.dialect, schema, scoped.reader.values)
-    if statement.assumptions:  # a value was spelled otherwise, and the frame still has the old spelling
+    if statement.assumptions:  # the spelling of a value was corrected, but not in the frame
         frame = None
     words = statement.description if frame is None else describe_frame(schema, frame)
     return replace(reading, frame=frame, sql=statement.sql, words=words, assumptions=statement.assumptions)
 
 
 def _follows_statement(scoped: ScopedReadings, earlier: Sequence[EarlierQuestion]) -> bool:
-    """Say whether the question before was answered by a statement that the rules did not write."""
+    """Return whether the previous question was answered by a statement that the rules did not write."""
     last = earlier[-1].sql if earlier else None
     if last is None or scoped.previous is None:
         return last is not None
@@ -193,29 +197,39 @@ def _follows_statement(scoped: ScopedReadings, earlier: Sequence[EarlierQuestion
 
 def _describe_error(error: EverholdError) -> str:
     """Return what a model did, in words that name neither its address nor what was sent."""
-    if isinstance(error, ModelUnavailable):
-        return "did not answer in time"
-    return "refused the key" if isinstance(error, InvalidSettings) else "refused the request"
+    match error:
+        case InvalidSettings():
+            return "refused the key"
+        case EverholdError(value=int() as status):
+            return f"answered with status {status}"
+        case ModelUnavailable(value="ConnectError"):
+            return "could not be reached"
+        case ModelUnavailable(value="ReadError" | "RemoteProtocolError" | "WriteError"):
+            return "broke off the connection"
+        case ModelUnavailable():
+            return "did not answer in time"
+        case _:
+            return "answered something other than a chat completion"
 
 
 def drop_rejected(proposal: ModelProposal, rejected: Collection[str]) -> ModelProposal:
-    """Return a proposal without its reading if users rejected the statement as an answer to the question."""
+    """Return the proposal; without its reading if users rejected its statement as an answer to the question."""
     if proposal.reading is None or proposal.reading.sql not in rejected:
         return proposal
     return ModelProposal(None, "the statement of the language model was rejected before", proposal.use)
 
 
 def add_proposal(candidates: RankedCandidates, proposal: ModelProposal) -> RankedCandidates:
-    """Return the candidates with a model's reading among them, or with a note why there is none."""
+    """Return the candidates with the reading of a model added, or with its note if there is no reading."""
     readings = candidates.readings
     if proposal.reading is None:
-        noted = [replace(each, assumptions=(*each.assumptions, proposal.note)) for each in readings.readings]
+        noted = [replace(reading, assumptions=(*reading.assumptions, proposal.note)) for reading in readings.readings]
         return candidates._replace(readings=replace(readings, readings=tuple(noted))) if proposal.note else candidates
     known = () if candidates.problems else readings.readings
-    return RankedCandidates(replace(readings, readings=rank_together(known, [proposal.reading])), ())
+    return RankedCandidates(replace(readings, readings=rank_together(known, [proposal.reading])), (), candidates.notes)
 
 
 def read_offered(sql: str, scoped: ScopedReadings, readings: Readings) -> QuestionReading:
-    """Return the reading of a statement that an earlier answer offered; StatementRefused if it may not run any more."""
+    """Return the reading of a statement that an earlier answer offered; StatementRefused if it may no longer run."""
     known = [reading for reading in (*readings.readings, *scoped.readings.readings) if reading.sql == sql]
     return known[0] if known else _make_reading(None, sql, scoped, PRIOR)

@@ -1,8 +1,8 @@
-"""Write names, values and texts into a prompt as data: one line of JSON that can neither be left nor be a mark.
+"""Write names, values and texts into a prompt as data, in single lines of JSON that cannot contain markup.
 
-Line breaks and quotes are escaped by JSON. `<`, `>` and backticks are escaped too, so no text can close the block that
-it stands in, open a block of code, or contain a control token of a chat template such as `<|im_start|>`. Characters
-that a person does not see are escaped, so that nothing is hidden in them.
+JSON escapes line breaks and quotes. `<`, `>` and backticks are escaped too, so that no text can close the block of
+data, open a block of code, or contain a control token of a chat template such as `<|im_start|>`. Invisible characters
+are escaped, so that no text can be hidden in them.
 """
 
 import json
@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 _MARKS: Final = "<>`"
-# Formats, controls, surrogates, private use, not assigned, and separators other than the space.
+# Unicode categories: format, control, surrogate, private use, unassigned, and separators except the plain space.
 _HIDDEN: Final = frozenset({"Cf", "Cc", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
 # Characters that are invisible although their category says otherwise.
 _FILLERS: Final = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"
@@ -40,7 +40,7 @@ def _escape(character: str) -> str:
     if character.isascii():
         is_plain = character not in _MARKS and character.isprintable()
     else:
-        # A variation selector is a mark by its category, and can spell out bytes that nobody sees.
+        # Variation selectors are invisible, but their category is that of visible marks. Text can be hidden in them.
         is_selector = "VARIATION SELECTOR" in unicodedata.name(character, "")
         is_hidden = unicodedata.category(character) in _HIDDEN or character in _FILLERS or is_selector
         is_plain = not is_hidden

@@ -1,4 +1,4 @@
-"""How often the statements of a language model were right, by the verdicts of the users of a scope."""
+"""Compute how often the statements of a language model were right, from the verdicts of a scope's users."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,13 +11,14 @@ from everhold.model import QueryRun, Scope
 from everhold.ports.records import Records
 from everhold.schema.operations import Op, Where
 
-# The chance that a model's statement is right while too few answers were judged: low enough that a reading of the rules
-# that differs is offered beside it, high enough that a reading that agrees becomes nearly certain.
+# The assumed chance that a model's statement is right until enough answers were judged. It is so low that a different
+# reading by the rules is offered too, and so high that a reading with the same result becomes nearly certain.
 PRIOR: Final = 0.6
-# The prior counts as much as ten verdicts, so that the first few move it little.
+# The prior counts like ten verdicts, so that the first few verdicts change it little.
 _PRIOR_VERDICTS: Final = 10
 LEAST_VERDICTS: Final = 5
-# Below, its statements would not be offered; above, the rules would not be heard although the model may be wrong.
+# Limits of the confidence. Below the lowest, the model's statements would never be offered; above the highest, readings
+# by the rules would never be offered beside them.
 _LOWEST: Final = 0.35
 _HIGHEST: Final = 0.85
 _VERDICTS: Final = ("confirmed", "corrected", "chosen", "rejected")
@@ -26,7 +27,10 @@ _MOST_RUNS: Final = 1_000
 
 @dataclass(frozen=True)
 class ModelRecord:
-    """How many judged answers of a model were right and wrong. Only answers that no other source confirmed count."""
+    """The numbers of a model's judged answers that were right and wrong.
+
+    Answers confirmed by other sources do not count.
+    """
 
     right: int = 0
     wrong: int = 0
@@ -34,7 +38,7 @@ class ModelRecord:
 
     @property
     def is_used(self) -> bool:
-        """Whether enough answers were judged to say how often the model is right."""
+        """Whether enough answers were judged to use the record."""
         return self.right + self.wrong >= LEAST_VERDICTS
 
     @property
@@ -53,7 +57,7 @@ class ModelRecord:
 
 
 def read_records(records: Records, scope: Scope) -> Mapping[str, ModelRecord]:
-    """Return the record of each model by its name, from the latest verdicts on answers of the scope."""
+    """Return the record of each model by its name, computed from the latest verdicts on answers in the scope."""
     where = [Where("project_id", Op.EQ, find_project(scope)), Where("feedback", Op.IN, _VERDICTS)]
     runs = records.scan(QueryRun, scope.organization, where, order="created_at", descending=True, limit=_MOST_RUNS)
     models: dict[str, ModelRecord] = {}

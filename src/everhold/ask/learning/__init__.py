@@ -1,1 +1,1 @@
-"""What confirmed answers teach: query patterns, aliases, metrics and preferred joins."""
+"""Learn query patterns, aliases, metrics and preferred joins from confirmed answers."""

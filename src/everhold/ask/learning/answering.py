@@ -1,4 +1,4 @@
-"""Answers from what a scope has learned: readings that patterns and lessons propose, ranked with those of the rules."""
+"""Propose readings of a question from the patterns and lessons that a scope has learned."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,12 +18,12 @@ from everhold.ask.schema import AskSchema
 from everhold.ask.wording.frames import describe_frame
 
 _MOST_PROPOSALS = 3
-_TAUGHT = 0.01  # what a reading that uses a lesson leads by, if the rules alone are as sure of another one
+_TAUGHT = 0.01  # a reading with lessons gets at least this much more confidence than the best reading without them
 
 
 @dataclass(frozen=True)
 class LearnedMemory:
-    """What a scope has learned: query patterns and lessons, and the questions whose answers users rejected."""
+    """All that a scope has learned: query patterns, lessons, and the questions whose answers users rejected."""
 
     patterns: PatternMemory = field(default_factory=lambda: PatternMemory(()))
     lessons: Lessons = field(default_factory=Lessons)
@@ -31,7 +31,8 @@ class LearnedMemory:
 
 
 def find_rejected(context: QuestionContext, memory: LearnedMemory, question: str) -> set[str]:
-    """Return the statements that users rejected for this question, or for one that differs in its values only."""
+    """Return the statements that users rejected for this question, or for a question that differs only in its
+    values."""
     if not memory.rejected:
         return set()
     statements: set[str] = set()
@@ -52,16 +53,17 @@ def propose_readings(
     meanings: Mapping[str, float] | None = None,
     previous: QueryFrame | None = None,
 ) -> list[QuestionReading]:
-    """Return the readings that memory proposes for a question, beside those of the rules.
+    """Return the readings that learned patterns and lessons propose for a question.
 
-    A fragment that changes the question before it is no match for a pattern: its words do not say all that is asked.
+    If the question is a fragment that changes the previous question, patterns propose nothing, because its words do not
+    say all that is asked.
     """
     taught = read_with_lessons(context, memory.lessons, question, by_rules, previous)
     best = by_rules.best
     if best is not None and best.is_follow_up:
         return taught
     matches = memory.patterns.propose(context, question if masks is None else masks, meanings)
-    known = Lessons(metrics=memory.lessons.metrics)  # by which statements are put in words
+    known = Lessons(metrics=memory.lessons.metrics)  # metrics are needed to describe statements in words
     schema = context.reader.teach(known).schema if known else context.reader.schema
     return [*taught, *(_make_reading(schema, match) for match in matches[:_MOST_PROPOSALS])]
 
@@ -70,14 +72,14 @@ def rank_readings(
     context: QuestionContext, memory: LearnedMemory, question: str, by_rules: Readings,
     masks: Sequence[MaskedQuestion] | None = None,
 ) -> tuple[QuestionReading, ...]:  # fmt: skip
-    """Return the readings of a question by the rules and by memory, best first."""
+    """Return the readings of a question by the rules and by learned patterns and lessons, best first."""
     return rank_together(by_rules.readings, propose_readings(context, memory, question, by_rules, masks=masks))
 
 
 def read_with_lessons(
     context: QuestionContext, lessons: Lessons, question: str, by_rules: Readings, previous: QueryFrame | None = None
 ) -> list[QuestionReading]:
-    """Return the best reading of a reader that was taught, if a lesson applies and changes the statement."""
+    """Return the best reading by the rules with lessons, if a lesson applies and changes the statement; else none."""
     relevant = choose_lessons(lessons, question, by_rules)
     if not relevant:
         return []
@@ -93,7 +95,7 @@ def read_with_lessons(
 def read_fragment(
     context: QuestionContext, lessons: Lessons, question: str, after: Sequence[EarlierQuestion]
 ) -> list[QuestionReading]:
-    """Return the reading of a fragment that changes a question which only a taught reader understands."""
+    """Return the reading of a fragment whose previous question can only be read with learned metrics; else none."""
     words = " ".join([*(earlier.text for earlier in after), question])
     relevant = choose_lessons(lessons, words, Readings(()))
     if not relevant.metrics:
@@ -107,7 +109,7 @@ def read_fragment(
 
 
 def choose_lessons(lessons: Lessons, question: str, by_rules: Readings) -> Lessons:
-    """Return the lessons whose phrase stands in a question, and joins if the question needs any."""
+    """Return the lessons whose phrase occurs in a question, and the preferred joins if it may need any."""
     tokens = tokenize(question)
     names = tuple(name for name in lessons.names if contains_phrase(tokens, name.phrase))
     conditions = tuple(condition for condition in lessons.conditions if contains_phrase(tokens, condition.phrase))
@@ -118,7 +120,7 @@ def choose_lessons(lessons: Lessons, question: str, by_rules: Readings) -> Lesso
 
 
 def _make_reading(schema: AskSchema, match: PatternMatch) -> QuestionReading:
-    """Return a match as a reading, in the words of its frame if the statement has one."""
+    """Return the reading of a match. It is described by the frame of its statement, if it has one."""
     template = match.pattern.template
     frame = read_frame(schema, match.sql, template.dialect)
     return QuestionReading(

@@ -1,4 +1,7 @@
-"""What a masked question asks for, without its slots: two questions with different concepts rarely mean the same."""
+"""Find the concepts of a masked question, which are its cues and words without slots.
+
+Two questions with different concepts rarely ask for the same.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -11,20 +14,21 @@ from everhold.ask.language.stems import stem
 Concepts = tuple[str, ...]
 """The cues and the stems of the words of a masked question, in their order."""
 
-# Codes of cues that say nothing about the statement: show, of, in, is, have, who, and.
+# Codes of cues that do not affect the statement: show, of, in, is, have, who, and.
 _NEUTRAL = frozenset("Lfi=hr&y~")
 _LONGEST_CUE = 10  # words
-# How likely two questions still mean the same for each concept that only one of them has: a cue such as "lowest", a
-# word of a name in the schema, another word. `everhold eval learning` shows what they are worth.
+# Factors for the chance that two questions mean the same, for each concept that only one of them has: a cue such as
+# "lowest", a word of a name in the schema, or another word. `everhold eval learning` measures their effect.
 _CUE, _NAME, _WORD = 0.5, 0.5, 0.8
 _OTHER_ORDER = 0.7  # the same concepts in another order: "the area of the state with the lowest density"
 _CUE_PREFIX = "cue "
 
 
 def find_concepts(masked: str, is_name: Callable[[str], bool]) -> Concepts:
-    """Return the concepts of a masked question. Slots, articles and fillers are none.
+    """Return the concepts of a masked question, without slots, articles and fillers.
 
-    `is_name` says whether a stem is a word of a name in the schema; such a word is no cue: "state" may be a table.
+    `is_name` says whether a stem is a word of a name in the schema. Such a word is not read as a cue: "state" may be a
+    table.
     """
     words = masked.split()
     concepts: list[str] = []
@@ -43,7 +47,7 @@ def find_concepts(masked: str, is_name: Callable[[str], bool]) -> Concepts:
 
 
 def _name_cue(cue: Cue) -> Iterator[str]:
-    """Yield the concepts of a cue. "Maximum", "highest" and "largest" are the same one."""
+    """Yield the concepts of a cue. "Maximum", "highest" and "largest" are the same concept."""
     if cue.code in "sm":
         yield f"{_CUE_PREFIX}most {cue.value in (True, Function.MAXIMUM)}"
     elif cue.code not in _NEUTRAL:
@@ -58,7 +62,7 @@ def list_words(concepts: Concepts) -> set[str]:
 
 
 def compare_concepts(first: Concepts, second: Concepts, is_name: Callable[[str], bool]) -> float:
-    """Return a factor from 0 to 1: 1 if both questions have the same concepts in the same order."""
+    """Return how similar the concepts of two questions are, as a factor from 0 to 1; 1 if they are equal."""
     if first == second:
         return 1.0
     left, right = Counter(first), Counter(second)

@@ -1,4 +1,4 @@
-"""Formulas in a confirmed statement: the figures that it computes, from which metrics are learned."""
+"""Find the formulas of the aggregates in a confirmed statement, from which metrics are learned."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -18,10 +18,11 @@ _LONGEST = 1_000  # characters
 
 
 def find_formulas(schema: AskSchema, template: SqlTemplate) -> Iterator[tuple[str, Formula]]:
-    """Yield the figures that a statement selects, each with the table whose rows it is computed over.
+    """Yield the formulas of the aggregates that a statement selects, each with the table whose rows it aggregates.
 
-    A figure with a value of the question in it is none: the next question has another value. If the statement has a
-    condition that the question does not say, it may belong to the figure: the turnover is that of paid orders.
+    An aggregate with a value of the question is left out, because the next question has another value. A condition that
+    the question does not name may belong to the metric, as turnover may mean that of paid orders. So each formula is
+    also yielded with such conditions.
     """
     tree = sqlglot.parse_one(template.sql, read=template.dialect)
     if not isinstance(tree, exp.Select) or len(list(tree.find_all(exp.Select))) > 1:
@@ -52,7 +53,10 @@ def _list_conditions(tree: exp.Select) -> list[exp.Expr]:
 
 
 def _limit_figure(node: exp.Expr, conditions: Sequence[exp.Expr]) -> exp.Expr | None:
-    """Replace a figure in its statement by that of the rows that meet conditions; None if there are none."""
+    """Replace an aggregate in its statement by the aggregate of the rows that meet the conditions, and return it.
+
+    None if there are no conditions or the aggregate cannot be limited.
+    """
     if not conditions or type(node) not in _FUNCTIONS or isinstance(node.this, exp.Distinct):
         return None
     condition = exp.and_(*conditions)
@@ -62,13 +66,13 @@ def _limit_figure(node: exp.Expr, conditions: Sequence[exp.Expr]) -> exp.Expr | 
 
 
 def is_plain(formula: Formula) -> bool:
-    """Say whether a formula is a function of one column or a number of rows, for which an alias may suffice."""
+    """Return whether a formula is only a function of one column or a count, so that an alias may suffice."""
     tree = parse_expression(formula.sql, formula.dialect)
     return isinstance(tree, exp.Column) or (isinstance(tree, exp.Count) and tree.find(exp.Distinct) is None)
 
 
 def _find_counted_table(schema: AskSchema, tree: exp.Select) -> str | None:
-    """Return the table of a statement whose rows the others do not repeat: that of the order lines, not of orders."""
+    """Return the table of a statement whose rows the joins do not repeat, such as order lines, not orders."""
     names = {table.name.lower(): table.name for table in schema.tables}
     used = [names.get(table.name.lower(), "") for table in tree.find_all(exp.Table)]
     if not all(used):
@@ -80,7 +84,7 @@ def _find_counted_table(schema: AskSchema, tree: exp.Select) -> str | None:
 
 
 def read_formula(schema: AskSchema, node: exp.Expr, dialect: str) -> Formula | None:
-    """Return what a statement selects as a formula in which columns have their tables; None if it is no figure."""
+    """Return a selected expression as a formula in which columns have their tables; None if it is not an aggregate."""
     aggregates = list(node.find_all(exp.AggFunc))
     function = _FUNCTIONS.get(type(node), Function.COMPUTED)
     is_nested = function is not Function.COMPUTED and (len(aggregates) > 1 or isinstance(node.this, exp.Distinct))

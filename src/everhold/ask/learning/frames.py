@@ -1,4 +1,4 @@
-"""A statement back to a frame, where a frame can say it: then its answer has titles, units and a restatement."""
+"""Convert a statement back to a frame if that is possible, so that its answer has titles, units and a restatement."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
@@ -25,23 +25,24 @@ _COMPARISONS: Mapping[type[exp.Expr], str] = {
 
 
 class _NoFrame(Exception):
-    """Raised for a part of a statement that no frame has."""
+    """Raised for a part of a statement that a frame cannot express."""
 
 
 def read_frame(schema: AskSchema, sql: str, dialect: str) -> QueryFrame | None:
-    """Return the frame of a statement; None if it has subqueries, expressions or clauses that no frame has."""
+    """Return the frame of a statement; None if it has subqueries, expressions or clauses that a frame cannot
+    express."""
     try:
-        tree = parse_query(sql, dialect)  # a caller may have written it, and parsing must end
+        tree = parse_query(sql, dialect)  # it limits the size, because a caller may have written the statement
         return _FrameParser(schema, tree, dialect).read() if isinstance(tree, exp.Select) else None
     except (StatementRefused, ValueError, _NoFrame):
         return None
 
 
 def find_previous(reader: QuestionReader, after: Sequence[EarlierQuestion], today: date) -> QueryFrame | None:
-    """Return the frame that a fragment changes: the questions before are read one after the other.
+    """Return the frame that a fragment changes, by reading the earlier questions one after the other.
 
-    A question that was answered by a statement that the rules do not read, such as a learned one, has the frame of that
-    statement, or none.
+    If an earlier question was answered by another statement than those of the rules, such as a learned one, the frame
+    is read from that statement; it may be None.
     """
     previous: QueryFrame | None = None
     for earlier in after:
@@ -56,7 +57,7 @@ def find_previous(reader: QuestionReader, after: Sequence[EarlierQuestion], toda
 
 
 class _FrameParser:
-    """Reads one SELECT."""
+    """Reads the frame of one SELECT."""
 
     def __init__(self, schema: AskSchema, tree: exp.Select, dialect: str) -> None:
         self._schema, self._tree, self._dialect = schema, tree, dialect
@@ -110,7 +111,7 @@ class _FrameParser:
         return Expression(column, function, distinct=is_distinct)
 
     def _find_metric(self, node: exp.Expr) -> Expression | None:
-        """Return the metric that an expression computes, if the schema has one."""
+        """Return the metric of the schema that has the formula of an expression; None if there is none."""
         formula = read_formula(self._schema, node, self._dialect) if self._schema.metrics else None
         known = [metric.ref for metric in self._schema.metrics if metric.formula == formula]
         return Expression(known[0], formula.function) if known and formula is not None else None

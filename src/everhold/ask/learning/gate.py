@@ -1,4 +1,4 @@
-"""The replay gate: something is learned only if it gains a confirmed question and breaks none."""
+"""The replay gate. A pattern or lesson is used only if it makes a confirmed question right and none wrong."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -19,16 +19,17 @@ LessonKind = TypeVar("LessonKind", TaughtName, TaughtCondition, TaughtJoin, Taug
 RunStatement = Callable[[str], Rows | None]
 """Returns the rows of a statement after the guard, None if it is refused or fails."""
 _MOST_REPLAYED = 40
-# The similarity of masked questions from which a pattern can change the answer to another one: below it, its vote is
-# too small, and its confidence is lower than `_SURE`.
+# The minimum similarity of masked questions at which a pattern can change the answer to another question. Below it, the
+# vote of the pattern is too small, and its confidence is lower than `_SURE`.
 _TRIGGER = 0.5
-_SURE = 0.9  # a pattern answers a question if its confidence is at least that: then it leads before the rules
+_SURE = 0.9  # the minimum confidence at which a pattern is ranked before the rules and answers the question
 _WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
 class GateReport:
-    """What the replay of confirmed questions said about something to learn."""
+    """The result of a replay: the confirmed questions that a pattern or lesson makes right (gained) or wrong
+    (broken)."""
 
     gained: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
@@ -41,14 +42,14 @@ class GateReport:
     def describe(self) -> str:
         """Return the report in words."""
         if self.broken:
-            return f"held back: it would break {self.broken[0]!r}"
+            return f"it would break {self.broken[0]!r}"
         if not self.gained:
-            return "held back: it answers no confirmed question that was not answered before"
+            return "it answers no confirmed question that was not answered before"
         return f"answers {self.gained[0]!r}, breaks none of {self.replayed} replayed"
 
 
 class ReplayGate:
-    """Replays confirmed questions about one schema. Readings and results are kept while it lives."""
+    """Replays confirmed questions about one schema. Readings and results are cached in the object."""
 
     def __init__(self, context: QuestionContext, run: RunStatement) -> None:
         self.context, self._run = context, run
@@ -74,14 +75,14 @@ class ReplayGate:
         return self._masks[question]
 
     def is_right(self, expected: str, sql: str | None) -> bool:
-        """Say whether a statement has the rows of a confirmed one."""
+        """Return whether a statement returns the same rows as the confirmed statement `expected`."""
         if sql is None or sql == expected:
             return sql is not None
         rows, actual = self.run(expected), self.run(sql)
         return rows is not None and actual is not None and are_equal(rows, actual, is_ordered=False)
 
     def check_pattern(self, memory: PatternMemory, pattern: LearnedPattern) -> GateReport:
-        """Replay the confirmed questions that a pattern could answer, by patterns alone."""
+        """Replay the confirmed questions that a pattern could answer, with patterns only, with and without it."""
         after = memory.put(replace(pattern, is_active=True))
         similar = memory.find_similar(self.context, pattern, _TRIGGER)
         pairs = [pair for pair in similar if pattern.fill(pair.masked, pair.concepts) is not None]
@@ -93,7 +94,8 @@ class ReplayGate:
         return self._replay([pattern, *pairs], lambda pair: answer(memory, pair), lambda pair: answer(after, pair))
 
     def check_lesson(self, lessons: Lessons, lesson: Lesson, pairs: Sequence[LearnedPattern]) -> GateReport:
-        """Replay the confirmed questions that contain the phrase of a lesson, by the rules with and without it."""
+        """Replay the confirmed questions that contain the phrase of a lesson, by the rules with and without the
+        lesson."""
         after = add_lesson(lessons, lesson)
         triggered = [pair for pair in pairs if _is_triggered(lesson, pair)]
         return self._replay(
@@ -101,7 +103,7 @@ class ReplayGate:
         )
 
     def read_taught(self, lessons: Lessons, pair: LearnedPattern) -> str | None:
-        """Return the statement that the rules make of a question after lessons."""
+        """Return the statement that the rules with these lessons make of a question."""
         by_rules = self.read(pair.question)
         relevant = choose_lessons(lessons, pair.question, by_rules)
         key = relevant, pair.question
@@ -138,7 +140,7 @@ def _is_triggered(lesson: Lesson, pair: LearnedPattern) -> bool:
 
 
 def add_lesson(lessons: Lessons, lesson: Lesson) -> Lessons:
-    """Return lessons with a further one; one with the same id is replaced, and a metric of the same name."""
+    """Return the lessons with one added. A lesson with the same id, or a metric of the same name, is replaced."""
     if isinstance(lesson, TaughtName):
         return replace(lessons, names=(*_leave_out(lessons.names, lesson), lesson))
     if isinstance(lesson, TaughtCondition):

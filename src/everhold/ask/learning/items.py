@@ -1,4 +1,4 @@
-"""What was learned, as a user sees it, and how it is revoked."""
+"""List learned items for users, and revoke them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from datetime import datetime
 from everhold import clock
 from everhold.ask.language_model.record import ModelRecord
 from everhold.ask.learning.loading import list_lessons, list_patterns
+from everhold.ask.learning.teaching import LearnedStatus
 from everhold.errors import NotFound, Remedy, Verb
 from everhold.model import QueryLesson, QueryPattern, Scope
 from everhold.model.announcement import make_announcement
@@ -18,10 +19,11 @@ PATTERN, MODEL = "pattern", "model"
 
 @dataclass(frozen=True)
 class LearnedItem:
-    """A query pattern, an alias, a metric or a join that was learned, or how far a language model is believed.
+    """A learned query pattern, alias, metric or join, or the confidence in a language model.
 
-    `text` is the masked question or the phrase, `meaning` the statement or what the phrase means. `why` says what the
-    replay gate decided, `query` is the query whose verdict taught it. With a `user`, it is used for that user only.
+    `text` is the masked question or the phrase, `meaning` the statement or what the phrase means. `why` says why it is
+    used or not: what the replay gate decided, or what has changed since. `query` is the query whose verdict taught it.
+    With a `user`, it is used for that user only.
     """
 
     id: str
@@ -40,18 +42,18 @@ class LearnedItem:
     last_used: datetime | None = None
 
 
-def describe_pattern_row(row: QueryPattern) -> LearnedItem:
-    """Return the row of a pattern as a user sees it."""
-    return _describe(row, PATTERN, row.masked_question, row.sql)
+def describe_pattern_row(row: QueryPattern, disuse: str = "") -> LearnedItem:
+    """Return the row of a pattern as a user sees it. `disuse` says why the tables of now do not allow its use."""
+    return _describe(row, PATTERN, row.masked_question, row.sql, disuse)
 
 
-def describe_lesson_row(row: QueryLesson) -> LearnedItem:
-    """Return the row of a lesson as a user sees it."""
-    return _describe(row, row.kind, row.phrase, _word_meaning(row))
+def describe_lesson_row(row: QueryLesson, disuse: str = "") -> LearnedItem:
+    """Return the row of a lesson as a user sees it. `disuse` says why the tables of now do not allow its use."""
+    return _describe(row, row.kind, row.phrase, _word_meaning(row), disuse)
 
 
 def describe_records(models: Mapping[str, ModelRecord]) -> list[LearnedItem]:
-    """Return how far each language model is believed. That follows from verdicts: it changes with them only."""
+    """Return an item with the confidence in each language model. It is computed from verdicts and cannot be revoked."""
     return [
         LearnedItem(
             name, MODEL, name, f"its statements are right with a chance of {record.confidence:.2f}",
@@ -62,17 +64,19 @@ def describe_records(models: Mapping[str, ModelRecord]) -> list[LearnedItem]:
     ]  # fmt: skip
 
 
-def _describe(row: QueryPattern | QueryLesson, kind: str, text: str, meaning: str) -> LearnedItem:
+def _describe(row: QueryPattern | QueryLesson, kind: str, text: str, meaning: str, disuse: str) -> LearnedItem:
+    is_retired = row.status == LearnedStatus.RETIRED
+    why = "wrong at least as often as right" if is_retired else disuse or str(row.metadata.get("why") or "")
     return LearnedItem(
         row.id,
         kind,
         text,
         meaning,
-        row.status,
+        LearnedStatus.QUARANTINED.value if disuse and not is_retired else row.status,
         row.origin,
         row.wins,
         row.losses,
-        str(row.metadata.get("why") or ""),
+        why,
         row.metadata.get("query"),
         row.created_by_id,
         row.user_id,
@@ -94,7 +98,7 @@ def _word_meaning(row: QueryLesson) -> str:
 
 
 def forget_learned(records: Records, scope: Scope, item_id: str, log_line: Put) -> LearnedItem:
-    """Delete what was learned, so that it is not used any more; NotFound if the scope has no such row."""
+    """Delete a learned item, so that it is no longer used; NotFound if the scope has no such item."""
     patterns = [row for row in list_patterns(records, scope) if row.id == item_id]
     lessons = [row for row in list_lessons(records, scope) if row.id == item_id]
     if not patterns and not lessons:

@@ -1,4 +1,4 @@
-"""The memory of a scope, built from its rows and kept while they and the tables are unchanged."""
+"""Load what a scope has learned from its rows, and cache it while the rows and the tables are unchanged."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,7 +27,7 @@ RowVersions = frozenset[tuple[str, int]]
 
 @dataclass(frozen=True)
 class LoadedMemory:
-    """The memory of a scope and the rows that it was built from, by their ids."""
+    """What a scope has learned, and the rows that it was built from, by their ids."""
 
     memory: LearnedMemory
     patterns: dict[str, QueryPattern] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class LoadedMemory:
 
 
 class MemoryCache:
-    """The memories of the scopes that were asked last. It may be shared by threads."""
+    """Caches what the recently used scopes have learned. It may be shared by threads."""
 
     def __init__(self, entries: WeightedCache[tuple[str, str | None, str | None], Any]) -> None:
         self._entries = entries
@@ -43,9 +43,10 @@ class MemoryCache:
     def load(
         self, records: Records, scope: Scope, context: QuestionContext, revalidate: Callable[[LoadedMemory], bool]
     ) -> LoadedMemory:
-        """Return the memory of a scope, from the cache if no row of it and no table has changed.
+        """Return what a scope has learned, from the cache if none of its rows and tables has changed.
 
-        `revalidate` is called with a memory that was read again; it returns whether it changed rows of it.
+        `revalidate` is called with what was loaded from the store. If it returns that it changed rows, they are loaded
+        again.
         """
         key = scope.organization, find_project(scope), scope.user
         versions = _read_versions(records, scope)
@@ -60,7 +61,7 @@ class MemoryCache:
 
 
 def load_memory(records: Records, scope: Scope, context: QuestionContext) -> LoadedMemory:
-    """Return the memory of a scope: what was taught for its project, and by its user for that user."""
+    """Load what was learned for a scope's project, both for all users and for the scope's user."""
     patterns = {row.id: row for row in list_patterns(records, scope)}
     lessons = {row.id: row for row in list_lessons(records, scope)}
     learned = [pattern for row in patterns.values() if (pattern := read_pattern(context, row)) is not None]
@@ -86,7 +87,7 @@ def list_lessons(records: Records, scope: Scope) -> list[QueryLesson]:
 
 
 def _limit(scope: Scope) -> list[Where]:
-    """Return the condition on rows: what was taught in one project is used in that project only."""
+    """Return the condition on rows that limits them to the scope's project."""
     return [Where("project_id", Op.EQ, find_project(scope))]
 
 
@@ -107,9 +108,9 @@ def _read_versions(records: Records, scope: Scope) -> RowVersions:
 def _read_rejected(
     records: Records, scope: Scope, context: QuestionContext, confirmed: Sequence[QueryPattern]
 ) -> Sequence[LearnedPattern]:
-    """Return the rejected questions with their statements as patterns that are never proposed.
+    """Return the rejected questions and their statements as inactive patterns.
 
-    A statement that was confirmed for the same question after its rejection is not rejected any more.
+    A statement that was confirmed for the same question after its rejection is left out.
     """
     runs = records.scan(
         QueryRun, scope.organization, _limit_rejected(scope), order="created_at", descending=True, limit=_MOST_REJECTED
@@ -128,7 +129,7 @@ def _read_rejected(
 
 
 def _is_revised(run: QueryRun, confirmed: Sequence[QueryPattern]) -> bool:
-    """Say whether a rejected statement was confirmed for the same question later."""
+    """Return whether a rejected statement was confirmed for the same question later."""
     question = fold_text(run.question)
     return any(
         row.sql == run.sql

@@ -1,4 +1,4 @@
-"""The query patterns of a scope: which of them answer a question, and how likely."""
+"""Find the query patterns of a scope that may answer a question, and estimate the chance that they do."""
 
 import math
 from collections import defaultdict
@@ -13,25 +13,25 @@ from everhold.ask.learning.similarity import TextIndex, Vector, compare_vectors
 from everhold.ask.learning.slots import MaskedQuestion
 
 _VOTERS = 7
-_POWER = 4  # of the similarity that a vote counts: near questions decide
+_POWER = 4  # votes are weighted by this power of the similarity, so that the most similar questions decide
 _OTHER_SIGNATURE = 0.5
 _MOST_RECENT = 32
 _LEAST_WORDS = 0.2
 _MOST_COMPARED = 25  # patterns whose concepts are compared
-_SAME_VALUES, _LEAST_VALUES = 0.4, 2  # questions with the same two values rarely ask for different things
-_EMBEDDED = 0.5  # the share of the similarity by meaning, where it is known and greater
-# Similarity is not yet a chance: at 0.6, about nine of ten statements are right on GeoQuery.
+_SAME_VALUES, _LEAST_VALUES = 0.4, 2  # the bonus for the same values, and their minimum number
+_EMBEDDED = 0.5  # the share of the similarity by embedding, where it is known and greater
+# Convert a similarity into a chance. At a similarity of 0.6, about nine of ten statements are right on GeoQuery.
 _STEEPNESS, _EVEN = 14.0, 0.5
 _LEAST_SIMILARITY = 0.3
-_OWN = 1.0  # the confidence of a statement that was confirmed for the very question
+_OWN = 1.0  # the confidence of a statement that was confirmed for exactly this question
 
 
 @dataclass(frozen=True)
 class PatternMatch:
     """A statement that patterns propose for a question. `confidence` is the chance that it is right.
 
-    `words` are those of the nearest pattern's question, with the values of the question that was asked. `is_own` says
-    that the statement was confirmed for the very question that is asked.
+    `words` is the question of the most similar pattern with the values of the asked question. `is_own` says that the
+    statement was confirmed for exactly the asked question.
     """
 
     sql: str
@@ -50,13 +50,13 @@ class _Vote:
 
 
 class PatternMemory:
-    """Patterns with an index of their masked questions. It is not changed: `put` returns another one."""
+    """Patterns with an index of their masked questions. It is immutable: `put` returns a new object."""
 
     def __init__(self, patterns: Iterable[LearnedPattern]) -> None:
         self._all = {pattern.id: pattern for pattern in patterns}
         self._indexed = [pattern for pattern in self._all.values() if pattern.is_active]
         self._index = TextIndex([pattern.masked.text for pattern in self._indexed])
-        # Patterns that were added after the index was built, as it weighs them.
+        # The vectors of patterns that were added after the index was built.
         self._recent: dict[str, tuple[Vector, ...]] = {}
 
     @property
@@ -67,7 +67,7 @@ class PatternMemory:
         return self._all.get(pattern_id)
 
     def put(self, pattern: LearnedPattern) -> "PatternMemory":
-        """Return the memory with a pattern added or replaced. A few are compared one by one; then all are indexed."""
+        """Return a memory with a pattern added or replaced. The index is built again after several additions."""
         if len(self._recent) >= _MOST_RECENT:
             return PatternMemory({**self._all, pattern.id: pattern}.values())
         changed = copy(self)
@@ -87,8 +87,8 @@ class PatternMemory:
     ) -> list[PatternMatch]:
         """Return the statements that patterns propose for a question, best first.
 
-        `meanings` has, by the id of a pattern, how similar it is to the question by its embedding.
-        Without `has_own`, what was confirmed for this very question has no privilege.
+        `meanings` maps ids of patterns to their similarity to the question by embedding. With `has_own`, a statement
+        that was confirmed for exactly this question comes first.
         """
         masks = context.mask(question) if isinstance(question, str) else question
         votes: dict[str, list[_Vote]] = defaultdict(list)
@@ -109,7 +109,7 @@ class PatternMemory:
         return ranked if own is None else [own, *(match for match in ranked if match.sql != own.sql)]
 
     def _find_own(self, concepts: Mapping[MaskedQuestion, Concepts]) -> PatternMatch | None:
-        """Return what was confirmed last for this very question, also if the gate holds it back for others."""
+        """Return the statement that was confirmed last for exactly this question, even if the gate holds it back."""
         for pattern in reversed(self._all.values()):
             if not pattern.is_current or pattern.wins <= pattern.losses:
                 continue
@@ -122,7 +122,7 @@ class PatternMemory:
     def _rank(
         self, context: QuestionContext, concepts: Mapping[MaskedQuestion, Concepts], meanings: Mapping[str, float]
     ) -> list[tuple[float, LearnedPattern, MaskedQuestion]]:
-        """Return the patterns that resemble a question, most similar first, each with the mask that fits it best."""
+        """Return the patterns that resemble a question, most similar first, with their similarity and best mask."""
         best: dict[str, tuple[float, MaskedQuestion]] = {}
         for masked in concepts:
             for pattern, words in self._measure(masked):
@@ -144,7 +144,7 @@ class PatternMemory:
         return sorted(ranked, key=lambda item: (-item[0], item[1].id))
 
     def find_similar(self, context: QuestionContext, pattern: LearnedPattern, least: float) -> list[LearnedPattern]:
-        """Return the active patterns that a question of this pattern may be taken for, most similar first."""
+        """Return the active patterns with at least the similarity `least` to a pattern, most similar first."""
         similar = []
         for other, words in self._measure(pattern.masked):
             if words >= least and other.id != pattern.id:
@@ -166,13 +166,13 @@ class PatternMemory:
 
 
 def _have_same_values(first: MaskedQuestion, second: MaskedQuestion) -> bool:
-    """Say whether two questions name the same values, and at least two: by chance that is rare."""
+    """Return whether two questions name the same values, at least two, which rarely happens by chance."""
     values = [sorted(fold_text(slot.text) for slot in masked.slots) for masked in (first, second)]
     return len(values[0]) >= _LEAST_VALUES and values[0] == values[1]
 
 
 def _make_match(sql: str, votes: Sequence[_Vote], total: float) -> PatternMatch:
-    """Return a statement with the similarity of its nearest pattern times its share of the votes."""
+    """Return the match of a statement. Its similarity is that of its best pattern times its share of the votes."""
     nearest = max(votes, key=lambda vote: vote.similarity)
     share = sum(vote.similarity**_POWER for vote in votes) / total if total else 0.0
     similarity = min(nearest.similarity, 1.0) * share

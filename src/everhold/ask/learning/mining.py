@@ -1,4 +1,4 @@
-"""Candidates for lessons: what a confirmed statement uses that the rules did not find in its question."""
+"""Find candidates for lessons: parts of a confirmed statement that the rules did not find in its question."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class _UsedElements:
 
 
 def list_joins(schema: AskSchema, sql: str, dialect: str) -> list[tuple[ColumnRef, ColumnRef]]:
-    """Return the pairs of columns by which a statement joins different tables, also by IN and by subqueries."""
+    """Return the pairs of columns by which a statement joins different tables, including joins by IN and subqueries."""
     tree = sqlglot.parse_one(sql, read=dialect)
     pairs = []
     for node in tree.find_all(exp.EQ, exp.In):
@@ -49,7 +49,7 @@ def list_joins(schema: AskSchema, sql: str, dialect: str) -> list[tuple[ColumnRe
 
 
 def _find_joined(schema: AskSchema, side: exp.Expr | None) -> ColumnRef | None:
-    """Return the column that one side of a comparison is, or the only one that a subquery on this side selects."""
+    """Return the column on one side of a comparison, or the only column that a subquery on this side selects."""
     if isinstance(side, exp.Subquery):
         side = side.this
     if isinstance(side, exp.Select):
@@ -58,10 +58,10 @@ def _find_joined(schema: AskSchema, side: exp.Expr | None) -> ColumnRef | None:
 
 
 def mine_lessons(schema: AskSchema, pattern: LearnedPattern, reading: QuestionReading | None) -> list[Lesson]:
-    """Return what would have to be taught so that the rules may read a question as its statement says.
+    """Return candidate lessons with which the rules might read a question as its confirmed statement.
 
-    Words that nothing explains are paired with what the statement uses and the reading does not. Which of the
-    candidates is true is for the replay to tell.
+    Each unexplained phrase is paired with each part of the statement that the reading does not use. The replay gate
+    decides later which candidates are right.
     """
     used = _list_used(schema, pattern)
     known_columns = set(list_columns(reading.frame)) if reading and reading.frame else set()
@@ -69,14 +69,16 @@ def mine_lessons(schema: AskSchema, pattern: LearnedPattern, reading: QuestionRe
     phrases = list(_list_phrases(pattern.question, reading))
     columns = [column for column in used.columns if column not in known_columns]
     tables = [table for table in used.tables if table not in known_tables]
-    # A condition needs the noun if it can: "major rivers" and "major cities" mean different ones.
-    told = [pair for pair in product(reversed(phrases), used.conditions) if _may_mean(pattern.question, *pair)]
-    conditions = (TaughtCondition("", phrase, item) for phrase, item in told if not _is_value(item))
+    # Longer phrases come first for conditions: "major rivers" and "major cities" have different conditions.
+    condition_pairs = [
+        pair for pair in product(reversed(phrases), used.conditions) if _may_mean(pattern.question, *pair)
+    ]
+    conditions = (TaughtCondition("", phrase, item) for phrase, item in condition_pairs if not _is_value(item))
     names = (TaughtName("", phrase, ref.table, ref.column) for phrase, ref in product(phrases, columns))
     entities = (TaughtName("", phrase, table) for phrase, table in product(phrases, tables))
     values = (
         TaughtName("", phrase, item.left.column.table, item.left.column.column, str(item.values[0]))
-        for phrase, item in told
+        for phrase, item in condition_pairs
         if _is_value(item) and item.left.column is not None
     )
     metrics = _list_metrics(schema, pattern)
@@ -86,17 +88,17 @@ def mine_lessons(schema: AskSchema, pattern: LearnedPattern, reading: QuestionRe
         *islice((metric for metric in metrics if not is_plain(metric.formula)), _MOST_METRICS),
         *islice(names, _MOST_CANDIDATES),
         *islice(entities, _MOST_CANDIDATES),
-        # The total of a column needs no metric if its alias suffices.
+        # Plain formulas come last, because for the total of a column an alias may suffice.
         *islice((metric for metric in metrics if is_plain(metric.formula)), _MOST_METRICS),
     ]
 
 
 def _list_metrics(schema: AskSchema, pattern: LearnedPattern) -> list[TaughtMetric]:
-    """Return what the statement computes, paired with words of the question that may name it.
+    """Return the formulas of the statement, each paired with phrases of the question that may name it.
 
-    The rules often take such words for a column that is named alike, so explained words are tried too. One word must be
-    in no name of the schema: "states border" would also be in questions that list them. Long phrases come before short
-    ones, and those without the name of a table or a column before those with one.
+    Explained words are tried too, because the rules often take the name of a metric for a column with a similar name.
+    At least one word of a phrase must not be in a name of the schema: "states border" may be in other questions too.
+    Long phrases come before short ones, and phrases without the name of a table or column before phrases with one.
     """
     formulas = list(find_formulas(schema, pattern.template))
     names = {words for table in schema.tables for words in (table.words, table.core)}
@@ -111,7 +113,7 @@ def _list_metrics(schema: AskSchema, pattern: LearnedPattern) -> list[TaughtMetr
 
 
 def _list_runs(pattern: LearnedPattern) -> Iterator[str]:
-    """Yield runs of words of a question that are no values, numbers, periods or cues."""
+    """Yield sequences of words of a question that are not values, numbers, periods or cues."""
     tokens = tokenize(pattern.question)
     slots = {place for slot in pattern.masked.slots for place in range(slot.start, slot.end)}
     free = [place not in slots and _is_free(token, None) for place, token in enumerate(tokens)]
@@ -123,7 +125,10 @@ def _is_value(condition: Predicate) -> bool:
 
 
 def _may_mean(question: str, phrase: str, condition: Predicate) -> bool:
-    """Say whether a phrase may mean a constant: one that the question says is meant by its own words only."""
+    """Return whether a phrase may mean a constant.
+
+    A constant that is in the question is meant by its own words only.
+    """
     text = fold_text(str(condition.values[0]))
     return f" {text} " not in f" {fold_text(question)} " or text == fold_text(phrase)
 
@@ -143,7 +148,7 @@ def _list_used(schema: AskSchema, pattern: LearnedPattern) -> _UsedElements:
 
 
 def _read_condition(schema: AskSchema, node: exp.Literal) -> Predicate | None:
-    """Return the comparison of a column with a constant, if that is what a literal stands in."""
+    """Return the comparison of a column with a constant that contains a literal; None if there is none."""
     parent, column = node.parent, find_compared_column(schema, node)
     operator = _OPERATORS.get(type(parent)) if isinstance(parent, exp.Binary) else None
     if operator is None or column is None or parent is None:
@@ -155,7 +160,7 @@ def _read_condition(schema: AskSchema, node: exp.Literal) -> Predicate | None:
 
 
 def _list_phrases(question: str, reading: QuestionReading | None) -> Iterator[str]:
-    """Yield runs of words that nothing explains, single words first: they occur in most other questions."""
+    """Yield sequences of unexplained words, single words first, because they occur in more other questions."""
     tokens = tokenize(question)
     unexplained = None if reading is None else {text.lower() for text in (*reading.unexplained, *reading.unused)}
     yield from _join_runs(tokens, [_is_free(token, unexplained) for token in tokens])

@@ -1,4 +1,4 @@
-"""A learned query pattern: a confirmed question with its slots, and the template of the statement that answers it."""
+"""Learned query patterns: a confirmed question with slots, and the template of its statement."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from everhold.ask.reading import QuestionReader
 
 @dataclass(frozen=True)
 class QuestionContext:
-    """What a question is masked with: the reader of the scope's tables, and the day that periods are counted from."""
+    """The reader of a scope's tables, and the day that periods are counted from. Both are needed to mask a question."""
 
     reader: QuestionReader
     today: date
@@ -27,7 +27,7 @@ class QuestionContext:
         return find_concepts(masked.text, self.reader.is_name)
 
     def mask(self, question: str) -> list[MaskedQuestion]:
-        """Return the ways to mask a question."""
+        """Return all ways to mask a question."""
         return list(list_masks(tokenize(question), self.find_slots(question)))
 
 
@@ -35,8 +35,8 @@ class QuestionContext:
 class LearnedPattern:
     """A confirmed question and the template of its statement. `wins` and `losses` count verdicts on its answers.
 
-    One that is not active is proposed for its own question only, and one that is not current, because its tables have
-    changed, for none.
+    A pattern that is not active is proposed only for exactly its own question. A pattern that is not current, because
+    its tables have changed, is not proposed at all.
     """
 
     id: str
@@ -62,9 +62,10 @@ class LearnedPattern:
     def fill(self, masked: MaskedQuestion, concepts: Concepts) -> str | None:
         """Return the statement for another question, None if the pattern does not apply to it.
 
-        The slots must be of the same kinds, and every value must be one that its column can hold. A slot that the
-        statement does not use must have the same value as in the pattern's question, since it would be ignored. If the
-        statement has constants, the question must have all words of the pattern's, since they may mean the constants.
+        The slots must be of the same kinds, and every value must be stored in its column. A slot that the statement
+        does not use must have the same value as in the pattern's question, because it would be ignored. If the
+        statement has constants, the question must have all words of the pattern's question, because they may mean the
+        constants.
         """
         if self.template.constants and not list_words(self.concepts) <= list_words(concepts):
             return None
@@ -72,23 +73,26 @@ class LearnedPattern:
         return None if slots is None else self.template.fill(slots)
 
     def relabel(self, masked: MaskedQuestion) -> MaskedQuestion | None:
-        """Return a question with the labels of the pattern's own; None if it is another question.
+        """Return a question with the labels of the pattern's question; None if it is a different question.
 
-        A value of several domains is masked in only a few of the possible ways, and the pattern's need not be among
-        them.
+        If values belong to several domains, only some of the possible masks are tried, and the pattern's may not be
+        among them.
         """
         if masked.words != self.masked.words or len(masked.slots) != len(self.masked.slots):
             return None
         return replace(masked, text=self.masked.text, labels=self.masked.labels)
 
     def word(self, masked: MaskedQuestion) -> str:
-        """Return the pattern's own question with the values of another one."""
+        """Return the pattern's question with the values of another question."""
         slots = iter(self._align(masked) or masked.slots)
         words = (next(slots).text if word.startswith("<") else word for word in self.masked.text.split())
         return " ".join(words)
 
     def _align(self, masked: MaskedQuestion) -> list[QuestionSlot] | None:
-        """Return the slots of a question in the order of the pattern's: by kind, and of one kind by position."""
+        """Return the slots of a question in the order of the pattern's slots; None if they do not correspond.
+
+        Slots correspond by their kind, and within one kind by their position.
+        """
         if masked.signature != self.masked.signature:
             return None
         waiting: dict[str, list[QuestionSlot]] = defaultdict(list)
@@ -107,7 +111,7 @@ def make_pattern(
     context: QuestionContext, pattern_id: str, question: str, sql: str, dialect: str, wins: int = 1, losses: int = 0,
     *, is_active: bool = True,
 ) -> LearnedPattern:  # fmt: skip
-    """Return the pattern of a question and the statement that answers it. The statement has passed the guard."""
+    """Return the pattern of a question and its statement, which must have passed the guard."""
     slots = context.find_slots(question)
     template = make_template(sql, dialect, context.reader.schema, slots)
     labels = [_choose_label(context, template, number, slot) for number, slot in enumerate(slots)]
@@ -117,14 +121,14 @@ def make_pattern(
 
 
 def _choose_label(context: QuestionContext, template: SqlTemplate, number: int, slot: QuestionSlot) -> str:
-    """Return the domain of a slot: that of the column with which the statement compares it."""
+    """Return the domain of a slot: if possible, the domain of the column that the statement compares it with."""
     columns = [use.column for use in template.uses if use.slot == number and use.column is not None]
     labels = [label for column in columns if (label := context.reader.domains.find(column)) in slot.labels]
     return (labels or slot.labels)[0]
 
 
 def has_same_shape(first: LearnedPattern, second: LearnedPattern) -> bool:
-    """Say whether two patterns are the same but for the values of their slots."""
+    """Return whether two patterns differ only in the values of their slots."""
     return first.masked.text == second.masked.text and first.template.key == second.template.key
 
 

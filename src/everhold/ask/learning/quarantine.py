@@ -1,4 +1,4 @@
-"""What was learned on tables that have changed since is not used until its statement runs on them again."""
+"""Check learned rows again after their tables have changed. Rows that no longer fit are quarantined."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from everhold.ask.learning.rows import (
     list_lesson_tables,
     list_used_tables,
     make_fingerprint,
+    name_type,
     read_meaning,
 )
 from everhold.ask.learning.teaching import LearnedStatus
@@ -18,13 +19,13 @@ from everhold.ask.schema import AskSchema
 from everhold.model import QueryLesson, QueryPattern
 from everhold.schema.operations import Patch
 
-_MOST_RUN = 50  # statements that are run after one change of the schema; the others wait for the next question
+_MOST_RUN = 50  # the maximum number of statements to run at once; the others are checked at the next question
 _USABLE = (LearnedStatus.ACTIVE, LearnedStatus.QUARANTINED)
 
 
 @dataclass(frozen=True)
 class _RowCheck:
-    """A row, the fingerprint of its tables now, and whether all that it uses is as it was."""
+    """A row, the present fingerprint of its tables, and whether the columns that it uses are unchanged."""
 
     row: QueryPattern | QueryLesson
     fingerprint: str
@@ -38,13 +39,48 @@ def revalidate(
     lessons: Sequence[QueryLesson],
     now: datetime,
 ) -> list[Patch]:
-    """Return the changes of rows whose tables have changed: used again if they still work, quarantined otherwise.
+    """Return the changes of rows whose tables have changed. Rows that still fit become active, others quarantined.
 
-    A pattern must use columns of the same types, and its statement must pass the guard and run. A lesson must be about
-    columns that exist with the same types. Rows whose tables are not here are left as they are, and are not used.
+    A pattern fits if its columns have the same types and its statement passes the guard and runs. A lesson fits if its
+    columns exist with the same types. Rows whose tables do not exist are not changed; they are not used anyway.
     """
     checks = [*_check_patterns(schema, run, patterns), *_check_lessons(schema, lessons)]
     return [_make_patch(check, now) for check in checks]
+
+
+def explain_disuse(schemas: Sequence[AskSchema], row: QueryPattern | QueryLesson) -> str:
+    """Return why a row is not used on the tables as they are now; empty if these did not change.
+
+    `schemas` are those of the places in which the row may be used, with all tables that it uses.
+    """
+    tables = _list_tables(row)
+    current = [fingerprint for schema in schemas if (fingerprint := make_fingerprint(schema, tables))]
+    is_quarantined = row.status == LearnedStatus.QUARANTINED
+    if not tables or (row.fingerprint in current and not is_quarantined):
+        return ""
+    names = {table.name.lower() for schema in schemas for table in schema.tables}
+    missing = [table for table in tables if table.lower() not in names]
+    if missing:
+        return f"there is no table {missing[0]!r} any more"
+    types = {f"{each.table}.{each.name}": name_type(each) for schema in schemas for each in schema.columns()}
+    for name, before in (row.metadata.get("columns") or {}).items():
+        if types.get(name) != before:
+            return f"{name} was a {before} and is a {types[name]}" if name in types else f"{name} is gone"
+    if is_quarantined and row.metadata.get("tried") in current:
+        return "its statement does not run on the changed tables"
+    return "its tables have changed; the next question tries it again"
+
+
+def _list_tables(row: QueryPattern | QueryLesson) -> Sequence[str]:
+    if isinstance(row, QueryPattern):
+        return list_used_tables(row.sql, row.dialect)
+    lesson = read_meaning(row)
+    return [] if lesson is None else list_lesson_tables(lesson)
+
+
+def list_needed_tables(rows: Sequence[QueryPattern | QueryLesson]) -> frozenset[str]:
+    """Return the names of the tables that rows are about, in lower case."""
+    return frozenset(table.lower() for row in rows for table in _list_tables(row))
 
 
 def _check_patterns(schema: AskSchema, run: RunStatement, rows: Sequence[QueryPattern]) -> Iterator[_RowCheck]:

@@ -1,9 +1,10 @@
-"""Rows of what was learned: patterns and lessons to and from the rows that keep them."""
+"""Convert patterns and lessons to rows and back."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from datetime import date
+from functools import lru_cache
 from typing import Any
 
 import sqlglot
@@ -21,16 +22,22 @@ from everhold.ask.schema import AskColumn, AskSchema, ColumnKind, ColumnRef
 from everhold.errors import InvalidInput
 from everhold.model import QueryLesson, QueryPattern
 
+_MOST_PARSED = 10_000  # statements whose tables are kept: all rows of a scope are looked at again after each change
 ALIAS, METRIC, JOIN = "alias", "metric", "join"
 
 
-def list_used_tables(sql: str, dialect: str) -> list[str]:
-    """Return the tables of a statement in lower case; none if it cannot be parsed."""
+@lru_cache(_MOST_PARSED)
+def list_used_tables(sql: str, dialect: str) -> tuple[str, ...]:
+    """Return the tables of a statement in lower case, without those that it defines; none if it cannot be parsed.
+
+    The guard lets no statement define a table with the name of another one.
+    """
     try:
         tree = sqlglot.parse_one(sql, read=dialect)
     except (SqlglotError, ValueError, RecursionError):
-        return []
-    return sorted({table.name.lower() for table in tree.find_all(exp.Table)})
+        return ()
+    defined = {expression.alias.lower() for expression in tree.find_all(exp.CTE)}
+    return tuple(sorted({table.name.lower() for table in tree.find_all(exp.Table)} - defined))
 
 
 def make_fingerprint(schema: AskSchema, tables: Iterable[str]) -> str:
@@ -44,14 +51,17 @@ def make_fingerprint(schema: AskSchema, tables: Iterable[str]) -> str:
 
 
 def name_type(column: AskColumn) -> str:
-    """Return the type of a column as far as statements depend on it."""
+    """Return the type of a column on which statements depend: "number", "date" or "text"."""
     if column.is_numeric:
         return "number"
     return "date" if column.kind is ColumnKind.DATE else "text"
 
 
 def list_column_types(schema: AskSchema, sql: str, dialect: str) -> dict[str, str]:
-    """Return the columns that a statement uses with their types: what must be the same after a change of the schema."""
+    """Return the columns that a statement uses, with their types.
+
+    They must be the same after a change of the schema.
+    """
     tree = sqlglot.parse_one(sql, read=dialect)
     refs = {resolve_column(schema, column) for column in tree.find_all(exp.Column)} - {None}
     return {f"{ref.table}.{ref.column}": name_type(schema.column(ref)) for ref in refs if ref is not None}
@@ -69,7 +79,7 @@ def list_lesson_tables(lesson: Lesson) -> list[str]:
 
 
 def list_lesson_columns(schema: AskSchema, lesson: Lesson) -> dict[str, str]:
-    """Return the columns that a lesson is about with their types."""
+    """Return the columns that a lesson is about, with their types."""
     if isinstance(lesson, TaughtJoin):
         refs = [lesson.left, lesson.right]
     elif isinstance(lesson, TaughtName):
@@ -83,7 +93,7 @@ def list_lesson_columns(schema: AskSchema, lesson: Lesson) -> dict[str, str]:
 
 
 def describe_slots(pattern: LearnedPattern) -> dict[str, Any]:
-    """Return what the row of a pattern keeps of its slots. It is for readers; the slots are found again at each use."""
+    """Return the description of a pattern's slots for its row. It is informative; slots are found again at each use."""
     return {
         "labels": list(pattern.masked.labels),
         "texts": [slot.text for slot in pattern.masked.slots],
@@ -102,7 +112,7 @@ def _name_column(ref: ColumnRef | None) -> str | None:
 def read_pattern(context: QuestionContext, row: QueryPattern) -> LearnedPattern | None:
     """Return the pattern of a row; None if it cannot be read, as rows may come from elsewhere.
 
-    It is active only if its row is and the tables that it reads are as they were when it was learned.
+    It is active only if its row is active and its tables have not changed since it was learned.
     """
     learned_on = QuestionContext(context.reader, _find_day(row))
     fingerprint = make_fingerprint(context.reader.schema, list_used_tables(row.sql, row.dialect))
@@ -126,7 +136,7 @@ def _find_day(row: QueryPattern) -> date:
 
 
 def describe_meaning(lesson: Lesson) -> tuple[str, str, dict[str, Any]]:
-    """Return the kind, the phrase and the meaning of a lesson, as its row keeps them."""
+    """Return the kind, the phrase and the meaning of a lesson, as they are stored in its row."""
     if isinstance(lesson, TaughtJoin):
         left, right = _name_column(lesson.left), _name_column(lesson.right)
         return JOIN, f"{left} = {right}", {"left": asdict(lesson.left), "right": asdict(lesson.right)}
@@ -152,7 +162,7 @@ def read_lesson(schema: AskSchema, row: QueryLesson) -> Lesson | None:
 
 
 def read_meaning(row: QueryLesson) -> Lesson | None:
-    """Return what a row of a lesson says; None if it cannot be read, as rows may come from elsewhere."""
+    """Return the lesson of a row, whatever its status; None if it cannot be read, as rows may come from elsewhere."""
     try:
         return _read_meaning(row)
     except (KeyError, TypeError, ValueError):
@@ -172,8 +182,8 @@ def _read_meaning(row: QueryLesson) -> Lesson:
 
 
 def _read_formula(document: Mapping[str, Any]) -> Formula:
-    """Return the formula of a row; ValueError if its text is no expression of its columns."""
-    columns = tuple(ColumnRef(str(each["table"]), str(each["column"])) for each in document["columns"])
+    """Return the formula of a row; ValueError if its text is not an expression of its columns."""
+    columns = tuple(ColumnRef(str(item["table"]), str(item["column"])) for item in document["columns"])
     formula = Formula(str(document["sql"]), str(document["dialect"]), columns, Function(document["function"]))
     if not is_expression(formula):
         raise ValueError("the formula of a metric cannot be read")

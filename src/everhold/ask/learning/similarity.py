@@ -1,4 +1,4 @@
-"""How similar masked questions are: words and their pairs, and groups of characters, weighted by their rarity."""
+"""Compare masked questions by their words, pairs of words and groups of characters, weighted by rarity."""
 
 import math
 from collections import Counter, defaultdict
@@ -9,21 +9,21 @@ _LETTER_SIZES = (2, 3, 4)
 
 
 Vector = Mapping[str, float]
-"""The parts of a text with their weights. Its length is 1."""
+"""The parts of a text with their weights. The length of the vector is 1."""
 
 
 class TextIndex:
-    """Texts by their parts. A part is a run of words or of characters; it counts the more, the fewer texts have it."""
+    """An index of texts by their parts: sequences of words and of characters. Rarer parts have more weight."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._kinds = [_PartIndex(texts, _list_word_runs), _PartIndex(texts, _list_letter_runs)]
 
     def weigh(self, text: str) -> tuple[Vector, ...]:
-        """Return a text as this index compares it."""
+        """Return the vectors of a text, with which this index compares it."""
         return tuple(kind.weigh(text) for kind in self._kinds)
 
     def measure(self, vectors: Sequence[Vector]) -> dict[int, float]:
-        """Return the similarity of the texts that share a part with this one, from 0 to 1, by their places."""
+        """Return the similarity, from 0 to 1, of each indexed text that shares a part with a text, by its position."""
         similarities: dict[int, float] = defaultdict(float)
         for kind, vector in zip(self._kinds, vectors, strict=True):
             for part, weight in vector.items():
@@ -33,7 +33,7 @@ class TextIndex:
 
 
 def compare_vectors(first: Sequence[Vector], second: Sequence[Vector]) -> float:
-    """Return the similarity of two texts that an index has weighed, from 0 to 1."""
+    """Return the similarity of two texts from 0 to 1. Their vectors must come from the same index."""
     shared = (sum(w * b[part] for part, w in a.items() if part in b) for a, b in zip(first, second, strict=True))
     return sum(shared) / len(first)
 

@@ -1,4 +1,4 @@
-"""The slots of a question: values, numbers and periods that another question of the same kind replaces."""
+"""Find the slots of a question: values, numbers and periods that may differ in a similar question."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,8 +15,8 @@ from everhold.ask.reading import QuestionReader
 from everhold.ask.schema import ColumnRef
 
 _YEARS = range(1800, 2200)
-_LEAST_SCORE = 0.5  # of the mention of a value
-_MOST_MASKS = 6  # ways to mask a question whose values are in several domains
+_LEAST_SCORE = 0.5  # the minimum score of a mention of a value
+_MOST_MASKS = 6  # the maximum number of ways to mask a question whose values are in several domains
 _NUMBER_LABEL, _PERIOD_LABEL, _TEXT_LABEL = "number", "period", "text"
 
 
@@ -37,7 +37,8 @@ class SlotForm(StrEnum):
 class QuestionSlot:
     """Words of a question that name a value, a number or a period.
 
-    `stored` has the value as each column stores it that has it. `labels` are the domains that it may be of.
+    `stored` maps each column that has the value to the value as it is stored there. `labels` are the domains that the
+    value may belong to.
     """
 
     start: int
@@ -49,7 +50,8 @@ class QuestionSlot:
     period: TimeInterval | None = None
 
     def write(self, form: SlotForm, column: ColumnRef | None = None) -> Literal | None:
-        """Return the literal of a form, None if the slot has none. A value must be one that the column stores."""
+        """Return the literal for the slot in a form; None if the slot has none, or if the column does not have the
+        value."""
         if form in (SlotForm.VALUE, SlotForm.LOWER, SlotForm.UPPER):
             text = self._find_stored(column)
             if text is None or form is SlotForm.VALUE:
@@ -90,7 +92,7 @@ def _write_date(interval: TimeInterval, form: SlotForm) -> Literal | None:
 
 @dataclass(frozen=True)
 class MaskedQuestion:
-    """A question in which each slot is replaced by a label. `labels` are those of `slots`, in their order."""
+    """A question in which each slot is replaced by a label. `labels` has a label for each of `slots`."""
 
     text: str
     slots: tuple[QuestionSlot, ...]
@@ -98,12 +100,12 @@ class MaskedQuestion:
 
     @property
     def signature(self) -> tuple[str, ...]:
-        """The kinds of slots, in any order: two questions of one kind have the same."""
+        """The sorted labels. Similar questions have the same signature."""
         return tuple(sorted(self.labels))
 
     @cached_property
     def words(self) -> str:
-        """The question itself, as it is compared with others: two questions with the same words are the same."""
+        """The folded question with its values. Two questions with the same words are the same question."""
         texts = iter(self.slots)
         return fold_text(" ".join(next(texts).text if word.startswith("<") else word for word in self.text.split()))
 
@@ -125,13 +127,13 @@ def mask_question(tokens: Sequence[Token], slots: Sequence[QuestionSlot], labels
 
 
 def list_masks(tokens: Sequence[Token], slots: Sequence[QuestionSlot]) -> Iterator[MaskedQuestion]:
-    """Yield the ways to mask a question: a value of several domains, such as "Washington", has several labels."""
+    """Yield ways to mask a question. A value of several domains, such as "Washington", has several labels."""
     for labels in islice(product(*(slot.labels for slot in slots)), _MOST_MASKS):
         yield mask_question(tokens, slots, labels)
 
 
 def find_slots(reader: QuestionReader, tokens: Sequence[Token], today: date) -> tuple[QuestionSlot, ...]:
-    """Return the slots of a question, in their order. Of spans that overlap, the longest is taken."""
+    """Return the slots of a question, in their order. If spans overlap, the longest is used."""
     kinds = {VALUE: 0, PERIOD: 1, NUMBER: 2}
     mentions = [
         mention

@@ -1,4 +1,4 @@
-"""The memory of a scope as a source of candidates for its questions."""
+"""A source of candidate readings that uses what a scope has learned."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from everhold import clock
 from everhold.ask.asking import run_checked
 from everhold.ask.candidates import ScopedReadings
+from everhold.ask.language.tokens import fold_text
 from everhold.ask.learning.answering import find_rejected, propose_readings, read_fragment
 from everhold.ask.learning.gate import RunStatement
 from everhold.ask.learning.loading import LoadedMemory, MemoryCache
 from everhold.ask.learning.patterns import QuestionContext
-from everhold.ask.learning.quarantine import revalidate
+from everhold.ask.learning.quarantine import explain_disuse, list_needed_tables, revalidate
 from everhold.ask.reading import QuestionReading
 from everhold.ask.results import Rows
 from everhold.ask.sources.deps import DataDeps
@@ -20,12 +21,12 @@ from everhold.model import Scope
 from everhold.ports.data_engine import DataEngine
 
 FindMeanings = Callable[[str], Mapping[str, float]]
-"""Returns how similar query patterns are to a question by their embedding, by their ids."""
+"""Returns the ids of query patterns, each with its similarity to a question by embedding."""
 
 
 @dataclass(frozen=True)
 class LearnedSource:
-    """What a scope has learned, as candidates for its questions."""
+    """Proposes readings of a scope's questions from what the scope has learned."""
 
     deps: DataDeps
     engine: DataEngine
@@ -34,7 +35,10 @@ class LearnedSource:
     find_meanings: FindMeanings
 
     def propose(self, question: str, scoped: ScopedReadings) -> Sequence[QuestionReading]:
-        """Return readings by patterns and lessons. Those learned on tables that have changed are tried first."""
+        """Return readings by patterns and lessons.
+
+        Rows that were learned on changed tables are checked again before.
+        """
         loaded = self.load(scoped)
         memory = loaded.memory
         if not memory.patterns.patterns and not memory.lessons:
@@ -47,19 +51,33 @@ class LearnedSource:
                 return fragment
         return propose_readings(context, memory, question, scoped.readings, meanings=meanings, previous=scoped.previous)
 
+    def explain_silence(self, question: str, scoped: ScopedReadings) -> Sequence[str]:
+        """Return why what was confirmed for this very question is not used, if its tables have changed since."""
+        text, schema = fold_text(question), scoped.reader.schema
+        known = {table.name.lower() for table in schema.tables}
+        reasons = [
+            explain_disuse([schema], row)
+            for row in self.load(scoped).patterns.values()
+            if row.dialect == scoped.reader.dialect and row.wins > row.losses and fold_text(row.question) == text
+            if known.issuperset(list_needed_tables([row]))
+        ]
+        return [
+            f"the answer that was confirmed is not used: {reason}" for reason in dict.fromkeys(filter(None, reasons))
+        ]
+
     def find_rejected(self, question: str, scoped: ScopedReadings) -> Collection[str]:
         """Return the statements that users of the scope rejected for a question."""
         return find_rejected(make_context(scoped), self.load(scoped).memory, question)
 
     def load(self, scoped: ScopedReadings) -> LoadedMemory:
-        """Return the memory of the scope, after what was learned on changed tables was tried again."""
+        """Return what the scope has learned. Rows that were learned on changed tables are checked again before."""
 
         def try_again(loaded: LoadedMemory) -> bool:
             run = make_runner(self.deps, self.engine, scoped)
             rows = list(loaded.patterns.values()), list(loaded.lessons.values())
             patches = revalidate(scoped.reader.schema, run, *rows, clock.now())
             if patches:
-                with suppress(StaleVersion):  # another caller tried them at the same time
+                with suppress(StaleVersion):  # another caller checked them at the same time
                     self.deps.records.commit(patches)
             return bool(patches)
 
@@ -67,12 +85,12 @@ class LearnedSource:
 
 
 def make_context(scoped: ScopedReadings) -> QuestionContext:
-    """Return what questions are masked with in a scope."""
+    """Return the context with which a scope's questions are masked."""
     return QuestionContext(scoped.reader, scoped.today)
 
 
 def make_runner(deps: DataDeps, engine: DataEngine, scoped: ScopedReadings) -> RunStatement:
-    """Return a function that runs a statement on the tables of a scope after the guard."""
+    """Return a function that checks a statement and runs it on the tables of a scope."""
 
     def run(sql: str) -> Rows | None:
         try:

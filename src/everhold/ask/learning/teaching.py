@@ -1,8 +1,9 @@
-"""What a verdict on an answer changes in the memory of a scope. Nothing here knows a store."""
+"""Compute what a verdict on an answer changes in the patterns and lessons of a scope, without any store."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from types import MappingProxyType
 
 from everhold.ask.language.tokens import fold_text
 from everhold.ask.learning.answering import LearnedMemory, rank_readings
@@ -11,14 +12,14 @@ from everhold.ask.learning.mining import Lesson, list_joins, mine_lessons
 from everhold.ask.learning.patterns import LearnedPattern, has_same_shape, make_pattern
 from everhold.ask.lessons import Lessons, TaughtJoin, TaughtMetric
 
-_MOST_TRIED = 10  # lessons that are tried for one verdict
+_MOST_TRIED = 10  # the maximum number of lessons to try for one verdict
 
 
 class LearnedStatus(StrEnum):
-    """Whether a learned thing is used.
+    """Whether a pattern or lesson is used.
 
-    HELD_BACK did not pass the gate; its question is still replayed. QUARANTINED waits until its statement runs on the
-    changed schema. RETIRED lost as often as it won.
+    HELD_BACK means that it did not pass the gate; its question is still replayed. QUARANTINED means that its statement
+    must first run on the changed schema. RETIRED means that it lost at least as often as it won.
     """
 
     ACTIVE = "active"
@@ -29,7 +30,7 @@ class LearnedStatus(StrEnum):
 
 @dataclass(frozen=True)
 class TaughtPattern:
-    """A pattern that was added or changed, its status, and what the gate said."""
+    """A pattern that was added or changed, its status, and the report of the gate."""
 
     pattern: LearnedPattern
     status: LearnedStatus
@@ -46,24 +47,35 @@ class TaughtLesson:
 
 @dataclass(frozen=True)
 class Teaching:
-    """The memory after a verdict, and what changed in it."""
+    """The memory after a verdict, and what changed in it. `contradicted` are the ids of patterns that lost."""
 
     memory: LearnedMemory
     patterns: tuple[TaughtPattern, ...] = ()
     lessons: tuple[TaughtLesson, ...] = ()
+    contradicted: tuple[str, ...] = ()
 
 
 def teach_pair(
-    gate: ReplayGate, memory: LearnedMemory, question: str, sql: str, dialect: str, make_id: Callable[[str], str]
+    gate: ReplayGate,
+    memory: LearnedMemory,
+    question: str,
+    sql: str,
+    dialect: str,
+    make_id: Callable[[str], str],
+    doubtful: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> Teaching:
-    """Return what a confirmed question and its statement teach.
+    """Return the changes that a confirmed question and its statement cause.
 
-    A pattern for the same question with another result is contradicted and loses. A pattern of the same shape wins
+    A pattern for the same question with another result is contradicted and loses, and the lessons that `doubtful` has
+    for its id are dropped; they are learned again if they still help. A pattern of the same shape wins
     instead of being learned twice, but only if it answers this question: otherwise the question is learned as well, so
     that a correction always holds for the question that it corrects.
     """
     pattern = make_pattern(gate.context, make_id("qpt"), question, sql, dialect)
     changed = list(_contradict(gate, memory, pattern))
+    contradicted = tuple(item.pattern.id for item in changed)
+    dropped = {lesson for name in contradicted for lesson in doubtful.get(name, ())}
+    memory = replace(memory, lessons=memory.lessons.drop(dropped))
     patterns = memory.patterns
     for item in changed:
         patterns = patterns.put(item.pattern)
@@ -82,25 +94,26 @@ def teach_pair(
         patterns = patterns.put(item.pattern)
     memory = replace(memory, patterns=patterns)
     lessons, taught = _teach_lessons(gate, memory, pattern, make_id)
-    return Teaching(replace(memory, lessons=lessons), (*changed, *added, *freed), tuple(taught))
+    return Teaching(replace(memory, lessons=lessons), (*changed, *added, *freed), tuple(taught), contradicted)
 
 
 def answers_question(gate: ReplayGate, memory: LearnedMemory, question: str, sql: str) -> bool:
-    """Say whether a memory answers a question as a statement does."""
+    """Return whether the best reading with this memory has the same result as a statement."""
     ranked = rank_readings(gate.context, memory, question, gate.read(question))
     return bool(ranked) and gate.is_right(sql, ranked[0].sql)
 
 
 def _contradict(gate: ReplayGate, memory: LearnedMemory, pattern: LearnedPattern) -> Iterator[TaughtPattern]:
-    """Yield the patterns of the same question with another result, after their loss."""
+    """Yield the patterns of the same question with another result, after their loss; retired ones lose no more."""
     text = fold_text(pattern.question)
     for other in memory.patterns.patterns:
-        if fold_text(other.question) == text and not gate.is_right(pattern.template.sql, other.template.sql):
+        is_same = fold_text(other.question) == text and other.wins > other.losses
+        if is_same and not gate.is_right(pattern.template.sql, other.template.sql):
             yield lose(other)
 
 
 def lose(pattern: LearnedPattern) -> TaughtPattern:
-    """Return a pattern after a loss: retired if it has not won more often than it lost."""
+    """Return a pattern with a loss added. It is retired if it has not won more often than it lost."""
     losses = pattern.losses + 1
     is_active = pattern.is_active and pattern.wins > losses
     status = LearnedStatus.ACTIVE if is_active else LearnedStatus.RETIRED
@@ -108,7 +121,7 @@ def lose(pattern: LearnedPattern) -> TaughtPattern:
 
 
 def _reconsider(gate: ReplayGate, memory: LearnedMemory) -> Iterator[TaughtPattern]:
-    """Yield patterns that were held back and pass the gate now that another one was retired."""
+    """Yield patterns that were held back and pass the gate now, because another pattern was retired."""
     patterns = memory.patterns
     for pattern in patterns.patterns:
         if not pattern.is_active and pattern.is_current and pattern.wins > pattern.losses:
@@ -122,13 +135,16 @@ def _reconsider(gate: ReplayGate, memory: LearnedMemory) -> Iterator[TaughtPatte
 def _teach_lessons(
     gate: ReplayGate, memory: LearnedMemory, pattern: LearnedPattern, make_id: Callable[[str], str]
 ) -> tuple[Lessons, list[TaughtLesson]]:
-    """Return the lessons with those that let the rules answer a confirmed question that they misread."""
+    """Find lessons with which the rules answer a confirmed question that they misread.
+
+    Return all lessons after that, and the new ones.
+    """
     lessons, taught = memory.lessons, []
     pairs = [pair for pair in memory.patterns.patterns if pair.wins > pair.losses]
     for lesson in _list_candidates(gate, lessons, pattern):
         if gate.is_right(pattern.template.sql, gate.read_taught(lessons, pattern)):
             break
-        # By itself first: that is known from earlier calls, and most candidates fail here.
+        # The lesson is first tried alone: that result is cached, and most candidates fail here.
         alone = gate.read_taught(add_lesson(Lessons(), lesson), pattern)
         if not gate.is_right(pattern.template.sql, alone):
             continue
@@ -147,5 +163,5 @@ def _list_candidates(gate: ReplayGate, lessons: Lessons, pattern: LearnedPattern
     joins = [TaughtJoin("", *pair) for pair in pairs if pair not in known]
     mined = mine_lessons(schema, pattern, gate.read(pattern.question).best)
     others = [lesson for lesson in mined if not isinstance(lesson, TaughtMetric)][: max(0, _MOST_TRIED - len(joins))]
-    # Metrics are tried in addition, so that they displace no alias.
+    # Metrics do not count for the limit, so that aliases are not displaced.
     return [*joins[:_MOST_TRIED], *(lesson for lesson in mined if isinstance(lesson, TaughtMetric) or lesson in others)]

@@ -1,4 +1,4 @@
-"""A confirmed statement as a template: literals that stand for slots of its question are replaced."""
+"""Make templates from confirmed statements. Literals that stand for slots of the question can be replaced."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -13,12 +13,12 @@ from everhold.ask.learning.slots import QuestionSlot, SlotForm
 from everhold.ask.schema import AskSchema, ColumnRef
 from everhold.errors import InvalidInput
 
-# A letter of no language marks the places in a text that are filled. The guard checks what becomes of them.
+# A private-use character marks the positions to fill. The guard checks the filled statement.
 _MARK = "\ue000"
 _MARKER = re.compile(f"{_MARK}([0-9]+){_MARK}")
 _MARKED = re.compile(f"[:@$?]*({_MARK}[0-9]+{_MARK})")
 _TEXT_FORMS = (SlotForm.VALUE, SlotForm.LOWER, SlotForm.UPPER)
-_PLAIN_NUMBERS = ("0", "1", "1.0", "100", "100.0")  # those of shares and of the first row, which no question says
+_PLAIN_NUMBERS = ("0", "1", "1.0", "100", "100.0")  # numbers for shares and limits, which questions do not name
 _DATE_FORMS = (SlotForm.START, SlotForm.END, SlotForm.LAST, SlotForm.YEAR)
 
 
@@ -26,8 +26,8 @@ _DATE_FORMS = (SlotForm.START, SlotForm.END, SlotForm.LAST, SlotForm.YEAR)
 class SlotUse:
     """A literal of a statement that a slot of the question fills.
 
-    `place` counts the literals of the statement. `prefix` and `suffix` are the wildcards around the value. `column`
-    is what the literal is compared with, if that is a column.
+    `place` is the index of the literal among those of the statement. `prefix` and `suffix` are the wildcards around the
+    value. `column` is the column that the literal is compared with, if any.
     """
 
     place: int
@@ -42,7 +42,7 @@ class SlotUse:
 class SqlTemplate:
     """A statement, the literals in it that slots fill, and a key that is equal for statements of the same shape.
 
-    `constants` are literals that no slot of the question stands for, such as the limit that "major" means.
+    `constants` are literals that stand for no slot of the question, such as the limit that "major" means.
     """
 
     sql: str
@@ -52,7 +52,7 @@ class SqlTemplate:
     constants: tuple[str, ...] = ()
 
     def fill(self, slots: Sequence[QuestionSlot]) -> str | None:
-        """Return the statement for other slots, None if one of them has no value that fits its literal."""
+        """Return the statement filled with other slots; None if one of them has no value for its literal."""
         parts = _MARKER.split(self.key)
         for place in range(1, len(parts), 2):
             use = self.uses[int(parts[place])]
@@ -130,7 +130,7 @@ def _make_literal(value: Literal, use: SlotUse) -> exp.Expr:
 
 
 def find_compared_column(schema: AskSchema, node: exp.Expr) -> ColumnRef | None:
-    """Return the column that a literal is compared with, if it is one."""
+    """Return the column that a literal is compared with; None if there is no such column."""
     parent = node.parent
     while isinstance(parent, exp.Paren | exp.Tuple | exp.Lower | exp.Upper | exp.Cast):
         parent = parent.parent
@@ -143,7 +143,7 @@ def find_compared_column(schema: AskSchema, node: exp.Expr) -> ColumnRef | None:
 
 
 def resolve_column(schema: AskSchema, column: exp.Column) -> ColumnRef | None:
-    """Return the column of the schema that a column of a statement is."""
+    """Return the column of the schema that a column of a statement refers to; None if there is none."""
     root = column.root()
     if column.table:
         named = [table for table in root.find_all(exp.Table) if table.alias_or_name.lower() == column.table.lower()]
@@ -156,7 +156,7 @@ def resolve_column(schema: AskSchema, column: exp.Column) -> ColumnRef | None:
 
 
 def _make_key(sql: str, dialect: str, uses: Sequence[SlotUse]) -> str:
-    """Return the statement with the number of a use in place of each literal that a slot fills."""
+    """Return the statement with a marker in place of each literal that a slot fills. It has the number of the use."""
     tree = sqlglot.parse_one(sql, read=dialect)
     literals = list(list_literals(tree))
     for number, use in enumerate(uses):

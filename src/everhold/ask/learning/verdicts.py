@@ -1,18 +1,22 @@
-"""Verdicts on answers: confirm, correct or reject a query, and keep what that teaches as rows."""
+"""Store verdicts on answers (confirmed, corrected, rejected), and what is learned from them as rows."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from sqlglot import exp
+
 from everhold import clock
 from everhold.ask.candidates import ScopedReadings
+from everhold.ask.guard import find_read_tables, parse_query
 from everhold.ask.language_model.record import read_records
 from everhold.ask.learning.frames import read_frame
 from everhold.ask.learning.gate import ReplayGate
 from everhold.ask.learning.items import LearnedItem, describe_lesson_row, describe_pattern_row, describe_records
 from everhold.ask.learning.loading import REJECTED, LoadedMemory, list_lessons, list_patterns
+from everhold.ask.learning.quarantine import explain_disuse, list_needed_tables
 from everhold.ask.learning.rows import (
     describe_meaning,
     describe_slots,
@@ -32,9 +36,10 @@ from everhold.ask.learning.teaching import (
     lose,
     teach_pair,
 )  # fmt: skip
+from everhold.ask.schema import AskSchema
 from everhold.ask.sources.lookup import find_project
 from everhold.ask.wording.frames import describe_frame
-from everhold.errors import Argument, InvalidInput, NotFound, Remedy, StaleVersion, Verb
+from everhold.errors import Argument, InvalidInput, NotFound, Remedy, StaleVersion, StatementRefused, Verb
 from everhold.model import QueryLesson, QueryPattern, QueryRun, Scope
 from everhold.model.announcement import make_announcement
 from everhold.model.validation import validate_row
@@ -42,9 +47,12 @@ from everhold.ports.records import Records
 from everhold.retries import CONFLICTS, TryAgain, retry
 from everhold.schema.operations import Operation, Patch, Put
 
+LoadSchemas = Callable[[Collection[str]], Sequence[tuple[str, AskSchema]]]
+"""Returns the tables with these names in all places of a scope, with the dialect of each place."""
+
 
 class AnswerVerdict(StrEnum):
-    """What a user said about an answer."""
+    """The verdict of a user on an answer."""
 
     CONFIRMED = "confirmed"
     CORRECTED = "corrected"
@@ -54,10 +62,14 @@ class AnswerVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class VerdictResult:
-    """The query after a verdict, and what was learned from it or changed by it."""
+    """The query after a verdict, and what was learned from it or changed by it.
+
+    `notes` are about the statement, such as a value in it that no row has.
+    """
 
     query: QueryRun
     learned: tuple[LearnedItem, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,13 +81,18 @@ class _Changes:
 
 
 def require_query(records: Records, scope: Scope, query_id: str) -> QueryRun:
-    """Return a query of a scope; NotFound if the scope has none with this id."""
+    """Return a query of a scope; NotFound if the scope has none with this id, or if another user asked it."""
     row = records.get(QueryRun, scope.organization, [query_id]).get(query_id)
     is_own = row is not None and row.project_id == find_project(scope)
-    if row is None or not is_own or (scope.session is not None and row.session_id not in (None, scope.session)):
+    if row is None or not is_own or not _may_judge(row, scope):
         remedy = Remedy("pass the query of an answer of {}", Verb("ask"))
         raise NotFound(f"no query {query_id!r} in this scope", value=query_id, remedy=remedy)
     return row
+
+
+def _may_judge(row: QueryRun, scope: Scope) -> bool:
+    is_of_session = scope.session is None or row.session_id in (None, scope.session)
+    return is_of_session and (scope.user is None or row.metadata.get("user") in (None, scope.user))
 
 
 def find_choice(query: QueryRun, choice: int) -> str:
@@ -88,6 +105,17 @@ def find_choice(query: QueryRun, choice: int) -> str:
     return str(choices[choice - 1]["sql"])
 
 
+def require_figures(sql: str, dialect: str) -> None:
+    """Raise StatementRefused for a statement whose result does not come from the data, such as SELECT 65.
+
+    The statement has passed the guard.
+    """
+    if not find_read_tables(sql, dialect):
+        raise StatementRefused("the statement reads no table", remedy="select from the tables that have the answer")
+    if parse_query(sql, dialect).find(exp.Column, exp.Star, exp.AggFunc) is None:
+        raise StatementRefused("the statement selects only constants", remedy="select columns, or count the rows")
+
+
 def give_verdict(
     source: LearnedSource,
     scoped: ScopedReadings,
@@ -96,10 +124,10 @@ def give_verdict(
     sql: str | None,
     log_line: Put,
 ) -> VerdictResult:
-    """Store a verdict on a query and what it teaches. `sql` is the statement that is right, if one is.
+    """Store a verdict on a query and what is learned from it. `sql` is the right statement, if it is known.
 
-    A question that changed the one before it teaches nothing new: its words do not say all that was asked. A verdict
-    that is given again counts once.
+    Nothing is learned from a fragment that changed the previous question, because its words do not say all that was
+    asked. Repeating a verdict has no effect.
     """
     gate = ReplayGate(make_context(scoped), make_runner(source.deps, source.engine, scoped))
 
@@ -111,7 +139,8 @@ def give_verdict(
         writer = _VerdictWriter(source, scoped, loaded, query, verdict, now)
         changes = _Changes()
         if sql is not None and not query.metadata.get("follows"):
-            teaching = teach_pair(gate, loaded.memory, query.question, sql, scoped.reader.dialect, clock.make_id)
+            dialect, doubtful = scoped.reader.dialect, writer.find_doubtful_lessons()
+            teaching = teach_pair(gate, loaded.memory, query.question, sql, dialect, clock.make_id, doubtful)
             writer.add_teaching(changes, teaching)
         writer.add_record(changes)
         metadata = {**query.metadata, "right_sql": sql}
@@ -132,7 +161,7 @@ def give_verdict(
 def _is_repeated(
     gate: ReplayGate, loaded: LoadedMemory, query: QueryRun, verdict: AnswerVerdict, sql: str | None
 ) -> bool:
-    """Say whether a query has this verdict already, and what it taught was not revoked since."""
+    """Return whether a query already has this verdict, and what was learned from it was not revoked later."""
     if query.feedback != verdict.value or query.metadata.get("right_sql") != sql:
         return False
     is_fragment = bool(query.metadata.get("follows"))
@@ -141,7 +170,7 @@ def _is_repeated(
 
 @dataclass(frozen=True)
 class _VerdictWriter:
-    """Turns what a verdict changes into operations on rows."""
+    """Converts the changes of a verdict into operations on rows."""
 
     source: LearnedSource
     scoped: ScopedReadings
@@ -157,11 +186,37 @@ class _VerdictWriter:
                 self._put_pattern(changes, taught)
             else:
                 self._patch_pattern(changes, row, taught)
-        for lesson in teaching.lessons:
-            self._put_lesson(changes, lesson)
+        self._replace_lessons(changes, teaching)
+
+    def _replace_lessons(self, changes: _Changes, teaching: Teaching) -> None:
+        """Count a loss for what contradicted patterns had taught, unless it was learned again; add what is new."""
+        queries = {self.loaded.patterns[name].metadata.get("query") for name in teaching.contradicted}
+        doubtful = [row for row in self.loaded.lessons.values() if row.metadata.get("query") in queries]
+        taught = [(lesson, describe_meaning(lesson.lesson)) for lesson in teaching.lessons]
+        meanings = [meaning for _, meaning in taught]
+        kept = []
+        for row in doubtful:
+            known = (row.kind, row.phrase, row.meaning)
+            if row.status == LearnedStatus.ACTIVE and known in meanings:
+                kept.append(known)
+            elif row.status != LearnedStatus.RETIRED:
+                self._patch_lesson(changes, row, is_right=False)
+        for lesson, meaning in taught:
+            if meaning not in kept:
+                self._put_lesson(changes, lesson)
+
+    def find_doubtful_lessons(self) -> dict[str, frozenset[str]]:
+        """Return the lessons that one more loss retires, by the id of the pattern that the same query taught."""
+        doubtful = [row for row in self.loaded.lessons.values() if row.wins <= row.losses + 1]
+        return {
+            pattern.id: frozenset(
+                row.id for row in doubtful if row.metadata.get("query") == pattern.metadata.get("query")
+            )
+            for pattern in self.loaded.patterns.values()
+        }
 
     def add_record(self, changes: _Changes) -> None:
-        """Count a win or a loss for the pattern and the lessons that made the answer or that it taught."""
+        """Add a win or a loss to the patterns and lessons that made the answer, or that were learned from it."""
         is_right = self.verdict is AnswerVerdict.CONFIRMED
         known = {item.id for item in changes.items}
         for row in self._find_patterns():
@@ -176,8 +231,8 @@ class _VerdictWriter:
 
     def _find_patterns(self) -> Iterator[QueryPattern]:
         for row in self.loaded.patterns.values():
-            made_it = row.id == self.query.pattern_id
-            if made_it or (self.verdict is not AnswerVerdict.CONFIRMED and row.metadata.get("query") == self.query.id):
+            is_taught = row.metadata.get("query") == self.query.id and row.status != LearnedStatus.RETIRED
+            if row.id == self.query.pattern_id or (is_taught and self.verdict is not AnswerVerdict.CONFIRMED):
                 yield row
 
     def _find_lessons(self) -> Iterator[QueryLesson]:
@@ -230,20 +285,22 @@ class _VerdictWriter:
         changes.items.append(describe_pattern_row(row))
 
     def _describe_frame(self, sql: str, dialect: str) -> dict[str, Any]:
-        """Return what the row keeps of the statement's frame, if it has one; the frame is read again at each use."""
+        """Return a description of the statement's frame for the row; the frame is read again at each use."""
         schema = self.scoped.reader.schema
         frame = read_frame(schema, sql, dialect)
         return {} if frame is None else {"entity": frame.entity, "words": describe_frame(schema, frame)}
 
     def _patch_pattern(self, changes: _Changes, row: QueryPattern, taught: TaughtPattern) -> None:
         pattern = taught.pattern
-        values = {
+        values: dict[str, Any] = {
             "wins": pattern.wins,
             "losses": pattern.losses,
             "status": taught.status.value,
             "last_used": self.now,
             "updated_at": self.now,
         }
+        if taught.report is not None:
+            values["metadata"] = {**row.metadata, "why": taught.report.describe()}
         changes.operations.append(Patch(QueryPattern, (row.organization_id, row.id), values, version=row.version))
         changes.items.append(describe_pattern_row(row.evolve(**values)))
 
@@ -278,11 +335,19 @@ class _VerdictWriter:
         changes.items.append(describe_lesson_row(row.evolve(**values)))
 
 
-def list_learned(records: Records, scope: Scope) -> list[LearnedItem]:
-    """Return what a scope has learned, the latest first."""
+def list_learned(records: Records, scope: Scope, load_schemas: LoadSchemas) -> list[LearnedItem]:
+    """Return what a scope has learned, the latest first. What cannot be used on the tables of now says why."""
+    patterns, lessons = list_patterns(records, scope), list_lessons(records, scope)
+    schemas = load_schemas(list_needed_tables([*patterns, *lessons])) if patterns or lessons else []
+    every = [schema for _, schema in schemas]
+
+    def describe_pattern(row: QueryPattern) -> LearnedItem:
+        usable = [schema for dialect, schema in schemas if dialect == row.dialect]
+        return describe_pattern_row(row, explain_disuse(usable, row))
+
     items = [
-        *map(describe_pattern_row, list_patterns(records, scope)),
-        *map(describe_lesson_row, list_lessons(records, scope)),
+        *map(describe_pattern, patterns),
+        *(describe_lesson_row(row, explain_disuse(every, row)) for row in lessons),
         *describe_records(read_records(records, scope)),
     ]
     return sorted(items, key=lambda item: (item.created_at, item.id), reverse=True)

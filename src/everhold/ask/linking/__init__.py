@@ -1,1 +1,1 @@
-"""Which words of a question name which tables, columns and values."""
+"""Link the words of a question to tables, columns and values."""

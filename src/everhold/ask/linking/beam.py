@@ -1,7 +1,7 @@
-"""Chooses mentions that do not overlap: a beam search for those that score best and belong together.
+"""Choose mentions that do not overlap, by a beam search for the assignments with the best scores.
 
-The score of a choice is the sum over its mentions of score × words, plus a bonus for phrases of the grammar, minus a
-penalty for each word that nothing explains, minus the distance between the tables involved.
+The score of an assignment is the sum of score × words over its mentions, plus a bonus for phrases of the grammar, minus
+a penalty for each unexplained word, minus the distances between its tables.
 """
 
 from collections import defaultdict
@@ -29,7 +29,7 @@ _OWN_COLUMN = 0.5  # "volvo model": a value and the name of its column
 
 @dataclass(frozen=True)
 class Piece:
-    """A mention, a cue or a word that nothing explains, at its place in the question."""
+    """A mention, a cue or an unexplained word, with its position in the question."""
 
     start: int
     end: int
@@ -41,7 +41,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Assignment:
-    """What the words of a question mean. `pieces` are in their order, without fillers."""
+    """A meaning for all words of a question. `pieces` are in their order, without fillers."""
 
     pieces: tuple[Piece, ...] = ()
     score: float = 0.0
@@ -54,7 +54,7 @@ class Assignment:
 
 @dataclass(frozen=True)
 class _BeamStep:
-    """A way to continue an assignment. The longer assignment is made only if the step is among the best."""
+    """A possible continuation of an assignment. The new assignment is made only if the step is among the best."""
 
     assignment: Assignment
     score: float
@@ -92,7 +92,7 @@ def assign_mentions(schema: AskSchema, tokens: Sequence[Token], mentions: Iterab
 
 
 def _drop_modifiers(assignment: Assignment) -> Assignment:
-    """Leave out a table that stands directly before another: "car models" are models."""
+    """Return the assignment without tables that are directly before another table: "car models" are models."""
     kept = [
         piece
         for piece, following in zip_longest(assignment.pieces, assignment.pieces[1:])
@@ -111,9 +111,9 @@ def _prune(steps: list[_BeamStep]) -> list[Assignment]:
 
 @dataclass(frozen=True)
 class _Words:
-    """What the words at a place of the question are if no mention begins there; without a piece, fillers.
+    """The reading of the words at a position if no mention begins there. Without a piece, they are fillers.
 
-    `as_relative` is the piece where a word that asks, such as "which", begins a relative clause.
+    `as_relative` is the piece to use if a question word such as "which" begins a relative clause here.
     """
 
     end: int
@@ -123,7 +123,7 @@ class _Words:
 
 
 def _read_words(tokens: Sequence[Token], start: int) -> _Words:
-    """Read a cue, a filler, a mark or an unexplained word."""
+    """Read the cue, filler, punctuation mark or unexplained word at a position."""
     token = tokens[start]
     matched = match_cue([word.lower for word in tokens[start : start + 10]]) if token.kind == "word" else None
     if matched:
@@ -157,7 +157,7 @@ def _add_words(assignment: Assignment, words: _Words) -> _BeamStep:
 
 
 def _begins_clause(assignment: Assignment) -> bool:
-    """Say whether a word stands where "which" asks; elsewhere it begins a relative clause."""
+    """Return whether "which" would be a question word here. Elsewhere it begins a relative clause."""
     if not assignment.pieces:
         return True
     cue = assignment.pieces[-1].cue
@@ -166,7 +166,7 @@ def _begins_clause(assignment: Assignment) -> bool:
 
 @dataclass(frozen=True)
 class _Neighbours:
-    """What stands at the end of an assignment: the last piece and the last mention nearby, if they are mentions."""
+    """The end of an assignment: its last piece if it is a mention, and the last mention among the last pieces."""
 
     before: Mention | None
     near: Mention | None
@@ -186,7 +186,7 @@ def _find_neighbours(assignment: Assignment) -> _Neighbours:
 
 
 def _score_fit(schema: AskSchema, assignment: Assignment, neighbours: _Neighbours, mention: Mention) -> float:
-    """Score how well a mention goes with those before it."""
+    """Return a score for how well a mention fits the mentions before it."""
     owner = mention.owner
     if not owner:
         return 0.0
@@ -197,7 +197,7 @@ def _score_fit(schema: AskSchema, assignment: Assignment, neighbours: _Neighbour
         gain += _UNCONNECTED if nearest == 99 else _HOP * nearest
     before, near, between = neighbours.before, neighbours.near, neighbours.codes_between
     if near:
-        # What stands side by side would have been one span if it belonged together.
+        # Words directly side by side would be one span if they belonged together, so a cue is required in between.
         if mention.kind == TABLE and near.owner == mention.table and near.kind == COLUMN:
             gain += _SAME_TABLE * (len(between) > 0 and set(between) <= set("fied"))
         elif mention.kind == COLUMN and near.owner == owner and near.score > 0.1:

@@ -1,4 +1,4 @@
-"""All mentions that the tokens of a question may be, overlapping ones included."""
+"""Find all possible mentions in the tokens of a question, including overlapping ones."""
 
 from collections.abc import Iterator, Sequence
 from datetime import date
@@ -16,23 +16,23 @@ from everhold.ask.schema import AskColumn, AskSchema, AskTable, ColumnKind, Colu
 from everhold.ask.values import ValueIndex, ValueMatch
 
 _ID, _NUMBER, _NAME, _SALARY = map(stem, ("id", "number", "name", "salary"))
-_CODES = frozenset(map(stem, ("code", "type")))  # words for the code itself
+_CODES = frozenset(map(stem, ("code", "type")))  # words that refer to a code itself
 _LONGEST_NAME = 6  # tokens, with words such as "of" between
 _LONGEST_VALUE = 9
 _PER_SPAN = 8
 _INNER_WORDS = frozenset({"of", "the", "a", "an", "s"})
-_UNKNOWN_NAME = 0.4  # words in capitals that no column holds
-_LOWER_CASE = 0.75  # a single word, written small, that is a value of some column
-_CATEGORY = 0.87  # the same, of a column with few values: "approved"
+_UNKNOWN_NAME = 0.4  # capitalised words that are in no column
+_LOWER_CASE = 0.75  # a single word in lower case that is a value of some column
+_CATEGORY = 0.87  # a single word in lower case that is a value of a column with few values: "approved"
 _GRAMMAR_WORD = 1.2  # a column named like a word of the grammar, such as "average"
-_MONEY, _OTHER_MONEY = 0.75, 0.45  # "revenue" means the amounts of invoices, rather than those of other tables
-_FOREIGN_KEY = 0.12  # a name is rather that of a table than of the column that refers to it
+_MONEY, _OTHER_MONEY = 0.75, 0.45  # "revenue" means the amounts of invoices more likely than those of other tables
+_FOREIGN_KEY = 0.12  # the penalty for a column that refers to a table of the same name
 
 
 def find_mentions(
     schema: AskSchema, names: NameIndex, values: ValueIndex, tokens: Sequence[Token], today: date
 ) -> list[Mention]:
-    """Return every mention that a span of tokens may be."""
+    """Return all possible mentions of all spans of tokens."""
     mentions = [*_find_numbers(tokens), *_find_periods(tokens, today), *_find_values(schema, names, values, tokens)]
     for start in range(len(tokens)):
         for end in range(start + 1, min(start + _LONGEST_NAME, len(tokens)) + 1):
@@ -71,7 +71,7 @@ def _find_names(schema: AskSchema, names: NameIndex, span: Sequence[Token], star
 
 
 def _find_money(schema: AskSchema, names: NameIndex, token: Token, start: int) -> Iterator[Mention]:
-    """Yield the amounts that "revenue" or "spent" may mean where no column is called so."""
+    """Yield the amounts that "revenue" or "spent" may mean if no column has that name."""
     tables = MONEY_TABLES.get(token.stem)
     if tables is None or names.has_word(token.stem):
         return
@@ -89,12 +89,12 @@ def _find_money(schema: AskSchema, names: NameIndex, token: Token, start: int) -
 
 
 def _is_event(schema: AskSchema, table: AskTable) -> bool:
-    """Say whether the rows of a table happen to others, as orders do: it refers to another table."""
+    """Return whether the rows of a table are events such as orders, that is, whether it refers to another table."""
     return any(key.table == table.name for key in schema.keys_at(table.name))
 
 
 def _is_count(span: Sequence[Token], column: AskColumn) -> bool:
-    """Say whether "number of flights" counts: a column is meant only if its own name begins with the number."""
+    """Return whether a span such as "number of flights" is a count, because the column's name has no "number"."""
     return span[0].stem == _NUMBER and len(span) > 1 and span[1].lower == "of" and column.words[0] != _NUMBER
 
 
@@ -103,27 +103,27 @@ def _is_grammar(token: Token) -> bool:
 
 
 def _is_cue(token: Token) -> bool:
-    """Say whether a word is a phrase of the grammar. Columns are often called like a period, such as "year"."""
+    """Return whether a word is a cue, except names of periods such as "year", because columns often have such names."""
     matched = match_cue([token.lower])
     return matched is not None and matched[0].code != "M"
 
 
 def _weigh_column(schema: AskSchema, match: NameMatch, stems: Sequence[str]) -> float:
-    """Return what to take off: a foreign key or a column named like its table rather means the table."""
+    """Return the penalty for a column that likely means a table: a foreign key, or a column named like its table."""
     assert match.column
     table = schema.table(match.table)
     key = schema.foreign_key(match.column.ref)
     is_foreign = key is not None and match.column.kind is not ColumnKind.CODE
     if key and match.column.kind is ColumnKind.CODE and not _CODES & set(stems) and _is_named(schema, key.to_table):
-        return 0.6  # the column holds codes; without that word, the rows that have the codes are meant
+        return 0.6  # the column has codes; without a word for codes, the rows with these codes are meant
     if key and _ID not in stems and (match.column.is_numeric or match.column.kind is ColumnKind.ID):
-        return 0.6  # the column holds numbers; its name means the rows that they refer to
+        return 0.6  # the column has numbers; its name means the rows that the numbers refer to
     same_name = set(match.column.words) <= set(table.words) and len(table.columns) > 1
     return _FOREIGN_KEY * is_foreign + 0.06 * same_name
 
 
 def _is_named(schema: AskSchema, name: str) -> bool:
-    """Say whether the rows of a table are shown by a name; a description is often longer than what is wanted."""
+    """Return whether the display column of a table is a name, not a description, which is often too long."""
     table = schema.table(name)
     return table.display != table.key and _NAME in schema.column(table.display_ref).words
 
@@ -169,7 +169,7 @@ def _find_values(schema: AskSchema, names: NameIndex, values: ValueIndex, tokens
 
 
 def _begins_sentence(tokens: Sequence[Token], position: int) -> bool:
-    """Say whether a word is written in capitals because a sentence begins with it."""
+    """Return whether a sentence begins at a position, which would explain a capital letter."""
     return position == 0 or tokens[position - 1].text in (".", "?", "!", ";", ":")
 
 
@@ -204,14 +204,14 @@ def _find_stored(
 
 
 def _drop_references(schema: AskSchema, matches: Sequence[ValueMatch]) -> list[ValueMatch]:
-    """Leave out columns that refer to a key with the same value: which of them is meant is for the joins to say."""
+    """Return the matches without foreign keys to another matching column, because the joins choose between them."""
     refs = {match.value.ref for match in matches}
     keys = [(match, schema.foreign_key(match.value.ref)) for match in matches]
     return [match for match, key in keys if key is None or key.to_ref not in refs]
 
 
 def _is_common(span: Sequence[Token], begins: bool) -> bool:
-    """Say whether a span is a single word of the grammar, which is a value only if it is written in capitals."""
+    """Return whether a span is a single word of the grammar, which is a value only if it is capitalised."""
     if len(span) > 1:
         return False
     token = span[0]
@@ -221,14 +221,14 @@ def _is_common(span: Sequence[Token], begins: bool) -> bool:
 
 def _make_value(start: int, end: int, match: ValueMatch, factor: float, weight: int) -> Mention:
     raw = match.value.raw
-    # Spaces around a stored value are not part of what it says.
+    # Spaces around a stored value do not belong to its meaning.
     value = raw.strip() if isinstance(raw, str) else raw if isinstance(raw, int | float) else str(raw)
     score = factor * match.similarity
     return Mention(start, end, VALUE, score, weight, column=match.value.ref, value=value, why=match.why)
 
 
 def _find_unknown_names(names: NameIndex, tokens: Sequence[Token]) -> Iterator[Mention]:
-    """Yield runs of capitalised words, which may be values that no column holds or that were not indexed."""
+    """Yield sequences of capitalised words, which may be values that are in no column or were not indexed."""
     start = 1
     while start < len(tokens):
         end = start

@@ -7,15 +7,15 @@ from everhold.ask.language.periods import TimeInterval
 from everhold.ask.schema import ColumnRef
 
 TABLE, COLUMN, VALUE, NUMBER, PERIOD = "T", "C", "V", "N", "P"
-VERB = "verb"  # how a column was recognised that a verb implies, such as the amount of "spent"
+VERB = "verb"  # the value of `why` for a column that a verb implies, such as the amount of "spent"
 
 
 @dataclass(frozen=True)
 class Mention:
-    """The tokens from `start` to before `end` and what they name.
+    """The tokens from `start` up to, but not including, `end`, and what they name.
 
-    `score` is from 0 to 1, `weight` the number of words with a meaning; `why` says how the name was recognised,
-    `lesson_id` by which lesson if it was taught.
+    `score` is from 0 to 1, and `weight` the number of meaningful words. `why` says how the name was recognised, and
+    `lesson_id` is the lesson if the name was taught.
     """
 
     start: int
@@ -33,5 +33,5 @@ class Mention:
 
     @property
     def owner(self) -> str | None:
-        """The table that is mentioned or whose column is."""
+        """The mentioned table, or the table of the mentioned column."""
         return self.column.table if self.column else self.table

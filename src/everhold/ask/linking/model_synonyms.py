@@ -1,4 +1,4 @@
-"""Synonyms by the vectors of an embedding model."""
+"""Synonyms that are found by the vectors of an embedding model."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from everhold.ports.thesaurus import Thesaurus
 
 
 class ModelSynonyms:
-    """A `SynonymSource` that looks words up in the thesaurus of an embedding model, which knows stems."""
+    """A `SynonymSource` that looks up the stem of a word in the thesaurus of an embedding model."""
 
     def __init__(self, thesaurus: Thesaurus) -> None:
         self._thesaurus = thesaurus

@@ -1,4 +1,4 @@
-"""Words of a question compared with the names of tables and columns."""
+"""Compare words of a question with the names of tables and columns."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,13 +12,13 @@ from everhold.ask.language.tokens import split_words
 from everhold.ask.schema import AskColumn, AskSchema, AskTable, ColumnKind
 from everhold.ports.synonyms import SynonymSource
 
-# Words that a question may leave out of a column's name, and that alone name no particular column.
+# Words of a column's name that a question may leave out. By themselves they do not identify a column.
 _GENERIC = frozenset(map(stem, ("name", "id", "code", "number", "type", "date", "address", "amount", "description",
                                 "value", "text", "status", "time", "total", "level", "title", "full")))  # fmt: skip
 _SYNONYM, _PREFIX = 0.85, 0.7
 _SHORTEST_PREFIX = 4  # letters
 _SHORTEST_ROOT, _LONGEST_ENDING, _ROOT = 5, 3, 0.7
-_SOURCED, _LEAST_SIMILARITY = 0.8, 0.3  # of words that only a source of synonyms knows
+_SOURCED, _LEAST_SIMILARITY = 0.8, 0.3  # for words that only a source of synonyms knows
 _LEAST_SCORE = 0.4
 _ID, _NAME, _PERSON = stem("id"), stem("name"), stem("person")
 _DISPLAY = 0.85
@@ -31,7 +31,7 @@ _TABLE_AND_PART = 0.9
 
 @dataclass(frozen=True)
 class NameMatch:
-    """A table or a column whose name words of a question may mean; the score is 1 for the whole name."""
+    """A table or column that words of a question may name. The score is 1 for the whole name."""
 
     table: str
     column: AskColumn | None
@@ -40,7 +40,7 @@ class NameMatch:
 
 
 class NameIndex:
-    """The words of all names of a schema."""
+    """An index of the words in all names of a schema."""
 
     def __init__(self, schema: AskSchema, synonyms: Sequence[SynonymSource] = ()) -> None:
         self._schema, self._synonyms = schema, synonyms
@@ -56,13 +56,14 @@ class NameIndex:
         self._roles = _list_roles(schema)
         labels = {word for words in self._labels for word in words}
         self._vocabulary = frozenset((*self._columns, *self._tables, *labels))
-        self._sorted = sorted(self._vocabulary)  # so that equally good words are always taken in one order
+        self._sorted = sorted(self._vocabulary)  # so that equally good words always come in the same order
         self._expand = lru_cache(maxsize=4_096)(self._find_expansions)
 
     def _find_expansions(self, word: str, written: str) -> tuple[tuple[str, float], ...]:
-        """Return the words of names that a stem may mean, each with a factor for its likelihood.
+        """Return the words in names that a stem may mean, each with a factor for its likelihood.
 
-        `written` is the word as the question has it, for sources of synonyms; without it none is asked.
+        `written` is the word before stemming, which is looked up in the sources of synonyms; if empty, they are not
+        used.
         """
         meanings: dict[str, float] = {}
         if word in self._vocabulary:
@@ -82,7 +83,7 @@ class NameIndex:
         return tuple(meanings.items()) or tuple(self._find_synonyms(written).items())
 
     def _find_synonyms(self, written: str) -> dict[str, float]:
-        """Return the words of names that sources of synonyms know for a word, most similar first."""
+        """Return the words in names that sources of synonyms return for a word, each with a factor."""
         meanings: dict[str, float] = {}
         for source in self._synonyms if written else ():
             for other, similarity in source.find_similar(written):
@@ -92,14 +93,14 @@ class NameIndex:
         return meanings
 
     def has_word(self, word: str) -> bool:
-        """Say whether a word is in the name of a table or a column."""
+        """Return whether a word is in the name of a table or a column."""
         return word in self._vocabulary
 
     def _expand_all(self, stems: Sequence[str], written: Sequence[str]) -> list[tuple[tuple[str, float], ...]]:
         return [self._expand(word, text) for word, text in zip_longest(stems, written, fillvalue="")]
 
     def match_columns(self, stems: Sequence[str], written: Sequence[str] = ()) -> list[NameMatch]:
-        """Return the columns that a span of words may name, best first. `written` are the words before stemming."""
+        """Return the columns that words may name, best first. `written` are the words before stemming."""
         meanings = self._expand_all(stems, written)
         if not all(meanings):
             return []
@@ -117,11 +118,11 @@ class NameIndex:
                 matches.append(NameMatch(column.table, column, score, why))
         matches.extend(NameMatch(column.table, column, 1.0, "name") for column in self._labels.get(tuple(stems), ()))
         matches.extend(self._match_displays(stems))
-        # Among equals, tables with short names first: only so many are looked at.
+        # Among equal scores, tables with shorter names come first, because callers use only the first matches.
         return sorted(matches, key=lambda match: (-match.score, len(self._schema.table(match.table).words)))
 
     def _match_displays(self, stems: Sequence[str]) -> Iterator[NameMatch]:
-        """Yield the display columns of tables without a name: "the name of the continent" is what stands for it."""
+        """Yield the display columns of tables without a column for names, for "the name of the continent"."""
         if stems[-1] != _NAME and stems[0] != _NAME:
             return
         others = set(stems) - {_NAME}
@@ -131,13 +132,13 @@ class NameIndex:
                 yield NameMatch(table.name, display, _DISPLAY if others else _DISPLAY - 0.1, "name of the row")
 
     def match_initials(self, stems: Sequence[str]) -> list[NameMatch]:
-        """Return the columns whose name is made of the first letters of the words: "miles per gallon" is mpg."""
+        """Return the columns whose name consists of the first letters of the words: "miles per gallon" is mpg."""
         initials = "".join(word[0] for word in stems)
         columns = self._columns.get(initials, ()) if len(initials) > 2 else ()
         return [NameMatch(c.table, c, 0.95, "name") for c in columns if c.words == (initials,)]
 
     def match_tables(self, stems: Sequence[str], written: Sequence[str] = ()) -> list[NameMatch]:
-        """Return the tables that a span of words may name, best first. `written` are the words before stemming."""
+        """Return the tables that words may name, best first. `written` are the words before stemming."""
         meanings = self._expand_all(stems, written)
         if not all(meanings) and list(stems) != [_PERSON]:
             return []
@@ -154,19 +155,19 @@ class NameIndex:
             people = [table for table in self._schema.tables if table.second_display]
             matches.extend(NameMatch(table.name, None, _PEOPLE, "synonym") for table in people)
         if best >= 0.95:
-            # "Concert" is the table of concerts, not that of singers in concerts.
+            # "Concert" names the table of concerts, not the table of singers in concerts.
             matches = [match if match.score >= 0.95 else replace(match, score=0.5 * match.score) for match in matches]
         return sorted(matches, key=lambda match: -match.score)
 
 
 def _share_root(first: str, second: str) -> bool:
-    """Say whether two stems differ only in their ends: "prescrib" and "prescript"."""
+    """Return whether two stems differ only at their ends, such as "prescrib" and "prescript"."""
     shared = next((place for place, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), len(first))
     return shared >= _SHORTEST_ROOT and max(len(first), len(second)) - shared <= _LONGEST_ENDING
 
 
 def _list_labels(schema: AskSchema) -> dict[tuple[str, ...], list[AskColumn]]:
-    """Return the columns by the stems of what a user calls them."""
+    """Return the columns by the stems of their labels, which users gave them."""
     labels: dict[tuple[str, ...], list[AskColumn]] = defaultdict(list)
     for column in schema.columns():
         if column.label:
@@ -175,7 +176,7 @@ def _list_labels(schema: AskSchema) -> dict[tuple[str, ...], list[AskColumn]]:
 
 
 def _list_roles(schema: AskSchema) -> dict[frozenset[str], list[str]]:
-    """Return the tables by the words of the keys that refer to them: a "student_id" refers to a student."""
+    """Return tables by the words in the names of keys that refer to them: a "student_id" refers to a student."""
     roles: dict[frozenset[str], list[str]] = defaultdict(list)
     for key in schema.foreign_keys:
         words = frozenset(schema.column(key.ref).words) - _GENERIC
@@ -185,18 +186,21 @@ def _list_roles(schema: AskSchema) -> dict[frozenset[str], list[str]]:
 
 
 def _has_name(table: AskTable) -> bool:
-    """Say whether a column is called "name" or "customer name": then a name is asked for by that."""
+    """Return whether a table has a column named "name", or its own name and "name", as in "customer name"."""
     return any(set(column.core) == {_NAME} or set(column.words) == {_NAME} for column in table.columns)
 
 
 def _choose_meanings(
     meanings: Iterable[Sequence[tuple[str, float]]], allowed: Sequence[str]
 ) -> tuple[frozenset[str], float]:
-    """Return one word of a name for each word of a span and the mean of their factors; nothing if one has none."""
+    """Return one word in `allowed` for each word of a span, and the mean of their factors.
+
+    Return an empty set if a word of the span has none.
+    """
     chosen: set[str] = set()
     factors: list[float] = []
     for words in meanings:
-        # "Cell phone" names the cell number: the second word says the first again.
+        # "Cell phone" names the cell number: the second word repeats the first.
         fitting = [(word, 0.95 * factor if word in chosen else factor) for word, factor in words if word in allowed]
         if not fitting:
             return frozenset(), 0.0
@@ -216,7 +220,7 @@ def _score_column(
     if not chosen or not chosen & words:
         return 0.0, ""
     if chosen == words or (core <= chosen and chosen - words):
-        # "Refund amount" is rather of the table of refunds than of one that has more words in its name.
+        # "Refund amount" belongs to the table of refunds rather than to a table with more words in its name.
         rest = chosen - words
         score = 1.0 if not rest or set(table.core) <= chosen else 0.95
     elif chosen == core:
@@ -229,13 +233,13 @@ def _score_column(
 
 
 def _is_measure_of(column: AskColumn, table: AskTable, chosen: frozenset[str]) -> bool:
-    """Say whether a span names a table and a measure of it, but for a generic word of the measure."""
+    """Return whether a span names a table and a measure of it, except for generic words of the measure."""
     is_named = set(table.core) < chosen and bool(set(column.core) & chosen)
     return is_named and column.kind is ColumnKind.MEASURE and set(column.words) - chosen <= _GENERIC
 
 
 def _score_part(chosen: frozenset[str], core: set[str]) -> float:
-    """Score a span that says only a part of a column's name: little is lost if the rest is a generic word."""
+    """Return the score of a span that has only a part of a column's name. Missing generic words cost little."""
     shared = chosen & core
     meaning = shared - _GENERIC
     missing = core - chosen
@@ -244,7 +248,7 @@ def _score_part(chosen: frozenset[str], core: set[str]) -> float:
             return _GENERIC_PART  # "amount" for "total amount"
         return 0.45 * len(shared) / len(core) if shared else 0.0
     if missing <= _GENERIC:
-        # "Stadium" is not asked for by its id: that reading is the table's.
+        # "Stadium" does not ask for the id of a stadium; it names the table.
         return 0.85 if _ID not in missing else 0.45
     return 0.45 + 0.35 * len(meaning) / len(core)
 

@@ -1,1 +1,1 @@
-"""What the content of tables says about them: words of names, kinds of columns, keys."""
+"""Derive a schema from the content of tables: words of names, kinds of columns, and keys."""

@@ -1,4 +1,4 @@
-"""Builds what questions can be about from the content of tables."""
+"""Build an AskSchema, with which questions are read, from the content of tables."""
 
 from collections.abc import Collection, Sequence
 
@@ -9,10 +9,10 @@ from everhold.ask.profile.names import split_name, stem_name
 from everhold.ask.schema import AskColumn, AskSchema, AskTable, ColumnKind, ColumnRef, ForeignKey
 from everhold.ports.table_content import ColumnContent, TableContent
 
-# Words of a table's name that say only that it is a table.
+# Words in the name of a table that do not say what its rows are.
 _GENERIC = frozenset(map(stem, ("data", "list", "information", "info", "table", "names", "record", "records", "details",
                                 "detail", "ref", "reference", "tbl", "master", "all")))  # fmt: skip
-# The names of columns that show a row to a person, the best first.
+# The words of column names whose values tell a person which row it is, best first.
 _DISPLAY_NAMES = (("name",), ("title",), ("full", "name"), ("first", "name"), ("last", "name"), ("description",))
 
 _DATE_ENDINGS = frozenset(map(stem, ("on", "at")))
@@ -21,9 +21,9 @@ _LAST_NAMES = ({stem("last"), stem("name")}, {stem("surname")}, {stem("family"),
 
 
 def build_schema(tables: Sequence[TableContent], foreign_keys: Sequence[ForeignKey] | None = None) -> AskSchema:
-    """Return the schema of tables: words of names, kinds of columns, display columns, declared and inferred keys.
+    """Return the schema of tables: the words of names, kinds of columns, display columns, and foreign keys.
 
-    `foreign_keys` are those of the tables, if they have been found before.
+    Without `foreign_keys`, the declared foreign keys are used and others are inferred from names and values.
     """
     vocabulary = {word for table in tables for word in split_name(table.name)}
     keys = find_foreign_keys(tables) if foreign_keys is None else tuple(foreign_keys)
@@ -34,23 +34,30 @@ def build_schema(tables: Sequence[TableContent], foreign_keys: Sequence[ForeignK
 def _build_table(table: TableContent, vocabulary: Collection[str], referring: Collection[ColumnRef]) -> AskTable:
     words = stem_name(table.name)
     core = tuple(word for word in words if word not in _GENERIC) or words
-    own = {word for word in vocabulary if word[0] in {name[0].lower() for name in _column_names(table)}}
-    columns = tuple(_build_column(table, column, words, own, referring) for column in table.columns)
+    # Only words that begin like a column can expand an abbreviation in a column's name.
+    first_letters = {column.name[0].lower() for column in table.columns if column.name}
+    expansions = {word for word in vocabulary if word[0] in first_letters}
+    columns = tuple(_build_column(table, column, words, expansions, referring) for column in table.columns)
     key = table.primary_key[0] if len(table.primary_key) == 1 else None
     display = _choose_display(columns, words, core, key)
-    return AskTable(table.name, words, core, columns, key, display, table.row_count, _find_last_name(columns, display))
+    return AskTable(
+        name=table.name,
+        words=words,
+        core=core,
+        columns=columns,
+        key=key,
+        display=display,
+        row_count=table.row_count,
+        second_display=_find_last_name(columns, display),
+    )
 
 
 def _find_last_name(columns: Sequence[AskColumn], display: str) -> str | None:
-    """Return the column of last names, if the display column is that of first names."""
-    first = next(column for column in columns if column.name == display)
-    if set(first.core) != _FIRST_NAME:
+    """Return the name of the column of last names if the display column has first names; else None."""
+    display_column = next(column for column in columns if column.name == display)
+    if set(display_column.core) != _FIRST_NAME:
         return None
     return next((column.name for column in columns if set(column.core) in _LAST_NAMES), None)
-
-
-def _column_names(table: TableContent) -> list[str]:
-    return [column.name for column in table.columns if column.name]
 
 
 def _build_column(
@@ -71,33 +78,40 @@ def _build_column(
     if is_key and kind is ColumnKind.MEASURE:
         kind = ColumnKind.ID
     return AskColumn(
-        table.name,
-        column.name,
-        kind,
-        words,
-        core,
-        is_numeric(column),
-        table.row_count > 0 and column.distinct_count == table.row_count,
-        column.null_count > 0,
-        find_true_value(column) if kind is ColumnKind.FLAG else None,
-        column.label,
-        column.unit,
-        len(column.values) >= column.distinct_count,
+        table=table.name,
+        name=column.name,
+        kind=kind,
+        words=words,
+        core=core,
+        is_numeric=is_numeric(column),
+        is_unique=table.row_count > 0 and column.distinct_count == table.row_count,
+        has_nulls=column.null_count > 0,
+        true_value=find_true_value(column) if kind is ColumnKind.FLAG else None,
+        label=column.label,
+        unit=column.unit,
+        is_indexed=len(column.values) >= column.distinct_count,
     )
 
 
 def _choose_display(
     columns: Sequence[AskColumn], table_words: Sequence[str], table_core: Sequence[str], key: str | None
 ) -> str:
-    """Return the column that names a row: a name or a title, else the first text, else the key."""
+    """Return the name of the column whose values tell a person which row it is.
+
+    This is a column such as "name" or "title", else one named like the table, else one with "name" in its name, else
+    the first text, else the key.
+    """
     for wanted in _DISPLAY_NAMES:
         stems = {stem(word) for word in wanted}
         for column in columns:
             if set(column.words) in (stems, stems | set(table_words)) or set(column.core) == stems:
                 return column.name
     named = [column for column in columns if stem("name") in column.words and not column.is_numeric]
-    same = [column for column in columns if set(column.words) in (set(table_words), set(table_core))]
-    same = [column for column in same if not column.is_numeric]
+    like_table = [
+        column
+        for column in columns
+        if set(column.words) in (set(table_words), set(table_core)) and not column.is_numeric
+    ]
     texts = [column for column in columns if column.kind is ColumnKind.TEXT]
-    first = [*same[:1], *named[:1], *texts[:1]]
-    return first[0].name if first else key or columns[0].name
+    candidates = [*like_table, *named, *texts]
+    return candidates[0].name if candidates else key or columns[0].name

@@ -1,4 +1,4 @@
-"""Foreign keys: those that the database declares, and those that names and values suggest."""
+"""Find foreign keys: declared keys, and keys that names and values suggest."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,11 +9,11 @@ from everhold.ask.profile.names import split_name
 from everhold.ask.schema import ForeignKey
 from everhold.ports.table_content import ColumnContent, TableContent
 
-# A key that only names and values suggest. A declared one has 1.
+# The confidence of a key that names and values suggest. A declared key has a confidence of 1.
 _NAME_AND_VALUES = 0.8
-_VALUES_ONLY = 0.6  # "origin" holds the codes of airports
-_LEAST_TEXTS = 4  # different texts of a column that is a key by its values alone
-_LEAST_INCLUSION = 0.9  # the share of the values that are values of the key
+_VALUES_ONLY = 0.6  # for a key that only values suggest, such as an "origin" with codes of airports
+_LEAST_TEXTS = 4  # the minimum number of different texts of a column that is a key by its values only
+_LEAST_INCLUSION = 0.9  # the minimum share of the column's values that must be values of the key
 _LEAST_VALUES = 2
 _KEY_WORDS = frozenset({"id", "code", "key", "uid", "number", "no", "name"})
 
@@ -39,20 +39,20 @@ def find_foreign_keys(tables: Sequence[TableContent]) -> tuple[ForeignKey, ...]:
                 inferred = _infer_key(table, column, targets, numbers_by_word) or _infer_by_values(
                     table, column, targets
                 )
-                # A second, inferred link beside a declared one between the same tables would only be ambiguous.
+                # An inferred key between tables that a declared key connects would only make joins ambiguous.
                 if inferred and frozenset((inferred.table, inferred.to_table)) not in linked:
                     keys.append(inferred)
     return tuple(keys)
 
 
 def _read_declared(tables: Sequence[TableContent]) -> Iterator[ForeignKey]:
-    """Yield the declared keys with names spelled as the tables spell them, and without those that lead nowhere."""
+    """Yield the declared keys, with names in the case of the tables. Keys to unknown tables or columns are left out."""
     by_name = {table.name.lower(): table for table in tables}
     seen = set()
     for table in tables:
         own = {column.name.lower(): column.name for column in table.columns}
         places = {column.name.lower(): place for place, column in enumerate(table.columns)}
-        # In the order of the columns: where two keys lead to one table, the first is the usual one.
+        # Keys are in the order of the columns: if two keys refer to the same table, the first is usually meant.
         for key in sorted(table.foreign_keys, key=lambda key: places.get(key.column.lower(), len(places))):
             target = by_name.get(key.to_table.lower())
             columns = {column.name.lower(): column.name for column in target.columns} if target else {}
@@ -64,7 +64,7 @@ def _read_declared(tables: Sequence[TableContent]) -> Iterator[ForeignKey]:
 
 @dataclass(frozen=True)
 class _Target:
-    """A column that others may refer to, with the words of its names."""
+    """A column that other columns may refer to, with the words of its table's name and its own name."""
 
     table: TableContent
     column: ColumnContent
@@ -82,7 +82,7 @@ def _infer_key(
     targets: Sequence[_Target],
     numbers_by_word: Mapping[str, Sequence[int]],
 ) -> ForeignKey | None:
-    """Return the key of another table that best explains a column, if names and values agree."""
+    """Return the foreign key of a column to the key of another table that fits best by names and values; else None."""
     words = _split_singular(column.name)
     numbers = sorted({number for word in words for number in numbers_by_word.get(word, ())})
     named = [
@@ -90,7 +90,7 @@ def _infer_key(
         for target in (targets[number] for number in numbers)
         if target.table is not table and (score := _count_shared_words(table, column, words, target)) > 0
     ]
-    # Names are compared first: they are few, and values are many.
+    # Names are compared first, because there are fewer names than values.
     named = [(score, target) for score, target in named if _includes(target, column)]
     if not named:
         return None
@@ -99,9 +99,9 @@ def _infer_key(
 
 
 def _infer_by_values(table: TableContent, column: ColumnContent, targets: Sequence[_Target]) -> ForeignKey | None:
-    """Return the key of another table whose codes a column of texts holds, whatever the column is called.
+    """Return the foreign key of a text column whose values are all codes of another table, regardless of its name.
 
-    Numbers prove nothing: the rows of every table may be numbered from 1.
+    Columns of numbers are not considered, because the rows of every table may be numbered from 1.
     """
     texts = [value for value in column.values if isinstance(value, str) and not value.strip().isdigit()]
     if len(set(texts)) < _LEAST_TEXTS or len(texts) < len(column.values) or _is_unique(table, column):
@@ -117,12 +117,12 @@ def _infer_by_values(table: TableContent, column: ColumnContent, targets: Sequen
 
 
 def _is_code(target: _Target) -> bool:
-    """Say whether a key is a code that other tables write instead of a name."""
+    """Return whether a key consists of codes that other tables use instead of names."""
     return bool(target.words & _KEY_WORDS - {"name"}) and all(isinstance(value, str) for value in target.column.values)
 
 
 def find_primary_key(table: TableContent) -> tuple[str, ...]:
-    """Return the declared key, or the first column that identifies every row and is called like a key."""
+    """Return the declared key, or the first column that identifies every row and is named like a key."""
     if table.primary_key or table.row_count < 1:
         return table.primary_key
     own = _split_singular(table.name)
@@ -139,7 +139,7 @@ def _split_singular(name: str) -> frozenset[str]:
 
 
 def _is_unique(table: TableContent, column: ColumnContent) -> bool:
-    """Say whether a column can be referred to: it has a different value in every row, or is the primary key."""
+    """Return whether a column can be referred to: it is the primary key, or has a different value in every row."""
     return (column.name,) == table.primary_key or (table.row_count > 1 and column.distinct_count == table.row_count)
 
 
@@ -147,7 +147,7 @@ def _includes(target: _Target, column: ColumnContent) -> bool:
     values = {_normalise(value) for value in column.values}
     if len(values) < _LEAST_VALUES:
         return False
-    # Only some values of a long column are known, so fewer of those of another one can be among them.
+    # Only some values of a long column are known, so fewer values of the other column are among them.
     known = min(1.0, len(target.values) / max(target.column.distinct_count, 1))
     is_same_name = column.name.lower() == target.column.name.lower()
     least = _LEAST_INCLUSION if known == 1.0 or not is_same_name else _LEAST_INCLUSION * known / 2
@@ -161,7 +161,7 @@ def _normalise(value: object) -> str:
 def _count_shared_words(
     table: TableContent, column: ColumnContent, column_words: frozenset[str], target: _Target
 ) -> float:
-    """Score how far the names of a column and a key agree: 0 if they share no word that means something."""
+    """Return a score for how well the names of a column and a key agree; 0 if they share no meaningful word."""
     about_target = column_words & target.table_words
     same_key = column_words & target.words - _KEY_WORDS
     is_own_key = table.primary_key == (column.name,)

@@ -1,4 +1,4 @@
-"""What the values of a column mean, judged by its name, its declared type and the values themselves."""
+"""Detect what the values of a column mean, by its name, its declared type and its values."""
 
 import re
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _MOST_CATEGORIES = 50
 
 
 def detect_kind(column: ColumnContent, words: Sequence[str], row_count: int) -> ColumnKind:
-    """Return what the values of a column mean. `words` are the words of its name."""
+    """Return the kind of a column. `words` are the words of its name."""
     kind = _find_special_kind(column, words)
     if kind is not None:
         return kind
@@ -44,8 +44,10 @@ def _find_special_kind(column: ColumnContent, words: Sequence[str]) -> ColumnKin
 
 
 def is_numeric(column: ColumnContent) -> bool:
-    """Say whether the values are numbers: by the declared type or, for text, by every value of a sample that is not
-    a word for a missing one."""
+    """Return whether the values are numbers.
+
+    This is decided by the declared type, or else by a sample, in which words for missing values are ignored.
+    """
     if _NUMERIC_TYPES.search(column.declared_type):
         return True
     sample = [value for value in column.values[:_SAMPLE] if str(value).strip().lower() not in _MISSING]
@@ -62,7 +64,7 @@ def _is_flag(column: ColumnContent, sample: Sequence[Cell]) -> bool:
 
 
 def find_true_value(column: ColumnContent) -> str | int | None:
-    """Return the value with which a column of flags says yes."""
+    """Return the value that means "yes" in a column of flags."""
     for value in column.values:
         if str(value).strip().lower() in _TRUE_VALUES and isinstance(value, str | int):
             return value

@@ -1,4 +1,4 @@
-"""The words that the name of a table or a column is made of."""
+"""Split the names of tables and columns into words."""
 
 import re
 from collections.abc import Collection
@@ -7,7 +7,7 @@ from everhold.ask.language.stems import stem
 
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _FOREIGN_PARTS = re.compile(r"[^\W\d_]+|\d+")  # of names with other letters than those from A to Z
-# Words that link others in a name and words that say nothing about the values.
+# Words that only connect other words in a name, or do not describe the values.
 _LINKING_WORDS = frozenset({"of", "the", "a", "an", "in", "for", "to", "and", "or", "is", "yn"})
 # Abbreviations that are usual in the names of columns.
 _ABBREVIATIONS = {
@@ -23,15 +23,15 @@ _ABBREVIATIONS = {
     "ref": "reference", "loc": "location", "req": "requirement", "info": "information", "img": "image",
     "pic": "picture", "msg": "message", "cnt": "count", "ttl": "total", "tot": "total", "uid": "id", "pk": "id",
 }  # fmt: skip
-# The ends at which a name written in one word, such as "cityname", is split.
+# Endings at which a name in one word, such as "cityname", is split.
 _ENDS = ("name", "number", "date", "time", "code", "type", "id", "no", "year", "count")
 _SHORTEST_ABBREVIATION = 3  # letters
 
 
 def split_name(name: str, table_words: Collection[str] = ()) -> tuple[str, ...]:
-    """Return the words of a name, in lower case and with abbreviations written out.
+    """Return the words of a name, in lower case and with abbreviations expanded.
 
-    A part that begins a word of `table_words`, such as "stu" for a table of students, becomes that word.
+    A part that is the beginning of a word in `table_words` becomes that word: "stu" becomes "student".
     """
     words: list[str] = []
     for part in (_PARTS if name.isascii() else _FOREIGN_PARTS).findall(name):

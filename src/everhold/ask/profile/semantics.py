@@ -1,4 +1,4 @@
-"""What a column is about beyond its kind: money, shares, places, addresses; and the unit of its numbers."""
+"""Detect the semantic type of a column, such as money, a ratio or an e-mail address, and the unit of its numbers."""
 
 import re
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ _SAMPLE = 100
 
 
 def find_unit(name: str, words: Sequence[str]) -> str | None:
-    """Return the unit that the name of a column states: "weight_kg", "price (EUR)"."""
+    """Return the unit in the name of a column, as in "weight_kg" or "price (EUR)"; None if it has none."""
     match = _IN_BRACKETS.search(name)
     if match:
         return _UNITS.get(match[1].lower())
@@ -36,7 +36,7 @@ def find_unit(name: str, words: Sequence[str]) -> str | None:
 
 
 def detect_semantic_type(column: ColumnContent, words: Sequence[str], kind: ColumnKind, unit: str | None) -> str:
-    """Return the semantic type of a column: its kind, or what its values are in particular."""
+    """Return the semantic type of a column: its kind, or a more specific type such as "currency" or "email"."""
     if kind is ColumnKind.MEASURE:
         if unit == "%" or {"percent", "rate", "share", "ratio"} & set(words):
             return "ratio"

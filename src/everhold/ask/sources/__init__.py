@@ -1,1 +1,1 @@
-"""Uploaded files: stored with their tables as Parquet, profiled, described, found and deleted."""
+"""Upload data files: store them with their tables as Parquet, and profile, describe, find and delete them."""

@@ -1,7 +1,7 @@
-"""What questions need of tables, kept in memory while the rows of the tables are unchanged.
+"""Cache the data about tables that questions need, while the rows of the tables are unchanged.
 
-Every entry names the organization and the versions of the rows that it was built from, and a caller asks for it with
-the versions that the store has now. So an entry is never used for another tenant or after a change.
+The key of an entry has the organization and the versions of the rows that it was built from, and callers look it up
+with the versions in the store. So an entry is never used for another organization or after a change.
 """
 
 import threading
@@ -27,7 +27,7 @@ _MAX_FIELDS = 20_000
 
 _MAX_PATTERNS = 20_000
 
-_SHORTEST_VALUE = 3  # characters; shorter ones are in too many questions by chance
+_SHORTEST_VALUE = 3  # characters; shorter values occur in too many questions by chance
 
 ScopeVersions = frozenset[tuple[str, int]]
 """The ids and versions of all sources, connections and tables of a scope."""
@@ -36,7 +36,7 @@ TableKey = tuple[str, str, int]
 
 
 class WeightedCache(Generic[K, V]):
-    """The entries that were used last, up to a total weight. It may be shared by threads."""
+    """A cache of the most recently used entries, up to a total weight. It may be shared by threads."""
 
     def __init__(self, max_weight: int) -> None:
         self._max_weight, self._weight = max_weight, 0
@@ -51,7 +51,7 @@ class WeightedCache(Generic[K, V]):
             return self._entries[key][0]
 
     def put(self, key: K, value: V, weight: int) -> None:
-        """Add or replace an entry. One that is heavier than the whole cache is not kept."""
+        """Add or replace an entry. An entry that is heavier than the maximum weight is not stored."""
         with self._lock:
             if key in self._entries:
                 self._weight -= self._entries.pop(key)[1]
@@ -66,7 +66,7 @@ class WeightedCache(Generic[K, V]):
 
 @dataclass(frozen=True)
 class FrequentValue:
-    """A value of a column that a question may name; `words` are its words between spaces."""
+    """A value of a column that a question may name. `words` are its words with a space on both sides."""
 
     field: FieldMetadata
     value: str
@@ -75,7 +75,7 @@ class FrequentValue:
 
 @dataclass(frozen=True)
 class ScopeTables:
-    """The tables that a scope sees, by name, with their sources or connections, and their columns."""
+    """The tables that a scope may read, ordered by name, with their sources or connections, and their columns."""
 
     tables: tuple[TableMetadata, ...]
     sources: Mapping[str, Source]
@@ -97,7 +97,7 @@ class ScopeTables:
 
 
 def pad_words(text: str) -> str:
-    """Return the words of a text between spaces, so that `in` compares whole words."""
+    """Return the words of a text with a space on both sides, so that `in` compares whole words."""
     return f" {' '.join(split_words(text))} "
 
 
@@ -112,11 +112,11 @@ def _list_frequent_values(fields: Sequence[FieldMetadata]) -> list[FrequentValue
 
 @dataclass(frozen=True)
 class IndexedTable:
-    """The content of a table, and its values by their words, which are indexed when they are first used."""
+    """The content of a table, and an index of its values that is built at its first use."""
 
     content: TableContent
     is_partial: bool = False
-    """Whether only sample values are known, because the file with the values is missing. Such a table is not kept."""
+    """Whether only sample values are known, because the file with all values is missing. Such a table is not cached."""
 
     @cached_property
     def values(self) -> TableValues:
@@ -124,12 +124,12 @@ class IndexedTable:
 
     @property
     def text_count(self) -> int:
-        """How many texts it has; numbers are not indexed."""
+        """The number of texts in the table; numbers are not indexed."""
         return sum(isinstance(value, str) for column in self.content.columns for value in column.values)
 
 
 class TableCache:
-    """What an engine keeps of the tables that were asked about. It may be shared by threads."""
+    """The caches of an engine for tables and for what was learned about them. They may be shared by threads."""
 
     def __init__(self) -> None:
         self.scopes: WeightedCache[tuple[str, str | None], tuple[ScopeVersions, ScopeTables]]

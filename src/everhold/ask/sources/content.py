@@ -1,4 +1,4 @@
-"""What questions can be about in a scope: its tables with their values, built from rows and files."""
+"""Load the tables of a scope with their values from rows and files, and build readers of questions from them."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -30,9 +30,9 @@ _LONGEST_LABEL = 4  # words
 
 
 def load_scope(deps: DataDeps, scope: Scope) -> ScopeTables:
-    """Return the tables that a scope sees, from the cache if no row of them has changed."""
+    """Return the tables that a scope may read, from the cache if their rows have not changed."""
     key = scope.organization, find_project(scope)
-    # Read before the rows: if one changes in between, the next question reads them again.
+    # The versions are read before the rows: if a row changes in between, the next question reads the rows again.
     versions = read_versions(deps.records, scope)
     cached = deps.cache.scopes.get(key)
     if cached is not None and cached[0] == versions:
@@ -64,10 +64,11 @@ def load_reader(
 
 
 def _load_indexed(deps: DataDeps, scope_tables: ScopeTables, tables: Sequence[TableMetadata]) -> list[IndexedTable]:
-    """Return tables with their values; those that are not in the cache are read and added to it."""
+    """Return tables with their values. Tables that are not in the cache are read and added to it."""
     indexed = {table.id: deps.cache.tables.get(make_table_key(table)) for table in tables}
     owners = {get_owner_id(table) for table in tables if indexed[table.id] is None}
-    # A source has one file with the values of all its tables, so they are added together, those asked for last.
+    # One file has the values of all tables of a source, so all of them are cached together. The requested tables are
+    # added last, so that they are evicted last.
     missing = [table for table in scope_tables.tables if get_owner_id(table) in owners]
     missing.sort(key=lambda table: table.id in indexed)
     values = read_table_values(deps, missing)
@@ -83,7 +84,7 @@ def _load_indexed(deps: DataDeps, scope_tables: ScopeTables, tables: Sequence[Ta
 
 
 def read_foreign_keys(tables: Sequence[TableMetadata]) -> list[ForeignKey]:
-    """Return the keys between tables as their rows state them."""
+    """Return the keys between tables that are stored in their rows."""
     names = {table.table_name for table in tables}
     return [
         ForeignKey(table.table_name, key["column"], key["to_table"], key["to_column"], float(key["confidence"]))
@@ -103,7 +104,7 @@ def read_contents(deps: DataDeps, tables: Sequence[TableMetadata]) -> list[Table
 
 
 def read_table_values(deps: DataDeps, tables: Sequence[TableMetadata]) -> dict[str, Values]:
-    """Return the values of the columns of each table, by the table's id; none for tables whose file is missing."""
+    """Return the values of the columns of each table, by the table's id; empty for tables whose file is missing."""
     read = cache(partial(_read_values, deps, tables[0].organization_id)) if tables else None
     values: dict[str, Values] = {}
     for table in tables:
@@ -144,7 +145,7 @@ def _make_content(table: TableMetadata, fields: Sequence[FieldMetadata], values:
 
 
 def _find_label(field: FieldMetadata) -> str:
-    """Return the description that a user gave a column if it is short enough to stand for its name."""
+    """Return the description that a user gave a column if it is short enough to be used as its name; else empty."""
     text = (field.description or "").strip().rstrip(".")
     is_label = field.metadata.get("described_by") == BY_USER and len(text.split()) <= _LONGEST_LABEL
     return text if is_label else ""
@@ -152,7 +153,7 @@ def _find_label(field: FieldMetadata) -> str:
 
 @contextmanager
 def open_tables(deps: DataDeps, tables: Sequence[TableMetadata]) -> Iterator[dict[str, Path]]:
-    """Yield a local Parquet file for each table, by the table's name. The files must not be changed."""
+    """Yield the path of a local Parquet file for each table, by the table's name. The files must not be changed."""
     with deps.make_folder() as folder:
         paths = {}
         for number, table in enumerate(tables):

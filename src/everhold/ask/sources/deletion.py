@@ -1,4 +1,4 @@
-"""Delete a source with its tables, all versions of the file at once, and restore it."""
+"""Delete and restore all versions of an uploaded file with their tables."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,7 +16,7 @@ from everhold.schema.operations import Delete, Hide, Op, Operation, Put, Unhide,
 
 
 def find_doomed(deps: DataDeps, scope: Scope, name: str, *, hard: bool) -> list[Source]:
-    """Return all versions of the file of a source; with `hard` also if they are hidden."""
+    """Return all versions of the file of a source. With `hard`, they may be hidden."""
     try:
         return list_versions(deps.records, require_source(deps.records, scope, name))
     except NotFound:
@@ -37,7 +37,7 @@ def count_rows(deps: DataDeps, sources: Sequence[Source]) -> dict[str, int]:
 
 
 def count_chunks(records: Records, organization: str, owners: Mapping[str, Sequence[Entity]]) -> int:
-    """Count the chunks of rows, which are listed by their kind."""
+    """Count the chunks of rows. `owners` has the rows by their kind."""
     return sum(
         records.count(
             Chunk,
@@ -50,7 +50,7 @@ def count_chunks(records: Records, organization: str, owners: Mapping[str, Seque
 
 
 def delete_sources(deps: DataDeps, scope: Scope, sources: Sequence[Source], *, hard: bool) -> None:
-    """Hide sources with their tables, or with `hard` purge them and delete their files."""
+    """Hide sources and their tables; with `hard`, purge them and delete their files."""
     now, deletion_id = clock.now(), clock.make_id("del")
     operations: list[Operation] = list(note_purge()) if hard else []
     for source in sources:
@@ -64,7 +64,7 @@ def delete_sources(deps: DataDeps, scope: Scope, sources: Sequence[Source], *, h
 
 
 def restore_source(deps: DataDeps, scope: Scope, name: str) -> Source:
-    """Restore a deleted source with all that was deleted with it."""
+    """Restore a deleted source and everything that was deleted with it."""
     source = require_source(deps.records, scope, name, deleted=True)
     where = [Where("project_id", Op.EQ, source.project_id), Where("name", Op.EQ, source.name)]
     if deps.records.count(Source, source.organization_id, where):
@@ -97,7 +97,7 @@ def _find_parts(
 def find_fields(
     records: Records, organization: str, tables: Sequence[TableMetadata], *, deleted: bool = False
 ) -> list[FieldMetadata]:
-    """Return the columns of tables; with `deleted` also deleted ones."""
+    """Return the columns of tables; with `deleted`, including deleted columns."""
     ids = [table.id for table in tables]
     return [
         row
@@ -111,6 +111,6 @@ def find_fields(
 def _announce(
     records: Records, sources: Sequence[Source], operation: FeedOperation, *, deleted: bool = False
 ) -> list[Operation]:
-    """Return a line of the change feed for each row: a search forgets or finds them one by one."""
+    """Return a line of the change feed for each row, because the search indexes follow single rows."""
     tables, fields = _find_parts(records, sources, deleted=deleted)
     return [Put(make_announcement(row, operation)) for row in (*sources, *tables, *fields)]

@@ -1,4 +1,4 @@
-"""What the verbs on uploaded data need of the engine."""
+"""The dependencies of the verbs on uploaded data."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -21,7 +21,7 @@ from everhold.schema.operations import Operation, Put
 
 
 class FetchedFile(NamedTuple):
-    """A copy of the file that a caller named."""
+    """The name, size and hash of a fetched copy of a file."""
 
     name: str
     size: int
@@ -37,20 +37,20 @@ class DataDeps:
     make_missing_rows: Callable[[Scope, datetime], list[Operation]]
     """Returns the operations that add the rows which a scope names and which do not exist yet."""
     invalidate_rows: Callable[[], None]
-    """Has the rows of scopes read again."""
+    """Clears the cache of rows that scopes name, so that they are read again."""
     make_chunks: Callable[[Sequence[Entity]], list[list[Chunk]]]
-    """Returns the chunks by which each row is found. All rows must be of the same kind."""
+    """Returns the search chunks of each row. All rows must be of the same kind."""
     reader: DataFileReader
     fetch: Callable[[str, Path, ReportProgress], FetchedFile]
     """Copies the file at a path or an address to a local one."""
     make_folder: Callable[[], AbstractContextManager[Path]]
-    """Makes a private folder that is deleted at the end of a block."""
+    """Makes a private folder that is deleted at the end of a `with` block."""
     open_database: Callable[[Connection], DatabaseTables]
-    """Returns how the tables of a connection are reached."""
+    """Returns the address, the schema and the allowed hosts of a connection."""
     cache: TableCache = field(default_factory=TableCache)
     interface: str = "library"
     synonyms: Sequence[SynonymSource] = ()
-    """Where words of a question are looked up that no table, column or value has."""
+    """Sources in which unknown words of a question are looked up."""
 
     def make_line(
         self, scope: Scope, operation: LoggedOperation, source_id: str, now: datetime, **request: object

@@ -15,7 +15,7 @@ from everhold.schema.operations import Delete, Patch, Put
 def update_description(
     deps: DataDeps, scope: Scope, table_name: str, field_name: str | None, description: str
 ) -> TableMetadata | FieldMetadata:
-    """Store what a user says about a table or one of its columns, and index it; return the row."""
+    """Store and index a user's description of a table or one of its columns, and return the row."""
 
     def attempt(_: int) -> TableMetadata | FieldMetadata:
         now = clock.now()

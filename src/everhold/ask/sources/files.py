@@ -1,7 +1,7 @@
-"""The files of sources: originals, tables as Parquet, and the values of columns. Connections have values only.
+"""The files of sources: the original, a Parquet file for each table, and the values of columns.
 
-Each source has a folder of its own, so that deleting one never deletes what another needs, even if both have the same
-content. A content is written before the rows that name it, and deleted after them.
+Connections have only values. Each source has its own folder, so that deleting a source never deletes files of another
+source with the same content. A file is written before the rows that refer to it, and deleted after them.
 """
 
 import json
@@ -49,11 +49,14 @@ class SourceFiles:
         return values
 
     def fetch(self, organization: str, source_id: str, address: str, target: Path) -> Path:
-        """Return a local file with a content of a source; `target` is where a copy may be put."""
+        """Return the path of a local file with a content of a source.
+
+        A copy, if one is needed, is written to `target`.
+        """
         return self.blobs.fetch_file(_make_folder(organization, source_id), address, target)
 
     def has_all(self, organization: str, source_id: str, addresses: Collection[str]) -> bool:
-        """Return whether the files of a source are there."""
+        """Return whether all of these files of a source exist."""
         return set(addresses) <= set(self.blobs.list_addresses(_make_folder(organization, source_id)))
 
     def delete(self, organization: str, source_ids: Iterable[str]) -> None:
@@ -64,23 +67,26 @@ class SourceFiles:
                 self.blobs.delete(folder, address)
 
     def delete_others(self, organization: str, owner_id: str, kept: str) -> None:
-        """Delete all files of a connection but the one at the address `kept`."""
+        """Delete all files of a connection except the file at the address `kept`."""
         folder = _make_folder(organization, owner_id)
         for address in list(self.blobs.list_addresses(folder)):
             if address != kept:
                 self.blobs.delete(folder, address)
 
     def sweep(self, records: Records, before: datetime, *, dry_run: bool = False) -> int:
-        """Delete the files of sources without a row if they were stored before a time; return how many there were.
+        """Delete files that were stored before a time and whose source has no row; return the number of files.
 
-        Uploads whose process was killed before the commit leave them, and sources that maintenance has purged. With
+        Such files remain if a process is killed before the commit of an upload, or if maintenance purges a source. With
         `dry_run` they are only counted.
         """
         folders = [_make_folder(organization, owner_id) for organization, owner_id in list_owners(records)]
         return self.blobs.delete_stale(folders, before, dry_run=dry_run)
 
     def copy_from(self, source: "SourceFiles", records: Records, make_target: Callable[[], Path]) -> None:
-        """Copy the files of another store's sources that these records hold; `make_target` makes a path for each."""
+        """Copy the files of the sources and connections in `records` from another store.
+
+        `make_target` returns a new path for a temporary file.
+        """
         for organization, owner_id in list_owners(records):
             folder = _make_folder(organization, owner_id)
             for address in source.blobs.list_addresses(folder):
@@ -90,12 +96,12 @@ class SourceFiles:
 
 
 def list_owners(records: Records) -> list[tuple[str, str]]:
-    """Return the organization and the id of every source and connection, deleted ones too."""
+    """Return the organization and the id of every source and connection, including deleted ones."""
     names = ("organization_id", "id")
     rows = [row for entity in (Source, Connection) for row in records.columns(entity, None, names, deleted=True)]
     return [(str(organization), str(owner_id)) for organization, owner_id in rows]
 
 
 def _make_folder(organization: str, source_id: str) -> str:
-    # Ids hold no line break, so that no two pairs give the same name.
+    # Ids contain no line breaks, so different pairs have different names.
     return f"{organization}\n{source_id}"

@@ -1,4 +1,4 @@
-"""Find the tables that a question is about: by the engine's search in their descriptions, and by values."""
+"""Find the tables that a question is about, by a search in their descriptions and by values."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -16,11 +16,11 @@ from everhold.ask.sources.lookup import get_owner_id
 from everhold.model import FieldMetadata, Scope, Source, TableMetadata
 from everhold.model.base import Entity
 
-# What the search of the engine returns: rows of one kind, each with a score from 0 to 1, best first.
+# Returns rows of one kind that fit a question, each with a score from 0 to 1, best first.
 Search = Callable[[str, Scope, str, int], Iterable[tuple[Entity, float]]]
 
 _CANDIDATES = 60
-# What a hit of each kind is worth to its table, from a look at the sample data.
+# The weight of a hit of each kind for its table, chosen on sample data.
 _WEIGHTS = {"table": 1.0, "field": 0.8, "source": 0.4}
 _PER_NAMED_WORD = 0.5
 _PER_VALUE = 0.4
@@ -31,9 +31,9 @@ _ASKING = frozenset(map(stem, ("which", "table", "tables", "column", "columns", 
 
 @dataclass(frozen=True)
 class FoundTable:
-    """A table that a question may be about, the columns of it that matched, and the values that it names.
+    """A table that a question may be about, its matching columns, and the values that the question names.
 
-    It is of an uploaded file, `source`, or of a connected database, `connection`.
+    The table belongs to an uploaded file, `source`, or to a connected database, `connection`.
     """
 
     table: TableMetadata
@@ -41,7 +41,7 @@ class FoundTable:
     score: float
     fields: tuple[FieldMetadata, ...] = ()
     values: tuple[tuple[str, str], ...] = ()
-    """Column and value, for each value that the question names."""
+    """Pairs of a column and a value that the question names."""
     connection: ConnectionSummary | None = None
 
     @property
@@ -60,7 +60,7 @@ class _Evidence:
 
 @dataclass(frozen=True)
 class TableFilter:
-    """What `find_tables` is narrowed to, step by step."""
+    """Limits of `find_tables`: to a source, a table, tables with a field, and tables with a value."""
 
     source: str | None = None
     table: str | None = None
@@ -71,7 +71,7 @@ class TableFilter:
 def find_tables(
     deps: DataDeps, scope: Scope, question: str, limit: int, narrow: TableFilter, search: Search
 ) -> list[FoundTable]:
-    """Return the tables that a question is about, best first: project, then source, table, column and value."""
+    """Return the tables of a scope that a question is about and that pass the filter `narrow`, best first."""
     scope_tables = load_scope(deps, scope)
     tables = _list_candidates(deps, scope, scope_tables, narrow)
     evidence: dict[str, _Evidence] = defaultdict(_Evidence)
@@ -124,35 +124,35 @@ def _search_descriptions(
     tables: dict[str, TableMetadata],
     evidence: dict[str, _Evidence],
 ) -> None:
-    of_source = defaultdict(list)
+    ids_by_source = defaultdict(list)
     for table in tables.values():
-        of_source[table.source_id].append(table.id)
+        ids_by_source[table.source_id].append(table.id)
     for kind, weight in _WEIGHTS.items():
         for row, score in search(question, scope, kind, _CANDIDATES):
             if isinstance(row, TableMetadata) and row.id in tables:
                 evidence[row.id].score += weight * score
             elif isinstance(row, FieldMetadata) and row.table_id in tables:
-                own = evidence[row.table_id]
-                # Many columns that match a little say less than one that matches well.
-                own.score += weight * score / (1 + len(own.fields)) ** 2
-                own.fields.setdefault(row.name, row)
+                known = evidence[row.table_id]
+                # Each further column counts less, because many weak matches mean less than one good match.
+                known.score += weight * score / (1 + len(known.fields)) ** 2
+                known.fields.setdefault(row.name, row)
             elif isinstance(row, Source):
-                for table_id in of_source[row.id]:
+                for table_id in ids_by_source[row.id]:
                     evidence[table_id].score += weight * score
 
 
 def _match_values(
     scope_tables: ScopeTables, asked: str, table_ids: Sequence[str], evidence: dict[str, _Evidence]
 ) -> None:
-    """Add the values that a question names, by the frequent values of columns."""
+    """Add to the evidence the frequent values of columns that a question names."""
     words = pad_words(asked)
     for table_id in table_ids:
-        own = evidence[table_id]
+        known = evidence[table_id]
         for frequent in scope_tables.frequent_values[table_id]:
             if frequent.words in words:
-                own.score += _PER_VALUE
-                own.values.append((frequent.field.name, frequent.value))
-                own.fields.setdefault(frequent.field.name, frequent.field)
+                known.score += _PER_VALUE
+                known.values.append((frequent.field.name, frequent.value))
+                known.fields.setdefault(frequent.field.name, frequent.field)
 
 
 def _keep_matching(
@@ -162,7 +162,7 @@ def _keep_matching(
     narrow: TableFilter,
     evidence: dict[str, _Evidence],
 ) -> dict[str, _Evidence]:
-    """Return what is known of the tables that have the column and the value asked for."""
+    """Return the evidence of the tables that have the column and the value of the filter."""
     fields = scope_tables.fields
     values = read_table_values(deps, list(tables.values())) if narrow.value is not None else {}
     kept: dict[str, _Evidence] = {}
@@ -170,25 +170,25 @@ def _keep_matching(
         rows = [row for row in fields[table_id] if narrow.field is None or row.name.lower() == narrow.field.lower()]
         if not rows:
             continue
-        own = evidence[table_id]
+        known = evidence[table_id]
         if narrow.value is not None:
             columns = _find_value(values[table_id], narrow.value, {row.name for row in rows})
             if not columns:
                 continue
-            own.values = [(column, narrow.value) for column in columns]
+            known.values = [(column, narrow.value) for column in columns]
             rows = [row for row in rows if row.name in columns]
-        own.fields = (
-            {row.name: row for row in rows} if narrow.field is not None or narrow.value is not None else own.fields
+        known.fields = (
+            {row.name: row for row in rows} if narrow.field is not None or narrow.value is not None else known.fields
         )
-        kept[table_id] = own
+        kept[table_id] = known
     return kept
 
 
 def _find_value(stored: Values, value: str, columns: set[str]) -> list[str]:
-    """Return the columns of a table that hold a value, whatever its case."""
+    """Return the columns of a table that have a value, ignoring its case."""
     asked = pad_words(value)
     return [
         name
         for name, values in stored.items()
-        if name in columns and any(pad_words(str(each)) == asked for each in values)
+        if name in columns and any(pad_words(str(stored_value)) == asked for stored_value in values)
     ]

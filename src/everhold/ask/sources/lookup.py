@@ -1,7 +1,7 @@
-"""Find sources, connections and tables, as far as a scope sees them.
+"""Find the sources, connections and tables that a scope may read.
 
-Data belongs to a project. A scope that names a project sees the data of that project. One that names only a user, an
-agent or a session has a project of its own. A scope of the whole organization sees the data of all its projects.
+Data belongs to a project. A scope that names a project reads the data of that project. A scope that names only a user,
+an agent or a session has an implicit project. A scope of the whole organization reads the data of all its projects.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ _BATCH = 500
 
 
 def find_project(scope: Scope) -> str | None:
-    """Return the project whose data a scope sees; None if it sees that of all projects."""
+    """Return the project whose data a scope reads; None if it reads the data of all projects."""
     if scope.project is not None:
         return scope.project
     for dimension in ("user", "agent", "session"):
@@ -32,7 +32,7 @@ def find_project(scope: Scope) -> str | None:
 
 
 def narrow_to_project(scope: Scope) -> Scope:
-    """Return the scope in which the rows of uploaded data are searched."""
+    """Return the scope of the project whose data a scope reads."""
     return Scope(organization=scope.organization, project=find_project(scope))
 
 
@@ -42,18 +42,18 @@ def _limit(scope: Scope) -> list[Where]:
 
 
 def list_sources(records: Records, scope: Scope, *, every_version: bool = False, deleted: bool = False) -> list[Source]:
-    """Return the sources that a scope sees, the latest first; only the current version of each file by default."""
+    """Return the sources that a scope may read, latest first, by default only the current version of each file."""
     where = [*_limit(scope), *([] if every_version else [Where("status", Op.EQ, READY)])]
     return records.scan(Source, scope.organization, where, order="created_at", descending=True, deleted=deleted)
 
 
 def list_connections(records: Records, scope: Scope, *, deleted: bool = False) -> list[Connection]:
-    """Return the connections that a scope sees, by name."""
+    """Return the connections that a scope may read, ordered by name."""
     return records.scan(Connection, scope.organization, _limit(scope), order="name", deleted=deleted)
 
 
 def list_tables(records: Records, scope: Scope, owner: Source | Connection | None = None) -> list[TableMetadata]:
-    """Return the tables of current sources and of connections that a scope sees, or of one of them, by name."""
+    """Return the tables of all current sources and connections of a scope, or of `owner`, ordered by name."""
     if owner is None:
         owners = [*list_sources(records, scope), *list_connections(records, scope)]
         where = _limit(scope)
@@ -71,7 +71,7 @@ def get_owner_id(table: TableMetadata) -> str:
 
 
 def read_versions(records: Records, scope: Scope) -> frozenset[tuple[str, int]]:
-    """Return the ids and versions of the current sources, the connections and the tables that a scope sees.
+    """Return the ids and versions of the current sources, the connections and the tables of a scope.
 
     The rows themselves are not read.
     """
@@ -97,7 +97,7 @@ def _get_position(row: FieldMetadata) -> tuple[int, str]:
 
 
 def require_source(records: Records, scope: Scope, name: str, *, deleted: bool = False) -> Source:
-    """Return the source with this id or name; with `deleted`, a deleted one. Of several versions, the current one."""
+    """Return the source with this id or name; for a name, its current version. With `deleted`, a deleted source."""
     rows = [
         row
         for row in list_sources(records, scope, every_version=True, deleted=deleted)

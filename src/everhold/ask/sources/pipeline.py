@@ -24,9 +24,9 @@ from everhold.retries import CONFLICTS, TryAgain, retry
 from everhold.schema.catalog import get_table
 from everhold.schema.operations import Delete, Op, Operation, Patch, Put, Where
 
-# Threads that write tables to the file store.
+# The maximum number of threads that write tables to the file store.
 _WRITER_THREADS = 16
-# Ids in one query.
+# The maximum number of ids in one query.
 _ID_BATCH = 500
 
 _MEDIA_TYPES = {

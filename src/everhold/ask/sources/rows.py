@@ -1,4 +1,4 @@
-"""The rows that describe the tables of an uploaded file or a connected database, and their columns."""
+"""Make the rows that describe the tables of an uploaded file or a connected database, and their columns."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ _SAMPLES = 8
 _SHOWN_COLUMNS = 40
 _SHOWN_VALUES = 5
 _SHOWN_CHARACTERS = 40
-# Who wrote a description. One that a user wrote is kept when a new version of the file is uploaded.
+# The author of a description. A user's description is kept when a new version of the file is uploaded.
 BY_PROFILE, BY_USER = "profile", "user"
 
 
@@ -39,7 +39,7 @@ class DescribedTable:
 
 
 def make_content(table: ProfiledTable, name: str) -> TableContent:
-    """Return a table that was read, as keys and kinds are detected in it."""
+    """Return the content of a table for the detection of keys and kinds. Its primary key is detected here."""
     content = TableContent(
         name,
         table.row_count,
@@ -54,7 +54,7 @@ def make_content(table: ProfiledTable, name: str) -> TableContent:
 
 
 def infer_keys(new: Sequence[TableContent], others: Sequence[TableContent]) -> dict[str, list[dict[str, Any]]]:
-    """Return the foreign keys of new tables, and of other tables to new ones, as rows hold them, by table."""
+    """Return the foreign keys of new tables, and of other tables to new ones, by table, in the form for rows."""
     names = {table.name for table in new}
     keys: dict[str, list[dict[str, Any]]] = {}
     for key in find_foreign_keys([*new, *others]):
@@ -75,7 +75,7 @@ def make_table_rows(
     keys: Sequence[Mapping[str, Any]],
     files: Mapping[str, Any],
 ) -> DescribedTable:
-    """Return the rows of one table. `files` says where its content and its values are."""
+    """Return the rows of one table. `files` has the addresses of its content and its values."""
     own = _make_own(owner, owner.updated_at)
     row = _validate(
         TableMetadata,
@@ -149,7 +149,7 @@ def _make_field(
 
 
 def _validate(entity: type[E], **values: Any) -> E:
-    """Return a row; UnreadableFile if the data has names that no row can hold."""
+    """Return a validated row; UnreadableFile if the data has names or values that cannot be stored."""
     try:
         return validate_row(entity, values)
     except InvalidInput as error:
@@ -158,7 +158,7 @@ def _validate(entity: type[E], **values: Any) -> E:
 
 
 def _clean(value: Cell) -> Any:
-    """Return a value as every store can hold it: without NUL and lone surrogates, and integers within 64 bits."""
+    """Return a value that every store can store: without NUL and lone surrogates, and integers within 64 bits."""
     if isinstance(value, str):
         return value.replace("\x00", "").encode("utf-8", "replace").decode()
     if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:
@@ -181,6 +181,9 @@ def _describe_field(table: str, column: ColumnStatistics, words: Sequence[str], 
 
 
 def _make_fingerprint(table: ProfiledTable) -> str:
-    """Return a hash of the names and types of the columns: what was learned on a table holds while it is the same."""
+    """Return a hash of the names and types of the columns.
+
+    What was learned about a table is used while it is the same.
+    """
     columns = "\n".join(f"{column.name}\t{column.data_type}" for column in table.columns)
     return hashlib.sha256(columns.encode("utf-8", "replace")).hexdigest()

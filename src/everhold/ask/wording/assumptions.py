@@ -1,4 +1,4 @@
-"""What a reading takes for granted about words of a question, and what each word was taken to mean."""
+"""List the assumptions of a reading, and the meaning that it gives to each word of the question."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,7 +14,7 @@ _GUESSED_NAMES = ("synonym", "similar word", "part of the name", "name of the ro
 
 
 def list_assumptions(schema: AskSchema, assignment: Assignment, tokens: Sequence[Token]) -> Iterator[str]:
-    """Yield what was assumed about words that are not names or values as they stand."""
+    """Yield a sentence for each word whose meaning was guessed, because it is not exactly a name or a value."""
     for mention in assignment.mentions:
         text = quote_span(mention, tokens)
         is_guessed_value = mention.why in _GUESSED_VALUES and mention.column
@@ -25,15 +25,16 @@ def list_assumptions(schema: AskSchema, assignment: Assignment, tokens: Sequence
 
 
 def _is_label(schema: AskSchema, mention: Mention, text: str) -> bool:
-    """Say whether a text is what the column is called, without the words of its table or its unit."""
+    """Return whether a text is the name of the column without the words of its table and its unit."""
     ref = mention.column
     return ref is not None and FrameNames(schema, ref.table, [ref.table]).name_alone(ref) == make_singular(text.lower())
 
 
 def list_bindings(schema: AskSchema, assignment: Assignment, tokens: Sequence[Token]) -> dict[str, str]:
-    """Return what each word or phrase was taken to mean, in their order.
+    """Return the meaning that the reading gives to each word or phrase, in their order.
 
-    A column that refers to a table means that table: "airline" is the same, whether its code or its name is shown.
+    The meaning of a column that refers to a table is that table, so that "airline" has the same meaning in readings
+    that show its code and readings that show its name.
     """
     mentions = [mention for mention in assignment.mentions if mention.table or mention.column]
     return {quote_span(mention, tokens): _name_binding(schema, mention) for mention in mentions}
@@ -45,18 +46,18 @@ def _name_binding(schema: AskSchema, mention: Mention) -> str:
 
 
 def _name_meaning(schema: AskSchema, mention: Mention) -> str:
-    """Return what is meant: the formula of a metric, else a table, a column or a value."""
+    """Return the meaning of a mention: the formula of a metric, else a table, a column or a value."""
     formula = schema.column(mention.column).formula if mention.column is not None else None
     return name_meaning(mention) if formula is None else formula.text
 
 
 def quote_span(mention: Mention, tokens: Sequence[Token]) -> str:
-    """Return the words of a question that a mention stands for."""
+    """Return the words of a question that a mention consists of."""
     return " ".join(token.text for token in tokens[mention.start : mention.end])
 
 
 def name_meaning(mention: Mention) -> str:
-    """Return the table, the column or the value that is meant."""
+    """Return the table, the column or the value that a mention names."""
     column = f"{mention.column.table}.{mention.column.column}" if mention.column else ""
     if mention.kind == TABLE or not column:
         return str(mention.table)

@@ -1,4 +1,4 @@
-"""Conditions of a frame as phrases after a noun: "in France", "with price over 20 EUR", "placed in 2025"."""
+"""Write the conditions of a frame as phrases after a noun: "in France", "with price over 20 EUR", "placed in 2025"."""
 
 from collections.abc import Callable, Mapping
 
@@ -20,7 +20,7 @@ _PLACES = frozenset({"country", "city", "state", "region", "continent", "county"
 
 
 def describe_condition(names: FrameNames, condition: Condition, describe: DescribeFrame) -> str:
-    """Return a condition as a phrase. `describe` says in words what a frame within the condition asks for."""
+    """Return a condition as a phrase. `describe` returns the description of a frame inside the condition."""
     if isinstance(condition, AnyPredicate):
         return _describe_choices(names, condition, describe)
     if isinstance(condition, Membership):
@@ -80,7 +80,7 @@ def _describe_equality(names: FrameNames, predicate: Predicate, column: AskColum
 
 
 def _describe_time(names: FrameNames, predicate: Predicate, column: AskColumn) -> str:
-    """Return a condition on a time, or an empty text if its values are no times."""
+    """Return a condition on a time as a phrase; an empty text if its values are not times."""
     if column.kind is ColumnKind.YEAR and all(isinstance(value, int) for value in predicate.values):
         period = _describe_years(predicate)
     else:

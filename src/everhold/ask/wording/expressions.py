@@ -1,4 +1,4 @@
-"""Measures of a frame as nouns: "the number of orders", "the average price", "the share of revenue"."""
+"""Write the measures of a frame as nouns: "the number of orders", "the average price", "the share of revenue"."""
 
 from collections.abc import Mapping
 
@@ -39,12 +39,12 @@ def _describe_aggregate(names: FrameNames, item: Expression) -> str:
     word = words.get(item.function, _FUNCTIONS[item.function])
     noun = names.name_column(item.column)
     first, _, rest = noun.partition(" ")
-    # "total total sales" would say it twice.
+    # A noun that begins with the word already, such as "total sales", does not get it twice.
     return f"{word} {rest}" if first == word and rest else f"{word} {noun}"
 
 
 def describe_counted(names: FrameNames, item: Expression) -> str:
-    """Return what a count counts, in the plural: rows of a table, or different values of a column."""
+    """Return the plural noun for what is counted: rows of a table, or different values of a column."""
     if item.column is None or (names.names_row(item.column) and not item.distinct):
         table = item.column.table if item.column else item.of_table or names.subject
         return names.name_rows(table)
@@ -55,7 +55,7 @@ def describe_counted(names: FrameNames, item: Expression) -> str:
 
 
 def describe_column(names: FrameNames, item: Expression) -> str:
-    """Return a column, or the period that its date is cut to, as a noun."""
+    """Return the noun for a column, or for the period to which its dates are truncated."""
     if item.grain:
         return item.grain
     return names.name_column(item.column) if item.column else names.name_rows(item.of_table or names.subject)
@@ -72,5 +72,5 @@ def name_extreme(names: FrameNames, item: Expression, *, is_highest: bool) -> st
 
 
 def is_time_column(names: FrameNames, ref: ColumnRef) -> bool:
-    """Say whether a column holds dates or years."""
+    """Return whether a column has dates or years."""
     return names.schema.column(ref).is_time

@@ -76,18 +76,18 @@ class _FrameWriter:
         return _join_phrases(sorted(phrases, key=_rank_phrase))
 
     def _describe_inner(self, frame: QueryFrame) -> str:
-        """Return a frame within a condition. One that only shows keys is named by its rows."""
+        """Return the description of a frame inside a condition. If it only selects keys, its rows are named instead."""
         is_key = len(frame.select) == 1 and frame.select[0].column == self._schema.table(frame.entity).key_ref
         if is_key and frame.combined is None and not frame.select[0].is_aggregate:
             return _FrameWriter(self._schema, frame).write_row_names()
         return describe_frame(self._schema, frame)
 
     def write_row_names(self) -> str:
-        """Return the rows themselves, without the columns that are shown of them."""
+        """Return the noun for the rows with their conditions, without the columns that are shown."""
         return f"{self._name_limited_rows()} {self.write_conditions()}".strip()
 
     def _write_measures(self) -> str:
-        """Return aggregates, alone or per group."""
+        """Return the description of aggregates, alone or per group."""
         frame = self._frame
         figures = [_describe_figure(self._schema, self._names, item) for item in self._aggregates]
         measures = join_words(figures)
@@ -97,7 +97,7 @@ class _FrameWriter:
             parts[0] += f" {self._link_groups(groups)}"
         conditions = self.write_conditions()
         if conditions:
-            # After a group, the conditions would seem to be about the group.
+            # Directly after a group, the conditions would seem to be about the group, so a comma separates them.
             parts = [*parts, conditions] if groups else [f"{parts[0]} {conditions}"]
         return ", ".join([*parts, *self._list_orderings()])
 
@@ -123,7 +123,7 @@ class _FrameWriter:
         return self._names.name_group(item.column)
 
     def _list_orderings(self) -> list[str]:
-        """Return how measures are sorted and how many are kept."""
+        """Return phrases for the sort order of measures and for the limit."""
         parts = []
         frame = self._frame
         for ordering in frame.order:
@@ -149,7 +149,7 @@ class _FrameWriter:
         return f"sorted by {noun}, {_name_direction(ordering.descending)}"
 
     def _write_rows(self) -> str:
-        """Return a list of rows: what is shown of them, which of them, and in which order."""
+        """Return the description of a list of rows: their columns, conditions, order and limit."""
         frame = self._frame
         conditions = self.write_conditions()
         parts = [f"{self._name_shown(self._name_limited_rows())} {conditions}".strip()]
@@ -164,7 +164,8 @@ class _FrameWriter:
         return bool(self._frame.order) and self._frame.limit is not None
 
     def _name_limited_rows(self) -> str:
-        """Return the rows with an article; the first by an order are those with the highest or the lowest value."""
+        """Return the noun for the rows with an article, and with "with the highest …" if an order and a limit select
+        them."""
         frame = self._frame
         if not self._is_limited or frame.limit is None:
             return f"the {self._name_rows(is_single=False)}"
@@ -174,7 +175,7 @@ class _FrameWriter:
         return f"the {count}{self._name_rows(is_single=frame.limit == 1)} with the {extreme}"
 
     def _name_rows(self, *, is_single: bool) -> str:
-        """Return the noun for what is listed: the entity, or what groups stand for."""
+        """Return the noun for the listed rows: that of the entity, or that of the groups."""
         groups = [item for item in self._frame.group if item.column is not None]
         if groups and groups[0].column is not None:
             noun = self._names.name_group(groups[0].column)
@@ -210,13 +211,13 @@ def _name_direction(is_descending: bool, *, is_count: bool = False) -> str:
 
 
 def _rank_phrase(phrase: str) -> int:
-    """Return where a phrase stands: times and places next to the noun, clauses at the end."""
+    """Return the sort key of a phrase: times and places come directly after the noun, clauses at the end."""
     first = phrase.split(maxsplit=1)[0]
     return 2 if first == "where" else 1 if first in ("with", "without", "that") else 0
 
 
 def _join_phrases(phrases: list[str]) -> str:
-    """Return phrases one after the other, with "and" between two that begin with the same word."""
+    """Join phrases to a text, with "and" between two phrases that begin with the same word."""
     text = ""
     for number, phrase in enumerate(phrases):
         before = phrases[number - 1].split()[0] if number else ""

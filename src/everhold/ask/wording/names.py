@@ -1,4 +1,4 @@
-"""Names of tables and columns as words of a sentence."""
+"""Write names of tables and columns as words of a sentence."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -7,7 +7,7 @@ from everhold.ask.profile.semantics import find_unit
 from everhold.ask.schema import AskColumn, AskSchema, AskTable, ColumnKind, ColumnRef
 
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|\d+")
-# Words at the end of a name that say only how its values are stored.
+# Words at the end of a name that only say how the values are stored.
 _STORAGE_WORDS = frozenset({"yn", "flag"})
 _ABBREVIATIONS = {"num": "number", "qty": "quantity", "amt": "amount", "avg": "average", "pct": "percent"}
 _MOMENT_WORDS = ("on", "at")
@@ -19,7 +19,7 @@ _SINGULARS = {plural: singular for singular, plural in _IRREGULAR.items()}
 
 
 def split_words(name: str) -> list[str]:
-    """Return the words of a name in lower case, initials as they are: "placed_at" is "placed", "at"."""
+    """Return the words of a name in lower case, except initials: "placed_at" becomes "placed", "at"."""
     words = [word if word.isupper() and len(word) > 1 else word.lower() for word in _PARTS.findall(name)]
     spelled = [_ABBREVIATIONS.get(word, word) for word in words if word not in _STORAGE_WORDS]
     return spelled or [name]
@@ -67,9 +67,9 @@ def join_words(texts: Sequence[str], link: str = "and") -> str:
 
 
 class FrameNames:
-    """Names the tables and columns of one frame. A table is left out where no other column can be meant.
+    """Names the tables and columns of one frame. The table of a column is named only if the column is ambiguous.
 
-    `subject` is the table that the phrase is about, `tables` all that the frame uses.
+    `subject` is the table that the phrase is about, and `tables` are all tables of the frame.
     """
 
     def __init__(self, schema: AskSchema, subject: str, tables: Iterable[str]) -> None:
@@ -83,7 +83,7 @@ class FrameNames:
         return make_plural(noun) if is_plural else make_singular(noun)
 
     def name_column(self, ref: ColumnRef) -> str:
-        """Return the noun for a column, with its table if another table of the frame has one of the same name."""
+        """Return the noun for a column, with its table if another table of the frame has a column of the same name."""
         label = self.name_alone(ref)
         owner = self.name_rows(ref.table, is_plural=False)
         is_shared = any(
@@ -102,7 +102,7 @@ class FrameNames:
         is_foreign_id = words[len(prefix) :] == ["id"] and ref.table != self.subject
         if words[: len(prefix)] == prefix and len(words) > len(prefix) and not is_foreign_id:
             words = words[len(prefix) :]
-        # The unit stands behind the numbers: "distance over 1500 km".
+        # The unit is written after numbers instead: "distance over 1500 km".
         if column.unit and len(words) > 1 and find_unit(ref.column, words) == column.unit:
             words = words[:-1]
         if column.is_time and len(words) > 1 and words[-1] in _MOMENT_WORDS:
@@ -112,7 +112,7 @@ class FrameNames:
         return " ".join(words)
 
     def name_group(self, ref: ColumnRef) -> str:
-        """Return what a group is called: "store" for the key or the name of stores, otherwise the column."""
+        """Return the noun for a group: "store" for the key or the name of stores, otherwise the noun for the column."""
         key = self.schema.foreign_key(ref)
         if self.names_row(ref) and ref.table != self.subject:
             return self.name_rows(ref.table, is_plural=False)
@@ -121,18 +121,18 @@ class FrameNames:
         return self.name_column(ref)
 
     def _name_reference(self, ref: ColumnRef, table: str) -> str:
-        """Return the noun for a column that refers to a table: "origin" if it says so, otherwise the table's."""
+        """Return the noun for a column that refers to a table: its own name, such as "origin", or that of the table."""
         words = [word for word in split_words(ref.column) if word not in ("id", "code", "key")]
         noun = self.name_rows(table, is_plural=False)
         return noun if not words or words == noun.split() else " ".join(words)
 
     def names_row(self, ref: ColumnRef) -> bool:
-        """Say whether a column shows or identifies the rows of its table."""
+        """Return whether a column shows or identifies the rows of its table."""
         table = self.schema.table(ref.table)
         return ref == table.key_ref or ref in table.shown_refs
 
     def has_one_time(self, ref: ColumnRef) -> bool:
-        """Say whether no other column of the frame's tables holds times."""
+        """Return whether a column is the only column with times in the frame's tables."""
         times = [column.ref for table in self._tables for column in _list_times(table)]
         return times == [ref]
 

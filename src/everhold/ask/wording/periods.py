@@ -1,4 +1,4 @@
-"""Periods and days as a person writes them: "in March 2025", "from 1 March to 15 March 2025"."""
+"""Write periods and days in words: "in March 2025", "from 1 March to 15 March 2025"."""
 
 from datetime import date, timedelta
 
@@ -6,7 +6,7 @@ _MONTHS_OF_QUARTER = 3
 
 
 def describe_period(start: date, end: date) -> str:
-    """Return the days from `start` to before `end` with their preposition."""
+    """Return the days from `start` up to, but not including, `end` as a phrase with a preposition."""
     last = end - timedelta(days=1)
     if start == last:
         return f"on {write_day(start)}"
@@ -47,7 +47,7 @@ _BOUNDS = {"<": "before", "<=": "until", ">": "after", ">=": "since", "=": "on",
 
 
 def read_day(value: object) -> date | None:
-    """Return a literal of a frame as a day, or None if it is none."""
+    """Return a literal of a frame as a day; None if it is not a day."""
     try:
         return date.fromisoformat(str(value)[:10])
     except ValueError:

@@ -1,4 +1,4 @@
-"""The sources: each file reads one system or one format."""
+"""The sources of imports: each module reads one system or one format."""
 
 from everhold.importers import quarantine
 from everhold.importers.source import ImportSource
@@ -7,6 +7,7 @@ from everhold.importers.sources import (
     claude,
     contextual,
     dream_world,
+    envelopes,
     episodic,
     jarvis,
     langgraph,
@@ -38,6 +39,7 @@ SOURCES: tuple[ImportSource, ...] = (
     episodic.SOURCE,
     dream_world.SOURCE,
     orchestrator.SOURCE,
+    envelopes.SOURCE,
     unified_database.SOURCE,
     voice_mapping.SOURCE,
     layered.SOURCE,

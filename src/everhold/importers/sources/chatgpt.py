@@ -1,10 +1,10 @@
-"""ChatGPT's data export: conversations.json, alone or in its folder or zip archive."""
+"""Read ChatGPT's data export: conversations.json, alone or in its folder or zip archive."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from everhold.importers.source import BadRow, ImportInput, ImportSource, LeftOut, RowDraft, Sample, SourceItem
-from everhold.importers.sources.exports import find_first_conversation, iterate_conversations
+from everhold.importers.sources.exports import find_export_files, find_first_conversation, iterate_conversations
 
 _ORIGIN = "conversations"
 
@@ -43,7 +43,7 @@ def _read_conversation(place: str, conversation: Mapping[str, Any]) -> Iterator[
 
 
 def _follow_branch(mapping: Mapping[str, Any], current: Any) -> list[str]:
-    """Return the nodes from the first message to the current one. A cycle in the file ends where it closes."""
+    """Return the nodes from the first message to the current one. Stop at a node that was visited before."""
     node = current if isinstance(current, str) else None
     if node not in mapping:
         node = _find_last_leaf(mapping)
@@ -61,7 +61,7 @@ def _find_last_leaf(mapping: Mapping[str, Any]) -> str | None:
 
 
 def _is_shown(message: Mapping[str, Any]) -> bool:
-    """Return whether a message says something: the export has empty system messages and hidden contexts."""
+    """Return whether a message is visible to users. The export also has empty system messages and hidden contexts."""
     metadata = message.get("metadata")
     if isinstance(metadata, dict) and metadata.get("is_visually_hidden_from_conversation"):
         return False
@@ -109,4 +109,10 @@ def _find_object(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-SOURCE = ImportSource("chatgpt", "ChatGPT's export: conversations.json, its folder or zip archive", detect, read)
+SOURCE = ImportSource(
+    "chatgpt",
+    "ChatGPT's export: conversations.json, its folder or zip archive",
+    detect,
+    read,
+    find_members=find_export_files,
+)

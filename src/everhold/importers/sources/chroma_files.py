@@ -1,6 +1,6 @@
-"""Reads the documents of a Chroma folder: texts and metadata from its SQLite file, and vectors from two places.
+"""Read the documents of a Chroma folder: texts and metadata from its SQLite file, and vectors from two places.
 
-A vector is in the queue of the SQLite file until Chroma has moved it to the index files of its collection. Vectors that
+A vector is in the queue of the SQLite file until Chroma moves it to the index files of its collection. Vectors that
 cannot be read are computed again.
 """
 
@@ -20,7 +20,8 @@ TABLES = {"collections": "id name", "embeddings": "id embedding_id", "embedding_
 _DOCUMENT = "chroma:document"
 _FLOAT32 = ("FLOAT32", 0, "0", None)
 _VECTOR_SEGMENT = "VECTOR"
-# Versions before 0.5.6 never emptied the queue. Vectors beyond this are read from the index, or computed again.
+# The maximum number of vectors to read from the queue, because Chroma before 0.5.6 never emptied it. Other vectors are
+# read from the index, or computed again.
 _MAX_QUEUE_BYTES = 64_000_000
 
 FindVector = Callable[[str], bytes | None]
@@ -31,7 +32,7 @@ class ChromaDocument(NamedTuple):
 
     collection: str
     document_id: str
-    """Its id in the collection; if there are several collections, with the name of its own in front."""
+    """The id in the collection. If there are several collections, it begins with the collection's name."""
     text: str
     metadata: dict[str, Any]
     created_at: Any
@@ -39,7 +40,7 @@ class ChromaDocument(NamedTuple):
 
 
 def read_documents(files: ForeignFiles, member: str) -> Iterator[ChromaDocument | LeftOut]:
-    """Yield the documents of all collections, and how many of each have vectors that cannot be read."""
+    """Yield the documents of all collections, and for each collection the number of vectors that cannot be read."""
     with files.open_database(member) as tables, ExitStack() as stack:
         names = {str(row["id"]): str(row["name"]) for row in tables.read_rows("collections")}
         segments = list(tables.read_rows("segments")) if "segments" in tables.columns else []
@@ -69,10 +70,10 @@ def read_documents(files: ForeignFiles, member: str) -> Iterator[ChromaDocument 
 def _open_indexes(
     stack: ExitStack, files: ForeignFiles, member: str, segments: list[ForeignRow]
 ) -> dict[str, tuple[FindVector | None, str]]:
-    """Return for each collection with index files what finds its vectors, or why nothing does."""
+    """Return the opened index of each collection with index files, or the reason why it cannot be opened."""
     indexes: dict[str, tuple[FindVector | None, str]] = {}
     for row in segments:
-        # The id of a segment is the name of its folder. It is compared with the files that are there, never opened.
+        # The id of a segment is the name of its folder. It is only compared with names of existing files, not opened.
         folder = f"{PurePosixPath(member).parent / str(row.get('id'))}/".removeprefix("./")
         if row.get("scope") == _VECTOR_SEGMENT and all(folder + name in files.members for name in FILES):
             try:
@@ -88,7 +89,7 @@ def _join_metadata(tables: ForeignTables) -> Iterator[tuple[ForeignRow, dict[str
     metadata = _group_metadata(tables)
     number, own = next(metadata, (None, {}))
     for row in tables.read_rows("embeddings", ("id",)):
-        # Both tables are read in the order of the number.
+        # Both tables are read in the order of the embedding's number.
         while number is not None and number < row["id"]:
             number, own = next(metadata, (None, {}))
         yield row, dict(own) if number == row["id"] else {}
@@ -97,10 +98,10 @@ def _join_metadata(tables: ForeignTables) -> Iterator[tuple[ForeignRow, dict[str
 def _read_positions(
     tables: ForeignTables, collections: Mapping[str, str], indexes: Mapping[str, tuple[FindVector | None, str]]
 ) -> dict[str, int]:
-    """Return up to which number of the queue the index of each collection has its vectors."""
+    """Return, for each collection, the last number of the queue whose vector is in the index."""
     if "max_seq_id" not in tables.columns:
         return {}
-    # Each collection has a segment for metadata too, whose number is ahead of that of the index.
+    # Each collection also has a segment for metadata, whose number is ahead of the index's number.
     positions: dict[str, int] = {}
     for row in tables.read_rows("max_seq_id"):
         collection, number = collections.get(str(row.get("segment_id")), ""), row.get("seq_id")
@@ -110,7 +111,7 @@ def _read_positions(
 
 
 def _read_queue(tables: ForeignTables, positions: Mapping[str, int]) -> dict[tuple[str, str], bytes]:
-    """Return the vectors of the queue that no index has, by collection and document; the latest of each."""
+    """Return the vectors in the queue that are not in an index, by collection and document; the latest of each."""
     if "embeddings_queue" not in tables.columns:
         return {}
     vectors: dict[tuple[str, str], bytes] = {}

@@ -1,7 +1,7 @@
-"""Reads the vectors of a Chroma collection from its index files, which hnswlib has written.
+"""Read the vectors of a Chroma collection from its index files, which are written by hnswlib.
 
-`header.bin` says where in each element of `data_level0.bin` the vector and the label are. `index_metadata.pickle` says
-which document has which label.
+`header.bin` has the offsets of the vector and the label in each element of `data_level0.bin`. `index_metadata.pickle`
+has the labels of the documents.
 """
 
 import struct
@@ -14,17 +14,17 @@ from everhold.importers.pickled_labels import read_labels
 from everhold.model.fields import MAX_DIMENSIONS
 
 _HEADER, _DATA, _LABELS = FILES = ("header.bin", "data_level0.bin", "index_metadata.pickle")
-# version, offset of level 0, limit and number of elements, bytes of an element, offset of its label and of its vector,
-# and then what only the search uses
+# The fields of the header: version, offset of level 0, limit and number of elements, bytes of an element, offset of its
+# label and of its vector. The rest of the header is used only by the search.
 _HEADER_FORMAT = struct.Struct("<i6QiI3QdQ")
 _FLOAT_BYTES, _LABEL_BYTES = 4, 8
 _MAX_ELEMENT_BYTES = 1_000_000
-# Labels are read into memory: about half a million documents.
+# The maximum size of the file of labels, which is read into memory. It is enough for about half a million documents.
 _MAX_LABEL_BYTES = 16_000_000
 
 
 class _Layout(NamedTuple):
-    """Where the vector and the label are in each element."""
+    """The offsets of the vector and the label in each element."""
 
     elements: int
     element_bytes: int
@@ -48,7 +48,7 @@ class IndexVectors:
         return self._file.read(self._layout.label_at - self._layout.vector_at)
 
     def _locate(self) -> Iterator[tuple[int, int]]:
-        """Yield each label with the number of its element. Deleted elements have labels that no document has."""
+        """Yield each label with the number of its element. The labels of deleted elements belong to no document."""
         wanted = set(self._labels.values())
         for number in range(self._layout.elements):
             element = self._file.read(self._layout.element_bytes)

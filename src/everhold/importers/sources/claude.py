@@ -1,4 +1,4 @@
-"""Claude's data export: conversations.json, alone or in its folder or zip archive."""
+"""Read Claude's data export: conversations.json, alone or in its folder or zip archive."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
@@ -6,11 +6,12 @@ from typing import Any
 
 from everhold.importers.files import ForeignFiles
 from everhold.importers.source import BadRow, ImportInput, ImportSource, LeftOut, RowDraft, Sample, SourceItem
-from everhold.importers.sources.exports import find_first_conversation, iterate_conversations
+from everhold.importers.sources.exports import find_export_files, find_first_conversation, iterate_conversations
 from everhold.importers.values import list_objects
 
 _ORIGIN = "conversations"
 _MEMORIES = "memories.json"
+_UNREAD = ("projects.json", "users.json")
 _ROLES = {"human": "user"}
 
 
@@ -43,7 +44,7 @@ def read(opened: ImportInput) -> Iterator[SourceItem]:
 
 
 def _read_memories(files: ForeignFiles) -> Iterator[SourceItem]:
-    """Yield what Claude has noted about the user, and how many files of the export are not read."""
+    """Yield the memories that Claude has stored about the user, and the number of files that are not read."""
     for member in files.members:
         name = PurePath(member).name
         if name == _MEMORIES:
@@ -51,7 +52,7 @@ def _read_memories(files: ForeignFiles) -> Iterator[SourceItem]:
                 for index in stream.iterate_items():
                     yield from _describe_memories(f"{member}[{index}]", stream.read_value())
                 stream.require_end()
-        elif name in ("projects.json", "users.json"):
+        elif name in _UNREAD:
             yield LeftOut("files", f"{name} is not a conversation")
 
 
@@ -75,7 +76,7 @@ def _describe(session_id: Any, message: Mapping[str, Any]) -> dict[str, Any]:
         for name in ("attachments", "files")
         for item in list_objects(message, name)
     ]
-    # A long text that is pasted becomes an attachment, and the message itself may be empty.
+    # A long pasted text becomes an attachment, and the message itself may be empty.
     pasted = "\n\n".join(str(item["text"]) for item in attached if item["text"])
     text = message.get("text") or pasted or None
     return {
@@ -89,4 +90,11 @@ def _describe(session_id: Any, message: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-SOURCE = ImportSource("claude", "Claude's export: conversations.json, its folder or zip archive", detect, read)
+def _find_members(sample: Sample) -> list[str]:
+    others = [member for member in sample.members if PurePath(member).name in (_MEMORIES, *_UNREAD)]
+    return [*find_export_files(sample), *others]
+
+
+SOURCE = ImportSource(
+    "claude", "Claude's export: conversations.json, its folder or zip archive", detect, read, find_members=_find_members
+)

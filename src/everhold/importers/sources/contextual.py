@@ -1,7 +1,7 @@
-"""The files of contextual_memory: sessions with summaries, contexts per user, and user profiles.
+"""Read the files of contextual_memory: sessions with summaries, contexts per user, and user profiles.
 
-Two programs wrote a `contextual_memory_store.json`, in different shapes. The archive of the unified agent,
-`memory_store.json`, has the shape of the first.
+Two programs wrote a `contextual_memory_store.json`, in different formats. The archive of the unified agent,
+`memory_store.json`, has the format of the first program.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -11,13 +11,16 @@ from typing import Any
 
 from everhold.importers.session_names import find_dated_user, find_session_user
 from everhold.importers.source import BadRow, ImportInput, ImportSource, RowDraft, Sample, SourceItem
-from everhold.importers.values import describe
+from everhold.importers.values import add_others, describe
 from everhold.json_streams import JsonStream
 
 FindUser = Callable[[str], str | None]
 
 _MAX_USERS = 100_000
-_ROLES = {"user_query": "user", "query": "user", "system_response": "assistant", "response": "assistant"}
+_INTERACTION_FIELDS = ("timestamp", "type", "interaction_type", "role", "content", "metadata")
+_ROLES = {"user_query": "user", "query": "user", "user": "user", "system_response": "assistant",
+          "response": "assistant", "assistant": "assistant"}  # fmt: skip
+_TIME_NAMES = ("timestamp", "created_at", "created")
 # The parts of a profile that are not in the user's profile: fields of a user, and memories.
 _OWN_FIELDS = ("name", "preferences", "reminders")
 _PROFILE_FIELDS = ("name", "preferences", "taught_commands", "reminders")
@@ -84,26 +87,26 @@ def _describe_session(session_id: str, user: str | None, items: list[Any]) -> di
     return {
         "id": session_id,
         "user": user,
-        "created_at": times[-1] if times else None,
+        # The oldest is last, unless a file was put in order by hand. The time of what was said first is taken then.
+        "created_at": None,
         "updated_at": times[0] if times else None,
         "metadata": {"project": session_id[len(user) + 1 :]} if user else None,
     }
 
 
 def _describe_interaction(session_id: str, item: Mapping[str, Any]) -> dict[str, Any]:
-    kind = item.get("type") or item.get("interaction_type")
-    metadata = item.get("metadata")
+    kind = item.get("type") or item.get("interaction_type") or item.get("role")
     return {
         "session": session_id,
         "role": _ROLES.get(str(kind), "system"),
         "text": item.get("content"),
         "created_at": item.get("timestamp"),
-        "metadata": {**(metadata if isinstance(metadata, dict) else {}), "type": kind},
+        "metadata": {**add_others(item.get("metadata"), item, _INTERACTION_FIELDS), "type": kind},
     }
 
 
 def _read_summaries(stream: JsonStream, find_user: FindUser) -> Iterator[SourceItem]:
-    """Yield a summary as memories: each is about the session, and belongs to the session's user."""
+    """Yield the memories in a summary. They are about the session, and belong to the session's user."""
     for session_id in stream.iterate_members():
         summary = stream.read_value()
         place = f"summaries {session_id!r:.80}"
@@ -126,17 +129,26 @@ def _read_summaries(stream: JsonStream, find_user: FindUser) -> Iterator[SourceI
                 yield RowDraft("memory", "summaries", f"{place} {field}[{index}]", values)
 
 
-def _is_list_of(sample: Sample, field: str) -> bool:
+def _is_list_of(sample: Sample, field: str, *, is_named: bool) -> bool:
     outline = sample.outline
     if not isinstance(outline, dict) or not outline:
         return False
     rows = [item for items in outline.values() if isinstance(items, list) for item in items[:3]]
     is_whole = all(isinstance(items, list) for items in outline.values())
-    return is_whole and bool(rows) and isinstance(rows[0], dict) and "timestamp" in rows[0] and field in rows[0]
+    return is_whole and all(_has_item(row, field, is_named) for row in rows) and (bool(rows) or is_named)
+
+
+def _has_item(row: Any, field: str, is_named: bool) -> bool:
+    return isinstance(row, dict) and field in row and ("timestamp" in row or is_named)
+
+
+def detect_user_lists(sample: Sample, field: str, stem: str) -> float:
+    """Return how likely a file is {user: [{"timestamp": …, field: …}]}. One without rows is known by its name."""
+    return 0.9 * _is_list_of(sample, field, is_named=stem in sample.name)
 
 
 def detect_contexts(sample: Sample) -> float:
-    return 0.9 * _is_list_of(sample, "context")
+    return detect_user_lists(sample, "context", "contextual_memory")
 
 
 def read_contexts(opened: ImportInput) -> Iterator[SourceItem]:
@@ -165,6 +177,8 @@ def read_user_lists(opened: ImportInput, origin: str, field: str, kind: str, tag
 def _describe_item(user: str, item: Mapping[str, Any], field: str, kind: str, tag: str) -> dict[str, Any]:
     value = item[field]
     values = {"user": user, "created_at": item.get("timestamp"), "kind": kind, "text": describe(value), "tags": [tag]}
+    if others := add_others(item.get("metadata"), item, ("timestamp", "metadata", field)):
+        values["metadata"] = others
     if isinstance(value, dict):
         values["content"] = value
         if value.get("type") == "reminder":
@@ -179,6 +193,7 @@ def detect_profiles(sample: Sample) -> float:
     profiles = [value for value in outline.values() if isinstance(value, dict)]
     is_known = all(len(set(_PROFILE_FIELDS) & profile.keys()) >= 2 for profile in profiles)
     has_own = any({"taught_commands", "reminders"} & profile.keys() for profile in profiles)
+    has_own = has_own or "user_profile" in sample.name
     return 0.85 if profiles and len(profiles) == len(outline) and is_known and has_own else 0.0
 
 
@@ -205,7 +220,8 @@ def _read_taught(user: str, profile: Mapping[str, Any], place: str) -> Iterator[
         yield RowDraft("memory", "taught_commands", f"{place} taught_commands {name!r:.80}", command)
     reminders = profile.get("reminders")
     for index, reminder in enumerate(reminders if isinstance(reminders, list) else []):
-        at = reminder.get("timestamp") or reminder.get("created_at") if isinstance(reminder, dict) else None
+        times = [reminder.get(name) for name in _TIME_NAMES] if isinstance(reminder, dict) else []
+        at = next((time for time in times if time), None)
         own: dict[str, Any] = {"user": user, "kind": "plan", "text": describe(reminder), "tags": ["reminder"]}
         values = {**own, "content": reminder if isinstance(reminder, dict) else None, "created_at": at}
         yield RowDraft("memory", "reminders", f"{place} reminders[{index}]", values)

@@ -1,10 +1,11 @@
-"""DreamWorldAgent's SQLite database: scenarios and the simulations of them."""
+"""Read DreamWorldAgent's SQLite database: scenarios and their simulations."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from everhold.importers.source import ImportInput, ImportSource, LeftOut, RowDraft, Sample, SourceItem, report_unread
 from everhold.importers.values import describe, load_json
+from everhold.ports.foreign_tables import ForeignTables
 
 _JSON_COLUMNS = (
     "initial_state", "actions", "constraints", "evaluation_metrics", "best_action", "causal_analysis",
@@ -13,18 +14,19 @@ _JSON_COLUMNS = (
 
 
 def detect(sample: Sample) -> float:
-    return float(sample.has_tables(scenarios="scenario_id name", simulations="simulation_id")) * 0.95
+    has_scenarios = sample.has_tables(scenarios="scenario_id name")
+    return 0.95 if has_scenarios or sample.has_tables(simulations="simulation_id best_action") else 0.0
 
 
 def read(opened: ImportInput) -> Iterator[SourceItem]:
     with opened.files.open_database() as tables:
         names: dict[str, str] = {}
-        for row in tables.read_rows("scenarios", ("scenario_id",)):
+        for row in _read_table(tables, "scenarios", "scenario_id"):
             names[str(row["scenario_id"])] = str(row.get("name") or "")
             yield _describe_scenario(row)
-        for row in tables.read_rows("simulations", ("simulation_id",)):
+        for row in _read_table(tables, "simulations", "simulation_id"):
             yield _describe_simulation(row, names.get(str(row.get("scenario_id"))))
-            # The old agent wrote 0 as the scenario of every simulation, so only a scenario that exists is named.
+            # The agent wrote 0 as the scenario of every simulation, so a scenario is kept only if it exists.
             if str(row.get("scenario_id")) in names:
                 values = {
                     "source": f"simulation-{row['simulation_id']}",
@@ -35,6 +37,10 @@ def read(opened: ImportInput) -> Iterator[SourceItem]:
         if "simulation_states" in tables.columns and (count := tables.count_rows("simulation_states")):
             yield LeftOut("simulation_states", "steps of a search, which state nothing", count)
         yield from report_unread(tables, "scenarios", "simulations", "simulation_states")
+
+
+def _read_table(tables: ForeignTables, table: str, order: str) -> Iterator[Mapping[str, Any]]:
+    return tables.read_rows(table, (order,)) if table in tables.columns else iter(())
 
 
 def _read_content(row: Mapping[str, Any]) -> dict[str, Any]:

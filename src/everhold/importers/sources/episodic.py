@@ -1,10 +1,11 @@
-"""EpisodicMemoryAgent's SQLite database: episodes, their interactions, tags, groups and relationships."""
+"""Read EpisodicMemoryAgent's SQLite database: episodes, their interactions, tags, groups and relationships."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from everhold.importers.source import ImportInput, ImportSource, RowDraft, Sample, SourceItem, report_unread
+from everhold.importers.values import add_others
 from everhold.ports.foreign_tables import ForeignTables
 
 _SPEAKERS = {"user": "user", "human": "user", "assistant": "assistant", "agent": "assistant", "system": "system"}
@@ -12,6 +13,10 @@ _SPEAKERS = {"user": "user", "human": "user", "assistant": "assistant", "agent":
 _TABLES = (
     "episodes", "interactions", "episode_tags", "episode_relationships", "context_groups", "episode_context_groups",
 )  # fmt: skip
+
+# `profile` and `status` of an episode, and `intent` and `sentiment` of an interaction, go to the metadata.
+_EPISODE_COLUMNS = ("episode_id", "user_id", "start_time", "end_time", "context", "summary", "importance_score")
+_INTERACTION_COLUMNS = ("interaction_id", "episode_id", "timestamp", "speaker", "content", "metadata")
 
 
 def detect(sample: Sample) -> float:
@@ -35,7 +40,7 @@ def read(opened: ImportInput) -> Iterator[SourceItem]:
 
 
 def make_session_id(episode_id: Any) -> str:
-    """Return the id of the session of an episode. Other systems count from 1 too, so a number alone is no id."""
+    """Return the session id of an episode. It has a prefix, because other systems also number from 1."""
     return f"episode-{episode_id}"
 
 
@@ -50,7 +55,9 @@ def _collect_tags(tables: ForeignTables) -> dict[str, list[str]]:
         for row in tables.read_rows("episode_tags"):
             tags[str(row.get("episode_id"))].append(str(row.get("tag")))
     if {"context_groups", "episode_context_groups"} <= tables.columns.keys():
-        names = {_find_group_id(row): row.get("name") for row in tables.read_rows("context_groups")}
+        names = {
+            _find_group_id(row): row.get("name") or row.get("group_name") for row in tables.read_rows("context_groups")
+        }
         for row in tables.read_rows("episode_context_groups"):
             name = names.get(_find_group_id(row))
             if name:
@@ -63,7 +70,7 @@ def _find_group_id(row: Mapping[str, Any]) -> Any:
 
 
 def _describe_session(name: str, row: Mapping[str, Any]) -> RowDraft:
-    metadata = {"profile": row.get("profile"), "status": row.get("status")}
+    metadata = add_others(None, row, _EPISODE_COLUMNS)
     values = {
         "id": name,
         "user": row.get("user_id"),
@@ -73,7 +80,7 @@ def _describe_session(name: str, row: Mapping[str, Any]) -> RowDraft:
         "created_at": row.get("start_time"),
         "updated_at": row.get("end_time"),
         "ended_at": row.get("end_time") if row.get("status") != "active" else None,
-        "metadata": {key: value for key, value in metadata.items() if value is not None},
+        "metadata": metadata,
     }
     return RowDraft("session", "episodes", f"episode {row['episode_id']}", values)
 
@@ -95,7 +102,7 @@ def _describe_summary(name: str, row: Mapping[str, Any], tags: Sequence[str]) ->
 def _describe_interaction(row: Mapping[str, Any]) -> RowDraft:
     name = make_session_id(row["episode_id"])
     speaker = str(row.get("speaker") or "user")
-    extra = {key: row[key] for key in ("intent", "sentiment") if row.get(key) is not None}
+    extra = add_others(None, row, _INTERACTION_COLUMNS)
     values = {
         "id": f"{name}/{row['interaction_id']}",
         "session": name,
@@ -109,7 +116,7 @@ def _describe_interaction(row: Mapping[str, Any]) -> RowDraft:
 
 
 def _describe_relationship(number: int, row: Mapping[str, Any]) -> RowDraft:
-    # Builds of the agent named the two columns differently: source_episode_id, episode_id1, …
+    # Versions of the agent have different names for the two columns: source_episode_id, episode_id1, …
     ids = [value for key, value in row.items() if "episode_id" in key or key.startswith(("source", "target"))]
     source, target = (*ids, None, None)[:2]
     values = {

@@ -1,19 +1,11 @@
-"""Finds the file with the conversations in an export: the file itself, or a member of its folder or zip archive."""
+"""Find the files with conversations in an export: the input itself, or members of its folder or zip archive."""
 
 from collections.abc import Iterator
-from pathlib import PurePath
 from typing import Any
 
 from everhold.importers.files import ForeignFiles
+from everhold.importers.samples import is_conversations_file
 from everhold.importers.source import Sample
-
-_NAME = "conversations"
-
-
-def is_conversations_file(member: str) -> bool:
-    """Return whether a file has the name of an export's conversations; large exports have several, with numbers."""
-    path = PurePath(member)
-    return path.suffix == ".json" and path.stem.split("-")[0] == _NAME
 
 
 def list_conversation_files(files: ForeignFiles) -> list[str]:
@@ -22,16 +14,24 @@ def list_conversation_files(files: ForeignFiles) -> list[str]:
 
 
 def iterate_conversations(files: ForeignFiles) -> Iterator[tuple[str, Any]]:
-    """Yield each conversation of an export with its place."""
+    """Yield each conversation of an export with its position, for messages."""
     for member in list_conversation_files(files):
         with files.open_json(member) as stream:
-            for index in stream.iterate_items():
-                yield f"{member or files.path.name}[{index}]", stream.read_value()
+            if stream.peek() == "{":  # a single conversation
+                yield member or files.path.name, stream.read_value()
+            else:
+                for index in stream.iterate_items():
+                    yield f"{member or files.path.name}[{index}]", stream.read_value()
             stream.require_end()
 
 
+def find_export_files(sample: Sample) -> list[str]:
+    """Return the files of an export that are read."""
+    return [member for member in sample.members if is_conversations_file(member)]
+
+
 def find_first_conversation(sample: Sample) -> dict[str, Any] | None:
-    """Return the first conversation of an export, as far as its beginning shows it."""
+    """Return the first conversation of an export, as far as the sample contains it."""
     outline = sample.outline
-    first = outline[0] if isinstance(outline, list) and outline else None
+    first = outline[0] if isinstance(outline, list) and outline else outline
     return first if isinstance(first, dict) else None

@@ -1,17 +1,13 @@
-"""jarvis_memory_store.json: a list of memories per user."""
+"""Read jarvis_memory_store.json, which has a list of memories for each user."""
 
 from collections.abc import Iterator
 
 from everhold.importers.source import ImportInput, ImportSource, Sample, SourceItem
-from everhold.importers.sources.contextual import read_user_lists
+from everhold.importers.sources.contextual import detect_user_lists, read_user_lists
 
 
 def detect(sample: Sample) -> float:
-    outline = sample.outline
-    if not isinstance(outline, dict) or not outline or not all(isinstance(items, list) for items in outline.values()):
-        return 0.0
-    rows = [item for items in outline.values() for item in items[:3]]
-    return 0.9 if rows and isinstance(rows[0], dict) and {"timestamp", "memory"} <= rows[0].keys() else 0.0
+    return detect_user_lists(sample, "memory", "jarvis_memory")
 
 
 def read(opened: ImportInput) -> Iterator[SourceItem]:

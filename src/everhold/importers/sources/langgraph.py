@@ -1,4 +1,4 @@
-"""LangGraph's SqliteStore: items by namespace and key."""
+"""Read the items of LangGraph's SqliteStore."""
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC

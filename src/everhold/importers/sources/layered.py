@@ -1,6 +1,6 @@
-"""The layered memory of a Julep program: a SQLite database, and a Chroma folder beside it.
+"""Read the layered memory of a Julep program: a SQLite database, and a Chroma folder beside it.
 
-Either may be imported alone. A document that names a fact (`sqlite_id`) is the same memory as that fact.
+Each of them may be imported alone. A document with the `sqlite_id` of a fact is the same memory as that fact.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,10 +28,9 @@ def detect(sample: Sample) -> float:
 
 def read(opened: ImportInput) -> Iterator[SourceItem]:
     files = opened.files
-    databases = [member for member in files.members if files.is_folder and files.is_database(member)]
+    databases = _list_databases(files)
     chroma = [member for member in databases if PurePath(member).name == DATABASE]
     if not files.is_folder:
-        databases = [""]
         chroma = [""] if files.path.name == DATABASE else []
     for link in files.links:
         yield LeftOut("files", f"{link} is a link, and links are not followed")
@@ -49,8 +48,36 @@ def read(opened: ImportInput) -> Iterator[SourceItem]:
             yield document if isinstance(document, LeftOut) else _describe_document(document, has_facts)
 
 
+def _list_databases(files: ForeignFiles) -> list[str]:
+    """Return the databases of a folder with the tables that are read; "" for the input itself."""
+    if not files.is_folder:
+        return [""]
+    members = [member for member in files.members if files.is_database(member)]
+    return [member for member in members if _is_known(files, member)]
+
+
+def _is_known(files: ForeignFiles, member: str) -> bool:
+    if PurePath(member).name == DATABASE:
+        return True
+    with files.open_database(member) as tables:
+        return detect(Sample(member, tables=tables.columns)) > 0
+
+
+def find_members(sample: Sample) -> list[str]:
+    """Return the databases of a folder that are read, and the files of Chroma's folder."""
+    databases = [
+        member
+        for member, tables in sample.databases.items()
+        if PurePath(member).name == DATABASE or detect(Sample(member, tables=tables))
+    ]
+    chroma = {PurePath(member).parent for member in databases if PurePath(member).name == DATABASE}
+    # The folders beside Chroma's database hold its indexes.
+    indexes = [member for member in sample.members if chroma & set(list(PurePath(member).parents)[1:])]
+    return [*databases, *indexes]
+
+
 def _collect_fact_vectors(files: ForeignFiles, member: str) -> dict[str, bytes]:
-    """Return the vectors of documents that are facts, by the number of the fact."""
+    """Return the vectors of the documents that are facts, by the number of the fact."""
     return {
         str(document.metadata["sqlite_id"]): document.vector or b""
         for document in read_documents(files, member)
@@ -129,5 +156,10 @@ def _describe_document(document: ChromaDocument, has_facts: bool) -> SourceItem:
 
 # SQLite's CURRENT_TIMESTAMP is in UTC.
 SOURCE = ImportSource(
-    "layered", "a Julep program's memory.db, its Chroma folder, or both", detect, read, naive_zone=UTC
+    "layered",
+    "a Julep program's memory.db, its Chroma folder, or both",
+    detect,
+    read,
+    naive_zone=UTC,
+    find_members=find_members,
 )

@@ -1,9 +1,9 @@
-"""mem0: an export as JSON, or the SQLite history of its memories."""
+"""Read an export of mem0 as JSON, or its SQLite history of memories."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from everhold.importers.rows import list_sample_rows
+from everhold.importers.rows import has_json_lines, iterate_json_lines, list_sample_rows
 from everhold.importers.source import (
     BadRow,
     ImportInput,
@@ -18,7 +18,8 @@ from everhold.json_streams import JsonStream
 
 _LISTS = ("results", "memories")
 _KNOWN = ("id", "memory", "text", "hash", "metadata", "created_at", "updated_at", "user_id", "agent_id", "run_id",
-          "app_id", "actor_id", "role", "categories", "score", "expiration_date", "immutable")  # fmt: skip
+          "app_id", "actor_id", "role", "categories", "score", "expiration_date", "immutable", "data",
+          "event")  # fmt: skip
 
 
 def detect_export(sample: Sample) -> float:
@@ -26,11 +27,21 @@ def detect_export(sample: Sample) -> float:
     if isinstance(outline, dict):
         outline = next((outline[name] for name in _LISTS if isinstance(outline.get(name), list)), outline)
     rows = outline[:3] if isinstance(outline, list) else list_sample_rows(sample)[:3]
-    is_known = all(isinstance(row, dict) and "memory" in row and "id" in row for row in rows)
+    is_known = all(isinstance(row, dict) and "id" in row and ("memory" in row or _is_point(row)) for row in rows)
     return 0.85 if rows and is_known and not sample.tables else 0.0
 
 
+def _is_point(row: Mapping[str, Any]) -> bool:
+    """Return whether a row is a point of mem0's vector store, such as Qdrant."""
+    payload = row.get("payload")
+    return isinstance(payload, dict) and "data" in payload and "hash" in payload
+
+
 def read_export(opened: ImportInput) -> Iterator[SourceItem]:
+    if has_json_lines(opened.files):
+        for row in iterate_json_lines(opened.files):
+            yield from _read_row("lines", row.place, row.value if row.fields is None else row.fields)
+        return
     with opened.files.open_json() as stream:
         if stream.peek() == "[":
             yield from _read_list(stream, "memories")
@@ -40,6 +51,8 @@ def read_export(opened: ImportInput) -> Iterator[SourceItem]:
                     yield from _read_list(stream, name)
                 elif name == "relations" and stream.peek() == "[":
                     yield from _read_relations(stream)
+                elif name == "relations" and stream.peek() == "{":
+                    yield from _read_changes(stream)
                 else:
                     stream.skip_value()
         stream.require_end()
@@ -47,11 +60,24 @@ def read_export(opened: ImportInput) -> Iterator[SourceItem]:
 
 def _read_list(stream: JsonStream, origin: str) -> Iterator[SourceItem]:
     for index in stream.iterate_items():
-        row, place = stream.read_value(), f"{origin}[{index}]"
-        if isinstance(row, dict):
-            yield RowDraft("memory", origin, place, _describe(row))
-        else:
-            yield BadRow(origin, place, "the memory is not an object", row, "memory")
+        yield from _read_row(origin, f"{origin}[{index}]", stream.read_value())
+
+
+def _read_row(origin: str, place: str, row: Any) -> Iterator[SourceItem]:
+    if not isinstance(row, dict):
+        yield BadRow(origin, place, "the memory is not an object", row, "memory")
+    elif row.get("event") == "DELETE":
+        yield LeftOut(origin, "deleted in mem0")
+    elif _is_point(row):
+        payload = row["payload"]
+        yield RowDraft(
+            "memory",
+            origin,
+            place,
+            {**_describe({**payload, "id": row["id"], "memory": payload["data"]}), "vector": row.get("vector")},
+        )
+    else:
+        yield RowDraft("memory", origin, place, _describe(row))
 
 
 def _describe(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,35 +98,51 @@ def _describe(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_relations(stream: JsonStream) -> Iterator[SourceItem]:
-    """Yield the graph's relations as memories: they relate names, not memories."""
+    """Yield the relations of the graph as memories, because they connect names, not memories."""
     for index in stream.iterate_items():
-        row, place = stream.read_value(), f"relations[{index}]"
-        if not isinstance(row, dict):
-            yield BadRow("relations", place, "the relation is not an object", row, "memory")
+        yield _describe_relation(f"relations[{index}]", stream.read_value())
+
+
+def _describe_relation(place: str, row: Any) -> SourceItem:
+    if not isinstance(row, dict):
+        return BadRow("relations", place, "the relation is not an object", row, "memory")
+    names = (
+        row.get("source"),
+        row.get("relationship") or row.get("relation"),
+        row.get("target") or row.get("destination"),
+    )
+    text = " ".join(str(name).replace("_", " ") for name in names if name)
+    return RowDraft("memory", "relations", place, {"text": text, "kind": "entity", "content": row})
+
+
+def _read_changes(stream: JsonStream) -> Iterator[SourceItem]:
+    """Yield the relations that the reply to an addition lists by what became of them."""
+    for name in stream.iterate_members():
+        if name != "added_entities" or stream.peek() != "[":
+            stream.skip_value()
             continue
-        names = (
-            row.get("source"),
-            row.get("relationship") or row.get("relation"),
-            row.get("target") or row.get("destination"),
-        )
-        text = " ".join(str(name).replace("_", " ") for name in names if name)
-        yield RowDraft("memory", "relations", place, {"text": text, "kind": "entity", "content": row})
+        for index in stream.iterate_items():
+            value = stream.read_value()
+            for row in value if isinstance(value, list) else [value]:
+                yield _describe_relation(f"added_entities[{index}]", row)
 
 
 def detect_history(sample: Sample) -> float:
-    return float(sample.has_tables(history="memory_id new_memory event")) * 0.95
+    is_known = sample.has_tables(history="memory_id new_memory event")
+    # The first versions called the columns otherwise.
+    return 0.95 if is_known or sample.has_tables(history="memory_id prev_value new_value event") else 0.0
 
 
 def read_history(opened: ImportInput) -> Iterator[SourceItem]:
-    """Yield each memory as its last event left it."""
+    """Yield each memory as it was after its last event."""
     with opened.files.open_database() as tables:
         latest: Mapping[str, Any] | None = None
         began: Any = None
-        for row in tables.read_rows("history", ("memory_id", "created_at", "updated_at", "rowid")):
+        for row in tables.read_rows("history", ("memory_id", "created_at", "updated_at", "timestamp", "rowid")):
             if latest is not None and row["memory_id"] != latest["memory_id"]:
                 yield _describe_latest(latest, began)
                 began = None
-            began = began or row.get("created_at")
+            began = began or row.get("created_at") or row.get("timestamp")
             latest = row
         if latest is not None:
             yield _describe_latest(latest, began)
@@ -113,7 +155,12 @@ def _describe_latest(row: Mapping[str, Any], began: Any) -> SourceItem:
     place = f"memory {row['memory_id']!r:.80}"
     if row.get("event") == "DELETE" or row.get("is_deleted") in (1, True):
         return LeftOut("history", "deleted in mem0")
-    values = {"id": row["memory_id"], "text": row.get("new_memory"), "kind": "fact", "created_at": began}
+    values = {
+        "id": row["memory_id"],
+        "text": row.get("new_memory") or row.get("new_value"),
+        "kind": "fact",
+        "created_at": began,
+    }
     return RowDraft("memory", "history", place, values)
 
 

@@ -1,41 +1,48 @@
-"""Lists of messages as OpenAI and Anthropic take them: a list, an object with "messages", or one such per line."""
+"""Lists of messages as OpenAI, Anthropic and Gemini take them: a list, an object with one, or one such per line."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from everhold.importers.ids import hash_texts
 from everhold.importers.rows import iterate_json_lines
-from everhold.importers.source import BadRow, ImportInput, ImportSource, RowDraft, Sample, SourceItem
+from everhold.importers.source import BadRow, ImportInput, ImportSource, LeftOut, RowDraft, Sample, SourceItem
+from everhold.importers.sources.message_shapes import (
+    RESPONSE_CALLS,
+    UNSAID,
+    describe_message,
+    find_conversation,
+    is_message,
+)
 
-_FIELDS = ("name", "model", "tool_calls", "tool_call_id", "metadata", "id")
-_TIMES = ("created_at", "timestamp", "created")
+_TIMES = ("created_at", "timestamp", "created", "create_time")
 
 
-def _is_message(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and isinstance(value.get("role"), str)
-        and bool({"content", "tool_calls", "parts"} & value.keys())
-    )
+NO_HOLDER: Mapping[str, Any] = {}
 
 
 def _is_message_list(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(_is_message(item) for item in value[:3])
+    return isinstance(value, list) and bool(value) and all(is_message(item) for item in value[:3])
+
+
+def _is_holder(value: Any) -> bool:
+    if not isinstance(value, dict):
+        return _is_message_list(value)
+    return _is_message_list(find_conversation(value).get("messages"))
 
 
 def detect(sample: Sample) -> float:
     outline = sample.outline
-    is_lines = len(sample.lines) > 1 and all(
-        isinstance(line, dict) and _is_message_list(line.get("messages")) for line in sample.lines[:3]
-    )
+    if len(sample.lines) > 1:
+        if all(_is_holder(line) for line in sample.lines[:3]):
+            return 0.9
+        # Each line a turn. Plain turns are a table; those with parts or calls are not.
+        turns = [line for line in sample.lines if isinstance(line, dict)]
+        has_calls = any(line.get("type") in RESPONSE_CALLS or isinstance(line.get("content"), list) for line in turns)
+        return 0.75 if has_calls and _is_message_list(turns) else 0.0
     if isinstance(outline, dict):
-        return 0.9 if is_lines or _is_message_list(outline.get("messages")) else 0.0
+        return 0.9 if _is_holder(outline) else 0.0
     is_nested = isinstance(outline, list) and bool(outline) and _is_holder(outline[0])
-    return 0.85 if is_lines or _is_message_list(outline) or is_nested else 0.0
-
-
-def _is_holder(value: Any) -> bool:
-    return _is_message_list(value) or (isinstance(value, dict) and _is_message_list(value.get("messages")))
+    return 0.85 if _is_message_list(outline) or is_nested else 0.0
 
 
 def read(opened: ImportInput) -> Iterator[SourceItem]:
@@ -45,11 +52,7 @@ def read(opened: ImportInput) -> Iterator[SourceItem]:
         return
     first = next(iterate_json_lines(opened.files), None)
     if first is not None and first.fields is not None:  # the first line is a whole object
-        for row in iterate_json_lines(opened.files):
-            if row.fields is None:
-                yield BadRow("lines", row.place, row.reason, row.value)
-            else:
-                yield from _read_conversation(opened, row.place, row.fields)
+        yield from _read_lines(opened, is_list_of_turns=is_message(first.fields))
         return
     with opened.files.open_json() as stream:
         value = stream.read_value()
@@ -57,13 +60,28 @@ def read(opened: ImportInput) -> Iterator[SourceItem]:
     yield from _read_conversation(opened, "messages", value)
 
 
+def _read_lines(opened: ImportInput, *, is_list_of_turns: bool) -> Iterator[SourceItem]:
+    """Yield each line as a conversation, or as a turn of one."""
+    session: str | None = None
+    for row in iterate_json_lines(opened.files):
+        if row.fields is None:
+            yield BadRow("lines", row.place, row.reason, row.value)
+        elif not is_list_of_turns:
+            yield from _read_conversation(opened, row.place, row.fields)
+        else:
+            if session is None:
+                session = _make_session_id(opened, row.fields)
+                yield _begin_session(session, "messages", {}, opened)
+            yield _draft_message(session, row.place, row.fields)
+
+
 def _read_array(opened: ImportInput) -> Iterator[SourceItem]:
-    """Yield a list of messages as one session, or each item of a list of conversations as its own."""
+    """Yield a list of messages as one session, or a list of conversations as one session each."""
     session: str | None = None
     with opened.files.open_json() as stream:
         for index in stream.iterate_items():
             value, place = stream.read_value(), f"[{index}]"
-            if _is_holder(value):
+            if not is_message(value) and _is_holder(value):
                 yield from _read_conversation(opened, place, value)
                 continue
             if not isinstance(value, dict):
@@ -72,27 +90,37 @@ def _read_array(opened: ImportInput) -> Iterator[SourceItem]:
             if session is None:
                 session = _make_session_id(opened, value)
                 yield _begin_session(session, "messages", {}, opened)
-            yield RowDraft("message", "messages", place, _describe(session, value))
+            yield _draft_message(session, place, value)
         stream.require_end()
 
 
 def _read_conversation(opened: ImportInput, place: str, value: Any) -> Iterator[SourceItem]:
-    holder: Mapping[str, Any] = value if isinstance(value, dict) else {"messages": value}
+    holder = find_conversation(value) if isinstance(value, dict) else {"messages": value}
     messages = holder.get("messages")
     if not isinstance(messages, list) or not messages:
         yield BadRow("messages", place, "there is no list of messages", value)
         return
-    system = holder.get("system")  # Anthropic has it beside the messages
+    system = holder.get("system")  # in Anthropic's format, it is beside the messages
     turns: Sequence[Any] = [{"role": "system", "content": system}, *messages] if system else messages
     own = holder.get("session_id") or holder.get("conversation_id") or holder.get("id")
     session = str(own) if own else _make_session_id(opened, turns[0])
     yield _begin_session(session, place, holder, opened)
     for index, turn in enumerate(turns):
-        at = f"{place} messages[{index}]"
-        if isinstance(turn, dict):
-            yield RowDraft("message", "messages", at, _describe(session, turn, holder.get("model")))
-        else:
-            yield BadRow("messages", at, "the message is not an object", turn, "message")
+        yield _draft_message(session, f"{place} messages[{index}]", turn, holder)
+
+
+def _draft_message(session: str, place: str, turn: Any, holder: Mapping[str, Any] = NO_HOLDER) -> SourceItem:
+    if not isinstance(turn, dict):
+        return BadRow("messages", place, "the message is not an object", turn, "message")
+    if turn.get("type") in UNSAID:
+        return LeftOut("messages", f"items of type {turn['type']} are no messages")
+    at = _find_time(turn) or _find_time(holder)
+    values = {"model": holder.get("model"), **describe_message(turn), "session": session, "created_at": at}
+    return RowDraft("message", "messages", place, values)
+
+
+def _find_time(values: Mapping[str, Any]) -> Any:
+    return next((values[name] for name in _TIMES if values.get(name)), None)
 
 
 def _begin_session(session: str, place: str, holder: Mapping[str, Any], opened: ImportInput) -> RowDraft:
@@ -100,23 +128,15 @@ def _begin_session(session: str, place: str, holder: Mapping[str, Any], opened: 
         "id": session,
         "title": holder.get("title") or opened.files.path.stem,
         "user": holder.get("user_id") or None,
-        "created_at": next((holder[name] for name in _TIMES if holder.get(name)), None),
+        "created_at": _find_time(holder),
         "metadata": holder.get("metadata"),
     }
     return RowDraft("session", "messages", place, values)
 
 
 def _make_session_id(opened: ImportInput, first: Any) -> str:
-    """Return an id from the file's name and its first message: it stays the same if the file grows."""
+    """Return an id made from the file's name and its first message, so that it stays the same if the file grows."""
     return f"{opened.files.path.stem}-{hash_texts(str(first))[:12]}"
 
 
-def _describe(session: str, message: Mapping[str, Any], model: Any = None) -> dict[str, Any]:
-    values = {name: message[name] for name in _FIELDS if message.get(name) is not None}
-    content = message.get("content") if message.get("content") is not None else message.get("parts")
-    key = "text" if isinstance(content, str) else "content"
-    at = next((message[name] for name in _TIMES if message.get(name) is not None), None)
-    return {"model": model, **values, "session": session, "role": message.get("role"), key: content, "created_at": at}
-
-
-SOURCE = ImportSource("messages", "a list of OpenAI's or Anthropic's messages", detect, read)
+SOURCE = ImportSource("messages", "a list of messages of OpenAI, Anthropic or Gemini", detect, read)

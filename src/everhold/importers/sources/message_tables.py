@@ -1,12 +1,15 @@
-"""Messages as a table: CSV with a header, or JSON lines, with a column for the speaker and one for the text."""
+"""Messages as a table: CSV with a header, or JSON lines, with columns for the speaker and the text.
+
+Logs of models have a column for the prompt and one for the response instead. Such a row is two messages.
+"""
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC
 from typing import Any
 
-from everhold.importers.rows import FileRow, iterate_csv, iterate_json_lines, list_sample_rows
+from everhold.importers.rows import FileRow, iterate_rows, list_sample_rows
 from everhold.importers.source import BadRow, ImportInput, ImportSource, RowDraft, Sample, SourceItem
-from everhold.importers.times import parse_time
+from everhold.importers.times import TimeReader
 
 _NAMES: Mapping[str, tuple[str, ...]] = {
     "id": ("message_id", "id", "uuid", "msg_id"),
@@ -14,28 +17,41 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
     "user": ("user_id",),
     "role": ("role", "sender", "speaker", "author", "from", "sender_name", "name"),
     "text": ("content", "text", "message", "body", "message_text"),
-    "created_at": ("timestamp", "created_at", "time", "date", "datetime", "ts", "sent_at", "create_time"),
+    "prompt": ("prompt", "question", "query", "user_message", "user_input", "input", "instruction"),
+    "response": ("response", "answer", "completion", "reply", "assistant_message", "bot_response", "output"),
+    "created_at": ("timestamp", "created_at", "datetime", "ts", "sent_at", "create_time", "created", "time", "date"),
+    "day": ("date", "day"),
+    "clock": ("time",),
 }
 _ROLES = {"user": "user", "human": "user", "assistant": "assistant", "ai": "assistant", "bot": "assistant",
           "agent": "assistant", "system": "system", "tool": "tool", "developer": "system"}  # fmt: skip
-# Files up to this size are sorted by time. A larger one must be in order.
+# Files up to this size are sorted by time. Larger files must be in order already.
 _MAX_SORTED_BYTES = 24_000_000
 
 
 def _find_columns(names: Mapping[str, Any]) -> dict[str, str]:
-    """Return the column of each of our fields, by the names that systems use."""
+    """Return the column for each field of a message, recognised by names that other systems use."""
     by_name = {name.strip().lower().replace(" ", "_"): name for name in names}
     columns = {field: next((name for name in choices if name in by_name), "") for field, choices in _NAMES.items()}
+    if columns["role"] and columns["text"]:
+        columns |= {"prompt": "", "response": ""}
+    is_split = columns["day"] and columns["clock"] and columns["created_at"] == columns["clock"]
+    columns |= {"created_at": ""} if is_split else {"day": "", "clock": ""}
     return {field: by_name[name] for field, name in columns.items() if name}
 
 
 def detect(sample: Sample) -> float:
-    if sample.tables or sample.members or (isinstance(sample.outline, list)):
+    if sample.tables or sample.members:
         return 0.0
     rows = list_sample_rows(sample)
     columns = _find_columns(rows[0]) if rows else {}
-    if not {"role", "text"} <= columns.keys():
+    has_pairs = {"prompt", "response"} <= columns.keys()
+    if not {"role", "text"} <= columns.keys() and not has_pairs:
         return 0.0
+    if isinstance(sample.outline, list):
+        # A list of a model's messages has neither, and its texts may be lists of parts.
+        is_plain = "session" in columns and isinstance(rows[0].get(columns.get("text", "")), str)
+        return 0.87 if has_pairs or is_plain else 0.0
     is_json = isinstance(sample.outline, dict)
     is_named = sample.name.lower().endswith((".csv", ".tsv", ".jsonl", ".ndjson"))
     return 0.7 if is_named or (is_json and len(sample.lines) > 1) else 0.0
@@ -43,40 +59,61 @@ def detect(sample: Sample) -> float:
 
 def read(opened: ImportInput) -> Iterator[SourceItem]:
     files = opened.files
-    is_json = files.read_head().removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{"
-    rows = iterate_json_lines(files) if is_json else iterate_csv(files)
     began: set[str] = set()
-    for row in _sort(rows) if files.path.stat().st_size <= _MAX_SORTED_BYTES else rows:
+    rows = iterate_rows(files)
+    for row in _sort(rows, opened) if files.find_size() <= _MAX_SORTED_BYTES else rows:
         if row.fields is None:
             yield BadRow("rows", row.place, row.reason, row.value)
             continue
         columns = _find_columns(row.fields)
         values = {field: row.fields.get(column) for field, column in columns.items()}
+        values["created_at"] = _find_time(values)
         session = str(values.get("session") or files.path.stem)
         if session not in began:
             began.add(session)
-            start = {"id": session, "user": values.get("user"), "created_at": values.get("created_at")}
+            start = {"id": session, "user": values.get("user"), "created_at": values["created_at"]}
             yield RowDraft("session", "rows", row.place, start)
         others = {name: value for name, value in row.fields.items() if name not in columns.values()}
-        yield RowDraft("message", "rows", row.place, _describe(session, values, others))
+        if "prompt" in columns or "response" in columns:
+            yield from _read_pair(row.place, session, values, others)
+        else:
+            yield RowDraft("message", "rows", row.place, _describe(session, values, others))
 
 
-def _sort(rows: Iterator[FileRow]) -> list[FileRow]:
+def _find_time(values: Mapping[str, Any]) -> Any:
+    if "day" in values:
+        return f"{values['day'] or ''} {values.get('clock') or ''}".strip()
+    return values.get("created_at")
+
+
+def _read_pair(place: str, session: str, values: Mapping[str, Any], others: Mapping[str, Any]) -> Iterator[SourceItem]:
+    """Yield the prompt and the response of a row. They have the same time, and the prompt comes first."""
+    row_id = values.get("id")
+    for field, role in (("prompt", "user"), ("response", "assistant")):
+        if values.get(field) not in (None, ""):
+            own_id = None if row_id in (None, "") else f"{row_id}/{field}"
+            message = {**values, "id": own_id, "role": role, "text": values[field]}
+            yield RowDraft("message", "rows", place, _describe(session, message, others))
+
+
+def _sort(rows: Iterator[FileRow], opened: ImportInput) -> list[FileRow]:
     """Return the rows by session and time. Rows without a time, or with a wrong one, stay where they are."""
     listed = list(rows)
+    times = TimeReader(UTC, opened.date_order)
     keys: list[tuple[str, str]] = []
     last: dict[str, str] = {}
     for row in listed:
         columns = _find_columns(row.fields or {})
-        session = str((row.fields or {}).get(columns.get("session", ""), ""))
-        last[session] = _find_sort_time(row, columns) or last.get(session, "")
+        values = {field: (row.fields or {}).get(column) for field, column in columns.items()}
+        session = str(values.get("session") or "")
+        last[session] = _find_sort_time(times, _find_time(values)) or last.get(session, "")
         keys.append((session, last[session]))
     return [listed[index] for index in sorted(range(len(listed)), key=lambda index: keys[index])]
 
 
-def _find_sort_time(row: FileRow, columns: Mapping[str, str]) -> str | None:
+def _find_sort_time(times: TimeReader, value: Any) -> str | None:
     try:
-        moment = parse_time((row.fields or {}).get(columns.get("created_at", "")), UTC)
+        moment = times.read(value)
     except ValueError:
         return None
     return None if moment is None else moment.isoformat()
@@ -97,4 +134,4 @@ def _describe(session: str, values: Mapping[str, Any], others: Mapping[str, Any]
     }
 
 
-SOURCE = ImportSource("message-table", "CSV or JSON lines of messages", detect, read)
+SOURCE = ImportSource("message-table", "CSV, JSON lines or a JSON list of messages", detect, read)

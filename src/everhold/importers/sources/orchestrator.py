@@ -1,44 +1,83 @@
-"""The memory orchestrator's tables: a SQLite database, a JSON object with a list per table, or CSV files.
-
-Its database is PostgreSQL, which writes a table to a CSV file with COPY. A folder may hold the files of several tables.
+"""The memory orchestrator's tables: a SQLite database, a dump of PostgreSQL, a JSON object with a list per table, or
+files of one table each, as CSV, JSON or JSON lines. A folder may hold the files of several tables.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from everhold.importers.rows import list_csv_tables, list_sample_rows, open_tables
+from everhold.importers.postgres_dumps import list_dumped_tables
+from everhold.importers.rows import list_sample_rows, list_table_files, open_tables
+from everhold.importers.samples import take_sample
 from everhold.importers.source import ImportInput, ImportSource, LeftOut, RowDraft, Sample, SourceItem, report_unread
-from everhold.importers.values import load_json
+from everhold.importers.values import add_others, load_json
 from everhold.ports.foreign_tables import ForeignTables
 
-_TABLES = (
-    "sessions", "memory_entries", "memory_tags", "vector_embeddings", "user_profiles", "agent_states",
-    "memory_relationships", "memory_access_logs",
-)  # fmt: skip
+# The columns that tell a table. Those of a file with one table are compared in this order.
+_COLUMNS = {
+    "memory_entries": {"memory_id", "memory_type", "content"},
+    "vector_embeddings": {"memory_id", "embedding"},
+    "memory_tags": {"memory_id", "tag"},
+    "user_profiles": {"user_id", "profile_data", "preferences"},
+    "agent_states": {"agent_id", "state_data"},
+    "memory_relationships": {"source_memory_id", "target_memory_id"},
+    "memory_access_logs": {"operation", "success", "memory_id"},
+    "sessions": {"session_id", "session_type"},
+}
+_TABLES = tuple(_COLUMNS)
+_SESSION_COLUMNS = ("session_id", "user_id", "created_at", "updated_at", "ended_at", "metadata", "summary",
+                    "is_archived", "session_type")  # fmt: skip
+_ENTRY_COLUMNS = ("memory_id", "session_id", "user_id", "memory_type", "content", "text_content", "source_agent",
+                  "created_at", "updated_at", "expires_at", "priority", "is_active", "metadata")  # fmt: skip
+_SHARED = {"sessions"}  # a name that the tables of other systems have, too
 
 
 def detect(sample: Sample) -> float:
-    if sample.has_tables(memory_entries="memory_id content") or "memory_entries" in list_csv_tables(sample.members):
+    if sample.members:
+        tables = list_table_files(sample.members).keys() & set(_TABLES)
+        return 0.9 if tables - _SHARED else 0.0
+    if sample.has_tables(memory_entries="memory_id content") or _find_single_table(sample) is not None:
         return 0.95
-    if sample.outline is None and not sample.tables and not sample.members:
-        header = list_sample_rows(sample)
-        return 0.95 if header and header[0].keys() >= {"memory_id", "memory_type", "content"} else 0.0
     outline = sample.outline
-    if isinstance(outline, dict) and isinstance(outline.get("memory_entries"), list):
+    names = outline.keys() if isinstance(outline, dict) else list_dumped_tables(sample.head or "")
+    lists = {name for name in names if not isinstance(outline, dict) or isinstance(outline[name], list)}
+    if "memory_entries" in lists:
         return 0.95
-    has_lists = isinstance(outline, dict) and any(isinstance(outline.get(name), list) for name in _TABLES[4:])
+    has_lists = lists & (set(_TABLES) - _SHARED)
     return 0.7 if has_lists or sample.has_tables(user_profiles="user_id preferences") else 0.0
 
 
+def _find_single_table(sample: Sample) -> str | None:
+    """Return the table that a file of one table holds."""
+    if sample.tables or (
+        isinstance(sample.outline, dict) and len(sample.lines) < 2 and not _has_columns(sample.outline)
+    ):
+        return None
+    rows = list_sample_rows(sample)
+    return next((name for name, columns in _COLUMNS.items() if rows and rows[0].keys() >= columns), None)
+
+
+def _has_columns(row: Mapping[str, Any]) -> bool:
+    return any(row.keys() >= columns for columns in _COLUMNS.values())
+
+
+def find_members(sample: Sample) -> list[str]:
+    """Return the files of a folder that hold a table."""
+    return [member for table, member in list_table_files(sample.members).items() if table in _TABLES]
+
+
 def read(opened: ImportInput) -> Iterator[SourceItem]:
-    with open_tables(opened.files, "memory_entries") as tables:
+    table = (
+        None if opened.files.members or opened.files.is_database() else _find_single_table(take_sample(opened.files))
+    )
+    with open_tables(opened.files, table) as tables:
         for table in ("user_profiles", "sessions", "memory_entries", "agent_states", "memory_relationships"):
             if table in tables.columns:
                 yield from _READERS[table](tables)
         if "memory_access_logs" in tables.columns and (count := tables.count_rows("memory_access_logs")):
             yield LeftOut("memory_access_logs", "only its own store can vouch for a log", count)
-        yield from report_unread(tables, *_TABLES)
+        if not opened.files.members:  # other files are reported, or read, on their own
+            yield from report_unread(tables, *_TABLES)
 
 
 def _is_active(row: Mapping[str, Any]) -> bool:
@@ -66,7 +105,7 @@ def _read_sessions(tables: ForeignTables) -> Iterator[SourceItem]:
             "created_at": row.get("created_at"),
             "updated_at": row.get("updated_at"),
             "ended_at": row.get("ended_at"),
-            "metadata": row.get("metadata"),
+            "metadata": add_others(row.get("metadata"), row, _SESSION_COLUMNS),
             "summary": row.get("summary"),
             "is_archived": True if is_archived and row.get("ended_at") else None,
             "session_type": row.get("session_type"),
@@ -107,6 +146,7 @@ def _describe(row: Mapping[str, Any], tags: list[str], embedding: Mapping[str, A
         "tags": tags,
         "vector": embedding.get("embedding") if embedding else None,
         "vector_model": embedding.get("embedding_model") if embedding else None,
+        "metadata": add_others(row.get("metadata"), row, _ENTRY_COLUMNS),
     }
 
 
@@ -143,4 +183,10 @@ _READERS = {
     "memory_relationships": _read_relationships,
 }
 
-SOURCE = ImportSource("orchestrator", "the memory orchestrator's tables (memory_entries, …)", detect, read)
+SOURCE = ImportSource(
+    "orchestrator",
+    "the memory orchestrator's tables (memory_entries, …)",
+    detect,
+    read,
+    find_members=find_members,
+)

@@ -1,21 +1,37 @@
-"""The memory file of the MCP server "memory": JSON lines of entities and relations."""
+"""Read the memory file of the MCP server "memory": JSON lines of entities and relations."""
 
 from collections.abc import Iterator
 from typing import Any
 
-from everhold.importers.rows import FileRow, iterate_json_lines
+from everhold.importers.rows import FileRow, iterate_json_lines, iterate_rows
+from everhold.importers.samples import take_sample
 from everhold.importers.source import BadRow, ImportInput, ImportSource, RowDraft, Sample, SourceItem
+from everhold.importers.values import describe
 
 _TYPES = ("entity", "relation")
 
 
 def detect(sample: Sample) -> float:
+    outline = sample.outline
+    if _is_graph(outline):
+        return 0.95
     rows = [line for line in sample.lines if isinstance(line, dict)]
     is_known = all(row.get("type") in _TYPES and ("name" in row or "from" in row) for row in rows)
     return 0.95 if rows and is_known else 0.0
 
 
+def _is_graph(outline: Any) -> bool:
+    """Return whether a value is the graph as the server's tool `read_graph` replies it."""
+    rows = outline.get("entities") if isinstance(outline, dict) else None
+    if not isinstance(rows, list) or not rows:
+        return False
+    return all(isinstance(row, dict) and {"name", "observations"} <= row.keys() for row in rows[:3])
+
+
 def read(opened: ImportInput) -> Iterator[SourceItem]:
+    if _is_graph(take_sample(opened.files).outline):
+        yield from _read_graph(opened)
+        return
     # Relations may stand before the entities that they name, so the file is read twice.
     for row in iterate_json_lines(opened.files):
         if row.fields is None or row.fields.get("type") not in _TYPES:
@@ -28,10 +44,24 @@ def read(opened: ImportInput) -> Iterator[SourceItem]:
             yield _describe_relation(row, row.fields)
 
 
+def _read_graph(opened: ImportInput) -> Iterator[SourceItem]:
+    """Yield the entities and relations of one JSON object."""
+    for wanted in ("entities", "relations"):
+        for row in iterate_rows(opened.files):
+            if row.table != wanted:
+                continue
+            if row.fields is None:
+                yield BadRow(wanted, row.place, row.reason, row.value)
+            elif wanted == "entities":
+                yield from _read_entity(row, row.fields)
+            else:
+                yield _describe_relation(row, row.fields)
+
+
 def _read_entity(row: FileRow, fields: dict[str, Any]) -> Iterator[SourceItem]:
-    """Yield an entity, with all that is observed of it, as one memory."""
+    """Yield an entity with all of its observations as one memory."""
     name, observed = fields.get("name"), fields.get("observations")
-    observations = [str(item) for item in observed] if isinstance(observed, list) else []
+    observations = [describe(item) for item in observed] if isinstance(observed, list) else []
     kind = fields.get("entityType")
     text = f"{name} ({kind})" if kind else str(name)
     values = {
@@ -48,7 +78,7 @@ def _read_entity(row: FileRow, fields: dict[str, Any]) -> Iterator[SourceItem]:
 
 
 def make_entity_id(name: Any) -> str:
-    """Return the id of an entity, which is known by its name only."""
+    """Return the id of an entity, made from its name, which is its only identifier."""
     return f"entity/{name}"
 
 

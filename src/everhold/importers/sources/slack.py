@@ -1,4 +1,4 @@
-"""Slack's export: a folder or zip archive with users, channels, and a file per channel and day."""
+"""Read Slack's export: a folder or zip archive with users, channels, and a file per channel and day."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -128,4 +128,9 @@ def _describe(channel_id: str, row: Mapping[str, Any], users: Mapping[str, str])
     }
 
 
-SOURCE = ImportSource("slack", "Slack's export, as a folder or zip archive", detect, read)
+def _find_members(sample: Sample) -> list[str]:
+    names = {*_LISTS, "users.json"}
+    return [name for name in sample.members if PurePath(name).name in names or _DAY.fullmatch(PurePath(name).name)]
+
+
+SOURCE = ImportSource("slack", "Slack's export, as a folder or zip archive", detect, read, find_members=_find_members)

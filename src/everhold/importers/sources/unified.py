@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from everhold.importers.source import BadRow, ImportInput, ImportSource, LeftOut, RowDraft, Sample, SourceItem
-from everhold.importers.values import describe
+from everhold.importers.values import add_others, describe
 from everhold.json_streams import JsonStream
 from everhold.model.memory import DEFAULT_PRIORITY, compute_importance
 
+_MEMORY_FIELDS = ("id", "session_id", "user_id", "content", "type", "strength", "source", "created_at", "timestamp",
+                  "metadata", "forgotten")  # fmt: skip
 _DEFAULT_IMPORTANCE = compute_importance(DEFAULT_PRIORITY)
 
 
@@ -83,7 +85,7 @@ def read_twins(opened: ImportInput) -> Iterator[SourceItem]:
 
 def detect_memories(sample: Sample) -> float:
     items = _find_memories(sample.outline)
-    typical_fields = {"strength", "forgotten", "freshness_score"}
+    typical_fields = {"strength", "forgotten", "freshness_score", "last_accessed"}
     is_known = bool(items) and all(
         isinstance(item, dict) and "content" in item and typical_fields & item.keys() for item in items[:3]
     )
@@ -147,6 +149,7 @@ def _choose_values(item: Mapping[str, Any], memory_id: str | None) -> dict[str, 
         # The strength of a new memory is 1 in the old system. That is the default importance here.
         "importance": max(0.0, min(1.0, strength * _DEFAULT_IMPORTANCE)) if isinstance(strength, int | float) else None,
         "created_at": item.get("created_at") or item.get("timestamp"),
+        "metadata": add_others(item.get("metadata"), item, _MEMORY_FIELDS) or None,
     }
 
 

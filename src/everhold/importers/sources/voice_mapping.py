@@ -1,38 +1,82 @@
-"""Rows with the field names of the orchestrator's three migration tables, whatever file they stand in.
+"""Read rows with the field names of the orchestrator's three migration tables, from any kind of file.
 
-The old programs never wrote these names; exports made by hand after the migration plan do.
+The old programs never wrote these names. They occur in exports that were made by hand according to the migration plan.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from everhold.importers.rows import FileRow, iterate_rows, list_sample_rows
-from everhold.importers.source import BadRow, ImportInput, ImportSource, RowDraft, Sample, SourceItem
-from everhold.importers.values import describe, load_json
+from everhold.importers.source import BadRow, ImportInput, ImportSource, LeftOut, RowDraft, Sample, SourceItem
+from everhold.importers.sources.voice_turns import TIME_NAMES, describe_turn, list_turns
+from everhold.importers.values import add_others, describe, load_json
 
 _SESSION_FIELDS = frozenset(("conversation_history", "session_data", "session_summary", "last_interaction"))
 _CONTEXT_FIELDS = frozenset(("context_id", "context_data"))
 _USER_FIELDS = frozenset(("entity_knowledge", "interaction_history", "skill_states"))
-_TEXT_NAMES = ("content", "text", "message", "body")
-_TIME_NAMES = ("timestamp", "created_at", "time", "at")
+_MARKS = _SESSION_FIELDS | _CONTEXT_FIELDS | _USER_FIELDS
+_IDS = frozenset(("session_id", "context_id", "user_id"))
+_KNOWN = _MARKS | _IDS | {"_key", "created_at", "expires_at", "preferences", "embedding", "embedding_model",
+                          "source_agent", "tags"}  # fmt: skip
+# Files up to this size are put in order: sessions first, and the messages of a session together.
+_MAX_SORTED_BYTES = 24_000_000
+_ORDER = {"user": 0, "session": 1, "message": 2}
 
 
 def detect(sample: Sample) -> float:
-    fields = {name for row in list_sample_rows(sample) for name in row}
-    marks = _SESSION_FIELDS | _CONTEXT_FIELDS | _USER_FIELDS
-    return 0.92 if fields & marks and fields & {"session_id", "context_id", "user_id"} else 0.0
+    fields = [_normalize(row).keys() for row in list_sample_rows(sample)]
+    if any(len(names & _MARKS) >= 2 or (names & _MARKS and names & _IDS) for names in fields):
+        return 0.92
+    # Users without anything but preferences. Profiles of other programs have a name, or reminders.
+    is_user = bool(fields) and all({"user_id", "preferences"} <= names <= _KNOWN for names in fields)
+    return 0.6 if is_user else 0.0
 
 
 def read(opened: ImportInput) -> Iterator[SourceItem]:
-    for row in iterate_rows(opened.files):
+    items = _read_rows(opened)
+    if opened.files.find_size() > _MAX_SORTED_BYTES:
+        yield from items
+        return
+    sessions: dict[Any, RowDraft] = {}
+    others: list[SourceItem] = []
+    for item in items:
+        if not isinstance(item, RowDraft) or item.kind != "session":
+            others.append(item)
+            continue
+        # Several rows may be about one session, each with a part of it.
+        earlier = sessions.setdefault(item.fields["id"], item)
+        told = {name: value for name, value in earlier.fields.items() if value not in (None, "", {})}
+        sessions[item.fields["id"]] = earlier._replace(fields={**item.fields, **told})
+    yield from sorted([*sessions.values(), *others], key=_make_sort_key)
+
+
+def _normalize(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row with the names of the tables, which a spreadsheet may have changed: "Context ID"."""
+    names = {name: name.strip().lower().replace(" ", "_") for name in row}
+    return {names[name] if names[name] in _KNOWN else name: value for name, value in row.items()}
+
+
+def _make_sort_key(item: SourceItem) -> tuple[int, str]:
+    if not isinstance(item, RowDraft):
+        return len(_ORDER), ""
+    return _ORDER.get(item.kind, len(_ORDER)), str(item.fields["session"]) if item.kind == "message" else ""
+
+
+def _read_rows(opened: ImportInput) -> Iterator[SourceItem]:
+    for row_read in iterate_rows(opened.files, _KNOWN - {"_key"}):
+        fields = None if row_read.fields is None else _normalize(row_read.fields)
+        row = row_read._replace(fields=fields)
+        names = row.fields.keys() if row.fields is not None else frozenset()
         if row.fields is None:
             yield BadRow("rows", row.place, row.reason, row.value)
-        elif _CONTEXT_FIELDS & row.fields.keys():
+        elif _CONTEXT_FIELDS & names:
             yield _describe_context(row, row.fields)
-        elif _USER_FIELDS & row.fields.keys() or ("preferences" in row.fields and "user_id" in row.fields):
+        elif _USER_FIELDS & names or {"preferences", "user_id"} <= names:
             yield from _read_user(row, row.fields)
-        elif _SESSION_FIELDS & row.fields.keys() or "session_id" in row.fields:
+        elif _SESSION_FIELDS & names or "session_id" in names:
             yield from _read_session(row, row.fields)
+        elif opened.files.is_database():
+            yield LeftOut(row.table, "the table has none of the names of the migration tables")
         else:
             yield BadRow("rows", row.place, "the row has none of the names of the migration tables", row.fields)
 
@@ -42,37 +86,22 @@ def _read_session(row: FileRow, fields: Mapping[str, Any]) -> Iterator[SourceIte
     values = {
         "id": session_id,
         "user": fields.get("user_id"),
-        "metadata": fields.get("session_data"),
+        "metadata": add_others(fields.get("session_data"), fields, _KNOWN),
         "summary": load_json(fields.get("session_summary")),
         "created_at": fields.get("created_at"),
         "updated_at": fields.get("last_interaction"),
     }
     yield RowDraft("session", "session_id", row.place, values)
-    history = load_json(fields.get("conversation_history"))
-    turns = history if isinstance(history, list) else [] if not history else [history]
-    for index, turn in enumerate(turns):
+    for index, turn in enumerate(list_turns(fields.get("conversation_history"))):
         place = f"{row.place} conversation_history[{index}]"
-        message = _describe_turn(turn, session_id, fields)
+        message = {**describe_turn(turn), "session": session_id, "user": fields.get("user_id")}
+        # A number is unique in one session only.
+        message["id"] = f"{session_id}/{message['id']}" if message.get("id") is not None else None
         yield RowDraft("message", "conversation_history", place, message)
         # The plan makes memories of turns, so that recall finds them without being asked for messages.
-        memory = {name: value for name, value in message.items() if name not in ("role", "name", "metadata")}
-        speaker = message.get("name") or message.get("role")
-        yield RowDraft("memory", "conversation_history", place, {**memory, "kind": "conversation", "speaker": speaker})
-
-
-def _describe_turn(turn: Any, session_id: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
-    turn = load_json(turn)
-    if not isinstance(turn, dict):
-        return {"session": session_id, "user": fields.get("user_id"), "role": "user", "text": describe(turn)}
-    text = next((turn[name] for name in _TEXT_NAMES if turn.get(name)), None)
-    return {
-        "session": session_id,
-        "user": fields.get("user_id"),
-        "role": str(turn.get("role") or turn.get("speaker") or "user"),
-        "text": describe(text if text is not None else ""),
-        "created_at": next((turn[name] for name in _TIME_NAMES if turn.get(name)), None),
-        "metadata": turn.get("metadata"),
-    }
+        memory = {name: value for name, value in message.items() if name not in ("role", "metadata")}
+        draft = {**memory, "kind": "conversation", "speaker": message.get("role")}
+        yield RowDraft("memory", "conversation_history", place, draft)
 
 
 def _describe_context(row: FileRow, fields: Mapping[str, Any]) -> RowDraft:
@@ -90,19 +119,25 @@ def _describe_context(row: FileRow, fields: Mapping[str, Any]) -> RowDraft:
         "expires_at": fields.get("expires_at"),
         "source_agent": fields.get("source_agent"),
         "tags": fields.get("tags"),
+        "metadata": add_others(fields.get("metadata"), fields, {*_KNOWN, "metadata"}),
     }
     return RowDraft("memory", "context_id", row.place, values)
 
 
 def _read_user(row: FileRow, fields: Mapping[str, Any]) -> Iterator[SourceItem]:
     user = fields.get("user_id") or fields.get("_key")
-    values = {"user": user, "preferences": fields.get("preferences"), "created_at": fields.get("created_at")}
+    values = {
+        "user": user,
+        "preferences": fields.get("preferences"),
+        "created_at": fields.get("created_at"),
+        "metadata": add_others(None, fields, _KNOWN) or None,
+    }
     yield RowDraft("user", "user_id", row.place, values)
     for column, kind in (("entity_knowledge", "entity"), ("interaction_history", "interaction")):
         for name, value in _list_entries(load_json(fields.get(column))):
             yield RowDraft("memory", column, f"{row.place} {column} {name}", _describe_entry(user, kind, name, value))
     for skill, state in _list_entries(load_json(fields.get("skill_states"))):
-        # A state belongs to an agent and to no user, so the user is part of the agent's id.
+        # A state belongs to an agent, not to a user, so the user becomes part of the agent's id.
         fields_of_state = {"agent": f"{user}/{skill}", "state": state}
         yield RowDraft("state", "skill_states", f"{row.place} skill_states {skill}", fields_of_state)
 
@@ -110,7 +145,7 @@ def _read_user(row: FileRow, fields: Mapping[str, Any]) -> Iterator[SourceItem]:
 def _list_entries(value: Any) -> list[tuple[str, Any]]:
     if isinstance(value, dict):
         return list(value.items())
-    items = value if isinstance(value, list) else []
+    items = value if isinstance(value, list) else [] if value in (None, "") else [value]
     return [(_find_name(item) or f"[{index}]", item) for index, item in enumerate(items)]
 
 
@@ -128,7 +163,7 @@ def _describe_entry(user: Any, kind: str, name: str, value: Any) -> dict[str, An
         "kind": kind,
         "content": {"name": name, **content} if content is not None and is_named else content,
         "text": f"{name}: {text}" if is_named and text else text,
-        "created_at": next((content[key] for key in _TIME_NAMES if content.get(key)), None) if content else None,
+        "created_at": next((content[key] for key in TIME_NAMES if content.get(key)), None) if content else None,
     }
 
 

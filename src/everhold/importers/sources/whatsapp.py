@@ -1,4 +1,4 @@
-"""WhatsApp's text export of a chat. Its dates follow the language of the phone that wrote it."""
+"""Read WhatsApp's text export of a chat. The format of its dates depends on the language of the phone."""
 
 import re
 from collections.abc import Iterator
@@ -8,20 +8,32 @@ from typing import Any, NamedTuple
 
 from everhold.errors import InvalidInput
 from everhold.importers.files import ForeignFiles
+from everhold.importers.local_dates import (
+    BEFORE_TIME,
+    CLOCK,
+    NUMBERS,
+    DateNumbers,
+    DateOrder,
+    clean_text,
+    get_numbers,
+    make_moment,
+)
 from everhold.importers.source import BadRow, ImportInput, ImportSource, RowDraft, Sample, SourceItem
 
-# "31/12/2023, 21:15 - Ada: …", "[31.12.23, 21:15:33] Ada: …", "12/31/23, 9:15 PM - Ada: …", "2023-12-31, 21:15 - …"
-# "31/12/2023 à 21:15 - …", "31.12.2023 klo 21.15 - …", "2023/12/31 下午9:15 - …"
-_LINE = re.compile(
-    r"\[?(?P<date>\d{1,4}[./-]\d{1,2}[./-]\d{1,4})[, ]+(?:(?:à|klo|às|ore|kl\.?|um|at) )?"
-    r"(?P<before>[上下]午|午[前後]|오[전후])? ?(?P<hour>\d{1,2})[:.](?P<minute>\d{2})(?:[:.](?P<second>\d{2}))?"
-    r"\s*(?P<half>[AaPp]\.?\s?[Mm]\.?)?\]?(?: [-–])? (?P<rest>.*)"
+# "31/12/2023, 21:15 - Ada: …", "[31.12.23, 21:15:33] Ada: …", "12/31/23, 9:15 PM - Ada: …", "2023-12-31, 21:15 - …",
+# "31/12/2023 à 21:15 - …", "31.12.2023 klo 21.15 - …", "2023/12/31 下午9:15 - …", "2023. 12. 31. 오후 9:15, Ada : …",
+# "21:15, 31/12/2023 - Ada: …"
+_END = r"(?:\]| [-–]|(?<=\d),) "
+_LINES = (
+    re.compile(rf"\[?{NUMBERS}\.?[, ]+(?:{BEFORE_TIME} )?{CLOCK}\.?{_END}"),
+    re.compile(rf"\[?{CLOCK}[, ]+{NUMBERS}{_END}"),
 )
-# Marks of direction, and blanks that do not break, which newer versions write around times.
+# The beginning of a line that holds its time. Only this part is cleaned: what was said stays as it is.
+_MAX_START = 60
+# Marks of direction, and blanks that do not break, which newer versions write around names.
 _INVISIBLE = dict.fromkeys(map(ord, "\u200e\u200f\u202a\u202c\ufeff")) | {ord("\u202f"): " ", ord("\xa0"): " "}
 _SENDER = re.compile(r"(?P<sender>[^:]{1,80}?) ?: (?P<text>.*)", re.DOTALL)
 _MEDIA = re.compile(r"<[^<>]*(?:omitted|weggelassen|omis|omitid\w)[^<>]*>|\w+ omitted", re.IGNORECASE)
-_CENTURY = 100
 _CHAT = "_chat.txt"
 
 
@@ -29,33 +41,30 @@ class ChatLine(NamedTuple):
     """The first line of a message."""
 
     number: int
-    date: tuple[int, int, int]
-    separator: str
-    hour: int
-    minute: int
-    second: int
-    half: str
+    date: DateNumbers
+    match: re.Match[str]
     rest: str
 
 
 def detect(sample: Sample) -> float:
     lines = [line for line in (sample.head or "").splitlines()[:30] if line.strip()]
-    chat_lines = [line for line in lines if _parse_line(0, line) is not None]
-    has_sender = any(_SENDER.match(_LINE.match(line.translate(_INVISIBLE))["rest"]) for line in chat_lines[:20])  # type: ignore[index]
-    return 0.9 if chat_lines and chat_lines[0] == lines[0] and has_sender and len(chat_lines) * 4 >= len(lines) else 0.0
+    chat_lines = [parsed for line in lines if (parsed := _parse_line(0, line)) is not None]
+    has_sender = any(_SENDER.match(line.rest) for line in chat_lines[:20])
+    is_first = bool(lines) and _parse_line(0, lines[0]) is not None
+    return 0.9 if is_first and has_sender and len(chat_lines) * 4 >= len(lines) else 0.0
 
 
 def read(opened: ImportInput) -> Iterator[SourceItem]:
     files = opened.files
     members = [member for member in files.members if PurePath(member).suffix == ".txt"]
     for member in members if files.members else [""]:
-        yield from _read_chat(files, member)
+        yield from _read_chat(files, member, opened.date_order)
 
 
-def _read_chat(files: ForeignFiles, member: str) -> Iterator[SourceItem]:
+def _read_chat(files: ForeignFiles, member: str, date_order: DateOrder | None) -> Iterator[SourceItem]:
     # The text in an archive is always called _chat.txt; the archive has the name of the chat.
     title = PurePath(member if member and PurePath(member).name != _CHAT else files.path.name).stem
-    is_day_first = _find_day_order(files, member)
+    order = date_order or _find_order(files, member)
     yield RowDraft("session", "chat", title, {"id": f"whatsapp-{title}", "title": title, "session_type": "chat"})
     for line, text in _group_lines(files, member):
         if line is None:
@@ -63,10 +72,10 @@ def _read_chat(files: ForeignFiles, member: str) -> Iterator[SourceItem]:
             continue
         place = f"line {line.number}"
         try:
-            said_at = _find_time(line, is_day_first)
-        except ValueError as error:
+            said_at = make_moment(line.date.make_day(order), line.match)
+        except ValueError:
             fields = {"session": f"whatsapp-{title}", "text": text, "created_at": str(line.date)}
-            yield BadRow("chat", place, str(error), fields, "message")
+            yield BadRow("chat", place, f"{line.date} is not a date", fields, "message")
             continue
         yield RowDraft("message", "chat", place, _describe(title, text, said_at))
 
@@ -74,15 +83,15 @@ def _read_chat(files: ForeignFiles, member: str) -> Iterator[SourceItem]:
 def _describe(title: str, text: str, said_at: datetime) -> dict[str, Any]:
     match = _SENDER.match(text)
     values: dict[str, Any] = {"session": f"whatsapp-{title}", "created_at": said_at.isoformat()}
-    if match is None:  # "Ada created the group"
+    if match is None:  # a notice without a sender, such as "Ada created the group"
         return {**values, "role": "system", "text": text}
     media = {"media": True} if _MEDIA.fullmatch(match["text"].strip()) else None
-    sender = match["sender"].strip("~ ")  # iOS marks names that are not among the contacts
+    sender = match["sender"].strip("~ ")  # iOS writes "~" before names that are not in the contacts
     return {**values, "role": "user", "name": sender, "text": match["text"] or "[empty]", "metadata": media}
 
 
 def _group_lines(files: ForeignFiles, member: str) -> Iterator[tuple[ChatLine | None, str]]:
-    """Yield each message: its first line, and its text with the lines that follow."""
+    """Yield the first line of each message, and its whole text, including the following lines."""
     first: ChatLine | None = None
     texts: list[str] = []
     size = 0
@@ -104,54 +113,47 @@ def _group_lines(files: ForeignFiles, member: str) -> Iterator[tuple[ChatLine | 
 
 
 def _parse_line(number: int, line: str) -> ChatLine | None:
-    match = _LINE.match(line.rstrip("\r\n").translate(_INVISIBLE))
-    if match is None:
+    """Return the parts of a line that begins with a time; None for any other."""
+    text = line.rstrip("\r\n")
+    start = clean_text(text[:_MAX_START])
+    match = next((match for pattern in _LINES if (match := pattern.match(start)) is not None), None)
+    if match is None or (start[match.end() - 2] == "," and match["before"] is None):
         return None
-    date = match["date"]
-    separator = next(character for character in date if not character.isdigit())
-    parts = re.split(r"[./-]", date)
-    numbers = (int(parts[0]), int(parts[1]), int(parts[2]))
-    half = (match["half"] or "").lower().replace(".", "").replace(" ", "")
-    if match["before"]:
-        half = "pm" if match["before"] in ("下午", "午後", "오후") else "am"
-    clock = (int(match["hour"]), int(match["minute"]), int(match["second"] or 0))
-    return ChatLine(number, numbers, separator, *clock, half, match["rest"])
+    return ChatLine(number, get_numbers(match), match, _find_rest(text, start, match.end()))
 
 
-def _find_day_order(files: ForeignFiles, member: str) -> bool:
-    """Return whether dates have the day first. A number above 12 tells; otherwise the style of the times does."""
+def _find_rest(text: str, start: str, end: int) -> str:
+    """Return what follows the time of a line, as it was written."""
+    # Cleaning leaves characters out, so the beginning may be longer than what was matched of it.
+    lengths = range(end, min(len(text), _MAX_START) + 1)
+    position = next((length for length in lengths if clean_text(text[:length]) == start[:end]), end)
+    return text[position:].translate(_INVISIBLE)
+
+
+def _find_order(files: ForeignFiles, member: str) -> DateOrder:
+    """Return the order of dates. A number above 12 tells it; otherwise the style of the times does."""
     style: ChatLine | None = None
     for number, line in files.read_lines(member):
         parsed = _parse_line(number, line)
         if parsed is None:
             continue
         style = style or parsed
-        first, second, _ = parsed.date
-        if first > 31:
-            return False
-        if first > 12:
-            return True
-        if second > 12:
-            return False
+        order = parsed.date.find_order()
+        if order is not None:
+            return order
     # Only American English has slashes, months first, and half days.
-    return style is None or style.separator != "/" or not style.half
+    is_american = style is not None and style.date.separator == "/" and style.match["half"]
+    return "mdy" if is_american else "dmy"
 
 
-def _find_time(line: ChatLine, is_day_first: bool) -> datetime:
-    """Return the local time of a message; raise ValueError if there is no such day."""
-    first, second, third = line.date
-    if first > 31:
-        year, month, day = first, second, third
-    else:
-        day, month = (first, second) if is_day_first else (second, first)
-        year = third + 2000 if third < _CENTURY else third
-    hour = line.hour
-    if line.half:
-        hour = hour % 12 + (12 if line.half == "pm" else 0)
-    try:
-        return datetime(year, month, day, hour, line.minute, line.second)  # noqa: DTZ001 — the import's zone follows
-    except ValueError:
-        raise ValueError(f"{first}{line.separator}{second}{line.separator}{third} is not a date") from None
+def _find_members(sample: Sample) -> list[str]:
+    return [member for member in sample.members if PurePath(member).suffix == ".txt"]
 
 
-SOURCE = ImportSource("whatsapp", "WhatsApp's export of a chat, as text, folder or zip archive", detect, read)
+SOURCE = ImportSource(
+    "whatsapp",
+    "WhatsApp's export of a chat, as text, folder or zip archive",
+    detect,
+    read,
+    find_members=_find_members,
+)

@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from everhold import Answer, AnswerStatus, Everhold, ResultTable
+from everhold import Answer, AnswerColumn, AnswerStatus, Everhold, ResultTable
 from everhold.errors import InvalidInput
 from everhold.files import write_private
 from everhold.interfaces.cli import show
@@ -27,6 +27,8 @@ questions = typer.Typer(
 _MAX_ROWS = 20
 _MAX_TEXT = 60
 _WIDTH = 80
+_LABELS = ("id", "code", "year", "date", "flag")  # meanings of columns whose numbers have no separators
+_SMALL = 0.01  # a figure below it would be 0.00
 _SURE = 0.8  # the other readings are shown if the confidence is lower
 
 
@@ -66,7 +68,7 @@ def ask(
 
 
 def show_answer(answer: Answer, notes: Sequence[str] = ()) -> CommandResult:
-    """Return an answer as a result. `notes` say which files were written."""
+    """Return the result that shows an answer. `notes` are sentences about the files that were written."""
     is_missing = answer.status is AnswerStatus.CANNOT or any(note.startswith("not written") for note in notes)
     shown = Group(*_render_answer(answer), *(show.render_text(note, style="dim") for note in notes))
     return CommandResult(_make_document(answer), shown, FAILED if is_missing else 0)
@@ -135,18 +137,28 @@ def _render_table(table: ResultTable) -> RenderableType:
     shown = show.make_table()
     for place in order:
         column = table.columns[place]
-        shown.add_column(show.render_text(column.title or column.name), justify="right" if column.function else "left")
+        title = show.render_text(column.title or column.name)
+        shown.add_column(title, justify="right" if _is_figure(column) else "left")
     for row in table.rows[:_MAX_ROWS]:
-        cells = [(row[place], bool(table.columns[place].function)) for place in order]
-        shown.add_row(*(show.render_text(_write_cell(cell, is_figure), _MAX_TEXT) for cell, is_figure in cells))
+        cells = [_write_cell(row[place], table.columns[place]) for place in order]
+        shown.add_row(*(show.render_text(cell, _MAX_TEXT) for cell in cells))
     return _add_rest(shown, len(table.rows))
 
 
-def _write_cell(cell: Any, is_figure: bool) -> str:
+def _is_figure(column: AnswerColumn) -> bool:
+    """Say whether a column holds amounts; years and ids are numbers, but none."""
+    if column.function == "count" or column.meaning == "measure":
+        return True
+    return bool(column.function) and column.meaning not in _LABELS
+
+
+def _write_cell(cell: Any, column: AnswerColumn) -> str:
     if cell is None:
         return ""
-    if is_figure and isinstance(cell, int | float | Decimal):
-        return f"{cell:,}" if isinstance(cell, int) else f"{cell:,.2f}"
+    if _is_figure(column) and isinstance(cell, int | float | Decimal):
+        if isinstance(cell, int) or not column.function:
+            return f"{cell:,}"
+        return f"{cell:,.2f}" if abs(float(cell)) >= _SMALL or not cell else f"{cell:.3g}"
     is_midnight = isinstance(cell, datetime) and cell.time() == time()
     return str(cell.date() if is_midnight else cell)
 

@@ -7,7 +7,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from everhold import Everhold, Restored
+from everhold import BackupResult, Everhold, Restored
 from everhold.errors import InvalidInput
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, CommandResult, command, make_store_call
@@ -43,6 +43,9 @@ def backup(
         int | None,
         typer.Option(metavar="N", help="Keep the latest of each of the last N months.", rich_help_panel=Keep),
     ] = None,
+    replace_state: Annotated[
+        bool, typer.Option("--replace-state", help="If the file `state` is damaged, write it from the store.")
+    ] = False,
 ) -> CommandResult:
     """Back up the store to a folder or an fsspec address; only what changed is stored."""
     if call.settings.storage.startswith("memory:"):
@@ -54,8 +57,13 @@ def backup(
             keep_days=keep_days,
             keep_weeks=keep_weeks,
             keep_months=keep_months,
+            replace_state=replace_state,
             progress=report,
         )
+    return CommandResult(result, _show_backup(result), 1 if result.missing_files else 0)
+
+
+def _show_backup(result: BackupResult) -> RenderableType:
     what = "all rows" if result.is_full else f"{result.changed_rows:,} changed and {result.deleted_rows:,} deleted rows"
     lines = [
         show.render_text(f"backup {result.id} at {result.target}"),
@@ -65,24 +73,35 @@ def backup(
     if result.removed:
         lines.append(show.render_text(f"removed {len(result.removed)} old backups"))
     lines += [show.render_text(f"missing in the store: {name}", style="bold red") for name in result.missing_files]
-    return CommandResult(result, Group(*lines), 1 if result.missing_files else 0)
+    return Group(*lines)
 
 
 @command(app, "backups", make_store_call)
-def list_backups(call: Call, target: Target) -> CommandResult:
+def list_backups(
+    call: Call,
+    target: Target,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Forget the target: its backups are gone, and erasures need not reach it.")
+    ] = False,
+) -> CommandResult:
     """Show the backups at a folder or an address."""
+    if forget:
+        call.engine.forget_backups(target)
+        return CommandResult({"forgotten": target}, show.render_text(f"forgot {target}; what is there was not deleted"))
     backups = Everhold.list_backups(target)
-    table = show.make_table("backup", "time", "sequence", "rows", "files", "size", "")
+    table = show.make_table("backup", "time", "sequence", "rows", "files", "size")
+    table.columns[0].no_wrap = True  # so that an id can be copied
+    table.columns[1].min_width = len("2026-01-01")
+    problems = [show.render_text(f"problem: {entry.problem}", style="bold red") for entry in backups if entry.problem]
     for entry in backups:
         if entry.problem:
-            table.add_row(entry.id, "", "", "", "", "", show.render_text(entry.problem, style="bold red"))
+            table.add_row(entry.id, "", "", "", "", show.render_text("damaged", style="bold red"))
             continue
         moment = format_local_with_zone(entry.at, call.zone) if entry.at else ""
-        note = "encrypted" if entry.is_encrypted else ""
-        counts = (f"{entry.sequence:,}", f"{entry.rows:,}", f"{entry.files:,}", _format_size(entry.bytes))
-        table.add_row(entry.id, moment, *counts, note)
-    shown = table if backups else show.render_text(f"no backups at {target}")
-    return CommandResult({"backups": backups}, shown, 1 if any(entry.problem for entry in backups) else 0)
+        size = f"{_format_size(entry.bytes)}{', encrypted' if entry.is_encrypted else ''}"
+        table.add_row(entry.id, moment, f"{entry.sequence:,}", f"{entry.rows:,}", f"{entry.files:,}", size)
+    shown = Group(table, *problems) if backups else show.render_text(f"no backups at {target}")
+    return CommandResult({"backups": backups}, shown, 1 if problems else 0)
 
 
 @command(app, "restore", make_store_call)

@@ -42,7 +42,7 @@ _FORCING_COLOUR = ("FORCE_COLOR", "TTY_COMPATIBLE")
 
 @value_class
 class CommandResult(Value):
-    """What a command found or did: a JSON document, what a terminal shows, and the exit code."""
+    """The result of a command: a JSON document, the output for a person, and the exit code."""
 
     document: Any
     shown: "RenderableType | None"
@@ -60,11 +60,11 @@ class Call:
         self.scope = dict(scope or {})
         self.creates_store = False
         self.interface = "command line"
-        """Through which program the access log says that the engine was used."""
+        """The program that the access log records as the user of the engine."""
         self.history: list[str | None] = []
-        """What `/undo` of a shell takes back, latest last: the id of a stored memory, or None for another change."""
+        """The changes that `/undo` can undo, latest last: a stored memory's id, or None for another change."""
         self.shown_ids: Sequence[str] = ()
-        """The ids of the memories in the last table of a shell, by whose numbers they can be named."""
+        """The ids of the memories in a shell's last table. The user can name a memory by its number in it."""
         self.asked: list[EarlierQuestion] = []
         """The last questions about data that a shell answered, oldest first, on which follow-ups build."""
         self.prepare_data: Callable[[], None] = lambda: None
@@ -90,7 +90,11 @@ class Call:
 
     @cached_property
     def engine(self) -> "Everhold":
-        """The engine on the store. Only commands with `creates_store` create it: others may be in the wrong folder."""
+        """The engine on the store.
+
+        Only commands with `creates_store` create a missing store: for the others, the user may just be in the wrong
+        folder.
+        """
         source = settings.find_storage_source(self.store)
         place = self.settings.storage.rpartition("/")[2]
         try:
@@ -112,7 +116,7 @@ class Call:
 
     @cached_property
     def search_view(self) -> "RecallVerbs":
-        """The verbs of `view` that search. A command that needs no others starts faster with these."""
+        """The search verbs of `view`. A command that needs only these starts faster than with `view`."""
         engine = self.engine
         from everhold.engine import make_search_view
 
@@ -136,7 +140,8 @@ class Call:
         self._resources.close()
 
     def join(self, shell: "Call") -> None:
-        """Use the open store of a shell, its output format, and its scope where this call names none."""
+        """Use the open store and the output format of a shell, and the shell's scope for each part that this call
+        omits."""
         if self.store is not None:
             raise InvalidInput("the shell has a store open", value=self.store, remedy="leave --store out")
         self.as_json = shell.as_json
@@ -157,7 +162,7 @@ class Call:
 
     @contextmanager
     def track_steps(self, explain: "Explain", *, is_quiet: bool = False) -> Iterator[ReportProgress]:
-        """Show the steps of long work that Ctrl-C ends between two batches; `explain` says what was kept then."""
+        """Show the steps of long work. Ctrl-C ends it between two batches; `explain` then describes what was kept."""
         from everhold.interfaces.cli.interrupts import track_steps
 
         with track_steps(explain, is_quiet=is_quiet or self.as_json) as report:
@@ -221,7 +226,7 @@ def make_store_call(*, store: Store = None, as_json: Json = False, debug: Debug 
 
 
 def make_call_without_store(*, as_json: Json = False, debug: Debug = False) -> Call:
-    """Return the call of a command that names its stores with options of its own."""
+    """Return the call of a command that takes its stores from separate options, not from `--store`."""
     return Call(None, as_json=as_json)
 
 
@@ -296,7 +301,10 @@ def _pop_options(options: dict[str, Any], function: Callable[..., Any]) -> dict[
 
 
 def _print_result(call: Call, result: CommandResult) -> None:
-    """Print a result as a JSON document or as what a person reads. A result without a document prints nothing."""
+    """Print a result as a JSON document, or as text for a person.
+
+    As JSON, a result without a document prints nothing.
+    """
     if result.document is None:
         return
     if call.as_json:
@@ -309,7 +317,7 @@ def _print_result(call: Call, result: CommandResult) -> None:
 
 
 def _print_shown(shown: "RenderableType") -> None:
-    """Print what a person reads. Rich is imported for colours on a terminal, and for tables."""
+    """Print the output for a person. Rich is imported only for colours on a terminal and for tables."""
     is_coloured = sys.stdout.isatty() or any(settings.read_variable(name) for name in _FORCING_COLOUR)
     if isinstance(shown, TextList) and not is_coloured:
         print(shown.make_text(find_output_width(settings.read_variable("COLUMNS"))), end="")

@@ -144,7 +144,7 @@ def _list_source_names(call: Call, organization: str) -> list[str]:
 
 
 def _explain_left_out(names: Sequence[str]) -> str:
-    """Return the sentence that names the uploaded files whose data is not in a bundle."""
+    """Return a sentence that lists the uploaded files whose data was left out of a bundle."""
     first_names = ", ".join(names[:_MAX_NAMED_SOURCES])
     rest = len(names) - _MAX_NAMED_SOURCES
     listing = f"{first_names} and {rest:,} others" if rest > 0 else first_names

@@ -56,7 +56,7 @@ def root(
     _show_log(context, verbose)
 
 
-# By the module that defines it, each command and the first sentences of its help.
+# For each module, the commands that it defines, with the first sentences of their help.
 COMMANDS: Mapping[str, Mapping[str, str]] = {
     "memories": {
         "remember": "Store one or more memories.",
@@ -152,7 +152,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
     },
 }
 
-# By its name, the module of each group of commands, its variable there, and its help.
+# For each group of commands: its module, the variable of the group in that module, and its help.
 GROUPS: Mapping[str, tuple[str, str, str]] = {
     "org": ("accounts", "organizations", "Organizations: isolated tenants."),
     "user": ("accounts", "users", "Users of an organization."),
@@ -220,9 +220,9 @@ def _load_group(module: str, variable: str, name: str) -> Any:
 
 
 def _skip_absent_options(command: Any) -> None:
-    """Let a command leave options alone that are not passed and have no default.
+    """Let a command skip the processing of options that are not passed and have no default.
 
-    Typer builds a validator of Pydantic for each of them, which takes as long as all else that is done to parse.
+    Typer builds a Pydantic validator for each of these options, which takes as long as the rest of the parsing.
     """
     for parameter in command.params:
         if not parameter.required and parameter.callback is None:

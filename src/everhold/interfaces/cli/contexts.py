@@ -42,7 +42,7 @@ def context(
 
 
 def _show(section: Context, budget: int) -> None:
-    """Print the text alone on standard output, for pipes, and its size on standard error."""
+    """Print only the text on standard output, so that it can be piped, and its size on standard error."""
     if section.text:
         Console(highlight=False).print(show.render_text(section.text), soft_wrap=True)
     parts = [f"{part.name} {part.shown}" + (f" of {part.shown + part.left_out}" if part.left_out else "")

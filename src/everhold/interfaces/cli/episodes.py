@@ -84,7 +84,7 @@ def summarise(
 
 
 def make_episodes_table(call: Call, episodes: Iterable[Episode]) -> RenderableType:
-    """Return episodes as a table: when, how much, and what was said."""
+    """Return episodes as a table of their times, numbers of messages and summaries."""
     table = show.make_table("id", "from", "name", "messages", "summary")
     for episode in episodes:
         table.add_row(

@@ -54,7 +54,9 @@ def _show_proof(proof: ErasureProof) -> RenderableType:
     for place in proof.places:
         places.add_row(place.place, place.status, place.detail)
     for target in proof.backups:
-        places.add_row(f"backup {target.target}", target.status, target.problem or f"{target.rewritten:,} files")
+        files = "1 file" if target.rewritten == 1 else f"{target.rewritten:,} files"
+        detail = target.problem or f"{files} written again or deleted"
+        places.add_row(f"backup {target.target}", target.status, detail)
     lines = [
         show.render_text(f"erased {proof.user}: {sum(proof.rows.values()):,} rows, {len(proof.keys):,} keys"),
         _make_rows(proof),
@@ -62,5 +64,6 @@ def _show_proof(proof: ErasureProof) -> RenderableType:
         show.render_text(f"proof {proof.erasure_id}, SHA-256 {proof.digest}"),
     ]
     if not proof.is_complete:
-        lines.append(show.render_text("something is left; see the places that were not reached", style="bold red"))
+        text = "something is left; run the command again when the unreached places are back"
+        lines.append(show.render_text(text, style="bold red"))
     return Group(*lines)

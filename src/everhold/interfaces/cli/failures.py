@@ -6,7 +6,7 @@ from everhold.errors import Argument, InvalidInput, InvalidSettings, Verb
 from everhold.interfaces.shared.failures import Failure, describe_failure
 
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
-# Verbs whose command has another name.
+# The commands of verbs for which the command has a different name than the verb.
 _COMMANDS = {
     "reopen_session": "session reopen",
     "blocks": "block list",
@@ -25,12 +25,12 @@ _COMMANDS = {
     "learned": "ask learned",
     **{verb: f"ask {verb}" for verb in ("confirm", "correct", "reject")},
 }
-# Options whose name differs from the argument's.
+# The options of arguments for which the option has a different name than the argument.
 _OPTIONS = {"organization": "--org"}
 
 
 class Interrupted(Exception):
-    """Ctrl-C was pressed: `kept` says what the work has left behind, `remedy` what to do next."""
+    """Raised after Ctrl-C. `kept` is a sentence about what the work has stored; `remedy` says what to do next."""
 
     def __init__(self, kept: str, remedy: str) -> None:
         super().__init__(kept)
@@ -38,14 +38,17 @@ class Interrupted(Exception):
 
 
 def describe(error: Exception, spell: Callable[[Verb | Argument], str] | None = None) -> Failure:
-    """Return what the command line tells about an error; `spell` writes verbs and arguments, by default as typed."""
+    """Return the message of an error for the command line.
+
+    `spell` writes the verbs and arguments as commands and options by default.
+    """
     if isinstance(error, Interrupted):
         return Failure(f"interrupted: {error.kept}", type(error).__name__, remedy=error.remedy, retryable=True)
     return describe_failure(error, spell or spell_for_terminal)
 
 
 def find_exit_code(error: Exception) -> int:
-    """Return 2 if what was typed must change, 130 after Ctrl-C, and 1 otherwise."""
+    """Return 2 if the user must change the command, 130 after Ctrl-C, and 1 otherwise."""
     if isinstance(error, Interrupted):
         return INTERRUPTED
     return MISUSED if isinstance(error, InvalidInput | InvalidSettings) else FAILED

@@ -56,7 +56,7 @@ def forget(
     if names and (hard or expected_version is not None):
         for name in dict.fromkeys(names):
             call.view.forget(name, hard=hard, expected_version=expected_version)
-    else:  # one change, and so one undo, for all of them
+    else:  # forget all memories in one change, so that one undo restores all
         wanted = {"where": {"id": [memory.id for memory in affected.memories]}} if names else filters
         with call.progress("forgetting", affected.count) as progress:
             gone = call.view.forget_where(**wanted, hard=hard, progress=progress)
@@ -76,7 +76,7 @@ def _check_choice(names: Sequence[str] | None, filters: Mapping[str, Any], *, ev
 
 @dataclass(frozen=True)
 class Affected:
-    """The memories that are to go: the first of them, their tags, how many there are, and what was derived from them.
+    """The memories that will be forgotten: the first few and their tags, the number of all, and the derived memories.
 
     Only a hard forget takes derived memories along.
     """
@@ -86,7 +86,7 @@ class Affected:
     count: int = 0
     derived: Sequence[Memory] = ()
     messages: Sequence[Message] = ()
-    """The messages that the first memories were derived from, which still say the same."""
+    """The messages from which the first memories were derived. They are kept and still contain the same statements."""
 
 
 def _delete_messages(call: Call, affected: Affected, *, hard: bool) -> Affected:
@@ -112,7 +112,7 @@ def _get_memories(call: Call, names: Sequence[str], *, hard: bool) -> Sequence[M
         try:
             memories.append(call.view.get(name))
         except NotFound:
-            if not hard:  # one that is forgotten already cannot be shown, and can still be purged
+            if not hard:  # a forgotten memory cannot be shown, but can still be deleted permanently
                 raise
     return memories
 

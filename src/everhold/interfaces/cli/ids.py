@@ -1,4 +1,4 @@
-"""Memories by what a user types for them: an id, the beginning of an id, a key, or a number of the last table."""
+"""Find the memory that a user names by its id, the beginning of its id, its key, or its number in the last table."""
 
 from typing import Annotated
 
@@ -18,7 +18,7 @@ _MAX_CANDIDATES = 5
 
 
 def resolve_id(call: Call, name: str) -> str:
-    """Return the id that is meant by `name`, or `name` itself if it is whole, a key, or unknown.
+    """Return the id of the memory that `name` means, or `name` itself if it is a complete id, a key, or unknown.
 
     InvalidInput lists the candidates if several ids begin with `name`.
     """

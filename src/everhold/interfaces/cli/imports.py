@@ -43,6 +43,7 @@ System = Annotated[
     str | None, typer.Option("--from", metavar="SYSTEM", help="The system; by default, the content tells.")
 ]
 Zone = Annotated[str | None, typer.Option(metavar="ZONE", help="The zone of times without one.")]
+Order = Annotated[str | None, typer.Option(metavar="ORDER", help="dmy, mdy or ymd: that of dates such as 03/04/2024.")]
 Renamed = Annotated[
     list[str] | None, typer.Option(metavar="OLD=NEW", help="Import the data of a user as that of another.")
 ]
@@ -62,6 +63,7 @@ def import_file(
     user: User = None,
     source: System = None,
     timezone: Zone = None,
+    date_order: Order = None,
     rename_user: Renamed = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be imported.")] = False,
     quarantine: QuarantineFile = None,
@@ -75,6 +77,7 @@ def import_file(
             user=user,
             source=source,
             timezone=timezone,
+            date_order=date_order,
             users=dict(map(_read_renaming, rename_user or [])),
             dry_run=dry_run,
             quarantine=None if dry_run else quarantine or _choose_quarantine(file),
@@ -124,6 +127,7 @@ def _make_document(file: Path, loaded: ImportResult) -> dict[str, object]:
             "faults": loaded.faults,
             "vectors_kept": loaded.vectors_kept,
             "vectors_replaced": loaded.vectors_replaced,
+            "assumed_zone": loaded.assumed_zone,
         }
     return document
 
@@ -136,6 +140,10 @@ def _show(file: Path, loaded: ImportResult) -> RenderableType:
         show.render_text(f"left out: {left_out.rows:,} of {left_out.origin}: {left_out.reason}")
         for left_out in loaded.left_out
     ]
+    if loaded.assumed_zone is not None:
+        said = "would be read" if loaded.is_dry_run else "were read"
+        what = f"times without a zone {said} as times in {loaded.assumed_zone}; --timezone names another"
+        parts.append(show.render_text(what))
     if loaded.vectors_kept or loaded.vectors_replaced:
         what = f"{loaded.vectors_kept:,} embeddings kept, {loaded.vectors_replaced:,} of other models computed again"
         parts.append(show.render_text(what))

@@ -12,7 +12,7 @@ def read_standard_input() -> list[str]:
 
 
 def read_text(argument: str) -> str:
-    """Return the text of an argument; `-` stands for all of standard input, without the last line break."""
+    """Return the text of an argument. For `-`, return all of standard input without the last line break."""
     return _read_all().removesuffix("\n") if argument == "-" else argument
 
 
@@ -26,7 +26,7 @@ def _read_all() -> str:
 
 
 def read_texts(arguments: Sequence[str]) -> list[str]:
-    """Return the texts of arguments; `-` stands for the lines of standard input."""
+    """Return the texts of arguments. `-` is replaced by the lines of standard input."""
     return [text for argument in arguments for text in (read_standard_input() if argument == "-" else [argument])]
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C during long work: it ends between two steps, never inside one, and says what was kept."""
+"""Handle Ctrl-C during long work: the work ends between two steps, never inside one, and reports what was kept."""
 
 import signal
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +13,7 @@ from everhold.progress import ReportProgress, StepProgress
 # The last report of each step, in the order in which the steps began.
 Steps = Mapping[str, StepProgress]
 
-# Returns what was kept by work that reported these steps before Ctrl-C.
+# A function that gets the steps that the work reported before Ctrl-C, and returns the error that says what was kept.
 Explain = Callable[[Steps], Interrupted]
 
 _CONTINUE = "run the same command again to continue"
@@ -38,7 +38,7 @@ def track_steps(explain: Explain, *, is_quiet: bool) -> Iterator[ReportProgress]
         is_pressed = True
 
     before = signal.getsignal(signal.SIGINT)
-    if before is not signal.SIG_IGN:  # as in the background, where Ctrl-C is meant for others
+    if before is not signal.SIG_IGN:  # a process in the background ignores Ctrl-C, which is meant for other processes
         signal.signal(signal.SIGINT, press)
     try:
         with show_steps(is_quiet=is_quiet, read_hint=lambda: _STOPPING if is_pressed else "") as show:
@@ -60,7 +60,10 @@ def track_steps(explain: Explain, *, is_quiet: bool) -> Iterator[ReportProgress]
 
 @contextmanager
 def catch_stop_signals() -> Iterator[Callable[[], bool]]:
-    """Yield a function that tells whether Ctrl-C was pressed or SIGTERM came. A second one ends the work at once."""
+    """Yield a function that returns whether Ctrl-C was pressed or SIGTERM came.
+
+    A second signal ends the work at once.
+    """
     is_stopped = False
 
     def stop(_: int, __: FrameType | None) -> None:
@@ -81,7 +84,7 @@ def catch_stop_signals() -> Iterator[Callable[[], bool]]:
 
 
 def explain_interrupted_import(steps: Steps) -> Interrupted:
-    """Return what an interrupted import has added to the store."""
+    """Return the error that says what an interrupted import has added to the store."""
     importing = steps.get("importing")
     if importing is None or not importing.done:
         return Interrupted("nothing was imported", _START_AGAIN)
@@ -92,14 +95,14 @@ def explain_interrupted_import(steps: Steps) -> Interrupted:
 
 
 def explain_interrupted_export(file: Path, steps: Steps) -> Interrupted:
-    """Return what an interrupted export has written: a file appears only when it is complete."""
+    """Return the error that says what an interrupted export has written: a file appears only when it is complete."""
     if str(file) == "-" or file.is_fifo() or file.is_char_device():
         return Interrupted("the export is incomplete and cannot be imported", _START_AGAIN)
     return Interrupted(f"{file} was not {'changed' if file.exists() else 'written'}", _START_AGAIN)
 
 
 def explain_interrupted_move(steps: Steps) -> Interrupted:
-    """Return what an interrupted move has copied."""
+    """Return the error that says what an interrupted move has copied."""
     if "copying" not in steps:
         return Interrupted("nothing was copied", _START_AGAIN)
     if "comparing" in steps:
@@ -108,7 +111,7 @@ def explain_interrupted_move(steps: Steps) -> Interrupted:
 
 
 def explain_interrupted_maintenance(steps: Steps) -> Interrupted:
-    """Return what interrupted maintenance jobs have done."""
+    """Return the error that says what interrupted maintenance jobs have done."""
     *finished, last = steps.values() if steps else (None,)
     done = [job.step for job in finished]
     done += [f"{last.step} ({_count(last)})"] if last is not None and last.done else []
@@ -116,7 +119,7 @@ def explain_interrupted_maintenance(steps: Steps) -> Interrupted:
 
 
 def explain_interrupted_undo_run(steps: Steps) -> Interrupted:
-    """Return what an interrupted undo of a run has undone."""
+    """Return the error that says how much of a run an interrupted undo has undone."""
     undoing = steps.get("undoing")
     if undoing is None or not undoing.done:
         return Interrupted("nothing was undone", _START_AGAIN)
@@ -124,24 +127,24 @@ def explain_interrupted_undo_run(steps: Steps) -> Interrupted:
 
 
 def explain_interrupted_rotation(steps: Steps) -> Interrupted:
-    """Return what an interrupted rotation of keys has done: old and new keys can both be read."""
+    """Return the error for an interrupted rotation of keys: rows under old and under new keys can be read."""
     encrypting = steps.get("encrypting")
     rows = encrypting.done if encrypting is not None else 0
     return Interrupted(f"{rows:,} rows were encrypted again, and everything can still be read", _CONTINUE)
 
 
 def explain_interrupted_erasure(steps: Steps) -> Interrupted:
-    """Return what an interrupted erasure has done."""
+    """Return the error that says what an interrupted erasure has done."""
     return Interrupted("the erasure has begun and is not complete", _CONTINUE)
 
 
 def explain_interrupted_backup(steps: Steps) -> Interrupted:
-    """Return what an interrupted backup has left: a backup exists when it is complete."""
+    """Return the error for an interrupted backup: a backup exists only when it is complete."""
     return Interrupted("no backup was made; earlier backups are unchanged", _START_AGAIN)
 
 
 def explain_interrupted_restore(steps: Steps) -> Interrupted:
-    """Return what an interrupted restore has written."""
+    """Return the error that says what an interrupted restore has written."""
     restoring = steps.get("restoring")
     if restoring is None or not restoring.done:
         return Interrupted("nothing was restored", _START_AGAIN)
@@ -151,7 +154,7 @@ def explain_interrupted_restore(steps: Steps) -> Interrupted:
 
 
 def explain_interrupted_verification(steps: Steps) -> Interrupted:
-    """Return what an interrupted check of a backup has found."""
+    """Return the error that says what an interrupted check of a backup has found."""
     return Interrupted("the backup was not checked to its end; nothing was changed", _START_AGAIN)
 
 

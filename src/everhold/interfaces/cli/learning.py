@@ -63,10 +63,12 @@ def _show_verdict(result: VerdictResult) -> CommandResult:
         "question": result.query.question,
         "feedback": result.query.feedback,
         "learned": [_write_item(item) for item in result.learned],
+        "notes": result.notes,
     }
+    notes = [show.render_text(f"note: {note}", style="yellow") for note in result.notes]
     shown = show.render_text(f"{result.query.feedback}: {result.query.question}", style="bold")
     learned = _render_items(result.learned) if result.learned else Text("nothing new was learned", style="dim")
-    return CommandResult(document, Group(shown, learned))
+    return CommandResult(document, Group(shown, *notes, learned))
 
 
 def _write_item(item: LearnedItem) -> dict[str, Any]:

@@ -117,7 +117,7 @@ def _describe_counts(counts: Mapping[str, int]) -> str:
 
 
 def _describe_state(run: MaintenanceRun) -> str:
-    """Return whether a run was undone or interrupted, or else the outcomes of its jobs other than `done`."""
+    """Return "undone" or "interrupted" for such a run; otherwise the outcomes of the jobs that are not `done`."""
     if run.undone_at is not None:
         return "undone"
     if run.finished_at is None:

@@ -1,6 +1,6 @@
-"""Memories and hits as lists for a screen of 80 columns or more, and what explains a score.
+"""Lists of memories and hits for a screen of 80 columns or more, and explanations of scores.
 
-What was stored is shown as text, never as markup, and its control characters are made visible.
+Stored texts are never interpreted as markup, and their control characters are made visible.
 """
 
 import re
@@ -40,7 +40,7 @@ _DIMENSIONS = {"user": "user_id", "project": "project_id", "agent": "agent_id"}
 
 
 def name_owners(records: Iterable[Entity], scope: Mapping[str, Any]) -> dict[str, str]:
-    """Map the id of each record to whose it is, as far as the scope leaves that open.
+    """Map the id of each record to the names of its owners, without those that the scope already determines.
 
     The user is always named, a project or an agent only if the records differ in it.
     """
@@ -59,12 +59,12 @@ def _name_owner(record: Entity, shown: Mapping[str, str]) -> list[str]:
 
 
 def render_memory(memory: Memory, zone: ZoneInfo, tags: Sequence[str] = ()) -> TextList:
-    """Return the text of a memory and what is to be said about it."""
+    """Return an entry of a list: the text of a memory, and below it the details."""
     return TextList([ListEntry(_describe_memory(memory, zone, tags, ""))])
 
 
 def _describe_memory(memory: Memory, zone: ZoneInfo, tags: Sequence[str], owner: str) -> tuple[Paragraph, ...]:
-    """Return the text of a memory, its id, kind and time and, on a further line, what differs from the defaults."""
+    """Return the text of a memory, its id, kind and time and, on a further line, the fields without default values."""
     usual = [memory.id, memory.kind, format_local(memory.occurred_at or memory.created_at, zone)]
     parts = [owner] if owner else []
     parts += [memory.speaker] if memory.speaker else []
@@ -95,7 +95,7 @@ def make_memory_list(
     empty: str = "no memories",
     numbered: bool = False,
 ) -> TextList:
-    """Return memories, or a note that there are none."""
+    """Return a list of memories, or the note `empty` if there is no memory."""
     rows = list(memories)
     if not rows:
         return make_note(empty)
@@ -150,7 +150,7 @@ def join_common_words(why: Why, text: str) -> str:
 
 
 def _find_word(term: str, text: str) -> str:
-    """Return the word of the text that a matched term, which is a stem, stands for."""
+    """Return the word of the text whose stem is the matched term."""
     stem = term[: max(3, len(term) - 1)]
     return next((word for word in re.findall(r"\w+", text.lower()) if word.startswith(stem)), term)
 

@@ -46,7 +46,10 @@ def _make_documents(memories: Sequence[Memory], tags: Mapping[str, Sequence[str]
 
 
 def show_hits(call: Call, hits: Hits, minimum: float | None, recipe: str, hint: str, *, explain: bool) -> CommandResult:
-    """Return hits with the pinned memories. `hint` follows the note that there are none."""
+    """Return the result that shows hits and pinned memories.
+
+    If nothing was found, a note says so, followed by `hint`.
+    """
     is_limited = minimum or (minimum is None and get_recipe(recipe).minimum)
     empty = (_NOTHING_RELEVANT if is_limited else memory_lists.NOTHING_FOUND) + hint
     pinned = hits.pinned

@@ -1,4 +1,4 @@
-"""Arguments that Typer refuses, as one sentence: what is wrong, the value, and what to type instead.
+"""Describe arguments that Typer refuses in one sentence: the fault, the value, and what to type instead.
 
 Typer's errors carry only a message, so its parts are read back from the text. A message of another form is passed on.
 """
@@ -17,12 +17,12 @@ _QUOTES = "put a text of several words in quotes"
 _ASK = "`everhold recall QUESTION` asks and `everhold remember TEXT` stores"
 _TYPES = {"Input should be a valid integer": "a whole number", "Input should be a valid number": "a number"}
 
-# A fact and a remedy; an empty remedy stands for the help of the command.
+# A fact and a remedy. An empty remedy is replaced by a reference to the help of the command.
 Explanation = tuple[str, str]
 
 
 def describe_misuse(error: typer.TyperException, arguments: Sequence[str]) -> Failure:
-    """Return what the command line tells about arguments that a command does not take."""
+    """Return the message of the command line about arguments that a command does not take."""
     message, context = error.format_message(), getattr(error, "ctx", None)
     see_help = f"see `{context.command_path if context else 'everhold'} --help`"
     for pattern, explain in _EXPLANATIONS.items():
@@ -63,7 +63,7 @@ def _explain_value(match: re.Match[str], arguments: Sequence[str]) -> Explanatio
 
 
 def _find_value(option: str, arguments: Sequence[str]) -> str | None:
-    """Return what was typed for an option: `--limit 3`, `--limit=3` or `-k3`."""
+    """Return the value that the user typed for an option: in `--limit 3`, `--limit=3` or `-k3`, this is 3."""
     for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
         if argument == option:
             return following

@@ -58,7 +58,7 @@ def show_steps(*, is_quiet: bool, read_hint: Callable[[], str] = str) -> Iterato
 
         def show(progress: StepProgress) -> None:
             if progress.step not in tasks:
-                for earlier in bar.tasks:  # of the steps before, only those that did something stay visible
+                for earlier in bar.tasks:  # hide the earlier steps that had nothing to do
                     bar.update(earlier.id, visible=earlier.completed > 0)
                 tasks[progress.step] = bar.add_task(progress.step, total=progress.total)
             bar.update(tasks[progress.step], completed=progress.done, total=progress.total, visible=True)

@@ -1,4 +1,4 @@
-"""The group `ask`: what is not one of its commands is a question."""
+"""The command group `ask`: a first word that is not a command begins a question."""
 
 from typing import Any
 

@@ -220,7 +220,7 @@ def _show_changed(session: Session, sentence: str) -> CommandResult:
 
 
 def make_messages_table(messages: Iterable[Message], *, with_session: bool = False) -> RenderableType:
-    """Return messages as a table: their place in the session, who said them, and what."""
+    """Return messages as a table: their position in the session, the role of the speaker, and the text."""
     grid = show.make_table(*(["session"] if with_session else []), "#", "who", "said")
     for message in messages:
         text = message.text or encode_json(message.content or message.tool_calls or message.tool_returns)

@@ -29,7 +29,7 @@ app = typer.Typer()
 _HITS = 5
 _LISTED = 20
 _FOLLOWED = 5  # how many questions about data a follow-up can build on
-# Commands that open a shell, or a store of their own.
+# Commands that open a shell, or a different store than the shell's.
 _NOT_IN_A_SHELL = ("shell", "move", "model")
 _DATA_COMMANDS = ("ask", "sql", "tables", "describe", "sources")
 _BARE_COMMANDS = ("help", "quit", "exit", "undo", "list")
@@ -192,7 +192,7 @@ def _run_command(call: Call, line: str) -> CommandResult:
         raise InvalidInput(failure.fact, value=line, remedy=failure.remedy) from None
     finally:
         shell_line.reset(token)
-    return running.result or CommandResult({}, None)  # --help has printed by itself
+    return running.result or CommandResult({}, None)  # --help has already printed its output
 
 
 def _forget(call: Call, name: str) -> CommandResult:
@@ -210,7 +210,7 @@ def _undo(call: Call, _: str) -> CommandResult:
         change = call.view.undo()
         return CommandResult({"change": change}, render_undo(change))
     try:
-        change = call.view.undo(memory_id)  # it replaced another memory, which holds again
+        change = call.view.undo(memory_id)  # the memory replaced another one, which becomes valid again
     except NotFound:
         memory = call.view.forget(memory_id)
         return CommandResult({"memory": memory}, show.render_text(f"taken back: {memory.text}"))

@@ -1,6 +1,6 @@
 """Fields and scores as tables for a terminal of 80 columns or more, with or without colour.
 
-What was stored is shown as text, never as markup, and its control characters are made visible.
+Stored texts are never interpreted as markup, and their control characters are made visible.
 """
 
 from collections.abc import Iterable, Mapping
@@ -44,7 +44,7 @@ def make_table(*columns: str, **options: Any) -> Table:
 
 
 def make_number_table(first: str, *others: str, **options: Any) -> Table:
-    """Return an empty table of a first column of names and others of numbers."""
+    """Return an empty table whose first column contains names and whose other columns contain numbers."""
     empty_table = make_table(first, **options)
     for name in others:
         empty_table.add_column(name, justify="right", no_wrap=True)
@@ -77,8 +77,8 @@ def _render_field(value: Any, zone: ZoneInfo) -> Text:
 
 
 def make_why_table(hits: Iterable[Hit], zone: ZoneInfo) -> RenderableType:
-    """What each group of retrievers gave to each hit; beneath, as both do not fit side by side, what it shares with
-    the question and where it is from."""
+    """Return a table of the points that each group of retrievers gave to each hit. A second line per hit, because both
+    do not fit side by side, shows the words that it shares with the question and its origin."""
     rows = [(str(number), hit, hit.why) for number, hit in enumerate(hits, 1)]
     groups = {number: sum_by_group(why) for number, _, why in rows}
     used = sort_groups(name for sums in groups.values() for name in sums)

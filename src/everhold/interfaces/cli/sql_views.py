@@ -19,14 +19,14 @@ Organization = Annotated[
     typer.Option(
         "--org",
         metavar="ID",
-        help="Show the rows of this organization. Default: `default`, or all where they are kept apart.",
+        help="Show the rows of this organization. Default: `default`, or all if the tables have an organization.",
     ),
 ]
 
 
 @command(app, "list", make_store_call)
 def list_views(call: Call) -> CommandResult:
-    """Show the presets, and which are installed."""
+    """Show the presets, and which of them are installed."""
     presets = call.engine.list_views()
     table = show.make_table("preset", "alias", "state", "what it is, and where")
     for preset in presets:
@@ -52,9 +52,11 @@ def install_views(
     organization: Organization = None,
     schema: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Create them in this schema. Default: the preset's name; not on SQLite."),
+        typer.Option(
+            metavar="NAME", help="Create the views in this schema. Default: the preset's name; not on SQLite."
+        ),
     ] = None,
-    prefix: Annotated[str | None, typer.Option(metavar="TEXT", help="Begin the name of each view with it.")] = None,
+    prefix: Annotated[str | None, typer.Option(metavar="TEXT", help="Begin the name of each view with TEXT.")] = None,
 ) -> CommandResult:
     """Create the views of a preset; repeating it changes nothing."""
     views = call.engine.install_views(preset, organization=organization, schema=schema, prefix=prefix)
@@ -82,6 +84,6 @@ def write_script(call: Call, preset: Preset, organization: Organization = None) 
     """Print the SQL that a report runs first, to find the views under their original names."""
     script = call.engine.write_view_script(preset, organization=organization)
     if not call.as_json:
-        print(script, end="")  # as it is: a table would break its lines
+        print(script, end="")  # not with Rich, which would break long lines
         return CommandResult(None, None)
     return CommandResult({"script": script}, None)

@@ -28,14 +28,14 @@ class StyledText(NamedTuple):
 
 
 class Paragraph(NamedTuple):
-    """A text of one or more lines, all of them indented."""
+    """A text of one or more lines, which are all indented."""
 
     spans: tuple[StyledText, ...]
     indent: int = 0
 
 
 class ListEntry(NamedTuple):
-    """Paragraphs below each other. The labels are in narrow columns on the left, aligned with those of other items."""
+    """An entry of a list: paragraphs, and on their left the labels in narrow columns that align with other entries."""
 
     paragraphs: tuple[Paragraph, ...]
     labels: tuple[str, ...] = ()
@@ -106,7 +106,7 @@ def find_output_width(columns: str | None) -> int:
     """Return the width of output that is not a terminal. `columns` is the environment variable of that name."""
     if columns is not None and columns.isdigit() and int(columns):
         return int(columns)
-    for descriptor in range(3):  # in a pipe, another of the streams is often still the terminal
+    for descriptor in range(3):  # if one stream is a pipe, a different stream is often still the terminal
         try:
             width = os.get_terminal_size(descriptor).columns
         except OSError:
@@ -136,7 +136,7 @@ def _cut_spans(spans: Sequence[StyledText], begin: int, end: int) -> Iterator[St
 
 
 def _wrap_line(line: str, width: int) -> list[tuple[int, int]]:
-    """Return where the lines begin and end, without the spaces at their ends. Words that are too long are cut."""
+    """Return the start and the end of each wrapped line, without spaces at its end. A word that is too long is cut."""
     breaks = [0]
     used = 0
     for match in _WORD.finditer(line):

@@ -1,4 +1,4 @@
-"""Commands on tools, and on which of them an agent has.
+"""Commands on tools, and on the tools of an agent.
 
 A tool is created from a JSON file: the command line never imports code to read a function.
 """
@@ -93,7 +93,7 @@ def list_tools(
 
 
 def make_tools_table(tools: Any) -> RenderableType:
-    """Return tools as a table, or a line if there are none."""
+    """Return tools as a table, or a line that says that there are no tools."""
     table = show.make_table("tool", "arguments", "tags", "what it does")
     for tool in tools:
         names = ", ".join(tool.json_schema.get("properties", {}))

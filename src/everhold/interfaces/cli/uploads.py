@@ -14,8 +14,10 @@ from everhold.interfaces.cli.progress import show_steps
 from everhold.interfaces.shared.times import format_local
 
 app = typer.Typer()
-_MAX_VALUES = 5
+_MAX_VALUES = 3
 _MAX_TEXT = 60
+_FIRST_BOUND = 5  # the place of the column "from"; "to" is next to it
+_AMOUNTS = ("measure", "ratio", "currency")  # semantic types
 
 
 @command(app, "upload", creates_store=True)
@@ -125,17 +127,18 @@ def _render_table(described: DescribedTable) -> RenderableType:
         show.render_text(f"{table.table_name} · {table.row_count or 0:,} rows", style="bold"),
         show.render_text(table.description or ""),
     ]
-    columns = show.make_table("column", "type", "meaning", "unit", "distinct", "empty", "from", "to", "frequent")
+    columns = show.make_table("column", "type", "meaning", "distinct", "empty", "from", "to", "frequent")
+    for column in columns.columns[_FIRST_BOUND : _FIRST_BOUND + 2]:
+        column.no_wrap = True
     for field in described.fields:
         columns.add_row(
             show.render_text(field.name),
             field.data_type,
-            field.semantic_type or "",
-            str(field.metadata.get("unit", "")),
+            show.render_text(", ".join(filter(None, (field.semantic_type, str(field.metadata.get("unit", "")))))),
             f"{field.distinct_count or 0:,}",
             f"{field.null_share or 0:.0%}",
-            show.render_text(_shorten(field.minimum)),
-            show.render_text(_shorten(field.maximum)),
+            show.render_text(_write_bound(field, field.minimum)),
+            show.render_text(_write_bound(field, field.maximum)),
             show.render_text(", ".join(_list_frequent(field)), _MAX_TEXT),
         )
     keys = [
@@ -151,8 +154,15 @@ def _list_frequent(field: FieldMetadata) -> Sequence[str]:
 
 
 def _shorten(value: Any) -> str:
-    text = "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+    text = "" if value is None else f"{value:.12g}" if isinstance(value, float) else str(value)
     return text if len(text) <= 20 else f"{text[:19]}…"
+
+
+def _write_bound(field: FieldMetadata, value: Any) -> str:
+    """Return the least or the greatest value of a column; those of amounts have separators, years and ids have none."""
+    if field.semantic_type in _AMOUNTS and isinstance(value, int | float):
+        return f"{value:,}" if isinstance(value, int) else f"{value:,.12g}"
+    return _shorten(value)
 
 
 @command(app, "sources")

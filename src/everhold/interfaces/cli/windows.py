@@ -62,7 +62,7 @@ def window(
 
 
 def _describe(built: Window) -> dict[str, Any]:
-    """Return what became of the budget."""
+    """Return a window without its messages: the strategy, and how much of the budget each section uses."""
     return {
         "strategy": built.strategy,
         "budget": built.budget,

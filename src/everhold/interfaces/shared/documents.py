@@ -24,7 +24,7 @@ class Line(dict[str, Any]):
 
 @singledispatch
 def document(value: Any) -> Any:
-    """Return a value that JSON cannot represent as one that it can."""
+    """Convert a value that JSON does not have, such as a time, to a value that JSON has."""
     return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
 
 

@@ -9,7 +9,7 @@ from everhold.values import Value, value_class
 
 @value_class
 class Failure(Value):
-    """What went wrong. `expected` is false for an error that Everhold did not raise on purpose."""
+    """The description of an error. `expected` is false if the error is neither one of Everhold's nor about a file."""
 
     fact: str
     kind: str
@@ -36,7 +36,7 @@ class Failure(Value):
 
 
 def describe_failure(error: Exception, spell: Callable[[Verb | Argument], str]) -> Failure:
-    """Return what an interface tells about an error; `spell` names verbs and arguments in the interface's words."""
+    """Return the description of an error. `spell` writes verbs and arguments with the names that the interface uses."""
     kind = type(error).__name__
     if isinstance(error, EverholdError):
         return Failure(error.fact, kind, error.value, error.remedy.render(spell), error.retryable)

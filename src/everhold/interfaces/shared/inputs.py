@@ -1,6 +1,6 @@
 """Inputs as people write them: filters, JSON objects and values as text.
 
-`option` is the name of the input in errors: `--where` on the command line.
+`option` is the name of the input in error messages, such as `--where` on the command line.
 """
 
 import json
@@ -21,7 +21,7 @@ _TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0
 
 
 def parse_where(texts: Sequence[str], zone: ZoneInfo, option: str) -> dict[str, Any]:
-    """Return texts such as `field>=value`, or JSON filters, as the filter that all of them make.
+    """Return one filter that combines all texts, each of which is `field>=value` or the like, or a filter in JSON.
 
     A field that is given twice with `=` may have either value.
     """
@@ -124,7 +124,7 @@ def _strip_annotation(annotation: Any) -> Any:
 
 
 def parse_scalar(text: str) -> Any:
-    """Return the value of a text that may be JSON: what it says if it is JSON, else the text."""
+    """Return the value of a JSON text, or the text itself if it is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Tells questions from statements in English, by how they begin and end."""
+"""Distinguish English questions from statements by their first words and their last character."""
 
 import re
 

@@ -22,8 +22,8 @@ Direction = Literal["ago", "ahead"]
 def parse_time(text: str, zone: ZoneInfo, option: str, *, durations: Direction | None = None) -> datetime:
     """Return a moment in UTC: an ISO time, `now`, `3 days ago`, `in 12h`, or a phrase such as `yesterday`.
 
-    A date or a phrase means its first instant. A time without a zone is in `zone`. `durations` says whether a plain
-    duration such as `7d` counts back from now or ahead; without it, a plain duration is refused.
+    A date or a phrase means its first instant. A time without a zone is in `zone`. `durations` determines whether a
+    plain duration such as `7d` means a time in the past or in the future; without it, a plain duration is refused.
     """
     written = " ".join(text.lower().split())
     try:

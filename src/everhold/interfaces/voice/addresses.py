@@ -1,7 +1,7 @@
-"""Where the gateway listens: binds as they are written, and which addresses need protection."""
+"""Parse the addresses on which the gateway listens, and decide which addresses need protection."""
 
 import ipaddress
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -15,11 +15,12 @@ DEFAULT_BIND = "tcp://127.0.0.1:5596=unified"
 _FORM = "write ADDRESS=PROTOCOL@ORGANIZATION, for example tcp://127.0.0.1:5596=unified@home"
 _TRANSPORTS = ("tcp://", "ipc://")
 NOWHERE = "none"
+_LAST_PORT = 65_535
 
 
 @dataclass(frozen=True)
 class Bind:
-    """One address that answers requests: in which protocol, and with the data of which organization."""
+    """An address that answers requests, with the protocol and the organization of the requests."""
 
     address: str
     protocol: str
@@ -35,9 +36,9 @@ class PublishAddress:
 
 
 def parse_bind(text: str) -> Bind:
-    """Return the bind that a text such as "tcp://127.0.0.1:5596=unified@home" names."""
+    """Parse a text such as "tcp://127.0.0.1:5596=unified@home": address, protocol and organization."""
     address, equals, target = text.rpartition("=")
-    protocol, _, organization = target.partition("@")
+    protocol, at, organization = target.partition("@")
     if not equals:
         raise InvalidSettings(f"bind {text!r} names no protocol", value=text, remedy=_FORM)
     _require_address(address)
@@ -45,19 +46,19 @@ def parse_bind(text: str) -> Bind:
         raise InvalidSettings(
             f"no protocol {protocol!r}", value=protocol, remedy=suggest_name(protocol, sorted(PROTOCOLS))
         )
-    return Bind(address, protocol, _require_organization(organization or DEFAULT_ORGANIZATION))
+    return Bind(address, protocol, _require_organization(organization, text) if at else DEFAULT_ORGANIZATION)
 
 
 def parse_publish(text: str, binds: Iterable[Bind]) -> PublishAddress | None:
     """Return the address that publishes events, or None for "none".
 
-    A text without an organization means that of the binds. InvalidSettings if the binds have several.
+    Without an organization in the text, it is that of the binds. Raise InvalidSettings if the binds have several.
     """
     if text == NOWHERE:
         return None
-    address, _, organization = text.partition("@")
+    address, at, organization = text.partition("@")
     _require_address(address)
-    if not organization:
+    if not at:
         organizations = sorted({bind.organization for bind in binds})
         if len(organizations) > 1:
             raise InvalidSettings(
@@ -66,11 +67,11 @@ def parse_publish(text: str, binds: Iterable[Bind]) -> PublishAddress | None:
                 remedy=f"write {text}@{organizations[0]}, for example",
             )
         organization = organizations[0]
-    return PublishAddress(address, _require_organization(organization))
+    return PublishAddress(address, _require_organization(organization, text))
 
 
 def require_protection(binds: Iterable[Bind], publish: PublishAddress | None, *, token: bool, keys: bool) -> None:
-    """Raise InvalidSettings if other machines could reach an address and nothing says who may use it."""
+    """Raise InvalidSettings if other machines can reach an address and neither a token nor keys restrict its use."""
     for bind in binds:
         if not is_local(bind.address) and not (token or keys):
             raise InvalidSettings(
@@ -99,7 +100,7 @@ def is_local(address: str) -> bool:
 
 @lru_cache(maxsize=1024)  # of every request, and clients send many
 def read_peer(text: str) -> str | None:
-    """Return the IP address in what libzmq says about a client, without a zone. Clients over ipc have none."""
+    """Return the IP address, without a zone, from libzmq's description of a client; None for a client over ipc."""
     try:
         address = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
@@ -112,9 +113,26 @@ def _require_address(address: str) -> None:
         raise InvalidSettings(
             f"{address!r} is not an address to listen on", value=address, remedy="write tcp://HOST:PORT or ipc://PATH"
         )
+    # libzmq takes a number that is too large modulo 65,536, and would listen on another port.
+    port = address.rpartition(":")[2]
+    is_port = port == "*" or (port.isascii() and port.isdigit() and 0 < int(port) <= _LAST_PORT)
+    if address.startswith("tcp://") and not is_port:
+        remedy = f"write a number from 1 to {_LAST_PORT}, or * for any free port"
+        raise InvalidSettings(f"{address!r} has no port", value=address, remedy=remedy)
 
 
-def _require_organization(organization: str) -> str:
+def require_distinct(binds: Sequence[Bind]) -> None:
+    """Raise InvalidSettings if two services have the same address."""
+    addresses = [bind.address for bind in binds if not bind.address.endswith(":*")]
+    for address in addresses:
+        if addresses.count(address) > 1:
+            remedy = "give each protocol a port of its own"
+            raise InvalidSettings(f"{address} is named twice", value=address, remedy=remedy)
+
+
+def _require_organization(organization: str, text: str) -> str:
+    if not organization:
+        raise InvalidSettings(f"{text!r} names no organization after @", value=text, remedy="name it, or leave out @")
     if not is_id(organization):
         raise InvalidSettings(f"{organization!r} is not an organization", value=organization, remedy=_FORM)
     return organization

@@ -20,7 +20,7 @@ _ENCODER = json.JSONEncoder(default=document, ensure_ascii=False)
 
 
 def decode_request(body: bytes | None, max_bytes: int) -> dict[str, Any]:
-    """Return the JSON object of a request. InvalidInput says what is wrong with anything else."""
+    """Return the JSON object of a request. Raise InvalidInput for any other content."""
     if body is None:
         raise InvalidInput("the message has the wrong frames", remedy="send one frame of JSON, or an empty one and it")
     if len(body) > max_bytes:

@@ -29,7 +29,7 @@ class EventPublisher:
         self._subscription.close()
 
     def make_heartbeat(self) -> Publication:
-        """Return the message that tells subscribers up to which number events were published."""
+        """Return a message for subscribers with the number of the last published event."""
         return make_publication(STATUS_TOPIC, {"status": "running", "number": self.number})
 
     def _publish(self, event: ChangeEvent) -> None:
@@ -51,7 +51,8 @@ def describe_event(event: ChangeEvent) -> dict[str, Any]:
 def replay_events(view: View, request: Mapping[str, Any]) -> dict[str, Any]:
     """Return the next events after the number that a request names.
 
-    The reply has at most 1,000 events, `last`, the number to ask for next, and `more`, whether to ask at once.
+    The reply has at most 1,000 events, the number after which the next request should continue (`last`), and whether
+    there are more events (`more`).
     """
     after = request.get("after", 0)
     if isinstance(after, bool) or not isinstance(after, int) or after < 0:

@@ -7,12 +7,12 @@ client before them.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-# Identity, delimiter, body. A message with more frames is refused after the frame that is too many.
+# The frames are identity, delimiter and body. A message is refused as soon as a fourth frame is read.
 MAX_FRAMES = 3
 
 
 class Envelope(NamedTuple):
-    """Who sent a request, and whether an empty frame stood before its body."""
+    """The identity of the client that sent a request, and whether an empty frame preceded the body."""
 
     identity: bytes
     has_delimiter: bool
@@ -23,7 +23,7 @@ class Envelope(NamedTuple):
 
 
 class Incoming(NamedTuple):
-    """One request, not decoded yet. `body` is None if the frames are not those of a request."""
+    """A request that is not decoded yet. `body` is None if the message does not have the frames of a request."""
 
     envelope: Envelope
     body: bytes | None

@@ -35,7 +35,7 @@ from everhold.interfaces.voice.workers import (
 
 logger = logging.getLogger(__name__)
 
-# How soon a stop is noticed.
+# The loop checks at this interval whether it should stop.
 _POLL_MILLISECONDS = 100
 # How long requests that are being answered may still take after a stop, and how long their replies may take to leave.
 # Together with closing the store this is to stay below two seconds.
@@ -45,15 +45,16 @@ _LINGER_MILLISECONDS = 300
 # Messages of one client that ZeroMQ holds: requests that were not read yet, and replies that the client has not read.
 _RECEIVE_LIMIT, _SEND_LIMIT = 8, 32
 _PUBLISH_LIMIT = 10_000
-# How many requests of one bind are read before others get their turn.
+# So many requests of one bind are read before requests of the other binds.
 _BATCH = 32
-# A request this many times too large gets a reply that says so. A larger one ends the connection unread.
+# A request of up to this many times the allowed size gets an error reply. A larger one is not read, and ends the
+# connection.
 _HARD_LIMIT = 4
 
 
 @dataclass(frozen=True)
 class GatewayOptions:
-    """What the gateway listens on, who may connect, and its limits."""
+    """The addresses of the gateway, the clients that may connect, and the limits."""
 
     binds: Sequence[Bind]
     publish: PublishAddress | None
@@ -91,7 +92,7 @@ class Gateway:
 
     @property
     def addresses(self) -> list[dict[str, Any]]:
-        """What listens where, with the ports that were chosen."""
+        """The addresses on which the gateway listens, with the ports that the system chose."""
         listening = [
             {"address": _read_endpoint(router), "protocol": bind.protocol, "organization": bind.organization}
             for router, bind in zip(self._routers, self._options.binds, strict=True)
@@ -103,7 +104,7 @@ class Gateway:
         return listening
 
     def run(self, is_stopped: Callable[[], bool]) -> None:
-        """Serve until `is_stopped` returns True. Then finish what is being answered, and close."""
+        """Serve until `is_stopped` returns True. Then finish the running requests, and close."""
         self._workers.start()
         try:
             while not is_stopped():
@@ -127,7 +128,8 @@ class Gateway:
         bind = self._options.binds[number]
         router = self._open_socket(zmq.ROUTER, bind.address, _SEND_LIMIT)
         self._routers.append(router)
-        # Without this, a reply to a client that is gone or does not read is dropped without an error to log.
+        # With this option, sending to a client that has disconnected or does not read raises an error that can be
+        # logged.
         router.router_mandatory = True
         router.rcvhwm = _RECEIVE_LIMIT
         router.maxmsgsize = _HARD_LIMIT * self._options.max_bytes
@@ -154,14 +156,17 @@ class Gateway:
         socket = self._context.socket(kind)
         socket.linger = _LINGER_MILLISECONDS
         socket.sndhwm = send_limit
-        socket.tcp_keepalive = 1  # notices clients whose machine is gone
+        socket.tcp_keepalive = 1  # detects clients whose machine no longer responds
         socket.ipv6 = "[" in address
         if self._options.keys is not None:
             self._options.keys.protect(socket)
         return socket
 
     def _make_broadcast(self, organization: str) -> Broadcast:
-        """Return what a service publishes with. Subscribers see messages of their own organization only."""
+        """Return the function with which a service publishes.
+
+        Subscribers only get messages of their own organization.
+        """
         publish = self._options.publish
         if publish is None or publish.organization != organization:
             return lambda topic, body: None
@@ -214,7 +219,7 @@ class Gateway:
     def _send(self, reply: Reply) -> None:
         try:
             self._routers[reply.channel].send_multipart(reply.frames, zmq.NOBLOCK)
-        except zmq.ZMQError as error:  # the client is gone, or does not read its replies
+        except zmq.ZMQError as error:  # the client has disconnected, or does not read its replies
             logger.info("a reply was dropped: %s", error.strerror)
 
     def _publish(self, publication: Publication) -> None:
@@ -229,7 +234,7 @@ class Gateway:
     # the end
 
     def _finish(self) -> None:
-        """Answer the requests that have begun, drop those that have not, and close everything."""
+        """Finish the requests that are being answered, drop the waiting ones, and close everything."""
         self._workers.stop()
         deadline = time.monotonic() + _DRAIN_SECONDS
         while not self._workers.is_idle() and time.monotonic() < deadline:
@@ -242,7 +247,7 @@ class Gateway:
         self._close_sockets()
 
     def _send_last(self) -> None:
-        """Send what waits, without beginning further requests."""
+        """Send the waiting replies and messages, without beginning further requests."""
         for item in self._outgoing.take_all():
             if isinstance(item, Publication):
                 self._publish(item)
@@ -254,7 +259,7 @@ class Gateway:
 
 
 def _receive_request(router: "zmq.Socket[bytes]") -> Incoming | None:
-    """Return the next request, or None if there is none. Frames that are too many are read and dropped."""
+    """Return the next request, or None if no request has arrived. Excess frames are read and dropped."""
     try:
         first = router.recv(zmq.NOBLOCK, copy=False)
     except zmq.Again:
@@ -277,8 +282,11 @@ def _bind(socket: "zmq.Socket[bytes]", address: str) -> None:
     try:
         socket.bind(address)
     except zmq.ZMQError as error:
+        # pyzmq repeats the address in brackets.
+        reason = str(error.strerror).partition(" (addr=")[0]
+        is_used = error.errno == zmq.EADDRINUSE
         raise InvalidSettings(
-            f"cannot listen on {address}: {error.strerror}",
+            f"cannot listen on {address}: {reason}",
             value=address,
-            remedy="name another address, or end the program that uses it",
+            remedy="name another address, or end the program that uses it" if is_used else "correct the address",
         ) from None

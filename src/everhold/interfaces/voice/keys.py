@@ -1,4 +1,4 @@
-"""CURVE keys: the gateway's own, and those of the clients that may connect."""
+"""CURVE keys: the key pair of the gateway, and the public keys of the clients that may connect."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from everhold.errors import InvalidSettings
 
 SERVER_FILE = "server.key_secret"
 CLIENTS = "clients"
-# Where libzmq asks whether a client may connect: https://rfc.zeromq.org/spec/27
+# The address to which libzmq sends the question whether a client may connect: https://rfc.zeromq.org/spec/27
 ZAP_ADDRESS = "inproc://zeromq.zap.01"
 _DOMAIN = b"everhold"
 

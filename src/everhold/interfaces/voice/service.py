@@ -1,4 +1,4 @@
-"""What the handlers of the protocols use: the engine with the data of one organization."""
+"""The object that the handlers of the protocols get: the engine, with the data of one organization."""
 
 import threading
 import time
@@ -62,7 +62,10 @@ class VoiceService:
         return self.engine.scope(organization=self.organization, user=user, session=session)
 
     def use_session(self, session_id: str, act: Callable[[View], T]) -> T:
-        """Call `act` with a view of a session as its owner. NotFound if there is no such session."""
+        """Call `act` with a view of a session in the scope of the session's owner.
+
+        Raise NotFound if it does not exist.
+        """
         try:
             return act(self._view_session(session_id))
         except NotFound:
@@ -76,7 +79,10 @@ class VoiceService:
         return self.view(user=owner, session=session_id)
 
     def begin_or_use_session(self, session_id: str, find_user: Callable[[], str | None], act: Callable[[View], T]) -> T:
-        """Call `act` with a view of a session as its owner. `find_user` returns the owner of one that begins."""
+        """Call `act` with a view of a session in the scope of its owner.
+
+        For a new session, `find_user` returns the owner.
+        """
         try:
             self._view_session(session_id)
         except NotFound:

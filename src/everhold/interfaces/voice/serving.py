@@ -1,6 +1,12 @@
 """From settings to the options of a gateway, checked before anything listens."""
 
-from everhold.interfaces.voice.addresses import DEFAULT_BIND, parse_bind, parse_publish, require_protection
+from everhold.interfaces.voice.addresses import (
+    DEFAULT_BIND,
+    parse_bind,
+    parse_publish,
+    require_distinct,
+    require_protection,
+)
 from everhold.interfaces.voice.gateway import GatewayOptions
 from everhold.interfaces.voice.keys import load_keys
 from everhold.settings_sections import Voice
@@ -12,6 +18,7 @@ def make_options(voice: Voice) -> GatewayOptions:
     publish = parse_publish(voice.publish, binds)
     keys = None if voice.curve_keys is None else load_keys(voice.curve_keys)
     token = None if voice.token is None else voice.token.get_secret_value()
+    require_distinct(binds)
     require_protection(binds, publish, token=bool(token), keys=keys is not None)
     return GatewayOptions(
         binds,

@@ -25,7 +25,7 @@ MAX_WAITING_PER_CLIENT = 100
 
 @dataclass(frozen=True)
 class Channel:
-    """What answers the requests of one bind."""
+    """The number of a bind, and the protocol and the service that answer its requests."""
 
     number: int
     protocol: VoiceProtocol
@@ -34,7 +34,7 @@ class Channel:
 
 @dataclass(frozen=True)
 class RequestRules:
-    """What every request must keep: its size, and the token if there is one."""
+    """The requirements of every request: the maximum size, and the token if one is set."""
 
     max_bytes: int
     token: str | None
@@ -51,12 +51,12 @@ class PendingRequest(NamedTuple):
         return self.channel.number, self.incoming.envelope.identity
 
 
-# Where an idle thread waits for its next request; None ends the thread.
+# The queue in which an idle thread waits for its next request. None ends the thread.
 Mailbox = queue.SimpleQueue[PendingRequest | None]
 
 
 def answer(pending: PendingRequest, rules: RequestRules) -> Reply:
-    """Return the encoded reply to a request. Whatever fails becomes an error reply of the protocol."""
+    """Return the encoded reply to a request. Every error becomes an error reply of the protocol."""
     channel, incoming = pending
     request: dict[str, Any] = {}
     token = caller_address.set(incoming.peer)
@@ -75,7 +75,7 @@ def answer(pending: PendingRequest, rules: RequestRules) -> Reply:
 
 
 def refuse_busy(pending: PendingRequest) -> Reply:
-    """Return the reply to a request of a client that has too many waiting."""
+    """Return the reply to a request of a client that already has too many waiting requests."""
     error = StoreBusy(
         f"{MAX_WAITING_PER_CLIENT} requests of this client are waiting", remedy="wait for replies before sending more"
     )
@@ -120,7 +120,7 @@ class WorkerPool:
         mailbox.put(pending)
 
     def stop(self) -> None:
-        """Let no further request begin. Those that are being answered go on: see `is_idle`."""
+        """Do not begin further requests. Requests that are being answered continue; see `is_idle`."""
         self._stop.set()
         with self._lock:
             self._waiting.clear()
@@ -164,7 +164,7 @@ class ClientQueues:
         """How many requests are being answered or wait."""
 
     def add(self, pending: PendingRequest) -> bool | None:
-        """Add a request. Return whether it may begin now, or None if its client has too many waiting."""
+        """Add a request. Return whether it may begin now, or None if its client has too many waiting requests."""
         others = self._waiting.get(pending.client)
         if others is not None and len(others) >= MAX_WAITING_PER_CLIENT:
             return None

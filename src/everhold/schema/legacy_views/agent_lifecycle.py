@@ -1,6 +1,6 @@
 """The entities of an agent's lifecycle as Prisma names their tables and columns.
 
-The plan that this preset follows names the entities and few of their columns. The others have the names of ours.
+The plan of the legacy system names the entities and few of their columns. The other columns have Everhold's names.
 """
 
 from everhold.schema.legacy_views.declarations import RowNumber, ViewPreset, declare_view

@@ -1,7 +1,7 @@
 """The tables of the agentic memory system: projects with uploaded files, chats about them, and what was learned.
 
-The plan that this preset follows names the tables and few of their columns. The others have the names of ours. Its
-times are those of Bangkok.
+The plan of the legacy system names the tables and few of their columns. The other columns have Everhold's names. Times
+are shown in the time zone of Bangkok.
 """
 
 from everhold.schema.legacy_views.declarations import (
@@ -53,7 +53,7 @@ _SOURCE = declare_view(
         "metadata": "metadata",
         **_TIMES,
     },
-    where="t.status = 'ready'",  # of the versions of a file, the current one
+    where="t.status = 'ready'",  # the current version of a file
 )
 
 _CONVERSATION = declare_view(

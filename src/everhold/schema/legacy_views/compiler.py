@@ -34,7 +34,7 @@ class ViewDialect:
     - `local_time` turns a stored time into the local time at `{hours}` hours from UTC; `zoned_time` into a time with
     its zone, if the database can show one.
     - `now` is the current time in the form in which times are stored.
-    - `row_number` is a number for a row of `t`; `{key}` stands for the columns of its key.
+    - `row_number` is an expression for the number of a row of `t`; `{key}` is replaced by the columns of its key.
     - `words` replace names after `@` in the SQL of declarations.
     - `join` follows the table in FROM. It may keep the database from accepting writes to a view.
     """

@@ -1,4 +1,4 @@
-"""What a preset of legacy views declares: its views, where their rows come from, and the source of each column.
+"""The parts of a preset of legacy views: the views, the tables of their rows, and the source of each column.
 
 SQL in a declaration is the same for every database. `t` is the table of the rows. A name after `@` is replaced by the
 compiler: `@memories` is a table of the catalog, and the other names are in `ViewDialect.words`.
@@ -36,7 +36,7 @@ class HexDigest:
 
 @dataclass(frozen=True)
 class RowNumber:
-    """A number that identifies a row of a table without an id of its own."""
+    """A column with a number that identifies a row, for a table without an id column."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ class ViewRows:
     """The rows that a view shows of one table.
 
     Deleted rows, expired rows and memories that are not current are always left out. `where` is a further condition.
-    `owners` maps columns to the tables of the rows that they refer to; a row is shown only while those are.
+    `owners` maps columns to the tables to which they refer; a row is shown only while the rows to which it refers are
+    shown.
     """
 
     table: str

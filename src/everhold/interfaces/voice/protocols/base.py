@@ -1,4 +1,4 @@
-"""What a protocol is: a table from actions to handlers, and the form of its errors."""
+"""The definition of a protocol: a table from actions to handlers, and the form of its errors."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -22,7 +22,8 @@ def keep_reply(request: Document, reply: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class VoiceProtocol:
-    """The requests of one older service. `complete` adds what all its replies have; `report` makes a reply of an error.
+    """The protocol of one older service. `complete` adds the common fields to a reply; `report` makes the reply to an
+    error.
 
     `otherwise` handles requests whose action is not in the table.
     """
@@ -60,7 +61,7 @@ class VoiceProtocol:
 
 
 def explain(error: Exception) -> Failure:
-    """Return what a client is told about an error; of an unexpected one, only that it is in the gateway's log."""
+    """Return the message about an error for a client. For an unexpected error, it only refers to the gateway's log."""
     if isinstance(error, EverholdError):
         return describe_failure(error, spell_for_library)
     logger.error("a request failed unexpectedly", exc_info=error)

@@ -28,12 +28,12 @@ from everhold.interfaces.voice.protocols.interactions import (
 from everhold.interfaces.voice.protocols.interactions import add_interaction as store_interaction
 from everhold.interfaces.voice.service import VoiceService
 
-# What the older build said about itself: how long each part of its memory was kept.
+# The older build reported for each part of its memory how long it was kept. These are its values.
 HIERARCHY = {"short_term": "sessions", "medium_term": "summaries", "long_term": "memories"}
 
 
 def name_session(request: Document) -> SessionName:
-    """Return the session that a request names, or that of its user and project, or of its user today."""
+    """Return the session id of a request. Without one, make it from the user and the project, or from user and day."""
     if request.get("session_id"):
         return SessionName(require_text(request, "session_id"))
     user, today = read_text(request, "user_id", "default"), f"{clock.now():%Y-%m-%d}"
@@ -82,7 +82,7 @@ def get_memory_config(service: VoiceService, request: Document) -> dict[str, Any
 
 
 def describe_health(service: VoiceService, name: str) -> dict[str, Any]:
-    """Return what the contextual and the unified services said about their health."""
+    """Return the health report that the contextual and the unified services gave."""
     return {
         "status": "ok",
         "service": name,

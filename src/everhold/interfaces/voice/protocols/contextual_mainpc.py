@@ -53,7 +53,7 @@ def clear_context(service: VoiceService, request: Document) -> dict[str, Any]:
 
 
 def search_memory(service: VoiceService, request: Document) -> dict[str, Any]:
-    """Return the contexts that contain a keyword, or else those that recall finds for it."""
+    """Return the contexts that contain a keyword; if no context does, those that recall finds for it."""
     user, keyword = _read_user(request), require_text(request, "keyword")
     entries = list_entries(service, user, _CONTEXTS)
     matching = [entry for entry in entries if keyword.casefold() in f"{entry.text} {get_value(entry)}".casefold()]

@@ -1,4 +1,4 @@
-"""The protocol "orchestrator": a request with `data` is one of the later service, every other one an envelope."""
+"""The protocol "orchestrator": a request with `data` belongs to the later service, any other request is an envelope."""
 
 from typing import Any
 

@@ -74,7 +74,7 @@ def _read_fields(payload: Document) -> dict[str, Any]:
 
 
 def read_moment(payload: Document, name: str) -> datetime | None:
-    """Return a time that is ISO 8601, or seconds since 1970; one without a zone is in UTC."""
+    """Parse a time in ISO 8601 or in seconds since 1970. A time without a zone is in UTC."""
     value = payload.get(name)
     if value is None:
         return None
@@ -180,7 +180,7 @@ def end_session(service: VoiceService, request: Document) -> dict[str, Any]:
 
 
 def bulk_delete(service: VoiceService, request: Document) -> dict[str, Any]:
-    """Forget memories by id, or all of a type; in a session, those that were written in it."""
+    """Forget memories by id, or all memories of a type; if the request names a session, only those written in it."""
     payload = read_payload(request)
     memory_ids = read_texts(payload, "memory_ids")
     filters: dict[str, Any] = {"where": match_names(memory_ids)} if memory_ids else {}
@@ -228,7 +228,7 @@ def _describe(memory: Memory, tags: tuple[str, ...]) -> dict[str, Any]:
 
 
 def complete_envelope(request: Document, reply: dict[str, Any]) -> dict[str, Any]:
-    """Return a reply in its envelope; that of an error has its `error` already."""
+    """Put a reply into the envelope of the protocol. The reply to an error already has its `error`."""
     body = reply if "error" in reply else {"status": "success", "data": reply}
     own = {"action": request.get("action"), "request_id": request.get("request_id")}
     return {**body, **own, "timestamp": clock.now().isoformat()}

@@ -31,7 +31,7 @@ _PARENT = "parent_id"
 _TIER = "short"
 _KIND = "general"
 _GROUPS = "context-group"
-# What `update_memory` may change, by the names of the service.
+# The fields that `update_memory` may change, with the service's names for them.
 _CHANGES = {"content": "text", "memory_type": "kind", "memory_tier": "level", "importance": "importance"}
 
 
@@ -72,7 +72,7 @@ def batch_add_memories(service: VoiceService, request: Document) -> dict[str, An
     if not items:
         raise InvalidInput("memories is missing", remedy="send at least one")
     memory_ids = [get_name(memory) for memory in service.view().remember_many(items)]
-    # Facts that an interaction tells are memories too, and were not sent.
+    # Facts that were extracted from an interaction are memories too, but the old service did not send them.
     return {"status": "success", "message": f"Added {len(items)} memories", "memory_ids": memory_ids[: len(items)]}
 
 

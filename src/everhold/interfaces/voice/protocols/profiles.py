@@ -13,7 +13,7 @@ _TWIN = "digital_twin"
 
 
 def find_user(service: VoiceService, user_id: str) -> User | None:
-    """Return a user, or None if there is none of that id."""
+    """Return the user with an id, or None if no such user exists."""
     try:
         return service.engine.get_user(user_id, organization=service.organization)
     except NotFound:
@@ -21,7 +21,7 @@ def find_user(service: VoiceService, user_id: str) -> User | None:
 
 
 def get_profile(service: VoiceService, user_id: str) -> dict[str, Any]:
-    """Return the profile of a user: name, preferences, taught commands and whatever else was stored in it."""
+    """Return the profile of a user: name, preferences, taught commands and all other fields that were stored in it."""
     user = find_user(service, user_id)
     if user is None:
         return {"name": _DEFAULT_NAME, "preferences": {}, "taught_commands": {}}
@@ -68,7 +68,7 @@ def delete_twin(service: VoiceService, user_id: str) -> bool:
 
 
 def _change(service: VoiceService, user_id: str, make_fields: Callable[[User], dict[str, Any]]) -> None:
-    """Change fields of a user, who is created if there is none; several may change them at the same time."""
+    """Change fields of a user, who is created if missing. Two clients may do this at the same time."""
     organization = service.organization
 
     def change(_: int) -> User:

@@ -1,4 +1,4 @@
-"""SessionMemoryAgent: sessions and what was said in them.
+"""SessionMemoryAgent: sessions and their messages.
 
 "session-memory" is the generation with its own SQLite file, "session-memory-2" the one that stored through the memory
 orchestrator. They differ in `get_context` and `health_check`.
@@ -24,7 +24,7 @@ from everhold.interfaces.voice.service import VoiceService
 
 _DEFAULT_TOKENS = 2000
 _DEFAULT_TURNS = 20
-_PAGE = 100  # as many as the session cache holds by default
+_PAGE = 100  # the default size of the session cache
 _MAX_READ = 1000
 
 
@@ -43,7 +43,7 @@ def add_interaction(service: VoiceService, request: Document) -> dict[str, Any]:
 
 
 def add_interaction_anywhere(service: VoiceService, request: Document) -> dict[str, Any]:
-    """Store an interaction, also in a session that was never created."""
+    """Store an interaction. If its session does not exist, it is created."""
     session_id = require_text(request, "session_id")
     message = service.begin_or_use_session(session_id, lambda: "default", _read_interaction(request))
     return {"status": "success", "message": "Interaction added", "interaction_id": message.id}
@@ -78,7 +78,7 @@ def get_turns(service: VoiceService, request: Document) -> dict[str, Any]:
 
 
 def _read_session(service: VoiceService, request: Document, read: Callable[[View], list[Message]]) -> Sequence[Message]:
-    """Return messages of the session that a request names; none if there is no such session."""
+    """Return messages of the session that a request names, or an empty list if the session does not exist."""
     try:
         return service.use_session(require_text(request, "session_id"), read)
     except NotFound:
@@ -151,7 +151,7 @@ def check_agent(service: VoiceService, request: Document) -> dict[str, Any]:
 
 
 def echo_request_id(request: Document, reply: dict[str, Any]) -> dict[str, Any]:
-    """Return a reply with the id of its request."""
+    """Add the id of the request to its reply."""
     return {**reply, "request_id": request.get("request_id", "")}
 
 

@@ -1,4 +1,4 @@
-"""The protocol "unified", for clients of which it is not known which unified agent they talked to.
+"""The protocol "unified", for clients that talked to one of the unified agents when it is not known to which one.
 
 A request with a `command` is one of the fourth protocol, every other one of the first or the second. Replies have the
 fields of both: `get_context` has its summary as `summary` and as `context`. The third protocol answered everything in
@@ -23,7 +23,7 @@ def get_context(service: VoiceService, request: Document) -> dict[str, Any]:
 
 
 def run_command(service: VoiceService, request: Document) -> dict[str, Any]:
-    """Answer a request of the fourth protocol, or one that coordinates agents."""
+    """Answer a request of the fourth protocol, or a request to coordinate agents."""
     command = request.get("command")
     handler = COMMANDS.get(command) if isinstance(command, str) else None
     return coordinate(service, request) if handler is None else handler(service, request)

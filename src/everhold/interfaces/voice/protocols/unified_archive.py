@@ -13,7 +13,7 @@ from everhold.tools.patterns import compile_pattern
 
 _TAG = "error-pattern"
 _KIND = "procedural"
-# One character of a pattern, or an escaped one, whose case has a meaning.
+# One character of a pattern. An escape such as \W is kept together, because its case has a meaning.
 _CHARACTER = re.compile(r"\\.|[^\\]", re.DOTALL)
 
 
@@ -54,7 +54,7 @@ def get_error_solution(service: VoiceService, request: Document) -> dict[str, An
 
 
 def _matches(memory: Memory, message: str) -> bool:
-    """Return whether a pattern occurs in a message, whatever the case of letters.
+    """Return whether a pattern occurs in a message, ignoring the case of letters.
 
     A client's pattern may be malicious, so it is matched in linear time; one outside that syntax is taken literally.
     """

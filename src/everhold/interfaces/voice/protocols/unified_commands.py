@@ -47,7 +47,7 @@ def store_memory(service: VoiceService, request: Document) -> dict[str, Any]:
 
 
 def _store(view: View, item: Document) -> Memory:
-    """Store an item; one with the id of a stored memory replaces what that says."""
+    """Store an item. If a memory with the item's id is stored, its content is replaced."""
     fields, name = _read_item(item), read_text(item, "id", "")
     if not name:
         return view.remember(kind=_KIND, tags=[_TAG], **fields)
@@ -60,7 +60,7 @@ def _store(view: View, item: Document) -> Memory:
 def _remember_named(view: View, name: str, fields: dict[str, Any]) -> Memory:
     try:
         return view.remember(key=name, kind=_KIND, tags=[_TAG], **fields)
-    except AlreadyExists:  # another client has just stored one of the same id
+    except AlreadyExists:  # another client has just stored a memory with this id
         return view.revise(name, **fields)
 
 
@@ -123,7 +123,7 @@ def delete_memory(service: VoiceService, request: Document) -> dict[str, Any]:
 
 
 def sync_memories(service: VoiceService, request: Document) -> dict[str, Any]:
-    """Store memories of another store: what was used later wins, and the greater strength."""
+    """Store memories of another store. For a memory in both, keep the later used content and the greater strength."""
     view, count = service.view(), 0
     for item in read_list(request, "memories"):
         if not isinstance(item, dict):

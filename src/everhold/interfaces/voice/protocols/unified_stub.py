@@ -1,6 +1,6 @@
 """UnifiedMemoryReasoningAgent, third protocol ("unified-3"): every request updates the memory.
 
-The service was a stub that stored nothing. Here what a request says is stored.
+The service was a stub that stored nothing. Here the content of a request is stored.
 """
 
 from typing import Any
@@ -9,7 +9,7 @@ from everhold.interfaces.voice.protocols.base import Document, VoiceProtocol, re
 from everhold.interfaces.voice.protocols.fields import describe_value, read_text
 from everhold.interfaces.voice.service import VoiceService
 
-# The fields that may hold what is to be stored, the first of them first.
+# The fields that may contain the text to store, in the order in which they are tried.
 _CONTENT = ("content", "memory", "data", "text", "message")
 
 

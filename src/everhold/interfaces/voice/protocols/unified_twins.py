@@ -47,7 +47,7 @@ def delete_twin(service: VoiceService, request: Document) -> dict[str, Any]:
 
 
 def add_typed_interaction(service: VoiceService, request: Document) -> dict[str, Any]:
-    """Store an interaction, whose type is called `interaction_type` here."""
+    """Store an interaction. This protocol names the type `interaction_type`."""
     require_text(request, "session_id")
     return add_interaction(service, {**request, "type": request.get("interaction_type") or request.get("type")})
 
@@ -58,7 +58,7 @@ def get_context(service: VoiceService, request: Document) -> dict[str, Any]:
 
 
 def get_all_memories(service: VoiceService, request: Document) -> dict[str, Any]:
-    """Return the last interactions of all sessions, oldest first; `limit` says how many, 1,000 at most."""
+    """Return the last `limit` interactions of all sessions, at most 1,000, oldest first."""
     messages = service.view().recent_messages(n=read_count(request, "limit", MAX_ITEMS))
     return {"status": "success", "memories": [_describe(message) for message in reversed(messages)]}
 

@@ -1,0 +1,123 @@
+"""What `learned` says about what is used no more: its tables have changed or are gone, or it was contradicted."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from everhold import Everhold, LearnedItem, View
+from everhold.errors import StatementRefused
+from everhold.model import QueryPattern
+from everhold.schema.operations import Patch
+from tests.engines import records_of
+
+ORDERS = """order_id,channel,country,amount,status
+1,web,Spain,20,paid
+2,web,France,35,open
+3,store,Spain,15,paid
+"""
+QUESTION = "how much moolah came from Spain"
+RIGHT = "SELECT sum(amount) FROM orders WHERE country = 'Spain'"
+DEFINED = "WITH good AS (SELECT * FROM orders WHERE status = 'paid') SELECT sum(amount) FROM good"
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Everhold]:
+    with Everhold.open("memory://", blobs=str(tmp_path / "blobs")) as engine:
+        yield engine
+
+
+@pytest.fixture
+def shop(engine: Everhold, tmp_path: Path) -> View:
+    return upload(engine.scope(project="shop"), tmp_path, ORDERS)
+
+
+def upload(view: View, folder: Path, content: str) -> View:
+    (folder / "orders.csv").write_text(content)
+    view.upload(str(folder / "orders.csv"))
+    return view
+
+
+def teach(view: View, question: str = QUESTION, sql: str = RIGHT) -> str:
+    query = view.ask(question).query
+    view.correct(query, sql=sql)
+    return query
+
+
+def find_pattern(view: View) -> LearnedItem:
+    [pattern] = [item for item in view.learned() if item.kind == "pattern"]
+    return pattern
+
+
+def test_a_statement_that_defines_a_table_waits_for_its_columns(engine: Everhold, shop: View, tmp_path: Path) -> None:
+    teach(shop, "amount of good orders", DEFINED)
+    # As a version stored it that took the defined table for one of the data.
+    key = ("default", find_pattern(shop).id)
+    records_of(engine).commit([Patch(QueryPattern, key, {"fingerprint": ""})])
+    assert shop.ask("amount of good orders").table.rows == ((35,),)
+    upload(shop, tmp_path, ORDERS.replace("amount", "total"))
+    answer = shop.ask("amount of good orders")
+    assert "the answer that was confirmed is not used: orders.amount is gone" in answer.assumptions
+    pattern = find_pattern(shop)
+    assert (pattern.status, pattern.why) == ("quarantined", "orders.amount is gone")
+    upload(shop, tmp_path, ORDERS)
+    assert shop.ask("amount of good orders").table.rows == ((35,),)
+    assert find_pattern(shop).status == "active"
+
+
+def test_what_has_changed_is_said_before_the_next_question(shop: View, tmp_path: Path) -> None:
+    teach(shop)
+    for content, why in (
+        (ORDERS.replace(",20,", ",twenty,").replace(",35,", ",many,"), "orders.amount was a number and is a text"),
+        (ORDERS.replace("status", "state"), "its tables have changed; the next question tries it again"),
+    ):
+        upload(shop, tmp_path, content)
+        assert {(item.status, item.why) for item in shop.learned()} == {("quarantined", why)}
+    shop.ask(QUESTION)
+    assert {item.status for item in shop.learned()} == {"active"}
+
+
+def test_what_was_learned_on_a_deleted_table_is_not_active(shop: View) -> None:
+    teach(shop)
+    shop.delete_source("orders.csv")
+    why = "there is no table 'orders' any more"
+    assert {(item.status, item.why) for item in shop.learned()} == {("quarantined", why)}
+    shop.restore_source("orders.csv")
+    assert {item.status for item in shop.learned()} == {"active"}
+
+
+def test_a_second_correction_retires_all_that_the_first_one_taught(shop: View) -> None:
+    query = shop.ask(QUESTION).query
+    result = shop.correct(query, sql="SELECT sum(amount) FROM orders WHERE country = 'Sapin'")
+    assert result.notes == ("no row has 'Sapin' as orders.country",)
+    wrong = {item.id for item in result.learned}
+    assert {item.kind for item in result.learned} == {"pattern", "metric"}
+    shop.correct(query, sql=RIGHT)
+    items = shop.learned()
+    assert {(item.status, item.why) for item in items if item.id in wrong} == {
+        ("retired", "wrong at least as often as right")
+    }
+    assert {item.status for item in items if item.id not in wrong} == {"active"}
+    assert shop.ask("moolah per channel").table.rows != ()
+    shop.correct(query, sql="SELECT count(*) FROM orders WHERE country = 'Spain'")
+    assert {item.losses for item in shop.learned() if item.id in wrong} == {1}, "what is retired loses no more"
+
+
+def test_a_lesson_that_a_second_correction_confirms_stays(shop: View) -> None:
+    query = shop.ask(QUESTION).query
+    result = shop.correct(query, sql="SELECT sum(amount) FROM orders WHERE country IN ('Frence', 'France')")
+    assert result.notes == ("no row has 'Frence' as orders.country; did you mean 'France'?",)
+    shop.correct(query, sql=RIGHT)
+    assert [(item.text, item.status) for item in shop.learned() if item.kind == "alias"] == [("moolah", "active")]
+
+
+@pytest.mark.parametrize("sql", ["SELECT 65", "SELECT 65 FROM orders", "WITH t AS (SELECT 65 AS n) SELECT n FROM t"])
+def test_a_constant_is_no_correction(shop: View, sql: str) -> None:
+    with pytest.raises(StatementRefused, match=r"reads no table|selects only constants"):
+        shop.correct(shop.ask(QUESTION).query, sql=sql)
+    assert shop.learned() == []
+
+
+def test_a_statement_may_count_rows_without_naming_a_column(shop: View) -> None:
+    teach(shop, "how many sales did we make", "SELECT count(1) FROM orders")
+    assert shop.ask("how many sales did we make").table.rows == ((3,),)
