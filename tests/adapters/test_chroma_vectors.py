@@ -30,7 +30,7 @@ from tests.chroma_store import (
     DIMENSIONS,
     MODEL,
     SECONDS,
-    Otherwise,
+    CountingFallback,
     Store,
     fallbacks,
     generation_of,
@@ -380,7 +380,7 @@ class TestSettings:
         monkeypatch.setitem(sys.modules, "chromadb", None)
         store = Store.make(tmp_path, "chroma:///x")
         with pytest.raises(MissingExtra, match=r"everhold\[chroma\]"):
-            ChromaVectors(store.records, Otherwise(store.records), read_address("chroma:///x"))
+            ChromaVectors(store.records, CountingFallback(store.records), read_address("chroma:///x"))
         store.close()
 
 

@@ -62,7 +62,7 @@ def raise_an_error_of_python(fuzz: Fuzz) -> None:
         (raise_an_error_of_python, "KeyError"),
     ],
 )
-def test_what_an_import_must_not_do_would_be_found(
+def test_the_fuzzer_finds_each_planted_fault(
     fuzz: Fuzz, monkeypatch: pytest.MonkeyPatch, plant: Any, words: str
 ) -> None:
     monkeypatch.setattr(import_fuzz, "TARGET_IDS", import_fuzz.SHARED_IDS)
@@ -73,7 +73,7 @@ def test_what_an_import_must_not_do_would_be_found(
     assert [finding for finding in fuzz.findings.wrong if words in finding], fuzz.findings.wrong
 
 
-def test_a_recall_of_another_users_memory_would_be_found(fuzz: Fuzz, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fuzzer_finds_a_recall_of_another_users_memory(fuzz: Fuzz, monkeypatch: pytest.MonkeyPatch) -> None:
     def recall_too_much(recall_deps: Any, scope: Scope, request: Any) -> Any:
         return recall(recall_deps, Scope(organization=scope.organization), request)
 
