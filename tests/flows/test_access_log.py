@@ -48,7 +48,7 @@ UNLOGGED_BY_THE_ENGINE = (
     "open", "scope", "close", "flush", "has_organization", "verify_log", "doctor", "extract", "tokens",
     "move", "install_model", "drop_model", "runs", "draw_chart", "install_views", "remove_views", "list_views",
     "write_view_script", "keys", "create_master_key",
-    "backup", "list_backups", "restore_backup", "verify_backup",  # of the whole store, like a move
+    "backup", "list_backups", "restore_backup", "verify_backup", "forget_backups",  # of the whole store, like a move
     "rotate_keys",  # needs a master key: tests/flows/test_encryption.py
 )  # fmt: skip
 

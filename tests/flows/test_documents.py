@@ -31,7 +31,7 @@ def test_lists_of_memories(sqlite_store: Store, tmp_path: Path) -> None:
     [
         ("a.jsonl", b'"fine"\n{"text": \n', "line 2 of"),
         ("a.json", b'["a", ', "is not JSON"),
-        ("a.jsonl", b'"caf\xe9"', "is not UTF-8"),
+        ("a.jsonl", b'"caf\xe9"', "is not text in UTF-8"),
         ("a.jsonl", b'"fine"\n5\n', "holds 5; write sentences"),
         ("a.jsonl", b'{"text": "x", "organization_id": "other"}', "'organization_id' cannot be given"),
         ("a.jsonl", b'{"txt": "x"}', "no field 'txt'; did you mean 'text'"),

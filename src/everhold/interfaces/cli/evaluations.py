@@ -29,6 +29,7 @@ from everhold.evaluation.lives import Life, read_lives
 from everhold.evaluation.locomo import CUTS, EvaluatedConversation
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, CommandResult, command, make_store_call
+from everhold.interfaces.cli.numbers import read_number
 from everhold.interfaces.cli.question_tables import make_report_tables
 from everhold.interfaces.shared.documents import Line
 from everhold.model.validation import suggest_name
@@ -242,14 +243,14 @@ def _measure_small_scopes(call: Call, scopes: Sequence[Life]) -> questions.Quest
 
 
 def _choose_fold(files: Sequence[Path], fold: str) -> Sequence[Path]:
-    number, slash, folds = fold.partition("/")
-    if not (slash and number.isdecimal() and folds.isdecimal() and 1 <= int(number) <= int(folds) <= len(files)):
+    number, folds = (read_number(part) or 0 for part in fold.partition("/")[::2])
+    if not 1 <= number <= folds <= len(files):
         raise InvalidInput(
             f"--fold: {fold!r} is not a fold of the given files ({len(files)})",
             value=fold,
             remedy=f"write K/N with K from 1 to N and N at most {len(files)}, such as 1/2",
         )
-    return files[int(number) - 1 :: int(folds)]
+    return files[number - 1 :: folds]
 
 
 def open_empty(call: Call) -> Everhold:

@@ -6,6 +6,7 @@ import typer
 
 from everhold.errors import InvalidInput
 from everhold.interfaces.cli.call import Call
+from everhold.interfaces.cli.numbers import read_number
 from everhold.text.lazy_pattern import lazy_pattern
 
 _HELP = "A memory's id or its first characters, or your own key for it."
@@ -22,8 +23,9 @@ def resolve_id(call: Call, name: str) -> str:
 
     InvalidInput lists the candidates if several ids begin with `name`.
     """
-    if name.isdecimal() and 1 <= int(name) <= len(call.shown_ids):
-        return call.shown_ids[int(name) - 1]
+    number = read_number(name)
+    if number is not None and 1 <= number <= len(call.shown_ids):
+        return call.shown_ids[number - 1]
     if len(name) < MIN_PREFIX_LENGTH or _GENERATED_ID.fullmatch(name):
         return name
     within = {"id": {">=": name, "<": name + _AFTER_EVERY_CHARACTER}}

@@ -21,6 +21,7 @@ from everhold.interfaces.cli.ids import resolve_id
 from everhold.interfaces.cli.inputs import read_standard_input
 from everhold.interfaces.cli.memory_results import show_memories
 from everhold.interfaces.cli.misuse import describe_misuse
+from everhold.interfaces.cli.numbers import read_number
 from everhold.interfaces.shared.questions import is_question
 from everhold.model.validation import suggest_name
 
@@ -112,8 +113,9 @@ def answer(call: Call, line: str) -> CommandResult:
     """Run one line: a command, a question, or a sentence to remember."""
     name, _, rest = line.partition(" ")
     open_question, call.open_question = call.open_question, None
-    if open_question is not None and line.isdigit():
-        return _ask(call, open_question.question, int(line))
+    choice = read_number(line)
+    if open_question is not None and choice is not None:
+        return _ask(call, open_question.question, choice)
     if line.lower() in _BARE_COMMANDS:
         return COMMANDS[f"/{line.lower()}"].act(call, "")
     if line.startswith("/"):

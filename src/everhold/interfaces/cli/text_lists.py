@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.cells import cell_len, chop_cells
 
+from everhold.interfaces.cli.numbers import read_number
+
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.measure import Measurement
@@ -104,8 +106,9 @@ def stack(parts: "Sequence[RenderableType]") -> "RenderableType":
 
 def find_output_width(columns: str | None) -> int:
     """Return the width of output that is not a terminal. `columns` is the environment variable of that name."""
-    if columns is not None and columns.isdigit() and int(columns):
-        return int(columns)
+    width = read_number(columns or "")
+    if width:
+        return width
     for descriptor in range(3):  # if one stream is a pipe, a different stream is often still the terminal
         try:
             width = os.get_terminal_size(descriptor).columns
