@@ -66,8 +66,8 @@ class TestAnswers:
         questions = sentences(30, seed=9)
         for scope in (ALICE, Scope(organization="acme")):
             found = sum(
-                len(set(store.nearest(vectors, one, 10, scope)) & set(store.scan_texts(one, 10, scope)))
-                for one in questions
+                len(set(store.nearest(vectors, question, 10, scope)) & set(store.scan_texts(question, 10, scope)))
+                for question in questions
             )
             assert found >= 0.95 * 10 * len(questions)
         assert fallbacks(vectors) == 0
@@ -114,7 +114,7 @@ class TestAnswers:
         ]
         vectors, tea = store.vectors(), store.ask("tea")
         found = vectors.search(ALICES, tea, n_results=5)
-        assert {one.metadata["owner_id"] for one in found} == {plain, told}
+        assert {entry.metadata["owner_id"] for entry in found} == {plain, told}
         (match,) = vectors.search(ALICES, tea, where={"type": "preference"})
         moment = match.metadata["timestamp"]
         assert match.document == "black tea"
@@ -265,7 +265,7 @@ class TestTenants:
         vectors = store.vectors()
         anywhere = {"$or": [{"organization_id": "other"}, {"user_id": "bob"}, {"type": "observation"}]}
         found = vectors.search(ALICES, store.ask("green tea"), where=anywhere)
-        assert [one.metadata["owner_id"] for one in found] == [mine]
+        assert [entry.metadata["owner_id"] for entry in found] == [mine]
 
     def test_wrong_metadata_in_chroma_reveals_no_memory(self, store: Store) -> None:
         """Chroma says that other users' chunks are ours, and has chunks that never existed."""
@@ -282,21 +282,21 @@ class TestTenants:
             chunk_id("acme", mine, 7, 0),
             "nonsense",
         ]
-        entries = [ChunkEntry(one, store.ask("green tea"), "green tea", claims) for one in names]
+        entries = [ChunkEntry(chunk_name, store.ask("green tea"), "green tea", claims) for chunk_name in names]
         projection = projection_of(vectors)
         name = projection.name(generation_of(vectors))
         vectors._chroma.ask("remove", name, names[:1] + names[2:3])
         vectors._chroma.ask("write", name, entries)
         assert store.nearest(vectors, "green tea", 50) == [mine]
         found = vectors.search(ALICES, store.ask("green tea"), n_results=50)
-        assert [one.id for one in found] == [chunk_id("acme", mine, 0, 0)]
+        assert [entry.id for entry in found] == [chunk_id("acme", mine, 0, 0)]
         assert fallbacks(vectors) == 0
 
 
 class TestTwoAtOnce:
     def test_two_processes_see_each_other_s_writes(self, store: Store) -> None:
         first, second = store.vectors(), store.vectors()
-        assert [projection_of(one).state.holds for one in (first, second)] == [True, False]
+        assert [projection_of(vectors).state.holds for vectors in (first, second)] == [True, False]
         (tea,) = store.add("green tea")
         assert store.nearest(first, "green tea") == store.nearest(second, "green tea") == [tea]
         first.close()

@@ -185,11 +185,11 @@ class TestALease:
 class TestProcesses:
     def test_no_job_is_done_twice(self, store: PostgresRecords, postgres_url: str) -> None:
         running = [process(PURGE, postgres_url) for _ in range(3)]
-        assert [read_line(one) for one in running] == ["ready"] * 3
-        for one in running:
-            go(one)
-        reports = [json.loads(read_line(one)) for one in running]
-        assert [one.wait(300) for one in running] == [0, 0, 0]
+        assert [read_line(process) for process in running] == ["ready"] * 3
+        for child in running:
+            go(child)
+        reports = [json.loads(read_line(process)) for process in running]
+        assert [process.wait(300) for process in running] == [0, 0, 0]
         purged: Counter[str] = Counter()
         for report in reports:
             for name in ("expire", "purge"):

@@ -83,7 +83,7 @@ def test_rows_are_the_same_as_those_written_one_by_one(
     copied = [records.scan(entity, "o") for entity in entities]
     assert len(copied[0]) == MANY
     assert [line.entity_id for line in records.feed(0).lines] == [f"m{number}" for number in range(MANY)]
-    assert [one.sequence for one in records.feed(0).lines] == sorted(one.sequence for one in records.feed(0).lines)
+    assert [line.sequence for line in records.feed(0).lines] == sorted(line.sequence for line in records.feed(0).lines)
     records.commit([Delete(Memory, ("o", f"m{number}")) for number in range(MANY)])
     monkeypatch.setattr(bulk, "MIN_ROWS", 10**9)
     records.commit(operations)
@@ -157,8 +157,8 @@ def test_lines_of_the_log_are_numbered_in_their_order(records: PostgresRecords) 
         AccessLog(organization_id="o", operation="read", timestamp=NOW, request={"n": number}, digest=bytes(32))
         for number in range(MANY)
     ]
-    records.commit([Put(one) for one in lines])
-    assert [one.request["n"] for one in records.scan(AccessLog, "o", order="sequence")] == list(range(MANY))
+    records.commit([Put(line) for line in lines])
+    assert [line.request["n"] for line in records.scan(AccessLog, "o", order="sequence")] == list(range(MANY))
 
 
 def test_random_operations_find_no_difference(postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:

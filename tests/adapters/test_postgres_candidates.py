@@ -151,7 +151,7 @@ def test_beyond_an_exact_search_the_index_is_used(records: PostgresRecords, post
     given, made = MAKES[make]
     options = PostgresOptions(postgres_url, **given)
     vectors = unit_vectors(600)
-    records.commit([one for at, vector in enumerate(vectors) for one in make_memory(f"m{at}", "a", vector)])
+    records.commit([operation for at, vector in enumerate(vectors) for operation in make_memory(f"m{at}", "a", vector)])
     exact, large = PostgresCandidates(records), PostgresCandidates(records, exact_up_to=500)
     wanted = exact.find_by_vector(ALICES, vectors[0], 10)
     assert large.find_by_vector(ALICES, vectors[0], 10) == wanted  # the search is exact while there is no index
@@ -179,7 +179,9 @@ def test_beyond_an_exact_search_the_index_is_used(records: PostgresRecords, post
 
 
 def test_an_index_built_with_other_options_is_rebuilt(records: PostgresRecords, postgres_url: str) -> None:
-    records.commit([one for at, vector in enumerate(unit_vectors(60)) for one in make_memory(f"m{at}", "a", vector)])
+    records.commit(
+        [operation for at, vector in enumerate(unit_vectors(60)) for operation in make_memory(f"m{at}", "a", vector)]
+    )
     with connect(PostgresOptions(postgres_url)) as connection:
         for given, made in (*MAKES.values(), MAKES["hnsw"]):
             options = PostgresOptions(postgres_url, **given)
@@ -191,7 +193,9 @@ def test_an_index_built_with_other_options_is_rebuilt(records: PostgresRecords, 
 def test_readers_do_not_wait_while_an_index_rebuild_waits_for_a_long_query(
     records: PostgresRecords, postgres_url: str
 ) -> None:
-    records.commit([one for at, vector in enumerate(unit_vectors(60)) for one in make_memory(f"m{at}", "a", vector)])
+    records.commit(
+        [operation for at, vector in enumerate(unit_vectors(60)) for operation in make_memory(f"m{at}", "a", vector)]
+    )
     built: list[list[int]] = []
 
     def build(make: str) -> None:
@@ -215,7 +219,9 @@ def test_readers_do_not_wait_while_an_index_rebuild_waits_for_a_long_query(
 def test_the_rebuild_of_a_partitioned_index_is_postponed_if_a_query_blocks_it(empty_postgres_url: str) -> None:
     records = PostgresRecords(PostgresOptions(empty_postgres_url, partitions="month"))
     records.commit([Put(Organization(id="o", name="o", created_at=NOW, updated_at=NOW))])
-    records.commit([one for at, vector in enumerate(unit_vectors(60)) for one in make_memory(f"m{at}", "a", vector)])
+    records.commit(
+        [operation for at, vector in enumerate(unit_vectors(60)) for operation in make_memory(f"m{at}", "a", vector)]
+    )
     options = PostgresOptions(empty_postgres_url, vector_index="ivfflat", lists=10)
     with connect(records.options) as connection:
         assert build_missing_indexes(connection, records.options, exact_up_to=50) == [("memory", DIMENSIONS)]

@@ -106,7 +106,7 @@ class TestWhereRowsGo:
         names = [part("memory_access_logs", 0, 1), part("memory_access_logs", 1, 2), "memory_access_logs@default"]
         assert list(find_partitions(records, "memory_access_logs", "sequence").values()) == names
         found = records.scan(AccessLog, "o", order="sequence")
-        assert [one.sequence for one in found] == [1, 2, 3]
+        assert [line.sequence for line in found] == [1, 2, 3]
         records.commit([Patch(AccessLog, (2,), {"sealed": 1, "hash": SAME})])
         assert records.scan(AccessLog, "o", order="sequence")[1].sealed == 1
         with pytest.raises(AlreadyExists) as caught:
@@ -298,8 +298,10 @@ class TestMaintenance:
         vectors = chance.standard_normal((300, 8)).astype(np.float32)
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         records.commit([Put(memory(f"m{at}")) for at in range(300)])
-        chunks = [chunk(f"m{at}", dimensions=8, vector=one.astype("<f2").tobytes()) for at, one in enumerate(vectors)]
-        records.commit([Put(one) for one in chunks])
+        chunks = [
+            chunk(f"m{at}", dimensions=8, vector=vector.astype("<f2").tobytes()) for at, vector in enumerate(vectors)
+        ]
+        records.commit([Put(chunk) for chunk in chunks])
         exact, large = PostgresCandidates(records), PostgresCandidates(records, exact_up_to=200)
         alices = SearchSpace("o", ("alice",), "model")
         wanted = exact.find_by_vector(alices, vectors[0], 10)
@@ -323,7 +325,7 @@ class TestStores:
         alice = engine.scope(user="alice")
         kept = alice.remember_many([{"text": f"drinks tea number {number}"} for number in range(80)])
         again = alice.remember("drinks tea number 3")
-        assert again.id in [one.id for one in kept]
+        assert again.id in [row.id for row in kept]
         assert texts(alice.recall("tea number 3", k=1)) == ["drinks tea number 3"]
         alice.revise(again.id, text="drinks coffee")
         alice.forget(kept[0].id, hard=True)

@@ -136,11 +136,11 @@ class TestFeed:
             slow.execute(insert)  # takes its number in the feed now and commits late
             records.commit([Put(line("quick"))])
             first = records.feed(0)
-            assert [one.entity_id for one in first.lines] == ["quick"]
+            assert [line.entity_id for line in first.lines] == ["quick"]
             assert records.head() == first.position
             slow.commit()
         second = records.feed(first.position)
-        assert [one.entity_id for one in second.lines] == ["slow", "quick"]
+        assert [line.entity_id for line in second.lines] == ["slow", "quick"]
         third = records.feed(second.position)
         assert (third.lines, third.position) == ([], records.head())
 
@@ -151,7 +151,7 @@ class TestFeed:
         seen, position = [], start
         while (feed := records.feed(position, limit=4)).lines:
             assert len(feed.lines) == 6
-            seen += [one.entity_id for one in feed.lines]
+            seen += [line.entity_id for line in feed.lines]
             position = feed.position
         assert seen == [f"{number}{letter}" for number in range(4) for letter in "abc"]
 
@@ -162,11 +162,11 @@ class TestFeed:
             slow.execute("SELECT pg_current_xact_id()")
             for number in range(5):
                 records.commit([Put(line(str(number)))])
-            assert {one.entity_id for one in records.feed(records.head(), limit=2).lines} == set("01234")
+            assert {line.entity_id for line in records.feed(records.head(), limit=2).lines} == set("01234")
 
     def test_a_position_of_another_server_starts_again(self, records: PostgresRecords) -> None:
         records.commit([Put(line("a"))])
-        assert [one.entity_id for one in records.feed(2**60).lines] == ["a"]
+        assert [line.entity_id for line in records.feed(2**60).lines] == ["a"]
 
     def test_ids_of_another_server_are_renewed(self, records: PostgresRecords, postgres_url: str) -> None:
         records.commit([Put(line("a"))])
@@ -174,7 +174,7 @@ class TestFeed:
             restored.execute("UPDATE outbox SET xid = '1152921504606846976'")
         PostgresRecords(records.options).close()
         feed = records.feed(0)
-        assert [one.entity_id for one in feed.lines] == ["a"]
+        assert [line.entity_id for line in feed.lines] == ["a"]
         assert records.feed(feed.position).lines == []
 
 

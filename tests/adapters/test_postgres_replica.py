@@ -126,7 +126,7 @@ def test_every_read_sees_the_engines_own_writes(records: PostgresRecords, replic
         position = replica_reading.feed(0).position
         line = Outbox(organization_id="o", entity="memories", entity_id=f"m{number}", operation="put")
         records.commit([Put(memory(f"m{number}")), Put(line)])
-        assert f"m{number}" in [one.entity_id for one in replica_reading.feed(position).lines]
+        assert f"m{number}" in [line.entity_id for line in replica_reading.feed(position).lines]
         assert replica_reading.get(Memory, "o", [f"m{number}"])
         assert len(list(replica_reading.columns(Memory, "o", ["id"]))) == number + 1
         assert len(replica_reading.scan(Memory, "o")) == number + 1

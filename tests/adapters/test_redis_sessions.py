@@ -133,8 +133,8 @@ def test_a_session_that_was_read_is_answered_from_the_clients_memory(valkey_serv
         assert found == make_working(messages=5, version=3)
         cache.drop([PLACE])
         assert cache.read(PLACE) is None
-        for one in (cache, other):
-            one.close()
+        for each_cache in (cache, other):
+            each_cache.close()
 
 
 def test_a_write_by_another_client_in_the_middle_of_a_step_is_noticed(
@@ -182,7 +182,7 @@ def test_each_thread_has_its_own_memory_of_sessions(valkey_server: ValkeyServer,
         with ThreadPoolExecutor(4) as pool:
             for done in [pool.submit(look, start) for start in range(4)]:
                 done.result()
-        assert [one for one in wrong if one is not None] == []
+        assert [difference for difference in wrong if difference is not None] == []
         cache.close()
 
 

@@ -96,8 +96,8 @@ def test_listing(engine: Everhold) -> None:
     assert ([user.id for user in rest.rows], rest.cursor) == (["user 4"], None)
     assert [user.id for user in engine.list_users(organization="acme", status="away")] == ["user 3"]
     assert [user.id for user in engine.list_users(organization="acme", deleted=True)] == ["user 1"]
-    assert [one.id for one in engine.list_organizations()] == ["acme", "bolt"]
-    assert [one.id for one in engine.list_organizations(limit=1, cursor="acme")] == ["bolt"]
+    assert [organization.id for organization in engine.list_organizations()] == ["acme", "bolt"]
+    assert [organization.id for organization in engine.list_organizations(limit=1, cursor="acme")] == ["bolt"]
     for project in ("p1", "p2"):
         engine.create_project(project, organization="acme", user="user 0" if project == "p1" else None)
     assert [project.id for project in engine.list_projects(organization="acme")] == ["p1", "p2"]

@@ -73,7 +73,7 @@ def test_the_same_verbs(store: Store, embedder: HeldEmbedder) -> None:
         assert hits[0].memory.id == memory.id
         revised = await alice.revise(memory.id, text="Likes green tea")
         assert await alice.get(memory.id) == revised
-        assert [one.value["text"] for one in await alice.history(memory.id)] == ["Likes tea"]
+        assert [revision.value["text"] for revision in await alice.history(memory.id)] == ["Likes tea"]
         await alice.undo(memory.id)
         assert (await alice.list(limit=1)).cursor
         assert await alice.tags() == {"t": 1}
@@ -248,7 +248,7 @@ def test_cancelling_at_random_leaves_whole_writes(store: Store, embedder: HeldEm
         for task in tasks[::2]:
             task.cancel()
         done = await asyncio.gather(*tasks, return_exceptions=True)
-        acknowledged = {one.text for one in done if not isinstance(one, BaseException)}
+        acknowledged = {result.text for result in done if not isinstance(result, BaseException)}
         assert {f"Note {n}" for n in range(1, 80, 2)} <= acknowledged
         while everhold._pool._work_queue.qsize():
             await asyncio.sleep(0.01)

@@ -284,19 +284,19 @@ def test_one_organization_or_one_user_is_restored(kind: str, request: pytest.Fix
         engine.backup(target)
     place = replace_place(store, request, tmp_path, "organization")
     Everhold.restore_backup(target, place, organization="other")
-    with Everhold.open(place, embedder=_embedder(), **CALM) as one:
-        assert find_tables_with(one, "Carol")
-        assert not find_tables_with(one, "Alice")
-        assert one.verify_log("other").intact
+    with Everhold.open(place, embedder=_embedder(), **CALM) as source_engine:
+        assert find_tables_with(source_engine, "Carol")
+        assert not find_tables_with(source_engine, "Alice")
+        assert source_engine.verify_log("other").intact
     place = replace_place(store, request, tmp_path, "user")
     Everhold.restore_backup(target, place, user="alice")
-    with Everhold.open(place, embedder=_embedder(), **CALM) as one:
-        assert find_tables_with(one, "tea")
-        assert not find_tables_with(one, "chess")
-        assert not find_tables_with(one, "sails")
-        [hit] = one.scope(user="alice").recall("tea")
+    with Everhold.open(place, embedder=_embedder(), **CALM) as source_engine:
+        assert find_tables_with(source_engine, "tea")
+        assert not find_tables_with(source_engine, "chess")
+        assert not find_tables_with(source_engine, "sails")
+        [hit] = source_engine.scope(user="alice").recall("tea")
         assert hit.memory.session_id == "talk"
-        assert not one.doctor().problems
+        assert not source_engine.doctor().problems
     with pytest.raises(NotFound, match="no user 'nobody'"):
         Everhold.restore_backup(target, tmp_path / "nobody.db", user="nobody")
     with pytest.raises(NotFound, match="no organization 'nowhere'"):

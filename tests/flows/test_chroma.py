@@ -54,7 +54,7 @@ def test_two_engines_on_one_store_and_one_server(
     made = first.scope(user="alice").remember("green tea in the garden")
     for engine in (first, second):
         hits = engine.scope(user="alice").recall("green tea", minimum=0)
-        assert [one for one, _ in ranking(hits)] == [made.id]
+        assert [memory_id for memory_id, _ in ranking(hits)] == [made.id]
         assert hits.approximate
     second.scope(user="alice").forget(made.id)
     assert not first.scope(user="alice").recall("green tea", minimum=0)

@@ -111,7 +111,7 @@ def test_only_pinned_memories_that_are_valid_now_are_shown(engine: Everhold) -> 
     alice.supersede(alice.remember("Lives in Rome", pinned=True).id, "Lives in Oslo", pinned=True, priority=9)
     engine.scope(user="bob").remember("Of bob", pinned=True)
     engine.scope(organization="other", user="alice").remember("Of another alice", pinned=True)
-    pinned = [one.partition("] ")[2] for one in lines(alice) if one.startswith("- ")]
+    pinned = [line.partition("] ")[2] for line in lines(alice) if line.startswith("- ")]
     assert pinned == ["Lives in Oslo", "Holds"]
 
 
@@ -123,7 +123,7 @@ def test_pinned_memories_of_a_wider_reach_are_shown_with_include(engine: Everhol
     chat.remember("Of this session", pinned=True)
 
     def read_items(*include: str) -> set[str]:
-        return {one.partition("] ")[2] for one in lines(chat, include=include) if one.startswith("- ")}
+        return {line.partition("] ")[2] for line in lines(chat, include=include) if line.startswith("- ")}
 
     assert read_items() == {"Of this session"}
     own = {"Of this session", "Of alice", "Of another session"}
@@ -142,9 +142,9 @@ def test_core_memory_is_the_agents_and_the_users_and_nobody_elses(engine: Everho
     add_block(engine, "persona", "Speaks sharply", agent="critic")
     add_block(engine, "draft", "A template", user_id="alice", is_template=True)
     add_block(engine, "rules", "Be brief", user_id="alice", agent="guide")
-    core = [one for one in lines(chat, "hello", kind="plan") if one.startswith("- ")]
+    core = [line for line in lines(chat, "hello", kind="plan") if line.startswith("- ")]
     assert core == ["- [persona] Speaks kindly", "- [rules] Be brief", "- [human] Is called Alice"]
-    assert not any("Is called" in one for one in lines(engine.scope(user="carol")))
+    assert not any("Is called" in line for line in lines(engine.scope(user="carol")))
 
 
 def test_a_session_of_another_user_adds_nothing(engine: Everhold, chat: View) -> None:
@@ -159,7 +159,7 @@ def test_the_newest_turns_are_kept(engine: Everhold, chat: View) -> None:
     chat.remember_many({"text": f"Turn {n} about tea", "kind": "conversation"} for n in range(100))
     chat.remember("Not a turn", kind="fact")
     made = chat.context("nothing", budget=200, kind="plan")
-    shown = [one.text for one in made.memories]
+    shown = [memory.text for memory in made.memories]
     assert shown == [f"Turn {n} about tea" for n in range(100 - len(shown), 100)]
     assert 8 < len(shown) < 20
     assert made.sections[0].left_out == 100 - len(shown)
@@ -195,7 +195,7 @@ def test_filters_narrow_what_is_recalled(engine: Everhold) -> None:
     alice.remember("Tea is a plan", kind="plan", tags=["x"])
     alice.remember("Tea is a fact", kind="fact")
     for narrowed in ({"kind": "plan"}, {"tags": "x"}, {"where": {"kind": "plan"}}):
-        assert [one.text for one in alice.context("tea", minimum=0.0, **narrowed).memories] == ["Tea is a plan"]
+        assert [memory.text for memory in alice.context("tea", minimum=0.0, **narrowed).memories] == ["Tea is a plan"]
 
 
 def test_a_memory_without_text_tells_its_content(engine: Everhold) -> None:
@@ -213,7 +213,7 @@ def test_bad_questions_and_budgets_are_refused_and_noted(engine: Everhold) -> No
         alice.context("tea", budget=0)
     with pytest.raises(InvalidInput, match="k is 0"):
         alice.context("tea", k=0)
-    assert [(one.operation, one.success) for one in alice.log(operation="search")] == [("search", False)] * 3
+    assert [(line.operation, line.success) for line in alice.log(operation="search")] == [("search", False)] * 3
 
 
 def test_only_shown_memories_count_as_read(engine: Everhold) -> None:
@@ -222,9 +222,9 @@ def test_only_shown_memories_count_as_read(engine: Everhold) -> None:
     made = alice.context("tea", budget=120, k=40, minimum=0.0)
     (line,) = alice.log(operation="search")
     assert line.request == {"k": 40, "budget": 120, "hits": len(made.memories), "length": 3}
-    memory_ids = {one.id for one in made.memories}
+    memory_ids = {memory.id for memory in made.memories}
     assert 0 < len(memory_ids) < 40
-    assert {one.id for one in kept if alice.get(one.id).access_count} == memory_ids
+    assert {memory.id for memory in kept if alice.get(memory.id).access_count} == memory_ids
 
 
 def test_it_can_be_awaited(sqlite_store: Store) -> None:

@@ -13,7 +13,7 @@ DAY = timedelta(days=1)
 
 def facts(view: View, *, all_of_them: bool = False) -> list[Memory]:
     found = view.list(where={"provenance.memory": {"!=": None}}, oldest_first=True, limit=500).memories
-    return [one for one in found if all_of_them or one.superseded_by is None]
+    return [memory for memory in found if all_of_them or memory.superseded_by is None]
 
 
 def read_fact_texts(view: View) -> list[str]:
@@ -35,7 +35,7 @@ def test_a_message_tells_facts(engine: Everhold) -> None:
     start, end = first.provenance["span"]
     assert (first.provenance["memory"], text[start:end]) == (message.id, "I live in Bangkok")
     links = records_of(engine).scan(Relationship, "default")
-    assert {(one.source_memory_id, one.target_memory_id, one.relationship_type) for one in links} == {
+    assert {(link.source_memory_id, link.target_memory_id, link.relationship_type) for link in links} == {
         (fact.id, message.id, "derived_from") for fact in (first, second)
     }
     assert texts(chat.recall("what a day it was", minimum=0.0, k=1, recipe="words")) == [text]
@@ -127,7 +127,7 @@ def test_a_retry_adds_nothing_twice(engine: Everhold, alice: View) -> None:
     message = alice.remember(**said)
     before = read_all_rows(engine)
     assert alice.remember(**said).id == message.id
-    assert [one.id for one in alice.remember_many([said, said])] == [message.id] * 2
+    assert [memory.id for memory in alice.remember_many([said, said])] == [message.id] * 2
     assert read_all_rows(engine) == before
 
 

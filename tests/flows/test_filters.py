@@ -127,7 +127,7 @@ def test_every_field_can_be_named(engine: Everhold, alice: View) -> None:
     engine.flush()
     for name in Memory.model_fields:
         expected = match_in_python(engine._parts.records.scan(Memory, "default"), {name: {"!=": None}})
-        assert sorted(one.id for one in alice.list(where={name: {"!=": None}})) == expected, name
+        assert sorted(memory.id for memory in alice.list(where={name: {"!=": None}})) == expected, name
 
 
 def test_tags_must_all_be_there(alice: View) -> None:
@@ -253,7 +253,7 @@ def test_a_listing_has_pages(alice: View) -> None:
         for limit in (1, 4, 24, 25, 26):
             given = {"limit": limit, "oldest_first": oldest_first}
             pages = fetch_all_pages(lambda cursor, given=given: alice.list(cursor=cursor, **given))
-            assert [one.id for page in pages for one in page.memories] == sorted(kept, reverse=not oldest_first)
+            assert [memory.id for page in pages for memory in page.memories] == sorted(kept, reverse=not oldest_first)
 
 
 def test_a_listing_with_a_filter_has_pages(alice: View) -> None:

@@ -22,7 +22,7 @@ def test_forgotten_is_hidden_everywhere_and_comes_back(engine: Everhold, alice: 
         with pytest.raises(NotFound):
             absent()
     assert texts(alice.recall("hide", minimum=0)) == ["Hide nothing"]
-    assert [one.id for one in alice.list()] == [other.id]
+    assert [memory.id for memory in alice.list()] == [other.id]
     assert alice.tags() == {}
     assert alice.relations(other.id) == []
     alice.undo(memory.id)
@@ -121,13 +121,13 @@ def test_a_stopped_job_goes_on(store: Store, monkeypatch: pytest.MonkeyPatch, ha
     assert len(alice.list()) == 20
     again = store.open()  # as after a restart
     late = again.scope(user="alice").remember("Plan late", kind="plan")
-    [job] = [one for one in records_of(again).scan(Job, "default") if one.kind == "forget"]
+    [job] = [job_row for job_row in records_of(again).scan(Job, "default") if job_row.kind == "forget"]
     assert (job.status, job.progress, job.total) == ("running", 20, 35)
     assert forget.resume(again._parts.write_deps, job) == 15
     left = again.scope(user="alice").list().memories
     assert {memory.text for memory in left} == {f"Other {n}" for n in range(5)} | {"Plan late"}
     assert late.id in {memory.id for memory in left}, "the list was frozen when the job began"
-    [job] = [one for one in records_of(again).scan(Job, "default") if one.kind == "forget"]
+    [job] = [job_row for job_row in records_of(again).scan(Job, "default") if job_row.kind == "forget"]
     assert (job.status, job.progress, job.state) == ("done", 35, {})
     assert len(again.scope(user="alice").recall("plan", k=50, minimum=0)) == 6
     assert records_of(again).count(Chunk, "default") == (6 if hard else 41)

@@ -45,7 +45,7 @@ def test_k_limits_and_a_cursor_goes_on(alice: View) -> None:
     for k in (1, 7, 40, 119, 120):
         pages = fetch_all_pages(lambda cursor, k=k: alice.recall("tea and coffee notes", k=k, minimum=0, cursor=cursor))
         assert [len(page) for page in pages[:-1]] == [k] * (len(pages) - 1)
-        assert [one for page in pages for one in ranking(page)] == whole, k
+        assert [hit for page in pages for hit in ranking(page)] == whole, k
 
 
 def test_pages_of_equal_scores_lose_nothing(alice: View) -> None:
@@ -56,7 +56,7 @@ def test_pages_of_equal_scores_lose_nothing(alice: View) -> None:
     assert len({score for _, score in whole}) == 1
     assert whole == sorted(whole)
     pages = fetch_all_pages(lambda cursor: alice.recall("ping", k=4, recipe="words", cursor=cursor))
-    assert [one for page in pages for one in ranking(page)] == whole
+    assert [hit for page in pages for hit in ranking(page)] == whole
 
 
 def test_pages_repeat_nothing_that_was_said(alice: View) -> None:
@@ -65,7 +65,7 @@ def test_pages_repeat_nothing_that_was_said(alice: View) -> None:
     whole = ranking(alice.recall("tea", minimum=0))
     assert len(whole) == 4
     pages = fetch_all_pages(lambda cursor: alice.recall("tea", k=1, minimum=0, cursor=cursor))
-    assert [one for page in pages for one in ranking(page)] == whole
+    assert [hit for page in pages for hit in ranking(page)] == whole
 
 
 def test_pages_while_others_write(alice: View) -> None:
@@ -107,7 +107,7 @@ def test_hits_below_the_minimum_score_are_left_out(alice: View) -> None:
     remember_notes(alice)
     whole = ranking(alice.recall("tea and coffee", k=1000, minimum=0))
     least = whole[17][1]
-    assert ranking(alice.recall("tea and coffee", k=1000, minimum=least)) == [one for one in whole if one[1] >= least]
+    assert ranking(alice.recall("tea and coffee", k=1000, minimum=least)) == [hit for hit in whole if hit[1] >= least]
     assert ranking(alice.recall("tea and coffee", k=5, minimum=least)) == whole[:5]
     with pytest.raises(InvalidInput, match=r"minimum is 1\.5; pass a score from 0 to 1"):
         alice.recall("tea and coffee", minimum=1.5)

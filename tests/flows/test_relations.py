@@ -16,7 +16,7 @@ def test_walking(alice: View) -> None:
     alice.relate(d.id, e.id, "my_own_type")
 
     def walk(start: str, **given: object) -> list[tuple[str, int]]:
-        return sorted((one.memory.text, one.depth) for one in alice.relations(start, **given))  # type: ignore[arg-type]
+        return sorted((relation.memory.text, relation.depth) for relation in alice.relations(start, **given))  # type: ignore[arg-type]
 
     assert walk(a.id) == [("b", 1), ("d", 1)]
     assert walk(a.id, depth=2) == [("b", 1), ("c", 2), ("d", 1), ("e", 2)]
@@ -25,8 +25,8 @@ def test_walking(alice: View) -> None:
     assert walk(a.id, depth=3, relationship_type="derived_from") == [("b", 1), ("c", 2), ("d", 1)]
     assert walk(a.id, relationship_type="contradicts") == []
     [first] = alice.relations(a.id, relationship_type="derived_from")[:1]
-    assert [one.depth for one in alice.relations(e.id, depth=3)] == [1, 2, 2, 3]
-    link = next(one.relationship for one in alice.relations(a.id) if one.memory.id == b.id)
+    assert [relation.depth for relation in alice.relations(e.id, depth=3)] == [1, 2, 2, 3]
+    link = next(relation.relationship for relation in alice.relations(a.id) if relation.memory.id == b.id)
     assert (link.source_memory_id, link.target_memory_id, link.metadata) == (a.id, b.id, {"why": "test"})
     assert first.memory.id in (b.id, d.id)
 
@@ -69,7 +69,7 @@ def test_a_walk_does_not_pass_through_what_is_not_seen(engine: Everhold, alice: 
     everything = engine.scope()
     everything.relate(mine.id, his.id)
     everything.relate(his.id, far.id)
-    assert [one.memory.text for one in everything.relations(mine.id, depth=2)] == ["his", "far"]
+    assert [relation.memory.text for relation in everything.relations(mine.id, depth=2)] == ["his", "far"]
     assert alice.relations(mine.id, depth=5) == []
 
 

@@ -23,9 +23,9 @@ def test_a_revision_keeps_what_was(engine: Everhold, alice: View) -> None:
     assert alice.recall("rome", minimum=0)[0].tags == ("home",)
     alice.revise(memory.id, text="Lives in Oslo")
     history = alice.history("home")
-    assert [one.value["text"] for one in history] == ["Lives in Paris", "Lives in Rome"]
-    assert [one.revision for one in history] == [0, 1]
-    assert [one.reason for one in history] == ["moved", None]
+    assert [revision.value["text"] for revision in history] == ["Lives in Paris", "Lives in Rome"]
+    assert [revision.revision for revision in history] == [0, 1]
+    assert [revision.reason for revision in history] == ["moved", None]
     assert history[0].known_from == memory.created_at
     assert history[0].known_to == history[1].known_from == revised.updated_at
     assert history[1].known_to == alice.get(memory.id).updated_at
@@ -304,8 +304,8 @@ def test_a_purge_leaves_no_word_behind(engine: Everhold, alice: View) -> None:
     alice.revise(memory.id, text="Canary two", reason="moved")
     successor = alice.supersede(memory.id, "Canary three")
     alice.undo()
-    for one in (memory.id, successor.id):
-        alice.forget(one, hard=True)
+    for memory_id in (memory.id, successor.id):
+        alice.forget(memory_id, hard=True)
     rows = read_all_rows(engine)
     assert find_tables_with(engine, "canary") == []
     assert rows["memories"] == rows["chunks"] == rows["revisions"] == rows["memory_tags"] == {}

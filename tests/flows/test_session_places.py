@@ -246,7 +246,7 @@ def test_every_store_counts_and_lists_alike(name: str, request: pytest.FixtureRe
                     engine.scope(**scope).remember(f"The garage of {user}", namespace=namespace)
         view = engine.scope(user="alice", session="monday-alice")
         assert view.count() == 4
-        assert {(one.session_id, one.namespace) for one in view.list()} == {
+        assert {(memory.session_id, memory.namespace) for memory in view.list()} == {
             ("monday-alice", "long-term"), ("monday-alice", "short-term"), ("tuesday-alice", "long-term"),
             (None, "long-term"),
         }  # fmt: skip

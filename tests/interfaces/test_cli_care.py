@@ -221,7 +221,7 @@ def test_accounts_are_managed(run: Run) -> None:
     assert "b@x.org" in run("user", "list").out
     assert "Asia" not in run("user", "get", "Bob B").out
     listed = run("org", "list", "--json").document
-    assert ([one["id"] for one in listed["organizations"]], listed["cursor"]) == (["default"], None)
+    assert ([organization["id"] for organization in listed["organizations"]], listed["cursor"]) == (["default"], None)
     assert run("org", "update", "default", "--name", "Mine").code == 0
     assert "Mine" in run("org", "get", "default").out
 

@@ -28,8 +28,8 @@ def test_as_json(run_filled: Run) -> None:
     made = run_filled("context", "dog", "--user", "alice", "--budget", "300", "--minimum", "0", "--json").document
     assert made["text"].startswith("<remembered-")
     assert 0 < made["tokens"] <= 300
-    assert [one["id"] for one in made["memories"]] == ["nuts", "dog"]
-    assert [one["name"] for one in made["sections"]] == ["pinned", "recalled"]
+    assert [memory["id"] for memory in made["memories"]] == ["nuts", "dog"]
+    assert [section["name"] for section in made["sections"]] == ["pinned", "recalled"]
     assert made["sections"][0].keys() == {"name", "title", "tokens", "shown", "left_out", "cut"}
 
 
@@ -46,7 +46,7 @@ def test_dates_are_in_the_time_zone_asked_for(run_filled: Run) -> None:
 
 def test_filters_narrow_the_context(run_filled: Run) -> None:
     made = run_filled("context", "dog", "--user", "alice", "--kind", "plan", "--json").document
-    assert [one["id"] for one in made["memories"]] == ["nuts"]
+    assert [memory["id"] for memory in made["memories"]] == ["nuts"]
 
 
 @pytest.mark.parametrize("options", [["--budget", "0"], ["--budget", "many"], ["-k", "0"], ["--include", "world"]])

@@ -132,9 +132,9 @@ def test_leave_one_out_names_every_retriever(run: Run, file: str) -> None:
     assert (ran.code, ran.out.count("\n")) == (0, 1)
     found = ran.document
     assert {"meaning", "words", "similar", "time", "speaker", "recency", "windows"} <= found["without"].keys()
-    one = found["without"]["meaning"]
-    assert one["difference"]["mrr"] == pytest.approx(one["mrr"] - found["mrr"], abs=1e-4)
-    assert one["difference"]["mrr"] < 0
+    without_meaning = found["without"]["meaning"]
+    assert without_meaning["difference"]["mrr"] == pytest.approx(without_meaning["mrr"] - found["mrr"], abs=1e-4)
+    assert without_meaning["difference"]["mrr"] < 0
     shown = run("eval", "leave-one-out", file).out
     assert max(map(len, shown.splitlines())) <= 80
     assert any(line.startswith("windows ") for line in shown.splitlines())
@@ -156,8 +156,8 @@ def test_the_curve_falls_and_silence_grows(run: Run, file: str) -> None:
     assert (ran.code, ran.out.count("\n")) == (0, 1)
     points = ran.document["points"]
     assert [points[0]["minimum"], points[-1]["minimum"], len(points)] == [0.05, 0.9, 18]
-    recalls = [one["recall"] for one in points]
-    silents = [one["silent"] for one in points]
+    recalls = [point["recall"] for point in points]
+    silents = [point["silent"] for point in points]
     assert recalls == sorted(recalls, reverse=True)
     assert silents == sorted(silents)
     assert ran.document["default"]["minimum"] == HYBRID.minimum

@@ -94,7 +94,7 @@ def test_pinned_memories_are_shown_below_the_hits(run_filled: Run) -> None:
     assert "Is allergic to nuts" in pinned
     assert "#health" in pinned
     found = run_filled(*ASKED, "--json").document["pinned"]
-    assert [(one["id"], one["tags"]) for one in found] == [("nuts", ["health"])]
+    assert [(memory["id"], memory["tags"]) for memory in found] == [("nuts", ["health"])]
     run_filled("revise", "nuts", "--not-pinned", "--user", "alice")
     assert "pinned" not in run_filled(*ASKED).out
     assert run_filled(*ASKED, "--json").document["pinned"] == []

@@ -241,7 +241,7 @@ def test_revise_keeps_earlier_revisions(run_filled: Run) -> None:
     assert revised["memories"][0]["text"] == "Prefers design"
     assert revised["memories"][0]["priority"] == 3
     history = run_filled("history", "work", "--json").document["revisions"]
-    assert [(one["value"]["text"], one["reason"]) for one in history] == [
+    assert [(revision["value"]["text"], revision["reason"]) for revision in history] == [
         ("Prefers backend work over design", "she said so")
     ]
     assert "she said so" in run_filled("history", "work").out
@@ -280,9 +280,9 @@ def test_relations_are_created_and_followed(run_filled: Run) -> None:
     assert link["relationship"]["metadata"] == {"sure": True}
     run_filled("relate", "dog", "tea")
     near = run_filled("relations", "work", "--json").document["related"]
-    assert [(one["memory"]["id"], one["depth"]) for one in near] == [("dog", 1)]
+    assert [(relation["memory"]["id"], relation["depth"]) for relation in near] == [("dog", 1)]
     far = run_filled("relations", "work", "--depth", "2", "--json").document["related"]
-    assert [(one["memory"]["id"], one["depth"]) for one in far] == [("dog", 1), ("tea", 2)]
+    assert [(relation["memory"]["id"], relation["depth"]) for relation in far] == [("dog", 1), ("tea", 2)]
     shown = run_filled("relations", "dog").out
     assert "← derived_from" in shown
     assert "→ related_to" in shown

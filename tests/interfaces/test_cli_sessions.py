@@ -13,7 +13,7 @@ def test_conversations_of_a_session(run: Run) -> None:
     run("session", "say", "Hello", *place, "--conversation", "about tea", "--created-at", "2020-05-01")
     run("session", "say", "Bye", *place)
     shown = run("session", "show", *place, "--conversation", "about tea", "--json").document["messages"]
-    assert [(one["text"], one["created_at"][:10]) for one in shown] == [("Hello", "2020-05-01")]
+    assert [(message["text"], message["created_at"][:10]) for message in shown] == [("Hello", "2020-05-01")]
     assert "about tea" in run("session", "conversations", *place).out
     assert len(run("session", "conversations", *place, "--json").document["conversations"]) == 1
 
@@ -42,17 +42,17 @@ def test_sessions_as_json(run: Run) -> None:
     said = run(
         "session", "say", "-", "--metadata", '{"client": "web"}', *CHAT, "--json", typed="one\ntwo\nthree\n"
     ).document
-    assert [one["text"] for one in said["messages"]] == ["one", "two", "three"]
+    assert [message["text"] for message in said["messages"]] == ["one", "two", "three"]
     assert said["messages"][0]["metadata"] == {"client": "web"}
     page = run("session", "show", "--limit", "2", *CHAT, "--json").document
-    assert [one["text"] for one in page["messages"]] == ["three", "two"]
+    assert [message["text"] for message in page["messages"]] == ["three", "two"]
     assert page["session"]["id"] == "s1"
     rest = run("session", "show", "--cursor", page["cursor"], *CHAT, "--json").document
-    assert ([one["text"] for one in rest["messages"]], rest["cursor"]) == (["one"], None)
+    assert ([message["text"] for message in rest["messages"]], rest["cursor"]) == (["one"], None)
     first = run("session", "show", "--oldest-first", "--limit", "1", *CHAT, "--json").document
-    assert [one["text"] for one in first["messages"]] == ["one"]
+    assert [message["text"] for message in first["messages"]] == ["one"]
     assert "next page: --cursor" in run("session", "show", "--limit", "1", *CHAT).out
-    assert [one["id"] for one in run("session", "list", "--json").document["sessions"]] == ["s1"]
+    assert [session["id"] for session in run("session", "list", "--json").document["sessions"]] == ["s1"]
     assert run("session", "end", *CHAT, "--json").document["session"]["ended_at"]
 
 

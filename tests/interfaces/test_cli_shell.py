@@ -14,7 +14,7 @@ def test_lines_are_remembered_recalled_and_forgotten(run: Run) -> None:
     kept, recalled, listed = first["answers"]
     memory = kept["answer"]["memories"][0]
     assert recalled["answer"]["hits"][0]["memory"]["id"] == memory["id"]
-    assert [one["id"] for one in listed["answer"]["memories"]] == [memory["id"]]
+    assert [memory["id"] for memory in listed["answer"]["memories"]] == [memory["id"]]
     lines = f"/forget {memory['id']}\n?dog\n/undo\n?dog\n/help\n/quit\nnever kept\n"
     after = run("shell", "--json", "--user", "mia", typed=lines).document["answers"]
     assert after[0]["answer"]["memory"]["id"] == memory["id"]
@@ -94,7 +94,7 @@ def test_the_sample_is_loaded_only_once(run: Run) -> None:
     assert 25 <= len(lines) <= 30
     for _ in range(2):
         found = run("shell", "--sample", "--json", "--store", "mine.db").document["answers"]
-        assert [one["question"] for one in found] == list(sample.QUESTIONS)
+        assert [answer["question"] for answer in found] == list(sample.QUESTIONS)
     kept = run("list", "--store", "mine.db", "--user", sample.USER, "--json").document["memories"]
     assert len(kept) == len(lines)
 

@@ -74,7 +74,7 @@ def test_sealing_chains_each_organization_by_itself(monkeypatch: pytest.MonkeyPa
     assert chain.seal(records) == 0
     for organization in ("acme", "bolt"):
         lines = records.scan(AccessLog, organization, order="sequence")
-        assert [one.sealed for one in lines] == list(range(1, 8))
+        assert [line.sealed for line in lines] == list(range(1, 8))
         assert lines[0].previous_hash == bytes(32)
         assert all(after.previous_hash == before.hash for before, after in pairwise(lines))
         assert chain.verify(records, organization) == chain.Verification(7, True)

@@ -35,8 +35,8 @@ class Counting(FakeEmbedder):
 
 def equal(ones: Sequence[Vector | None], others: Sequence[Vector | None]) -> bool:
     return len(ones) == len(others) and all(
-        one is other if one is None or other is None else np.array_equal(one, other)
-        for one, other in zip(ones, others, strict=True)
+        first is second if first is None or second is None else np.array_equal(first, second)
+        for first, second in zip(ones, others, strict=True)
     )
 
 

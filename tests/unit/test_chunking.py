@@ -54,9 +54,9 @@ def check(text: str, tokenizer: Tokenizer, limit: int, overlap: int) -> None:
     for span in spans:
         assert text[span.start : span.end].strip() == text[span.start : span.end] != ""
         assert len(tokenizer.offsets(text[span.start : span.end])) <= limit - tokenizer.special_tokens
-    for one, other in pairwise(spans):
-        assert one.start < other.start
-        assert one.end < other.end
+    for first, second in pairwise(spans):
+        assert first.start < second.start
+        assert first.end < second.end
 
 
 @given(text=TEXTS, limit=st.integers(10, 80), overlap=st.integers(0, 4))
@@ -150,8 +150,8 @@ def test_neighbours_overlap_by_whole_sentences() -> None:
     sentences = [f"Sentence number {number} ends here." for number in range(40)]
     tokenizer = FakeEmbedder()
     chunks = split_into_chunks(text := " ".join(sentences), tokenizer, limit=62, overlap=15)
-    for one, other in pairwise(chunks):
-        shared = text[other.start : one.end]
+    for first, second in pairwise(chunks):
+        shared = text[second.start : first.end]
         assert shared.startswith("Sentence")
         assert shared.count(".") == 2
         assert len(tokenizer.offsets(shared)) <= 15

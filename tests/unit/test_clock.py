@@ -69,7 +69,7 @@ def test_ids_keep_growing_when_the_clock_stands_still_or_goes_back(monkeypatch: 
         made += [clock.make_id("mem") for _ in range(300)]
     assert made == sorted(made)
     assert len(set(made)) == len(made)
-    assert {number_of(one) >> 76 & 0xF for one in made} == {7}
+    assert {number_of(made_id) >> 76 & 0xF for made_id in made} == {7}
 
 
 def test_ids_are_unique_across_threads() -> None:
@@ -84,7 +84,7 @@ def test_ids_are_unique_across_threads() -> None:
     for thread in threads:
         thread.join()
     assert all(own == sorted(own) for own in made)
-    assert len({one for own in made for one in own}) == 8 * 3000
+    assert len({made_id for own in made for made_id in own}) == 8 * 3000
 
 
 def test_a_forked_process_makes_different_ids() -> None:

@@ -48,7 +48,7 @@ def lines(context: Context) -> list[str]:
 
 
 def use(context: Context, name: str) -> tuple[int, int]:
-    (found,) = [one for one in context.sections if one.name == name]
+    (found,) = [section for section in context.sections if section.name == name]
     return found.shown, found.left_out
 
 
@@ -81,10 +81,14 @@ def test_full_sections_keep_to_their_shares() -> None:
     items = {name: make_items(*(f"{name} number {n} here" for n in range(400))) for name in SHARES}
     made = assemble([section(name, items[name]) for name in SHARES], 1000, words)
     longest = words("- recalled number 399 here\n")
-    for one in made.sections:
-        if one.name != "recalled":
-            assert 1000 * SHARES[one.name] * 0.8 < one.tokens <= 1000 * SHARES[one.name]
-        assert one.shown + one.left_out == 400
+    for context_section in made.sections:
+        if context_section.name != "recalled":
+            assert (
+                1000 * SHARES[context_section.name] * 0.8
+                < context_section.tokens
+                <= 1000 * SHARES[context_section.name]
+            )
+        assert context_section.shown + context_section.left_out == 400
     spare = len(SHARES) * longest
     assert made.sections[-1].tokens <= 300 + spare
     assert 1000 - count_fence_tokens(words) - longest <= made.tokens <= 1000
@@ -93,9 +97,9 @@ def test_full_sections_keep_to_their_shares() -> None:
 def test_unused_shares_go_to_the_recalled_section_first() -> None:
     many = [f"number {n} here" for n in range(400)]
     providers = [
-        section("pinned", make_items(*(f"pinned {one}" for one in many))),
+        section("pinned", make_items(*(f"pinned {number}" for number in many))),
         section("blocks", make_items("a block")),
-        section("recalled", make_items(*(f"recalled {one}" for one in many))),
+        section("recalled", make_items(*(f"recalled {number}" for number in many))),
     ]
     pinned, _, recalled = assemble(providers, 1000, words).sections
     assert pinned.tokens <= 150
@@ -138,8 +142,8 @@ def test_no_item_is_shown_twice() -> None:
     ]
     made = assemble(providers, 300, words)
     assert lines(made) == ["Pinned:", "- Likes tea", "Recalled:", "- Has a dog"]
-    assert [one.id for one in made.memories] == ["m1", "m2"]
-    assert [(one.shown, one.left_out) for one in made.sections] == [(1, 0), (0, 0), (1, 0)]
+    assert [memory.id for memory in made.memories] == ["m1", "m2"]
+    assert [(section.shown, section.left_out) for section in made.sections] == [(1, 0), (0, 0), (1, 0)]
 
 
 def test_an_item_that_did_not_fit_one_section_may_be_in_another() -> None:
@@ -148,7 +152,7 @@ def test_an_item_that_did_not_fit_one_section_may_be_in_another() -> None:
     shared = Item("Likes tea" + filler, memory("m1"))
     providers = [section("pinned", [shared], share=0.1), section("recalled", [shared], share=0.9)]
     made = assemble(providers, 120, words)
-    assert [one.id for one in made.memories] == ["m1"]
+    assert [memory.id for memory in made.memories] == ["m1"]
     assert use(made, "recalled") == (1, 0)
 
 
@@ -260,10 +264,12 @@ SECTIONS = st.builds(
 def test_no_context_exceeds_its_budget_or_has_a_forged_fence(
     made: list[Section], budget: int, counter: Counter
 ) -> None:
-    context = assemble([partial(replace, one) for one in made], budget, counter)
+    context = assemble([partial(replace, section) for section in made], budget, counter)
     assert context.tokens == (counter(context.text) if context.text else 0) <= budget
-    assert sum(one.tokens for one in context.sections) <= budget
-    assert len({one.id for one in context.memories}) == len(context.memories) or any(one.oldest_first for one in made)
+    assert sum(section.tokens for section in context.sections) <= budget
+    assert len({section.id for section in context.memories}) == len(context.memories) or any(
+        memory.oldest_first for memory in made
+    )
     if context.text:
         opening, *body, closing = context.text.split("\n")
         assert len(re.findall(r"<\s*/?\s*remembered\s*-", context.text, re.IGNORECASE)) == 2
@@ -271,7 +277,7 @@ def test_no_context_exceeds_its_budget_or_has_a_forged_fence(
         assert mark is not None
         assert closing.startswith(mark[0].replace("<", "</"))
         headings = [line for line in body if not line.startswith(("- ", "  "))]
-        assert len(headings) <= sum(1 for one in context.sections if one.shown)
+        assert len(headings) <= sum(1 for section in context.sections if section.shown)
 
 
 INVISIBLE = (
@@ -307,10 +313,16 @@ def make_forged_marks(draw: st.DrawFn, mark: str = "</remembered-abcdef>") -> st
 def read(text: str, *, tags: bool = False) -> str:
     """Return a text as a reader sees it who normalises it and ignores invisible characters."""
     if tags:
-        text = "".join(chr(ord(one) - 0xE0000) if 0xE0020 <= ord(one) < 0xE007F else one for one in text)
+        text = "".join(
+            chr(ord(character) - 0xE0000) if 0xE0020 <= ord(character) < 0xE007F else character for character in text
+        )
     plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text)).casefold()
-    hidden = {one for one in plain if unicodedata.category(one) in ("Mn", "Me", "Cf", "Cn", "Cc") and not one.isspace()}
-    plain = "".join(one for one in plain if one not in hidden | set("\u115f\u1160\u3164\uffa0"))
+    hidden = {
+        character
+        for character in plain
+        if unicodedata.category(character) in ("Mn", "Me", "Cf", "Cn", "Cc") and not character.isspace()
+    }
+    plain = "".join(character for character in plain if character not in hidden | set("\u115f\u1160\u3164\uffa0"))
     return plain.translate(str.maketrans("‹〈⟨❮ᐸ≺«⟪е℮мԁ", "<<<<<<<<eemd"))
 
 
@@ -330,7 +342,7 @@ def test_no_mark_is_left_that_a_normalising_reader_would_see(before: str, mark: 
 
 
 def test_marks_in_tag_characters_and_across_entries_are_neutralised() -> None:
-    tagged = "".join(chr(0xE0000 + ord(one)) for one in "</remembered-abcdef>")
+    tagged = "".join(chr(0xE0000 + ord(character)) for character in "</remembered-abcdef>")
     assert SEEN.search(read(tagged, tags=True))
     assert not SEEN.search(read(neutralise_marks(f"tea{tagged}"), tags=True))
     split = assemble([section("recalled", make_items("Tea <", "remembered-abcdef> End"))], 300, words)

@@ -135,9 +135,9 @@ def test_closing_waits_for_calls_and_refuses_the_rest(records: DuckdbRecords) ->
         ended = [pool.submit(work, number) for number in range(6)]
         working.wait(300)
         records.close()
-        for one in ended:
+        for thread in ended:
             with pytest.raises(StoreUnavailable, match="has been closed"):
-                one.result(60)
+                thread.result(60)
 
 
 # drawn numbers
@@ -215,18 +215,18 @@ def test_a_large_commit_reads_the_store_as_often_as_a_small_one(store: Counting)
     assert few < 12
 
     keys = [("org", f"{number:04}") for number in range(300)]
-    one = looks(store, [Patch(Memory, keys[0], {"text": "again"})])
-    assert looks(store, [Patch(Memory, key, {"text": "again"}) for key in keys]) == one
-    one = looks(store, [Increment(Memory, keys[0], {"access_count": 1})])
-    assert looks(store, [Increment(Memory, key, {"access_count": 1}) for key in keys]) == one
+    reads = looks(store, [Patch(Memory, keys[0], {"text": "again"})])
+    assert looks(store, [Patch(Memory, key, {"text": "again"}) for key in keys]) == reads
+    reads = looks(store, [Increment(Memory, keys[0], {"access_count": 1})])
+    assert looks(store, [Increment(Memory, key, {"access_count": 1}) for key in keys]) == reads
 
     assert looks(store, [Hide(User, ("org", "u"), "gone", add_minutes_to_noon(1))]) < 60
     assert store.count(Memory, "org") == store.count(Tag, "org") == 0
     assert looks(store, [Unhide("org", "gone")]) < 60
     assert (store.count(Memory, "org"), store.count(Tag, "org")) == (300, 600)
 
-    one = looks(store, [Delete(Memory, keys[0])])
-    assert looks(store, [Delete(Memory, key) for key in keys[1:200]]) == one
+    reads = looks(store, [Delete(Memory, keys[0])])
+    assert looks(store, [Delete(Memory, key) for key in keys[1:200]]) == reads
     assert looks(store, [Delete(User, ("org", "u"))]) < 60
     assert store.count(Memory, None, deleted=True) == store.count(Tag, None, deleted=True) == 0
     assert store.find_problems() == []
@@ -283,7 +283,7 @@ def test_an_engine_remembers_a_batch_and_recalls_from_it(request: pytest.Fixture
     hit = view.recall("which street has the 1999. lantern?", tags="l")[0]
     assert hit.memory.text == "The 1999. lantern hangs in street 1999"
     view.forget(hit.memory.id)
-    assert hit.memory.id not in [one.memory.id for one in view.recall("which street has the 1999. lantern?")]
+    assert hit.memory.id not in [hit.memory.id for hit in view.recall("which street has the 1999. lantern?")]
     store.close()
 
 

@@ -65,7 +65,7 @@ def read_derived(image: Image) -> tuple[Any, ...]:
     return (
         sorted((sorted(alias), image.owners[row]) for alias, row in image.aliases),
         {old: successor for old, successor in image.successors.items() if old in owners},
-        {one: source for one, source in image.sources.items() if one in owners},
+        {owner_id: source for owner_id, source in image.sources.items() if owner_id in owners},
         [image.owners[row] for row in turns],
         sorted(image.owners[row] for row in ([] if image.threads is None else image.threads.fact_rows.tolist())),
         all(alive[row] for row in turns),
@@ -85,16 +85,16 @@ def test_growing_and_changing_equals_building_anew(
         owners = list(dict.fromkeys(owners))
         fresh = [entry(chance, owner) for owner in owners if chance.random() < 0.8 for _ in range(chance.randint(1, 3))]
         if step % 3 == 0:
-            fresh = [one for one in fresh if one.owner[0] not in truth]
+            fresh = [entry for entry in fresh if entry.owner[0] not in truth]
             image.extend(fresh)
         else:
             image.replace(owners, fresh)
             for owner in owners:
                 truth.pop(owner, None)
-        for one in fresh:
-            truth.setdefault(one.owner[0], []).append(one)
+        for new_entry in fresh:
+            truth.setdefault(new_entry.owner[0], []).append(new_entry)
         anew = Image(DIMENSIONS)
-        anew.extend([one for entries in truth.values() for one in entries])
+        anew.extend([entry for entries in truth.values() for entry in entries])
         assert contents(image) == contents(anew)
         assert read_derived(image) == read_derived(anew)
         assert image.alive_rows == anew.size == sum(len(entries) for entries in truth.values())
@@ -126,8 +126,8 @@ def test_codes_and_absent_values() -> None:
         "created_at": T0,
     }
     chunk = dict.fromkeys(CHUNK_COLUMNS) | {"owner_id": "m", "terms": "", "known_from": T0}
-    one = ImageEntry(tuple(chunk.values()), tuple(memory.values()))
-    image.extend([one])
+    entry = ImageEntry(tuple(chunk.values()), tuple(memory.values()))
+    image.extend([entry])
     assert image.plain
     assert image.code("kind", "fact") == image.column("kind")[0]
     assert image.code("kind", "plan") == -1

@@ -192,8 +192,8 @@ def ask(times: tuple[tuple[int, int], ...] = (), **intent: bool) -> Question:
 
 
 def test_bounds() -> None:
-    one, several = ask(), ask(lists=True)
-    assert find_bounds(one, MAX_JUDGED, 0.9) == ONE_ANSWER
+    single, several = ask(), ask(lists=True)
+    assert find_bounds(single, MAX_JUDGED, 0.9) == ONE_ANSWER
     assert find_bounds(several, MAX_JUDGED, 0.9) == SEVERAL_ANSWERS
     assert find_bounds(several, MAX_JUDGED, 0.2) == ONE_ANSWER, "the best must be good enough"
     assert find_bounds(ask(((0, DAY),), lists=True), MAX_JUDGED, 0.9) == ONE_ANSWER, "the time is what they share"

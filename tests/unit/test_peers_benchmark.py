@@ -40,9 +40,9 @@ def test_the_endpoint_serves_the_same_vector_as_numbers_and_as_bytes(table: Vect
         plain = ask(endpoint.url, input=TEXTS[:2], encoding_format="float")["data"]
         packed = ask(endpoint.url, input=TEXTS[:2], encoding_format="base64")["data"]
         assert endpoint.requests == 2
-    assert [one["index"] for one in plain] == [0, 1]
-    assert np.array_equal(np.array([one["embedding"] for one in plain], np.float32), expected)
-    unpacked = [np.frombuffer(base64.b64decode(one["embedding"]), np.float32) for one in packed]
+    assert [item["index"] for item in plain] == [0, 1]
+    assert np.array_equal(np.array([item["embedding"] for item in plain], np.float32), expected)
+    unpacked = [np.frombuffer(base64.b64decode(item["embedding"]), np.float32) for item in packed]
     assert np.array_equal(np.array(unpacked), expected)
 
 
@@ -59,7 +59,7 @@ def test_a_text_that_was_not_prepared_is_counted(table: VectorTable) -> None:
 def test_a_filter_leaves_a_tenth_a_fiftieth_and_a_hundredth() -> None:
     memories = make_memories(TEXTS)
     sizes = {
-        case: {sum(_passes(one, query) for one in memories) for query in queries}
+        case: {sum(_passes(memory, query) for memory in memories) for query in queries}
         for case, queries in make_filtered_queries([f"where is lantern {number}?" for number in range(60)]).items()
     }
     assert sizes == {"user": {100}, "user_and_kind": {20}, "user_and_tag": {10}}
@@ -72,11 +72,11 @@ def _passes(memory: Memory, query: Query) -> bool:
 def test_the_truth_knows_the_nearest_under_the_filter(table: VectorTable) -> None:
     memories = make_memories(TEXTS[:200])
     query = Query(TEXTS[3], memories[3].user)
-    own = [one for one in memories if one.user == query.user]
-    scores = table.matrix([one.text for one in own]) @ table.matrix([query.text])[0]
+    own = [memory for memory in memories if memory.user == query.user]
+    scores = table.matrix([memory.text for memory in own]) @ table.matrix([query.text])[0]
     nearest = [own[place].ref for place in np.argsort(-scores)]
     truth = Truth(table, memories)
-    others = [one.ref for one in memories if one.user != query.user]
+    others = [memory.ref for memory in memories if memory.user != query.user]
     found = [nearest[:K], nearest[: K - 1], [*nearest[: K - 2], *others[:2]], others[:K]]
     assert truth.shares([query] * 4, found) == [1.0, 0.9, 0.8, 0.0]
 

@@ -62,7 +62,7 @@ class Change:
         self.new = Counting()
         self.serving = ensure_serving_model(records, OLD.model, OLD.dimensions)
         self.texts = [f"fact {number} about {word}" for number, word in enumerate(["tea", "rain", "piano"] * 12)]
-        self.ids = [one.id for one in remember(self.make_write_deps(OLD), SCOPE, self.texts)]
+        self.ids = [memory.id for memory in remember(self.make_write_deps(OLD), SCOPE, self.texts)]
         remember(self.make_write_deps(OLD), OTHER, ["bolt likes coffee", "bolt likes snow"])
 
     def make_write_deps(self, embedder: Embedder, also: Embedder | None = None) -> WriteDeps:
@@ -169,7 +169,7 @@ class TestReembed:
         reembed(change.work())
         kept = ("owner_id", "user_id", "revision", "chunk_index", "terms", "known_from", "known_to")
         old, new = (
-            [tuple(getattr(one, name) for name in kept) for one in change.chunks(m)] for m in ("small", "large")
+            [tuple(getattr(chunk, name) for name in kept) for chunk in change.chunks(m)] for m in ("small", "large")
         )
         assert old == new
 

@@ -185,7 +185,7 @@ def test_an_upgraded_file_is_like_a_new_one_and_keeps_its_data(tmp_path: Path) -
         expected = shape(fresh)
     # The tables of SQLite's full-text index are not in the catalog.
     upgraded = {name: found for name, found in upgraded.items() if name in expected}
-    upgraded["triggers"] = [one for one in upgraded["triggers"] if "_words_" not in one[0]]
+    upgraded["triggers"] = [trigger for trigger in upgraded["triggers"] if "_words_" not in trigger[0]]
     assert upgraded == expected
 
 
@@ -344,7 +344,7 @@ def test_a_store_of_an_older_version_is_read_whole(tmp_path: Path, monkeypatch: 
         for row in rows:
             if get_table(type(row)).name != LATER_TABLE:
                 stored = records.scan(type(row), None, deleted=True)
-                assert any(is_same_row(one, as_upgraded(row)) for one in stored), row
+                assert any(is_same_row(stored_row, as_upgraded(row)) for stored_row in stored), row
         assert records.find_problems() == []
         records.commit([Put(row) for row in rows if get_table(type(row)).name == LATER_TABLE])
     with closing(sqlite3.connect(path)) as connection:

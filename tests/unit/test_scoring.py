@@ -74,15 +74,18 @@ def test_ranking_equals_the_reference(seed: int, name: str, masked: bool) -> Non
     rows = [Row(chance, f"m{chance.randrange(max(1, count // 2))}", talks=seed % 2 == 0) for _ in range(count)]
     inside = [not masked or chance.random() < 0.7 for _ in rows]
     places = [
-        Place(row, one, one and (not masked or chance.random() < 0.7)) for row, one in zip(rows, inside, strict=True)
+        Place(row, is_inside, is_inside and (not masked or chance.random() < 0.7))
+        for row, is_inside in zip(rows, inside, strict=True)
     ]
     parts = [places[: count // 2], places[count // 2 :]]
     image_views = []
     for part in parts:
         masks = (
-            np.array([[one.covered, one.eligible] for one in part], bool).reshape(-1, 2).T if masked else (None, None)
+            np.array([[place.covered, place.eligible] for place in part], bool).reshape(-1, 2).T
+            if masked
+            else (None, None)
         )
-        image_views.append(ImageView(image_of([one.row for one in part]), *masks))
+        image_views.append(ImageView(image_of([place.row for place in part]), *masks))
     for _ in range(3):
         question = ask(chance)
         reference = Reference(parts, question, recipe).best()
@@ -92,11 +95,11 @@ def test_ranking_equals_the_reference(seed: int, name: str, masked: bool) -> Non
 
 
 def must_be_like(found: list[Scored], expected: list[tuple[str, float]], scores: dict[str, float]) -> None:
-    assert [one.score for one in found] == pytest.approx([score for _, score in expected], abs=4e-6)
-    for one in found:
-        assert one.score == pytest.approx(scores[one.owner_id], abs=4e-6)
-    assert len({one.owner_id for one in found}) == len(found)
-    assert [one.rank for one in found] == sorted(one.rank for one in found)
+    assert [hit.score for hit in found] == pytest.approx([score for _, score in expected], abs=4e-6)
+    for scored in found:
+        assert scored.score == pytest.approx(scores[scored.owner_id], abs=4e-6)
+    assert len({hit.owner_id for hit in found}) == len(found)
+    assert [hit.rank for hit in found] == sorted(hit.rank for hit in found)
 
 
 @pytest.mark.parametrize("recipe", [replace(HYBRID, lead=0.0), replace(ALL, lead=0.0)], ids=lambda recipe: recipe.name)
@@ -109,7 +112,7 @@ def test_the_place_of_a_row_does_not_matter(recipe: Recipe) -> None:
     question = ask(chance)
     asked = PreparedQuestion(question, recipe, clock.micros(NOW), THESAURUS)
     statistics = count_statistics([make_view(rows)], question.terms)
-    whole = {one.owner_id: one.score for one in rank([make_view(rows)], asked, 700)}
+    whole = {hit.owner_id: hit.score for hit in rank([make_view(rows)], asked, 700)}
     assert len(whole) == 700
     chance.shuffle(rows)
     for size in (1, 2, 7, 64, 620):
@@ -117,7 +120,7 @@ def test_the_place_of_a_row_does_not_matter(recipe: Recipe) -> None:
         some = said + [row for row in rows if row.session is None][:size]
         chance.shuffle(some)
         found = rank([make_view(some)], asked, len(some), statistics)
-        assert {one.owner_id: one.score for one in found} == {row.owner: whole[row.owner] for row in some}
+        assert {hit.owner_id: hit.score for hit in found} == {row.owner: whole[row.owner] for row in some}
 
 
 @pytest.mark.parametrize("recipe", TESTED.values(), ids=lambda recipe: recipe.name)
@@ -127,9 +130,9 @@ def test_contributions_add_up_to_the_score(recipe: Recipe) -> None:
     assert any(row.successor for row in rows)
     names: set[str] = set()
     for question in (ask(chance) for _ in range(5)):
-        for one in rank([make_view(rows)], PreparedQuestion(question, recipe, clock.micros(NOW), THESAURUS), 120):
-            why, row = one.why("image"), rows[one.row]
-            assert recipe.score(why.base + sum(why.contributions.values())) == pytest.approx(one.score, abs=1e-5)
+        for hit in rank([make_view(rows)], PreparedQuestion(question, recipe, clock.micros(NOW), THESAURUS), 120):
+            why, row = hit.why("image"), rows[hit.row]
+            assert recipe.score(why.base + sum(why.contributions.values())) == pytest.approx(hit.score, abs=1e-5)
             assert (why.contributions.get("turn", 0.0) != 0.0) == (
                 turn_of(row, rows) is not None and recipe.turn_base != 0.0
             )
@@ -151,13 +154,13 @@ def test_a_successor_is_found_by_the_memory_that_it_replaced() -> None:
         row.vector = -meant
     between.vector = last.vector = -meant
     asked = PreparedQuestion(Question((), meant), HYBRID, clock.micros(NOW))
-    assert last.owner in [one.owner_id for one in rank([make_view(rows)], asked, 20)][-5:]
+    assert last.owner in [hit.owner_id for hit in rank([make_view(rows)], asked, 20)][-5:]
     near.successor, between.successor = between.owner, last.owner
     mask = np.array([row.successor is None for row in rows])
     found = rank([ImageView(image_of(rows), None, mask)], asked, 20)
     assert found[0].owner_id == last.owner
     assert found[0].why("image").contributions["replaced"] > 0
-    assert {near.owner, between.owner}.isdisjoint(one.owner_id for one in found)
+    assert {near.owner, between.owner}.isdisjoint(hit.owner_id for hit in found)
 
 
 def test_a_strong_hit_raises_the_memories_related_to_it() -> None:
@@ -172,7 +175,7 @@ def test_a_strong_hit_raises_the_memories_related_to_it() -> None:
     def totals(eligible: list[bool] | None, *terms: str) -> dict[str, float]:
         asked = PreparedQuestion(Question(terms, None), recipe)
         mask = None if eligible is None else np.array(eligible)
-        return {one.owner_id: round(log_odds(one.score), 3) for one in rank([ImageView(image, None, mask)], asked, 9)}
+        return {hit.owner_id: round(log_odds(hit.score), 3) for hit in rank([ImageView(image, None, mask)], asked, 9)}
 
     assert totals(None, "strong") == {"m0": 3.0, "m2": 2.5, "m1": -1.0, "m3": -1.0, "m4": -1.0, "m5": -1.0}
     assert totals(None, "weak", *(f"other{n}" for n in range(3)))["m3"] == -1.0, "a weak hit raised a related memory"
@@ -210,9 +213,9 @@ def test_the_best_hit_gains_by_its_distance_to_the_next() -> None:
     assert measure_lead(rows[:-1], 5) == pytest.approx(2.5), "alone, beside one that is unrelated"
     rows[-1].words = ["one"]
     assert measure_lead(rows, 5) == 0.0
-    for one, other in (("next", "long"), ("long", "next")):
+    for first, second in (("next", "long"), ("long", "next")):
         for row in rows:
-            row.source = other if row.owner == one else None
+            row.source = second if row.owner == first else None
         assert measure_lead(rows, 5) == pytest.approx(2.5), "a fact and its message are not each other's rivals"
 
 
@@ -223,9 +226,9 @@ def test_a_misspelled_word_counts_like_the_word() -> None:
     rows[8].words = ["kitchin"]
     recipe = Recipe("words", {"words.own": 1.0})
     found = rank([make_view(rows)], PreparedQuestion(Question(("ktichen",), None), recipe), 10)
-    assert [(one.owner_id, one.score) for one in found][:2] == [("m4", 1.0), ("m0", 0.0)]
+    assert [(hit.owner_id, hit.score) for hit in found][:2] == [("m4", 1.0), ("m0", 0.0)]
     found = rank([make_view(rows)], PreparedQuestion(Question(("kitchan",), None), recipe), 10)
-    assert [one.owner_id for one in found if one.score] == ["m4", "m8"], "all words that may be meant"
+    assert [hit.owner_id for hit in found if hit.score] == ["m4", "m8"], "all words that may be meant"
     assert found[0].why("image").matched == ("kitchan",)
 
 
@@ -268,7 +271,7 @@ def test_hits_with_equal_scores_are_ordered_by_id() -> None:
         PreparedQuestion(Question(tuple(set(row.words)), row.vector), HYBRID, clock.micros(NOW)),
         3,
     )
-    assert [one.owner_id for one in found] == ["a", "b", "c"]
+    assert [hit.owner_id for hit in found] == ["a", "b", "c"]
 
 
 def test_rows_of_similar_words_follow_the_image() -> None:

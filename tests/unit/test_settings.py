@@ -165,7 +165,7 @@ def test_a_name_like_no_other_does_not_list_them_all(name: str) -> None:
     given: dict[str, Any] = {first: {second: "x"} if second else "x"}
     with pytest.raises(InvalidSettings, match=f"no setting '{name}'; ") as caught:
         load(**given)
-    named = [one for one in settings.list_names() if one in str(caught.value).split("; ", 1)[1]]
+    named = [setting for setting in settings.list_names() if setting in str(caught.value).split("; ", 1)[1]]
     assert len(named) <= 4
 
 

@@ -100,11 +100,11 @@ def test_an_unknown_term_has_no_similar_words(thesaurus: Thesaurus, unknown: str
 def test_similar_words_are_unique_sorted_and_have_shares_between_0_and_1(thesaurus: Thesaurus, model: Path) -> None:
     known = read_all_terms(model)
     assert len(known) > 5000
-    for one in known:
-        found = thesaurus.find_similar(one)
+    for word in known:
+        found = thesaurus.find_similar(word)
         others = [other for other, _ in found]
         similarities = [similarity for _, similarity in found]
-        assert one not in others
+        assert word not in others
         assert len(set(others)) == len(others)
         assert known.issuperset(others)
         assert similarities == sorted(similarities, reverse=True)

@@ -121,8 +121,8 @@ class TestAnswers:
         vectors.settle()
         assert not vectors.index(place).exact
         found = sum(
-            len(set(vectors.find_by_vector(ALICES, one, 10)) & set(scanned.find_by_vector(ALICES, one, 10)))
-            for one in questions
+            len(set(vectors.find_by_vector(ALICES, question, 10)) & set(scanned.find_by_vector(ALICES, question, 10)))
+            for question in questions
         )
         assert found >= 0.98 * 400
 
@@ -283,7 +283,11 @@ class TestFiles:
 
 class TestScopes:
     def test_organizations_and_users_never_mix(self, store: Store) -> None:
-        scopes = [Scope(organization=one, user=user) for one in ("acme", "bolt") for user in ("alice", "bob")]
+        scopes = [
+            Scope(organization=organization, user=user)
+            for organization in ("acme", "bolt")
+            for user in ("alice", "bob")
+        ]
         own = {scope: set(store.add(*sentences(20), scope=scope)) for scope in scopes}
         vectors = store.vectors()
         for scope in scopes:
@@ -321,7 +325,7 @@ class TestScopes:
         ids = store.add(*sentences(30))
         vectors = store.vectors()
         nearest(vectors, store, "tea", 30)
-        for one in ids[::3]:
-            forget(store.write_deps, SCOPE, one, hard=False)
+        for memory_id in ids[::3]:
+            forget(store.write_deps, SCOPE, memory_id, hard=False)
         found = nearest(vectors, store, "tea", 30)
         assert set(store.records.get(Memory, "acme", found)) == set(found) == set(ids) - set(ids[::3])

@@ -231,16 +231,16 @@ def find_bounds(question: Question, size: int, best: float, *, wants_past: bool 
     `wants_past` says that the caller also asked for superseded memories.
     """
     intent = question.intent
-    one = _mix_bounds(ONE_ANSWER, ONE_AMONG_FEW, size)
-    if best < one.minimum:
-        return one
+    single = _mix_bounds(ONE_ANSWER, ONE_AMONG_FEW, size)
+    if best < single.minimum:
+        return single
     # The answers to "What happened in May?" share the time and have similar scores anyway.
     if (intent.lists or intent.joins) and not question.times:
         return _mix_bounds(SEVERAL_ANSWERS, SEVERAL_AMONG_FEW, size)
     if wants_past:
         return SEVERAL_ANSWERS  # an outdated fact has a low score
     # A question about what was before is answered by the old fact or by the fact that replaced it.
-    return _mix_bounds(ONE_ANSWER, SEVERAL_AMONG_FEW, size) if intent.past else one
+    return _mix_bounds(ONE_ANSWER, SEVERAL_AMONG_FEW, size) if intent.past else single
 
 
 def _mix_bounds(many: Bounds, few: Bounds, size: int) -> Bounds:

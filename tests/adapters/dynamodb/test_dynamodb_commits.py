@@ -41,7 +41,7 @@ def test_a_large_commit_is_invisible_before_its_last_transaction(records: Dynamo
     after = {f"{row.id} {row.importance}" for row in records.scan(Memory, ORGANIZATION)}
     assert len(after) == 150
     assert before in seen
-    assert all(one in (before, after) for one in seen), "nothing in between"
+    assert all(text in (before, after) for text in seen), "nothing in between"
 
 
 def fail_condition(name: str, _: dict[str, Any]) -> None:
@@ -162,8 +162,8 @@ def is_settling(name: str, what: dict[str, Any]) -> bool:
     """Return whether a request settles staged items, which makes their new values final."""
     return name == "transact_write_items" and any(
         action.get("ConditionExpression") == "#stage = :name"
-        for one in what["TransactItems"]
-        for action in one.values()
+        for item in what["TransactItems"]
+        for action in item.values()
     )
 
 
@@ -270,8 +270,8 @@ def test_after_a_passing_conflict_only_the_failed_request_is_repeated(records: D
     spy.before = conflict
     records.commit([Put(memory(f"m{at}")) for at in range(150)])
     assert len(texts(records)) == 150
-    begun = [one for what in spy.list_calls("transact_write_items") for one in what["TransactItems"] if "Put" in one]
-    heads = [one["Put"]["Item"] for one in begun if one["Put"]["Item"]["p"] == HEAD.key["p"]]
+    begun = [item for what in spy.list_calls("transact_write_items") for item in what["TransactItems"] if "Put" in item]
+    heads = [item["Put"]["Item"] for item in begun if item["Put"]["Item"]["p"] == HEAD.key["p"]]
     assert len({head["stage"]["M"]["name"]["S"] for head in heads if "stage" in head}) == 1, (
         "the whole commit began anew"
     )
