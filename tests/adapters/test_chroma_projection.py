@@ -119,22 +119,22 @@ class TestBesideWriters:
         answers: list[tuple[list[str], list[str]]] = []
 
         def names(*given: Any) -> set[str]:
-            found = real(*given)
+            result = real(*given)
             if not answers:
                 asking = threading.Thread(
                     target=lambda: answers.append((store.add("a violin"), store.nearest(vectors, "a violin", 1)))
                 )
                 asking.start()
                 asking.join()
-            return found
+            return result
 
         with proved._maintenance_lock:
             vectors._chroma.ask("remove", name, [f"acme/{first}/0/0"])
             monkeypatch.setattr(rows, "list_chunk_ids", names)
             proved._check_at = clock.EPOCH
             proved.advance()
-        [(added, found)] = answers
-        assert found == added
+        [(added, hits)] = answers
+        assert hits == added
         asked = fallbacks(vectors)
         assert store.nearest(vectors, "a violin", 1) == added
         assert (fallbacks(vectors), generation_of(vectors)) == (asked, generation)
@@ -143,8 +143,8 @@ class TestBesideWriters:
     def test_applied_lines_are_remembered_only_while_the_feed_repeats_them(self, postgres_store: Store) -> None:
         vectors = postgres_store.vectors()
         for text in sentences(30):
-            (made,) = postgres_store.add(text)
-            assert postgres_store.nearest(vectors, text, 1) == [made]
+            (memory,) = postgres_store.add(text)
+            assert postgres_store.nearest(vectors, text, 1) == [memory]
         assert len(projection_of(vectors)._follower._applied) < 10
 
     def test_more_than_a_page_is_fed_while_an_older_transaction_runs(
@@ -160,11 +160,11 @@ class TestBesideWriters:
                     postgres_store.add(text)
                 fed.follow()
                 assert fed.lag == 0
-            (made,) = postgres_store.add("green tea in winter")
-            assert postgres_store.nearest(vectors, "green tea in winter", 1) == [made]
+            (memory,) = postgres_store.add("green tea in winter")
+            assert postgres_store.nearest(vectors, "green tea in winter", 1) == [memory]
             fed.follow()
             asked = fallbacks(vectors)
-            assert postgres_store.nearest(vectors, "green tea in winter", 1) == [made]
+            assert postgres_store.nearest(vectors, "green tea in winter", 1) == [memory]
             assert (fed.lag, fallbacks(vectors)) == (0, asked)
 
 

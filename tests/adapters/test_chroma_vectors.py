@@ -65,11 +65,11 @@ class TestAnswers:
         vectors = store.vectors()
         questions = sentences(30, seed=9)
         for scope in (ALICE, Scope(organization="acme")):
-            found = sum(
+            found_count = sum(
                 len(set(store.nearest(vectors, question, 10, scope)) & set(store.scan_texts(question, 10, scope)))
                 for question in questions
             )
-            assert found >= 0.95 * 10 * len(questions)
+            assert found_count >= 0.95 * 10 * len(questions)
         assert fallbacks(vectors) == 0
 
     def test_an_empty_store_has_no_nearest_vectors(self, store: Store) -> None:
@@ -113,8 +113,8 @@ class TestAnswers:
             )
         ]
         vectors, tea = store.vectors(), store.ask("tea")
-        found = vectors.search(ALICES, tea, n_results=5)
-        assert {entry.metadata["owner_id"] for entry in found} == {plain, told}
+        entries = vectors.search(ALICES, tea, n_results=5)
+        assert {entry.metadata["owner_id"] for entry in entries} == {plain, told}
         (match,) = vectors.search(ALICES, tea, where={"type": "preference"})
         moment = match.metadata["timestamp"]
         assert match.document == "black tea"
@@ -236,8 +236,8 @@ class TestFollowing:
         def work(number: int) -> None:
             for n in range(10):
                 text = f"thread {number} wrote line {n} about glass"
-                (made,) = store.add(text)
-                if store.nearest(vectors, text, 1) != [made]:
+                (memory_id,) = store.add(text)
+                if store.nearest(vectors, text, 1) != [memory_id]:
                     wrong.append(text)
 
         threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
@@ -264,8 +264,8 @@ class TestTenants:
         store.add("green tea", scope=BOB)
         vectors = store.vectors()
         anywhere = {"$or": [{"organization_id": "other"}, {"user_id": "bob"}, {"type": "observation"}]}
-        found = vectors.search(ALICES, store.ask("green tea"), where=anywhere)
-        assert [entry.metadata["owner_id"] for entry in found] == [mine]
+        entries = vectors.search(ALICES, store.ask("green tea"), where=anywhere)
+        assert [entry.metadata["owner_id"] for entry in entries] == [mine]
 
     def test_wrong_metadata_in_chroma_reveals_no_memory(self, store: Store) -> None:
         """Chroma says that other users' chunks are ours, and has chunks that never existed."""
@@ -288,8 +288,8 @@ class TestTenants:
         vectors._chroma.ask("remove", name, names[:1] + names[2:3])
         vectors._chroma.ask("write", name, entries)
         assert store.nearest(vectors, "green tea", 50) == [mine]
-        found = vectors.search(ALICES, store.ask("green tea"), n_results=50)
-        assert [entry.id for entry in found] == [chunk_id("acme", mine, 0, 0)]
+        hits = vectors.search(ALICES, store.ask("green tea"), n_results=50)
+        assert [entry.id for entry in hits] == [chunk_id("acme", mine, 0, 0)]
         assert fallbacks(vectors) == 0
 
 

@@ -108,9 +108,9 @@ class SlowRecords:
         self._records, self._meanwhile = records, meanwhile
 
     def scan(self, *given: Any, **options: Any) -> list[Any]:
-        found = self._records.scan(*given, **options)
+        rows = self._records.scan(*given, **options)
         self._meanwhile()
-        return found
+        return rows
 
     def commit(self, operations: Sequence[Operation]) -> None:
         self._records.commit(operations)
@@ -142,12 +142,12 @@ class TestALease:
             def take_lease_elsewhere() -> None:
                 with hold_lease(records, "work") as second:
                     assert second is not None
-                held.append(stack.enter_context(hold_lease(records, "work")))
+                leases.append(stack.enter_context(hold_lease(records, "work")))
 
-            held: list[HeldLease | None] = []
+            leases: list[HeldLease | None] = []
             with hold_lease(cast("Records", SlowRecords(records, take_lease_elsewhere)), "work") as slow:
                 assert slow is None
-            [third] = held
+            [third] = leases
             assert third is not None
             third.commit()
 

@@ -50,7 +50,7 @@ def line(name: str) -> Outbox:
 def make_operations(count: int) -> list[Operation]:
     """Return operations as `remember_many` writes them: each memory with its chunk, tag and lines."""
     vector = struct.pack("<4e", 0.5, -0.25, 1e-3, 0)
-    made: list[Operation] = []
+    operations: list[Operation] = []
     for number in range(count):
         name = f"m{number}"
         given = {
@@ -58,13 +58,13 @@ def make_operations(count: int) -> list[Operation]:
             "importance": number / 1000,
             "hash": struct.pack(">4q", *[number] * 4),
         }
-        made += [
+        operations += [
             Put(memory(name, **given)),
             Put(chunk(name, dimensions=4, vector=vector)),
             Put(tag(name)),
             Put(line(name)),
         ]
-    return made
+    return operations
 
 
 def one_by_one(records: PostgresRecords, operations: list[Operation]) -> None:

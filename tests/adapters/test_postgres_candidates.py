@@ -148,7 +148,7 @@ MAKES = {
 
 @pytest.mark.parametrize("make", MAKES)
 def test_beyond_an_exact_search_the_index_is_used(records: PostgresRecords, postgres_url: str, make: str) -> None:
-    given, made = MAKES[make]
+    given, expected_index = MAKES[make]
     options = PostgresOptions(postgres_url, **given)
     vectors = unit_vectors(600)
     records.commit([operation for at, vector in enumerate(vectors) for operation in make_memory(f"m{at}", "a", vector)])
@@ -159,12 +159,12 @@ def test_beyond_an_exact_search_the_index_is_used(records: PostgresRecords, post
     with connect(options) as connection:
         assert build_missing_indexes(connection, options, exact_up_to=1000) == []
         assert build_missing_indexes(connection, options, exact_up_to=500) == [("memory", DIMENSIONS)]
-        assert connection.execute(BUILT, [INDEX]).fetchall() == [made]
+        assert connection.execute(BUILT, [INDEX]).fetchall() == [expected_index]
         assert build_missing_indexes(connection, options, exact_up_to=500) == []
     assert large._index_settings(ALICES, DIMENSIONS)
-    found = large.find_by_vector(ALICES, vectors[0], 10)
-    assert found[0] == "m0"
-    assert len(set(found) & set(wanted)) >= (10 if made[0] == "hnsw" else 4)
+    candidates = large.find_by_vector(ALICES, vectors[0], 10)
+    assert candidates[0] == "m0"
+    assert len(set(candidates) & set(wanted)) >= (10 if expected_index[0] == "hnsw" else 4)
     assert len(large.find_by_vector(ALICES, vectors[0], 600)) > 550  # the search continues until there are enough rows
     index = name_vector_index("memory", DIMENSIONS)
     used = f"SELECT idx_scan > 0 FROM pg_stat_user_indexes WHERE indexrelname = '{index}'"
@@ -183,11 +183,11 @@ def test_an_index_built_with_other_options_is_rebuilt(records: PostgresRecords, 
         [operation for at, vector in enumerate(unit_vectors(60)) for operation in make_memory(f"m{at}", "a", vector)]
     )
     with connect(PostgresOptions(postgres_url)) as connection:
-        for given, made in (*MAKES.values(), MAKES["hnsw"]):
+        for given, expected_index in (*MAKES.values(), MAKES["hnsw"]):
             options = PostgresOptions(postgres_url, **given)
             assert build_missing_indexes(connection, options, exact_up_to=50) == [("memory", DIMENSIONS)]
             assert build_missing_indexes(connection, options, exact_up_to=50) == []
-            assert connection.execute(BUILT, [INDEX]).fetchall() == [made]
+            assert connection.execute(BUILT, [INDEX]).fetchall() == [expected_index]
 
 
 def test_readers_do_not_wait_while_an_index_rebuild_waits_for_a_long_query(

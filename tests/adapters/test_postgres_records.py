@@ -89,9 +89,9 @@ class TestValues:
     def test_json_numbers_are_the_same_numbers(self, records: PostgresRecords, number: float) -> None:
         content = {"number": number, "in": [{"a list": number, "text": "1e+20"}], "t": True, "n": None}
         records.commit([Put(memory("m", content=content))])
-        found = records.get(Memory, "o", ["m"])["m"].content
-        assert found == content
-        assert type(found["number"]) is type(number)
+        stored_content = records.get(Memory, "o", ["m"])["m"].content
+        assert stored_content == content
+        assert type(stored_content["number"]) is type(number)
 
     def test_json_without_large_numbers_is_spelt_as_usual(self) -> None:
         assert encode_jsonb({"a": [1.5, "e+"]}) == '{"a":[1.5,"e+"]}'

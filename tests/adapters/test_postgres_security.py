@@ -144,11 +144,11 @@ class TestWithoutTheEnginesOwnFilter:
         records.commit([Hide(Memory, ("acme", "theirs"), "del_1", NOW), Delete(Memory, ("acme", "theirs"))])
         with pytest.raises(StaleVersion):
             records.commit([Patch(Memory, ("acme", "theirs"), {"text": "mine"})])
-        found = {(row.organization_id, row.id): row for row in records.scan(Memory, None, deleted=True)}
-        assert found.keys() == {("acme", "m"), ("bolt", "m"), ("bolt", "theirs")}
-        assert found["acme", "m"].text == "mine"
-        assert [found["bolt", name].text for name in ("m", "theirs")] == ["m of bolt", "theirs of bolt"]
-        assert not found["bolt", "theirs"].is_deleted
+        memories = {(row.organization_id, row.id): row for row in records.scan(Memory, None, deleted=True)}
+        assert memories.keys() == {("acme", "m"), ("bolt", "m"), ("bolt", "theirs")}
+        assert memories["acme", "m"].text == "mine"
+        assert [memories["bolt", name].text for name in ("m", "theirs")] == ["m of bolt", "theirs of bolt"]
+        assert not memories["bolt", "theirs"].is_deleted
 
     def test_a_commit_may_write_to_several_organizations(self, records: PostgresRecords) -> None:
         both = [Patch(Memory, (name, "m"), {"text": name}) for name in ("acme", "bolt")]
@@ -171,8 +171,8 @@ class TestWithoutTheEnginesOwnFilter:
         records = CarelessRecords(options)
         proposals = PostgresCandidates(records)
         embedder = FakeEmbedder()
-        made = parts.assemble(chosen, records, SearchIndexes(proposals, proposals), embedder, embedder)
-        with Everhold(made) as engine:
+        engine_parts = parts.assemble(chosen, records, SearchIndexes(proposals, proposals), embedder, embedder)
+        with Everhold(engine_parts) as engine:
             outcome = run(engine, ATTEMPTS)
             assert outcome.findings == []
             common = {attempt.__name__ for attempt, weight in WEIGHTS.items() if weight >= 0.5}

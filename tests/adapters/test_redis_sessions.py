@@ -32,16 +32,16 @@ def secret() -> bytes:
 
 @pytest.fixture
 def client(valkey_server: ValkeyServer) -> Any:
-    found = valkey_server.client()
-    found.flushall()
-    return found
+    client = valkey_server.client()
+    client.flushall()
+    return client
 
 
 @pytest.fixture
 def cache(valkey_server: ValkeyServer, client: Any) -> Iterator[RedisSessions]:
-    made = RedisSessions(RedisOptions(valkey_server.url), secret)
-    yield made
-    made.close()
+    cache = RedisSessions(RedisOptions(valkey_server.url), secret)
+    yield cache
+    cache.close()
 
 
 def test_keys_and_values_have_the_documented_layout(cache: RedisSessions, client: Any) -> None:
@@ -49,11 +49,11 @@ def test_keys_and_values_have_the_documented_layout(cache: RedisSessions, client
     cache.write(PLACE, make_working(messages=100, user_id="alice", topic="Tea", context=context))
     assert sorted(client.keys("*")) == sorted([SESSION, HISTORY, ACTIVE, BY_ACTIVITY])
     assert [client.type(key) for key in (SESSION, HISTORY, ACTIVE, BY_ACTIVITY)] == ["hash", "list", "set", "zset"]
-    held = client.hgetall(SESSION)
-    assert (held["session_id"], held["user_id"], held["current_topic"]) == ("s1", "alice", "Tea")
-    assert (held["scope"], held["state"], held["client"], held["last_message"]) == (*context.values(), "m99")
-    assert json.loads(held["context"]) == context
-    assert held["last_active"] == make_session().last_active.isoformat()
+    fields = client.hgetall(SESSION)
+    assert (fields["session_id"], fields["user_id"], fields["current_topic"]) == ("s1", "alice", "Tea")
+    assert (fields["scope"], fields["state"], fields["client"], fields["last_message"]) == (*context.values(), "m99")
+    assert json.loads(fields["context"]) == context
+    assert fields["last_active"] == make_session().last_active.isoformat()
     assert cache.advance(PLACE, make_step(1, make_message(100)))
     assert client.llen(HISTORY) == 100
     assert [json.loads(item)["id"] for item in client.lrange(HISTORY, 0, 1)] == ["m100", "m99"]
@@ -128,9 +128,9 @@ def test_a_session_that_was_read_is_answered_from_the_clients_memory(valkey_serv
         assert reads(client) > before
         other = RedisSessions(RedisOptions(valkey_server.url), secret)
         assert other.advance(PLACE, make_step(2, make_message(4)))
-        while (found := cache.read(PLACE)) in (None, make_working(messages=4, version=2)):
+        while (working := cache.read(PLACE)) in (None, make_working(messages=4, version=2)):
             pass  # None while the client knows of a change of only one key; the test's time limit ends this loop
-        assert found == make_working(messages=5, version=3)
+        assert working == make_working(messages=5, version=3)
         cache.drop([PLACE])
         assert cache.read(PLACE) is None
         for each_cache in (cache, other):
@@ -146,8 +146,8 @@ def test_a_write_by_another_client_in_the_middle_of_a_step_is_noticed(
         cache.write(PLACE, make_working())
         assert not stepping.advance(PLACE, make_step(1, make_message(3)))
         stepping.close()
-    found = cache.read(PLACE)
-    assert found is None or found == make_working(version=7)
+    working = cache.read(PLACE)
+    assert working is None or working == make_working(version=7)
 
 
 def test_a_session_that_is_written_during_cleaning_stays(
@@ -173,9 +173,9 @@ def test_each_thread_has_its_own_memory_of_sessions(valkey_server: ValkeyServer,
         def look(start: int) -> None:
             for number in range(100):
                 place = places[(start + number) % len(places)]
-                found = cache.read(place)
-                if found != make_working(place):
-                    wrong.append(found)
+                working = cache.read(place)
+                if working != make_working(place):
+                    wrong.append(working)
                 if number % 10 == start:
                     cache.write(place, make_working(place))
 

@@ -266,14 +266,16 @@ def test_memory_relationships(pair: Pair) -> None:
     writer, reader = pair.write(user="u1"), pair.read(user="u1")
     question, answer = writer.remember("Who waters the roses?"), writer.remember("Bob does")
     for kind in ("reply_to", "reference", "follow_up"):
-        made = writer.relate(answer.id, question.id, kind, metadata=NESTED)
-        assert writer.relate(answer.id, question.id, kind).id == made.id
+        relationship = writer.relate(answer.id, question.id, kind, metadata=NESTED)
+        assert writer.relate(answer.id, question.id, kind).id == relationship.id
         [related] = reader.relations(answer.id, relationship_type=kind)
         link = related.relationship
-        assert (link.id, link.source_memory_id, link.target_memory_id) == (made.id, answer.id, question.id)
+        assert (link.id, link.source_memory_id, link.target_memory_id) == (relationship.id, answer.id, question.id)
         assert (link.relationship_type, link.metadata, related.memory.id) == (kind, NESTED, question.id)
-        assert link.created_at == made.created_at >= answer.created_at
-        assert [item.relationship.id for item in reader.relations(question.id, relationship_type=kind)] == [made.id]
+        assert link.created_at == relationship.created_at >= answer.created_at
+        assert [item.relationship.id for item in reader.relations(question.id, relationship_type=kind)] == [
+            relationship.id
+        ]
     writer.forget(answer.id, hard=True)
     assert not reader.relations(question.id)
 

@@ -46,8 +46,8 @@ COMBINATIONS = [
 
 @pytest.fixture(scope="module", params=COMBINATIONS)
 def combination(request: pytest.FixtureRequest) -> Combination:
-    found: Combination = request.param
-    return found
+    combination: Combination = request.param
+    return combination
 
 
 @pytest.fixture(scope="module")

@@ -92,8 +92,8 @@ LINES = {"postgres": to_postgres, "dynamodb": to_dynamodb, "valkey": to_valkey, 
 
 @pytest.fixture
 def line(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Line]:
-    with ExitStack() as held:
-        yield LINES[request.param](request, tmp_path, held)
+    with ExitStack() as resources:
+        yield LINES[request.param](request, tmp_path, resources)
 
 
 def remember_note(engine: Everhold, number: int) -> str:

@@ -24,9 +24,9 @@ SECRET = "outside"
 
 @pytest.fixture
 def store() -> Iterator[Store]:
-    made = Store("in_memory", "memory://", KeptRecords())
-    yield made
-    made.close()
+    store = Store("in_memory", "memory://", KeptRecords())
+    yield store
+    store.close()
 
 
 def open_workspace(store: Store, folder: Path) -> WorkspaceFolder:

@@ -28,11 +28,11 @@ def log_of(engine: Everhold, organization: str = "acme") -> list[tuple[Any, ...]
 
 def test_reading_and_changing(engine: Everhold) -> None:
     engine.create_organization("acme", "Acme")
-    made = engine.create_user("John Doe", organization="acme", email="j@x.org", name="John")
+    user = engine.create_user("John Doe", organization="acme", email="j@x.org", name="John")
     engine.create_project("moon", organization="acme", user="John Doe")
-    assert engine.get_user("John Doe", organization="acme") == made
+    assert engine.get_user("John Doe", organization="acme") == user
     changed = engine.update_user(
-        "John Doe", organization="acme", expected_version=made.version, name="J", email=None, preferences={"a": 1}
+        "John Doe", organization="acme", expected_version=user.version, name="J", email=None, preferences={"a": 1}
     )
     assert changed == engine.get_user("John Doe", organization="acme")
     assert (changed.name, changed.email, changed.preferences, changed.version) == ("J", None, {"a": 1}, 2)

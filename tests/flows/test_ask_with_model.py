@@ -72,11 +72,11 @@ def shared_endpoint() -> Iterator[ChatEndpoint]:
 def store(shared_endpoint: ChatEndpoint, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """A store with the orders in the project "shop". Uploading takes longer than most tests, so all share it."""
     folder = tmp_path_factory.mktemp("store")
-    made = Store("sqlite", str(folder / "shop.db"))
+    store = Store("sqlite", str(folder / "shop.db"))
     (folder / "orders.csv").write_text(ORDERS)
-    open_shop(made, shared_endpoint).upload(str(folder / "orders.csv"))
-    yield made
-    made.close()
+    open_shop(store, shared_endpoint).upload(str(folder / "orders.csv"))
+    yield store
+    store.close()
 
 
 @pytest.fixture

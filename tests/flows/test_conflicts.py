@@ -72,8 +72,8 @@ def test_a_newer_statement_supersedes_an_older_one(engine: Everhold, alice: View
     old = alice.remember("I live in Bangkok", kind="fact", tags=["home"])
     between = datetime.now(UTC)
     new = alice.remember("I live in Lisbon", kind="fact")
-    held = alice.get(old.id)
-    assert (held.superseded_by, held.superseded_at, held.valid_to) == (new.id, new.created_at, new.created_at)
+    memory = alice.get(old.id)
+    assert (memory.superseded_by, memory.superseded_at, memory.valid_to) == (new.id, new.created_at, new.created_at)
     assert texts(alice.recall("live", minimum=0.0)) == ["I live in Lisbon"]
     assert texts(alice.recall("live", minimum=0.0, as_of=between)) == ["I live in Bangkok"]
     [link] = records_of(engine).scan(Relationship, "default")
@@ -87,8 +87,8 @@ def test_undo_restores_the_old_and_hides_the_new(engine: Everhold, alice: View) 
     alice.remember("I live in Lisbon")
     change = alice.undo()
     assert (change.kind, change.reason) == ("supersede", "replaces: lives_in")
-    held = alice.get(old.id)
-    assert (held.superseded_by, held.superseded_at, held.valid_to) == (None, None, None)
+    stored = alice.get(old.id)
+    assert (stored.superseded_by, stored.superseded_at, stored.valid_to) == (None, None, None)
     assert [memory.text for memory in alice.list()] == ["I live in Bangkok"]
     assert texts(alice.recall("live", minimum=0.0)) == ["I live in Bangkok"]
     assert not records_of(engine).scan(Relationship, "default")
@@ -216,8 +216,8 @@ def test_a_memory_that_changes_meanwhile_is_read_again(sqlite_store: Store, monk
 
     monkeypatch.setattr(embedder, "embed", revise_once)
     new = alice.remember("I live in Lisbon")
-    held = alice.get(old.id)
-    assert (held.superseded_by, held.importance) == (new.id, 1.0)
+    memory = alice.get(old.id)
+    assert (memory.superseded_by, memory.importance) == (new.id, 1.0)
 
 
 # near-duplicates

@@ -54,9 +54,9 @@ def test_all_sections_in_their_order(engine: Everhold, chat: View) -> None:
         chat.remember(text, kind="conversation", speaker="Alice", occurred_at=spring)
     add_block(engine, "persona", "Speaks kindly", agent="guide")
     summarise(engine, "s1", "They talk about drinks")
-    found = lines(chat, "who drinks tea?", include="user")
+    found_lines = lines(chat, "who drinks tea?", include="user")
     said = "[said by Alice on 3 May 2026]"
-    assert found[:-2] == [
+    assert found_lines[:-2] == [
         "Pinned:",
         "- [3 May 2026] Is allergic to nuts",
         "Core memory:",
@@ -68,7 +68,7 @@ def test_all_sections_in_their_order(engine: Everhold, chat: View) -> None:
         f"- {said} Something without milk",
         "Recalled for the question:",
     ]
-    assert set(found[-2:]) == {
+    assert set(found_lines[-2:]) == {
         "- [said by Mia on 3 May 2026] Drinks green tea",
         "- [from file house.md on 3 May 2026] Tea is at five",
     }
@@ -158,11 +158,11 @@ def test_a_session_of_another_user_adds_nothing(engine: Everhold, chat: View) ->
 def test_the_newest_turns_are_kept(engine: Everhold, chat: View) -> None:
     chat.remember_many({"text": f"Turn {n} about tea", "kind": "conversation"} for n in range(100))
     chat.remember("Not a turn", kind="fact")
-    made = chat.context("nothing", budget=200, kind="plan")
-    shown = [memory.text for memory in made.memories]
+    context = chat.context("nothing", budget=200, kind="plan")
+    shown = [memory.text for memory in context.memories]
     assert shown == [f"Turn {n} about tea" for n in range(100 - len(shown), 100)]
     assert 8 < len(shown) < 20
-    assert made.sections[0].left_out == 100 - len(shown)
+    assert context.sections[0].left_out == 100 - len(shown)
 
 
 def test_dates_are_in_the_time_zone_of_the_user(engine: Everhold) -> None:
@@ -182,12 +182,12 @@ def test_dates_are_in_the_time_zone_of_the_user(engine: Everhold) -> None:
 def test_the_budget_holds(engine: Everhold, budget: int) -> None:
     alice = engine.scope(user="alice")
     alice.remember_many({"text": f"Note {n} about tea. It is long." * 3, "pinned": n % 3 == 0} for n in range(60))
-    made = alice.context("tea", budget=budget, k=60, minimum=0.0)
-    assert made.tokens == count(FakeEmbedder(), made.text) <= budget
+    context = alice.context("tea", budget=budget, k=60, minimum=0.0)
+    assert context.tokens == count(FakeEmbedder(), context.text) <= budget
     if budget >= 100:
-        assert made.tokens > budget * 0.6
+        assert context.tokens > budget * 0.6
     else:
-        assert made.tokens in range(budget + 1)
+        assert context.tokens in range(budget + 1)
 
 
 def test_filters_narrow_what_is_recalled(engine: Everhold) -> None:
@@ -219,10 +219,10 @@ def test_bad_questions_and_budgets_are_refused_and_noted(engine: Everhold) -> No
 def test_only_shown_memories_count_as_read(engine: Everhold) -> None:
     alice = engine.scope(user="alice")
     kept = alice.remember_many(f"Note {n} about tea and more" for n in range(40))
-    made = alice.context("tea", budget=120, k=40, minimum=0.0)
+    context = alice.context("tea", budget=120, k=40, minimum=0.0)
     (line,) = alice.log(operation="search")
-    assert line.request == {"k": 40, "budget": 120, "hits": len(made.memories), "length": 3}
-    memory_ids = {memory.id for memory in made.memories}
+    assert line.request == {"k": 40, "budget": 120, "hits": len(context.memories), "length": 3}
+    memory_ids = {memory.id for memory in context.memories}
     assert 0 < len(memory_ids) < 40
     assert {memory.id for memory in kept if alice.get(memory.id).access_count} == memory_ids
 

@@ -62,8 +62,8 @@ def test_a_secret_is_found_by_its_names_and_tags_and_not_by_its_words(any_store:
     alice.remember("Alice drinks tea")
     assert [hit.id for hit in alice.recall("the bank card")] == [secret.id]
     assert secret.id not in {hit.id for hit in alice.recall(CANARY)}
-    for found in (alice.list(tags="bank"), alice.list(kind="vault"), alice.list(where={"key": "my-pin"})):
-        assert [memory.text for memory in found] == [f"The PIN is {CANARY}"]
+    for page in (alice.list(tags="bank"), alice.list(kind="vault"), alice.list(where={"key": "my-pin"})):
+        assert [memory.text for memory in page] == [f"The PIN is {CANARY}"]
     [chunk] = stored_of(engine).scan(Chunk, "default", [Where("owner_id", Op.EQ, secret.id)])
     assert (chunk.vector, CANARY in chunk.terms) == (None, False)
 

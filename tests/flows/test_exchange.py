@@ -49,14 +49,14 @@ def target(request: pytest.FixtureRequest, store: Store, tmp_path: Path) -> Any:
     """An empty store to import into: in memory if the bundle comes from SQLite, and otherwise on SQLite."""
     folder = tmp_path / "target"
     folder.mkdir()
-    made = make_store("in_memory" if store.name == "sqlite" else "sqlite", request, folder)
-    yield made
-    made.close()
+    new_store = make_store("in_memory" if store.name == "sqlite" else "sqlite", request, folder)
+    yield new_store
+    new_store.close()
 
 
 def rows_of(engine: Everhold, organization: str) -> dict[str, Any]:
     """Return every row of an organization that a bundle contains, without the id of the organization."""
-    found: dict[str, Any] = {}
+    content: dict[str, Any] = {}
     for name, rows in read_all_rows(engine, without=NOT_CARRIED).items():
         rows_of_table: dict[Any, Any] = {}
         for row in rows.values():
@@ -65,8 +65,8 @@ def rows_of(engine: Everhold, organization: str) -> dict[str, Any]:
             owner = values.pop("id" if name == "organizations" else "organization_id", None)
             if owner == organization:
                 rows_of_table[json.dumps(values, default=str, sort_keys=True)] = values
-        found[name] = rows_of_table
-    return found
+        content[name] = rows_of_table
+    return content
 
 
 def test_a_round_trip_into_an_empty_store(engine: Everhold, target: Store, tmp_path: Path) -> None:

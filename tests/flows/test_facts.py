@@ -12,8 +12,8 @@ DAY = timedelta(days=1)
 
 
 def facts(view: View, *, all_of_them: bool = False) -> list[Memory]:
-    found = view.list(where={"provenance.memory": {"!=": None}}, oldest_first=True, limit=500).memories
-    return [memory for memory in found if all_of_them or memory.superseded_by is None]
+    memories = view.list(where={"provenance.memory": {"!=": None}}, oldest_first=True, limit=500).memories
+    return [memory for memory in memories if all_of_them or memory.superseded_by is None]
 
 
 def read_fact_texts(view: View) -> list[str]:

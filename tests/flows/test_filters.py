@@ -258,5 +258,5 @@ def test_a_listing_has_pages(alice: View) -> None:
 
 def test_a_listing_with_a_filter_has_pages(alice: View) -> None:
     keep(alice)
-    found = fetch_all_pages(lambda cursor: alice.list(limit=2, cursor=cursor, where={"content.flag": True}, tags="u0"))
-    assert [memory.id for page in found for memory in page.memories] == ["mem_18", "mem_12", "mem_06", "mem_00"]
+    pages = fetch_all_pages(lambda cursor: alice.list(limit=2, cursor=cursor, where={"content.flag": True}, tags="u0"))
+    assert [memory.id for page in pages for memory in page.memories] == ["mem_18", "mem_12", "mem_06", "mem_00"]

@@ -310,8 +310,8 @@ def test_a_large_file_is_recognised_by_its_beginning(folder: Path, make: Make, s
     path = make(folder)
     samples.make_json(path, enlarge(json.loads(path.read_text("utf-8"))))
     assert path.stat().st_size > 262_144
-    [(found, _)] = find_parts(ForeignFiles(path, open_foreign_tables)).parts
-    assert found.name == source
+    [(detected, _)] = find_parts(ForeignFiles(path, open_foreign_tables)).parts
+    assert detected.name == source
 
 
 def test_a_sample_of_a_folder_lists_its_files(folder: Path) -> None:

@@ -65,9 +65,9 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.fixture(params=("sqlite", "in_memory"))
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made = make_store(request.param, request, tmp_path)
-    yield made
-    made.close()
+    store = make_store(request.param, request, tmp_path)
+    yield store
+    store.close()
 
 
 def open_with_llm(store: Store, endpoint: Endpoint, *, grace_days: int = 30, **options: Any) -> Everhold:
@@ -240,8 +240,8 @@ def test_a_fact_that_the_turn_does_not_support_is_refused(message: Utterance, na
     ],
 )
 def test_a_supported_fact_is_kept_once(message: Utterance, text: str) -> None:
-    found, refused = check_answer(json.dumps([item(text), item(text)]), [message])
-    assert ([fact.text for fact in found], refused) == ([text], 0)
+    accepted, refused = check_answer(json.dumps([item(text), item(text)]), [message])
+    assert ([fact.text for fact in accepted], refused) == ([text], 0)
 
 
 def test_good_items_are_kept_beside_refused_ones(store: Store, endpoint: Endpoint) -> None:

@@ -155,12 +155,12 @@ def test_a_job_stops_between_two_batches_when_its_time_is_up(sqlite_store: Store
 
 def test_a_job_that_another_process_holds_or_takes_over(store: Store) -> None:
     records = records_of(store.open())
-    held = make_job("same", noop, lease="work")
+    job = make_job("same", noop, lease="work")
 
     def run_beside(_: Records, run: JobRun) -> None:
-        assert outcomes(run_jobs(records, [held], records)) == {"same": "held"}
+        assert outcomes(run_jobs(records, [job], records)) == {"same": "held"}
         records.commit([Patch(Lease, ("work",), {"until": clock.now() - LONG_AGO})])  # as if it had taken too long
-        assert outcomes(run_jobs(records, [held], records)) == {"same": "done"}
+        assert outcomes(run_jobs(records, [job], records)) == {"same": "done"}
         run.add("things")
         run.commit([Put(OutboxMark(day="2020-01-01", last_sequence=1))])
 

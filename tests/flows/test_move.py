@@ -92,15 +92,15 @@ def fill(place: str, memories: int = 40) -> None:
 
 def hashes(place: str) -> dict[str, moving.TableHash]:
     records = open_records(place)
-    found = {table.name: moving.table_hash(records, entity, table) for entity, table in moving.list_moved_entities()}
+    hashes = {table.name: moving.table_hash(records, entity, table) for entity, table in moving.list_moved_entities()}
     records.close()
-    return found
+    return hashes
 
 
 def test_round_through_every_store(places: dict[str, str]) -> None:
     fill(places["sqlite"])
     before = hashes(places["sqlite"])
-    empty = {name for name, found in before.items() if not found.rows}
+    empty = {name for name, table_hash in before.items() if not table_hash.rows}
     # A store with a data key is opened with its master key only: tests/flows/test_encryption.py moves one.
     assert empty == {"data_keys"}, "every table has rows, so that its comparison means something"
     for source, target in itertools.pairwise(places.values()):
@@ -305,8 +305,8 @@ def test_a_log_with_gaps_in_its_numbers_verifies_where_it_is_moved_to(tmp_path: 
     store.close()
     Everhold.move(store.storage, target.format(tmp_path), **CALM)
     moved = Store("any", target.format(tmp_path))
-    found = moved.open().verify_log("acme")
-    assert (found.intact, found.lines, found.reason) == (True, 3, None)
+    report = moved.open().verify_log("acme")
+    assert (report.intact, report.lines, report.reason) == (True, 3, None)
     moved.close()
 
 

@@ -253,11 +253,11 @@ def test_access_is_counted_after_a_flush(engine: Everhold, alice: View) -> None:
         alice.recall("counted tea", k=1, minimum=0)
     alice.get(memory.id)
     engine.flush()
-    held = alice.get(memory.id)
-    assert held.access_count == 4
-    assert held.last_accessed is not None
-    assert held.last_accessed > memory.created_at
-    assert held.version == memory.version
+    stored = alice.get(memory.id)
+    assert stored.access_count == 4
+    assert stored.last_accessed is not None
+    assert stored.last_accessed > memory.created_at
+    assert stored.version == memory.version
     assert alice.get(other.id).access_count == 0
 
 

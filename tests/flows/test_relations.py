@@ -109,7 +109,7 @@ def test_relevance_is_passed_on_among_candidates_too(store: Store) -> None:
     alice.remember_many(f"A note about matter {number}" for number in range(20))
     alice.relate(hit.id, related.id)
     answers = [
-        [(found.id, found.score, found.why.contributions) for found in view.recall("harbour café cardamom", minimum=0)]
+        [(hit.id, hit.score, hit.why.contributions) for hit in view.recall("harbour café cardamom", minimum=0)]
         for view in (alice, store.open(images={"max_memories": 0}).scope(user="alice"))
     ]
     assert answers[0] == answers[1]

@@ -44,8 +44,8 @@ def test_every_revisable_field(alice: View) -> None:
     }  # fmt: skip
     memory = alice.remember("Old text")
     alice.revise(memory.id, **changes)
-    held = alice.get(memory.id)
-    assert {name: getattr(held, name) for name in changes} == changes
+    stored = alice.get(memory.id)
+    assert {name: getattr(stored, name) for name in changes} == changes
     alice.undo(memory.id)
     back = alice.get(memory.id)
     assert {name: getattr(back, name) for name in changes} == {name: getattr(memory, name) for name in changes}
@@ -137,9 +137,9 @@ def test_a_successor_takes_the_place(engine: Everhold, alice: View) -> None:
     successor = alice.supersede(old.id, "Works at Initrode", tags=["job"], priority=9)
     assert (successor.kind, successor.user_id, successor.priority) == ("fact", "alice", 9)
     assert texts(alice.recall("where does she work", minimum=0)) == ["Works at Initrode"]
-    held = alice.get(old.id)
-    assert held.superseded_by == successor.id
-    assert held.superseded_at == held.valid_to == successor.created_at
+    memory = alice.get(old.id)
+    assert memory.superseded_by == successor.id
+    assert memory.superseded_at == memory.valid_to == successor.created_at
     [related] = alice.relations(successor.id, relationship_type="supersedes")
     assert related.memory.id == old.id
     assert related.relationship.source_memory_id == successor.id

@@ -386,11 +386,11 @@ def test_many_speak_at_once(store: Store) -> None:
         for done in [pool.submit(speak, name, view) for name, view in views]:
             done.result()
     for engine in engines:
-        found = engine.scope(session="s1").messages(oldest_first=True).messages
-        assert [message.position for message in found] == list(range(32))
-        assert [message.created_at for message in found] == sorted({message.created_at for message in found})
+        messages = engine.scope(session="s1").messages(oldest_first=True).messages
+        assert [message.position for message in messages] == list(range(32))
+        assert [message.created_at for message in messages] == sorted({message.created_at for message in messages})
         for name in "abcd":
-            assert [message.text for message in found if message.text.startswith(name)] == [
+            assert [message.text for message in messages if message.text.startswith(name)] == [
                 f"{name} {n}" for n in range(8)
             ]
 
@@ -398,7 +398,7 @@ def test_many_speak_at_once(store: Store) -> None:
 def test_messages_from_elsewhere_keep_their_places(session_engine: Everhold, chat: View) -> None:
     """Imported messages may have positions in another order than their times, or no positions."""
     first = chat.say("0")
-    made = {
+    created_ids = {
         "organization_id": "default",
         "session_id": "s1",
         "user_id": "alice",
@@ -409,7 +409,7 @@ def test_messages_from_elsewhere_keep_their_places(session_engine: Everhold, cha
     records_of(session_engine).commit(
         [
             Put(Message(id=f"m{number}", text=f"from elsewhere {number}", position=position,
-                        created_at=first.created_at.replace(year=2020 + number), **made))
+                        created_at=first.created_at.replace(year=2020 + number), **created_ids))
             for number, position in enumerate(positions)
         ]
     )  # fmt: skip

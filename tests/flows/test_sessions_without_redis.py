@@ -20,8 +20,8 @@ IMPATIENT: dict[str, Any] = {"socket_seconds": 0.3}
 @pytest.fixture
 def server() -> Iterator[ValkeyServer]:
     """A server for a single test, which may kill or change it."""
-    with ValkeyServer() as made:
-        yield made
+    with ValkeyServer() as server:
+        yield server
 
 
 @pytest.fixture

@@ -45,9 +45,9 @@ def test_images_follow_every_change(pair: tuple[Everhold, Everhold]) -> None:
     )
 
     def recall_all() -> list[str]:
-        found = sorted(texts(second.recall("tea rain coffee snow", minimum=0)))
-        assert sorted(texts(wide.recall("tea rain coffee snow", minimum=0))) == found
-        return found
+        recalled_texts = sorted(texts(second.recall("tea rain coffee snow", minimum=0)))
+        assert sorted(texts(wide.recall("tea rain coffee snow", minimum=0))) == recalled_texts
+        return recalled_texts
 
     first.revise(tea.id, text="Coffee")
     assert recall_all() == ["Coffee", "Rain"]
@@ -90,9 +90,9 @@ def test_images_follow_deleted_and_restored_owners(store: Store, kind: str) -> N
         """Return how many memories each engine finds, and check hits and scores against a new engine."""
         fresh = store.open()
         for view, given in zip(watching, scopes, strict=True):
-            found = view.recall("tea rain of", minimum=0)
-            assert ranking(found) == ranking(fresh.scope(**given).recall("tea rain of", minimum=0))
-            assert len(found) == len(view.list())
+            hits = view.recall("tea rain of", minimum=0)
+            assert ranking(hits) == ranking(fresh.scope(**given).recall("tea rain of", minimum=0))
+            assert len(hits) == len(view.list())
         return [len(view.recall("tea rain of", minimum=0)) for view in watching]
 
     assert recall_all() == [3, 5, 3]
@@ -259,8 +259,8 @@ def test_four_writing_processes(store: Store) -> None:
         _, errors = process.communicate(timeout=600)
         assert process.returncode == 0, errors
     engine = store.open()
-    found = engine.verify_log()
-    assert (found.intact, found.lines) == (True, 4 * 40 * 3)
+    report = engine.verify_log()
+    assert (report.intact, report.lines) == (True, 4 * 40 * 3)
     alice = engine.scope(user="alice")
     memories = alice.list(limit=1000).memories
     assert len(memories) == len({memory.text for memory in memories}) == 4 * 40 + 40

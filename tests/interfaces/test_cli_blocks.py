@@ -9,8 +9,8 @@ CODER = ("--agent", "coder", "--user", "alice")
 
 
 def test_the_life_of_a_block(run: Run) -> None:
-    made = run("block", "create", "human", "Likes tea", "--id", "b1", "--limit", "60", *CODER)
-    assert (made.code, made.out, made.err) == (0, "created block human (b1)\n", "")
+    created = run("block", "create", "human", "Likes tea", "--id", "b1", "--limit", "60", *CODER)
+    assert (created.code, created.out, created.err) == (0, "created block human (b1)\n", "")
     appended = run("block", "append", "human", "-", *CODER, typed="Lives in Lisbon\nWorks at night\n")
     assert appended.out == "block human is at version 2, 40 of 60 characters\n"
     run("block", "replace", "human", "tea", "coffee", "--reason", "said so", *CODER)

@@ -87,9 +87,9 @@ def test_an_export_and_an_import_keep_everything(run: Run) -> None:
     assert (taken["count"], taken["existing"]) == (taken["added"], 0)
     again = run("import", "all.jsonl", "--store", "copy.db").out.replace("\n", " ")
     assert f"0 added, {taken['added']} already there, {taken['log_lines_skipped']} log lines skipped" in again
-    found = run("recall", "dog", "--store", "copy.db", "--user", "alice", "-k", "1", "--json").document
-    assert found["hits"][0]["memory"]["text"] == "Has a dog"
-    assert found["hits"][0]["tags"] == ["life"]
+    document = run("recall", "dog", "--store", "copy.db", "--user", "alice", "-k", "1", "--json").document
+    assert document["hits"][0]["memory"]["text"] == "Has a dog"
+    assert document["hits"][0]["tags"] == ["life"]
 
 
 def test_an_export_overwrites_no_file_without_a_flag(run: Run) -> None:
@@ -207,8 +207,8 @@ def test_organizations_users_and_projects(run: Run) -> None:
 def test_accounts_are_managed(run: Run) -> None:
     run("remember", "Bob rows", "--user", "Bob B", "--project", "moon")
     assert run("user", "get", "Bob B", "--json").document["user"]["is_implicit"]
-    made = run("user", "create", "Bob B", "--email", "b@x.org", "--password", "--json", typed="correct horse\n")
-    assert (made.code, made.document["user"]["version"]) == (0, 2)
+    created = run("user", "create", "Bob B", "--email", "b@x.org", "--password", "--json", typed="correct horse\n")
+    assert (created.code, created.document["user"]["version"]) == (0, 2)
     options = ["--name", "Bob", "--preferences", '{"units": "metric"}', "--expected-version", "2", "--json"]
     user = run("user", "update", "Bob B", *options).document["user"]
     assert (user["name"], user["preferences"], user["version"]) == ("Bob", {"units": "metric"}, 3)

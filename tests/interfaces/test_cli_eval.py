@@ -76,33 +76,33 @@ def file(tmp_path: Path) -> str:
         ("Which relative helped Omar stay awake?", ["D1:4"], 4),
         ("What does Omar pay his teacher with?", ["D1:10", "D1:8"], 1),
     ]
-    found = [
+    scores = [
         conversation("garden", ("Kim", "Vera"), GARDEN, garden, 1),
         conversation("school", ("Ida", "Omar"), SCHOOL, school, 2),
     ]
-    (tmp_path / "talks.json").write_text(json.dumps(found), encoding="utf-8")
+    (tmp_path / "talks.json").write_text(json.dumps(scores), encoding="utf-8")
     return "talks.json"
 
 
 def test_locomo_is_one_line_of_json(run: Run, file: str, tmp_path: Path) -> None:
     ran = run("eval", "locomo", file, "--json")
     assert (ran.code, ran.out.count("\n")) == (0, 1)
-    found = ran.document
-    assert list(found) == [
+    document = ran.document
+    assert list(document) == [
         "file", "folds", "r@5", "r@10", "r@25", "mrr", "questions", "by_category", "context_tokens",
     ]  # fmt: skip
-    assert (found["file"], found["folds"], found["questions"]) == (file, None, 4)
-    assert found["by_category"].keys() == {"single-hop", "multi-hop"}
-    assert 0.75 <= found["r@5"] <= found["r@10"] <= found["r@25"] == 1.0
-    assert found["context_tokens"] > 50
+    assert (document["file"], document["folds"], document["questions"]) == (file, None, 4)
+    assert document["by_category"].keys() == {"single-hop", "multi-hop"}
+    assert 0.75 <= document["r@5"] <= document["r@10"] <= document["r@25"] == 1.0
+    assert document["context_tokens"] > 50
     assert not list(tmp_path.glob("*.db"))
 
 
 def test_episodes_lead_to_sessions(run: Run, file: str) -> None:
-    found = run("eval", "episodes", file, "--json").document
-    assert (found["questions"], found["sessions@10"]) == (4, 1.0)
-    assert found["by_conversation"].keys() == {"garden", "school"}
-    assert 0 < found["summary_tokens"] < found["message_tokens"]
+    document = run("eval", "episodes", file, "--json").document
+    assert (document["questions"], document["sessions@10"]) == (4, 1.0)
+    assert document["by_conversation"].keys() == {"garden", "school"}
+    assert 0 < document["summary_tokens"] < document["message_tokens"]
     assert "garden" in run("eval", "episodes", file).out
 
 
@@ -116,9 +116,9 @@ def test_locomo_as_a_table(run: Run, file: str) -> None:
 
 
 def test_locomo_with_folds_and_without_a_retriever(run: Run, file: str) -> None:
-    found = run("eval", "locomo", file, "--folds", "conversation", "--without", "similar", "--json").document
-    assert (found["folds"], found["without"], found["questions"]) == ("conversation", "similar", 4)
-    assert 0 < found["r@25"] <= 1
+    document = run("eval", "locomo", file, "--folds", "conversation", "--without", "similar", "--json").document
+    assert (document["folds"], document["without"], document["questions"]) == ("conversation", "similar", 4)
+    assert 0 < document["r@25"] <= 1
 
 
 def test_leaving_a_retriever_out_lowers_the_figures(run: Run, file: str) -> None:
@@ -130,10 +130,10 @@ def test_leaving_a_retriever_out_lowers_the_figures(run: Run, file: str) -> None
 def test_leave_one_out_names_every_retriever(run: Run, file: str) -> None:
     ran = run("eval", "leave-one-out", file, "--json")
     assert (ran.code, ran.out.count("\n")) == (0, 1)
-    found = ran.document
-    assert {"meaning", "words", "similar", "time", "speaker", "recency", "windows"} <= found["without"].keys()
-    without_meaning = found["without"]["meaning"]
-    assert without_meaning["difference"]["mrr"] == pytest.approx(without_meaning["mrr"] - found["mrr"], abs=1e-4)
+    document = ran.document
+    assert {"meaning", "words", "similar", "time", "speaker", "recency", "windows"} <= document["without"].keys()
+    without_meaning = document["without"]["meaning"]
+    assert without_meaning["difference"]["mrr"] == pytest.approx(without_meaning["mrr"] - document["mrr"], abs=1e-4)
     assert without_meaning["difference"]["mrr"] < 0
     shown = run("eval", "leave-one-out", file).out
     assert max(map(len, shown.splitlines())) <= 80
@@ -143,12 +143,12 @@ def test_leave_one_out_names_every_retriever(run: Run, file: str) -> None:
 def test_fit_prints_what_weights_json_holds(run: Run, file: str) -> None:
     ran = run("eval", "fit", file)
     assert ran.code == 0
-    found = ran.document
-    assert found.keys() == FITTED.keys()
-    assert found["weights"].keys() == FITTED["weights"].keys()
-    assert found["weights"] != FITTED["weights"]
-    assert found["set_by_hand"] == FITTED["set_by_hand"]
-    assert run("eval", "fit", file, "--json").document == found
+    document = ran.document
+    assert document.keys() == FITTED.keys()
+    assert document["weights"].keys() == FITTED["weights"].keys()
+    assert document["weights"] != FITTED["weights"]
+    assert document["set_by_hand"] == FITTED["set_by_hand"]
+    assert run("eval", "fit", file, "--json").document == document
 
 
 def test_the_curve_falls_and_silence_grows(run: Run, file: str) -> None:

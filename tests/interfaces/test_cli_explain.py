@@ -93,8 +93,8 @@ def test_pinned_memories_are_shown_below_the_hits(run_filled: Run) -> None:
     assert "Is allergic to nuts" not in hits
     assert "Is allergic to nuts" in pinned
     assert "#health" in pinned
-    found = run_filled(*ASKED, "--json").document["pinned"]
-    assert [(memory["id"], memory["tags"]) for memory in found] == [("nuts", ["health"])]
+    pinned_memories = run_filled(*ASKED, "--json").document["pinned"]
+    assert [(memory["id"], memory["tags"]) for memory in pinned_memories] == [("nuts", ["health"])]
     run_filled("revise", "nuts", "--not-pinned", "--user", "alice")
     assert "pinned" not in run_filled(*ASKED).out
     assert run_filled(*ASKED, "--json").document["pinned"] == []
@@ -131,10 +131,10 @@ def test_why_not_asks_as_recall_would(run_filled: Run, options: list[str], reaso
 
 
 def test_why_not_of_a_memory_that_was_returned(run_filled: Run) -> None:
-    found = run_filled("why-not", "dog", "what is the dog called?", "--user", "alice", "--json").document
-    assert (found["returned"], found["place"]) == (True, 1)
-    assert found["score"] == run_filled(*ASKED, "--json").document["hits"][0]["score"]
-    assert found["why"]["contributions"]["words.own"] > 0
+    document = run_filled("why-not", "dog", "what is the dog called?", "--user", "alice", "--json").document
+    assert (document["returned"], document["place"]) == (True, 1)
+    assert document["score"] == run_filled(*ASKED, "--json").document["hits"][0]["score"]
+    assert document["why"]["contributions"]["words.own"] > 0
     assert "dog: it came back, at place 1" in run_filled("why-not", "dog", "a dog called Rex?", "--user", "alice").out
 
 

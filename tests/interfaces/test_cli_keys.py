@@ -19,9 +19,9 @@ def encrypted(run: Run, tmp_path: Path) -> Run:
 
 
 def test_a_master_key_is_never_replaced(run: Run, tmp_path: Path) -> None:
-    made = run("keys", "create", "master.key", "--json").document
+    document = run("keys", "create", "master.key", "--json").document
     content = (tmp_path / "master.key").read_bytes()
-    assert len(made["fingerprint"]) == 16
+    assert len(document["fingerprint"]) == 16
     again = run("keys", "create", "master.key")
     assert (again.code, "name another file" in again.err) == (1, True)
     assert (tmp_path / "master.key").read_bytes() == content

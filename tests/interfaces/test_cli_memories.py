@@ -130,12 +130,12 @@ def test_recall_finds_by_meaning_and_explains(run_filled: Run) -> None:
 
 def test_recall_as_json_has_the_explanation(run_filled: Run) -> None:
     asked = ("recall", "dog", "--user", "alice", "-k", "1", "--minimum", "0", "--json")
-    found = run_filled(*asked).document
-    hit = found["hits"][0]
+    document = run_filled(*asked).document
+    hit = document["hits"][0]
     assert hit["memory"]["id"] == "dog"
     assert hit["why"]["matched"] == ["dog"]
     assert hit["why"]["contributions"]["words.own"] > 0
-    following = run_filled(*asked, "--cursor", found["cursor"]).document
+    following = run_filled(*asked, "--cursor", document["cursor"]).document
     assert following["hits"][0]["memory"]["id"] != "dog"
 
 
@@ -167,13 +167,15 @@ def test_lists_and_recalls_are_narrowed_alike(run_filled: Run, options: list[str
 
 
 def test_recall_with_a_minimum_and_by_recipe(run_filled: Run) -> None:
-    found = run_filled("recall", "dog", "--user", "alice", "--recipe", "words", "--minimum", "0.1", "--json").document
-    assert ids(found) == ["dog"]
+    document = run_filled(
+        "recall", "dog", "--user", "alice", "--recipe", "words", "--minimum", "0.1", "--json"
+    ).document
+    assert ids(document) == ["dog"]
 
 
 def test_recall_by_the_name_of_a_model(run_filled: Run) -> None:
-    found = run_filled("recall", "dog", "--user", "alice", "--model", "all-MiniLM-L6-v2", "--json").document
-    assert ids(found) == ["dog"]
+    document = run_filled("recall", "dog", "--user", "alice", "--model", "all-MiniLM-L6-v2", "--json").document
+    assert ids(document) == ["dog"]
     unknown = run_filled("recall", "dog", "--user", "alice", "--model", "second")
     assert unknown.code == 2
     assert "no embedding model 'second' here; use one of 'all-MiniLM-L6-v2'" in unknown.err
@@ -199,8 +201,8 @@ def test_recall_among_messages_and_in_a_namespace(run_filled: Run) -> None:
 def test_recall_includes_what_is_shared_only_when_asked(run_filled: Run) -> None:
     run_filled("remember", "The office dog is called Bruno", "--id", "shared")
     assert "shared" not in ids(run_filled("recall", "dog", "--user", "alice", "--json").document)
-    found = run_filled("recall", "dog", "--user", "alice", "--include", "organization", "--json").document
-    assert {"shared", "dog"} <= set(ids(found))
+    document = run_filled("recall", "dog", "--user", "alice", "--include", "organization", "--json").document
+    assert {"shared", "dog"} <= set(ids(document))
 
 
 def test_another_scope_sees_nothing(run_filled: Run) -> None:

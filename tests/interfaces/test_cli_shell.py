@@ -93,8 +93,8 @@ def test_the_sample_is_loaded_only_once(run: Run) -> None:
     lines = sample.read_conversation()
     assert 25 <= len(lines) <= 30
     for _ in range(2):
-        found = run("shell", "--sample", "--json", "--store", "mine.db").document["answers"]
-        assert [answer["question"] for answer in found] == list(sample.QUESTIONS)
+        answers = run("shell", "--sample", "--json", "--store", "mine.db").document["answers"]
+        assert [answer["question"] for answer in answers] == list(sample.QUESTIONS)
     kept = run("list", "--store", "mine.db", "--user", sample.USER, "--json").document["memories"]
     assert len(kept) == len(lines)
 

@@ -31,8 +31,8 @@ def file(tmp_path: Path) -> str:
 
 
 def test_the_life_of_a_tool(run: Run, file: str) -> None:
-    made = run("tool", "create", file, "--tag", "sky", "--id", "t1", "--attach", *CODER)
-    assert (made.code, made.out) == (0, "tool get_weather is at version 1 (t1)\n")
+    created = run("tool", "create", file, "--tag", "sky", "--id", "t1", "--attach", *CODER)
+    assert (created.code, created.out) == (0, "tool get_weather is at version 1 (t1)\n")
     assert run("tool", "create", file, "--replace", "--attach", *CODER).code == 0
     listed = run("tool", "list", *CODER).out
     assert "get_weather" in listed
@@ -56,8 +56,10 @@ def test_the_life_of_a_tool(run: Run, file: str) -> None:
 
 
 def test_tools_as_json(run: Run) -> None:
-    made = run("tool", "create", "-", "--name", "weather", "--attach", *CODER, "--json", typed=json.dumps(DEFINITION))
-    assert made.document["tool"]["name"] == "weather"
+    created = run(
+        "tool", "create", "-", "--name", "weather", "--attach", *CODER, "--json", typed=json.dumps(DEFINITION)
+    )
+    assert created.document["tool"]["name"] == "weather"
     openai = run("tool", "render", *CODER, "--json").document
     assert openai == [{"type": "function", "function": {**DEFINITION["function"], "name": "weather"}}]  # type: ignore[dict-item]
     assert json.loads(run("tool", "render", "--format", "anthropic", *CODER).out)[0]["input_schema"]["type"] == "object"

@@ -60,8 +60,8 @@ def test_session_memory(served: Served, framing: str) -> None:
     # Four characters are a token: the newest turns that fit, oldest first.
     newest = client.ask(action="get_context", session_id=session, max_tokens=6)["context"]
     assert [turn["content"] for turn in newest] == ["Hello", "What is the time?"]
-    found = client.ask(action="search_interactions", query="good morning", session_id=session)["results"]
-    assert found[0]["content"] == "Good morning"
+    hits = client.ask(action="search_interactions", query="good morning", session_id=session)["results"]
+    assert hits[0]["content"] == "Good morning"
     assert client.ask(action="clear_session", session_id=session)["status"] == "success"
     assert client.ask(action="get_context", session_id=session)["context"] == []
     assert client.ask(action="delete_session", session_id=session)["status"] == "success"

@@ -70,8 +70,8 @@ class Row:
 
 def vector(chance: random.Random) -> Vector:
     raw = np.asarray([[chance.gauss(0, 1) for _ in range(DIMENSIONS)]])
-    made: Vector = round_to_half_precision(raw / np.linalg.norm(raw))[0]
-    return made
+    vector: Vector = round_to_half_precision(raw / np.linalg.norm(raw))[0]
+    return vector
 
 
 class Place(NamedTuple):
@@ -170,8 +170,8 @@ class Reference:
         at = session.index(turn)
         window = session[max(0, at - before) : at + after + 1]
         if kind == "words":
-            held = {word for row in window for word in row.words}
-            return sum(weight for term, weight in self.weight.items() if term in held)
+            window_words = {word for row in window for word in row.words}
+            return sum(weight for term, weight in self.weight.items() if term in window_words)
         return sum(self.own(kind, "own", turn) for turn in window) / len(window)
 
     def own(self, kind: str, place: str, row: Row) -> float:

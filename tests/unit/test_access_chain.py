@@ -23,13 +23,18 @@ def line(number: int = 0, scope: Scope = SCOPE, **given: Any) -> AccessLog:
 
 
 def test_a_line_has_who_acted_what_was_done_and_when() -> None:
-    made = line(3, error="NotFound", interface="cli")
-    assert (made.organization_id, made.user_id, made.agent_id, made.session_id) == ("acme", "alice", "bot", "s1")
-    assert (made.operation, made.timestamp, made.success) == ("read", T0 + timedelta(seconds=3), False)
-    assert (made.error_message, made.interface) == ("NotFound", "cli")
-    assert made.request == {"memory": "m3", "n": [1, None], "project": "p", "session": "s1"}
-    assert made.digest == compute_digest(made.__dict__)
-    assert len(made.digest) == 32
+    log_line = line(3, error="NotFound", interface="cli")
+    assert (log_line.organization_id, log_line.user_id, log_line.agent_id, log_line.session_id) == (
+        "acme",
+        "alice",
+        "bot",
+        "s1",
+    )
+    assert (log_line.operation, log_line.timestamp, log_line.success) == ("read", T0 + timedelta(seconds=3), False)
+    assert (log_line.error_message, log_line.interface) == ("NotFound", "cli")
+    assert log_line.request == {"memory": "m3", "n": [1, None], "project": "p", "session": "s1"}
+    assert log_line.digest == compute_digest(log_line.__dict__)
+    assert len(log_line.digest) == 32
 
 
 @pytest.mark.parametrize(
@@ -41,8 +46,8 @@ def test_a_line_has_who_acted_what_was_done_and_when() -> None:
     ],
 )  # fmt: skip
 def test_the_digest_covers(field: str, value: object) -> None:
-    made = line()
-    assert compute_digest({**made.__dict__, field: value}) != made.digest
+    log_line = line()
+    assert compute_digest({**log_line.__dict__, field: value}) != log_line.digest
 
 
 def test_values_that_join_to_the_same_text_have_different_digests() -> None:

@@ -208,9 +208,9 @@ def test_the_number_of_threads_is_checked() -> None:
 
 @pytest.fixture
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made = make_store("in_memory", request, tmp_path)
-    yield made
-    made.close()
+    store = make_store("in_memory", request, tmp_path)
+    yield store
+    store.close()
 
 
 def test_calls_that_once_raised_other_errors_raise_invalid_input(store: Store) -> None:

@@ -114,7 +114,7 @@ def test_many_threads_get_the_same_vectors() -> None:
     texts = [f"text {number}" for number in range(100)]
     expected = FakeEmbedder().embed(texts)
     with ThreadPoolExecutor(8) as pool:
-        assert all(equal(found, expected) for found in pool.map(cached.embed, [texts] * 50))
+        assert all(equal(vectors, expected) for vectors in pool.map(cached.embed, [texts] * 50))
     assert sorted(inner.asked) == sorted(texts)
 
 

@@ -72,12 +72,12 @@ class TestVectors:
 class TestAnswers:
     def test_the_same_vectors_as_asked_directly(self) -> None:
         texts = [f"text {number}" for number in range(600)]
-        for made, expected in zip(make().embed(texts), FAKE.embed(texts), strict=True):
-            assert np.allclose(made, expected, atol=1e-3)
+        for vector, expected in zip(make().embed(texts), FAKE.embed(texts), strict=True):
+            assert np.allclose(vector, expected, atol=1e-3)
 
     def test_an_array_of_all_vectors_is_accepted(self) -> None:
-        made = make(lambda texts: np.array(FAKE.embed(texts))).embed(["a", "b"])
-        assert [vector.shape for vector in made if vector is not None] == [(8,), (8,)]
+        vectors = make(lambda texts: np.array(FAKE.embed(texts))).embed(["a", "b"])
+        assert [vector.shape for vector in vectors if vector is not None] == [(8,), (8,)]
 
     def test_blank_texts_are_not_embedded(self) -> None:
         asked: list[str] = []

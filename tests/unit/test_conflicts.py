@@ -18,9 +18,9 @@ LABELLED = json.loads((Path(__file__).parents[1] / "fixtures" / "conflicts.json"
 
 
 def first_of(text: str) -> Statement:
-    found = read_statements(text, speaker="Alice", now=NOW, zone=BERLIN)
-    assert found, f"nothing is stated by: {text}"
-    return found[0]
+    statements = read_statements(text, speaker="Alice", now=NOW, zone=BERLIN)
+    assert statements, f"nothing is stated by: {text}"
+    return statements[0]
 
 
 @pytest.mark.parametrize(("old", "new", "expected"), LABELLED["relations"])

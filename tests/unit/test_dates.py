@@ -170,9 +170,9 @@ def test_a_text_that_only_looks_like_a_time_has_none(text: str) -> None:
 
 def test_several_times_are_told_in_order_with_their_places() -> None:
     text = "I moved in May 2021, and since last week I have been ill."
-    found = find_time_spans(text, NOW, BERLIN)
-    assert [span.matched for span in found] == ["in May 2021", "since last week"]
-    assert all(text[span.at :].startswith(span.matched) for span in found)
+    spans = find_time_spans(text, NOW, BERLIN)
+    assert [span.matched for span in spans] == ["in May 2021", "since last week"]
+    assert all(text[span.at :].startswith(span.matched) for span in spans)
 
 
 def test_days_begin_at_midnight_in_the_time_zone() -> None:

@@ -146,8 +146,8 @@ SECOND = Version(
 
 
 def test_a_new_file_records_its_versions(records: DuckdbRecords) -> None:
-    found = records._fetch("SELECT version, name FROM schema_versions ORDER BY version", ())
-    assert found == [(version.number, version.name) for version in VERSIONS]
+    rows = records._fetch("SELECT version, name FROM schema_versions ORDER BY version", ())
+    assert rows == [(version.number, version.name) for version in VERSIONS]
 
 
 def test_an_older_file_is_upgraded_and_keeps_its_data(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,8 +158,8 @@ def test_an_older_file_is_upgraded_and_keeps_its_data(path: Path, monkeypatch: p
     monkeypatch.setattr(duckdb_schema, "CURRENT", CURRENT + 1)
     for _ in range(2):
         with closing(open_records(path)) as records:
-            (found,) = records.scan(Memory, "org")
-            assert is_same_row(found, rows["memories"])
+            (memory,) = records.scan(Memory, "org")
+            assert is_same_row(memory, rows["memories"])
             assert records._fetch("SELECT mood, weight, shared FROM memories", ()) == [(None, 0.5, False)]
             assert records._fetch("SELECT motto FROM agents", ()) == [("it's fine",)]
             assert records._fetch("SELECT max(version) FROM schema_versions", ()) == [(CURRENT + 1,)]
@@ -192,6 +192,6 @@ def test_a_newer_file_is_refused(path: Path, read_only: bool) -> None:
 
 def test_every_table_is_columns_and_nothing_else(records: DuckdbRecords) -> None:
     for name, entity in ENTITIES.items():
-        found = records._fetch("SELECT column_name FROM duckdb_columns() WHERE table_name = ?", (name,))
-        assert {column for (column,) in found} == set(entity.model_fields)
+        rows = records._fetch("SELECT column_name FROM duckdb_columns() WHERE table_name = ?", (name,))
+        assert {column for (column,) in rows} == set(entity.model_fields)
     assert records._fetch("SELECT count(*) FROM duckdb_indexes()", ()) == [(0,)]

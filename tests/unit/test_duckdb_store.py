@@ -261,10 +261,10 @@ def test_the_doctor_finds_damage_made_without_the_store(records: DuckdbRecords, 
         connection.execute("UPDATE memories SET importance = 7")
         connection.execute("DELETE FROM organizations")
     with closing(open_records(path)) as again:
-        found = "\n".join(again.find_problems())
-    assert "tools ('org', 'one'): more than one row has this key" in found
-    assert "memories.importance is 7.0; it must lie between 0 and 1" in found
-    assert "users: no row of organizations" in found
+        problems = "\n".join(again.find_problems())
+    assert "tools ('org', 'one'): more than one row has this key" in problems
+    assert "memories.importance is 7.0; it must lie between 0 and 1" in problems
+    assert "users: no row of organizations" in problems
 
 
 # an engine

@@ -58,9 +58,9 @@ def test_a_word_of_32_letters_is_still_respelled() -> None:
 def test_reading_a_hostile_text_takes_steps_in_proportion_to_its_length(text: str) -> None:
     tracemalloc.start()
     try:
-        found = extract_terms(text)
-        assert all(len(term) <= MAX_WORD_LENGTH for term in found)
-        assert len(found) <= 20 * len(text)  # one letter may stand for a whole phrase, as ﷺ does
+        terms = extract_terms(text)
+        assert all(len(term) <= MAX_WORD_LENGTH for term in terms)
+        assert len(terms) <= 20 * len(text)  # one letter may stand for a whole phrase, as ﷺ does
         normalise(text)
         find_time_spans(text, NOW, UTC)
         find_anchor(text)

@@ -43,17 +43,17 @@ def entry(chance: random.Random, owner: str) -> ImageEntry:
 def contents(image: Image) -> list[tuple[Any, ...]]:
     """Return the live rows as values, in an order that does not depend on the image."""
     rows = []
-    held: dict[int, list[tuple[str, int]]] = {}
+    postings: dict[int, list[tuple[str, int]]] = {}
     for word in WORDS:
-        found = image.postings.find(word)
-        for row, count in zip(found.rows.tolist(), found.counts.tolist(), strict=True):
-            held.setdefault(row, []).append((word, count))
+        found_rows = image.postings.find(word)
+        for row, count in zip(found_rows.rows.tolist(), found_rows.counts.tolist(), strict=True):
+            postings.setdefault(row, []).append((word, count))
     names = {name: {code: value for value, code in image._codes[name].items()} for name in CODED}
     for row in np.flatnonzero(image.column("alive")).tolist():
         coded = tuple(str(names[name][int(image.column(name)[row])]) for name in CODED)
         plain = tuple(image.column(name)[row].item() for name in COLUMNS)
         vector = tuple(image.vectors[row].tolist())
-        rows.append((image.owners[row], coded, plain, vector, tuple(sorted(held.get(row, [])))))
+        rows.append((image.owners[row], coded, plain, vector, tuple(sorted(postings.get(row, [])))))
     return sorted(rows)
 
 

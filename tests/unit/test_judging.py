@@ -47,13 +47,13 @@ def make_candidates(**changed: Any) -> Candidates:
     nothing = np.zeros(SIZE)
     holds = np.zeros((2, SIZE))
     holds[0, :2] = 1.0
-    made = Candidates(
+    candidates = Candidates(
         totals=totals, signal_log_odds=totals, explicit=nothing, similarity=similarity, dates=nothing,
         features=features,
         when=when, asks=nothing, vectors=vectors, anchor=nothing, contrary=nothing, preference=nothing,
         evidence=np.zeros((SIZE, 4)), rare=np.full(SIZE, frozenset(), object), holds=holds,
     )  # fmt: skip
-    return made._replace(**changed)
+    return candidates._replace(**changed)
 
 
 def make_profile(intent: Intent = Intent(asked=AskedAttribute(1))) -> QuestionProfile:  # noqa: B008

@@ -75,8 +75,8 @@ def test_a_correction_holds_for_a_value_that_two_patterns_take_differently(tmp_p
 def test_a_held_back_pattern_is_used_when_the_question_it_would_break_is_retired(shop: TaughtShop) -> None:
     wrong = "SELECT max(age) FROM customers WHERE country = 'France'"
     shop.teach("how many folks are in France", wrong)
-    held = shop.teach("how many folks are in Japan", IN_FRANCE.replace("France", "Japan")).patterns[-1]
-    assert held.status is LearnedStatus.HELD_BACK
+    pattern = shop.teach("how many folks are in Japan", IN_FRANCE.replace("France", "Japan")).patterns[-1]
+    assert pattern.status is LearnedStatus.HELD_BACK
     shop.teach("how many folks are in France", IN_FRANCE)
     assert shop.ask("how many folks are in Japan") == [(1,)]
 

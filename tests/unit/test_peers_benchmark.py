@@ -77,8 +77,8 @@ def test_the_truth_knows_the_nearest_under_the_filter(table: VectorTable) -> Non
     nearest = [own[place].ref for place in np.argsort(-scores)]
     truth = Truth(table, memories)
     others = [memory.ref for memory in memories if memory.user != query.user]
-    found = [nearest[:K], nearest[: K - 1], [*nearest[: K - 2], *others[:2]], others[:K]]
-    assert truth.shares([query] * 4, found) == [1.0, 0.9, 0.8, 0.0]
+    answers = [nearest[:K], nearest[: K - 1], [*nearest[: K - 2], *others[:2]], others[:K]]
+    assert truth.shares([query] * 4, answers) == [1.0, 0.9, 0.8, 0.0]
 
 
 def test_an_overhead_is_without_the_round_trips() -> None:

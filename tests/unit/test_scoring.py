@@ -90,8 +90,8 @@ def test_ranking_equals_the_reference(seed: int, name: str, masked: bool) -> Non
         question = ask(chance)
         reference = Reference(parts, question, recipe).best()
         for limit in (1, 3, 50, 1000):
-            found = rank(image_views, PreparedQuestion(question, recipe, clock.micros(NOW), THESAURUS), limit)
-            must_be_like(found, reference[:limit], dict(reference))
+            hits = rank(image_views, PreparedQuestion(question, recipe, clock.micros(NOW), THESAURUS), limit)
+            must_be_like(hits, reference[:limit], dict(reference))
 
 
 def must_be_like(found: list[Scored], expected: list[tuple[str, float]], scores: dict[str, float]) -> None:
@@ -119,8 +119,8 @@ def test_the_place_of_a_row_does_not_matter(recipe: Recipe) -> None:
         said = [row for row in rows if row.session == f"s{size % 4}"]
         some = said + [row for row in rows if row.session is None][:size]
         chance.shuffle(some)
-        found = rank([make_view(some)], asked, len(some), statistics)
-        assert {hit.owner_id: hit.score for hit in found} == {row.owner: whole[row.owner] for row in some}
+        hits = rank([make_view(some)], asked, len(some), statistics)
+        assert {hit.owner_id: hit.score for hit in hits} == {row.owner: whole[row.owner] for row in some}
 
 
 @pytest.mark.parametrize("recipe", TESTED.values(), ids=lambda recipe: recipe.name)
@@ -157,10 +157,10 @@ def test_a_successor_is_found_by_the_memory_that_it_replaced() -> None:
     assert last.owner in [hit.owner_id for hit in rank([make_view(rows)], asked, 20)][-5:]
     near.successor, between.successor = between.owner, last.owner
     mask = np.array([row.successor is None for row in rows])
-    found = rank([ImageView(image_of(rows), None, mask)], asked, 20)
-    assert found[0].owner_id == last.owner
-    assert found[0].why("image").contributions["replaced"] > 0
-    assert {near.owner, between.owner}.isdisjoint(hit.owner_id for hit in found)
+    hits = rank([ImageView(image_of(rows), None, mask)], asked, 20)
+    assert hits[0].owner_id == last.owner
+    assert hits[0].why("image").contributions["replaced"] > 0
+    assert {near.owner, between.owner}.isdisjoint(hit.owner_id for hit in hits)
 
 
 def test_a_strong_hit_raises_the_memories_related_to_it() -> None:
@@ -225,11 +225,11 @@ def test_a_misspelled_word_counts_like_the_word() -> None:
     rows[4].words, rows[6].words = ["kitchen"], ["kitchens", "garden"]
     rows[8].words = ["kitchin"]
     recipe = Recipe("words", {"words.own": 1.0})
-    found = rank([make_view(rows)], PreparedQuestion(Question(("ktichen",), None), recipe), 10)
-    assert [(hit.owner_id, hit.score) for hit in found][:2] == [("m4", 1.0), ("m0", 0.0)]
-    found = rank([make_view(rows)], PreparedQuestion(Question(("kitchan",), None), recipe), 10)
-    assert [hit.owner_id for hit in found if hit.score] == ["m4", "m8"], "all words that may be meant"
-    assert found[0].why("image").matched == ("kitchan",)
+    hits = rank([make_view(rows)], PreparedQuestion(Question(("ktichen",), None), recipe), 10)
+    assert [(hit.owner_id, hit.score) for hit in hits][:2] == [("m4", 1.0), ("m0", 0.0)]
+    hits = rank([make_view(rows)], PreparedQuestion(Question(("kitchan",), None), recipe), 10)
+    assert [hit.owner_id for hit in hits if hit.score] == ["m4", "m8"], "all words that may be meant"
+    assert hits[0].why("image").matched == ("kitchan",)
 
 
 def test_enough_memories_are_found_among_many_rows_of_few() -> None:
@@ -243,18 +243,18 @@ def test_enough_memories_are_found_among_many_rows_of_few() -> None:
         rows.append(row)
         if n % 10 == 0:
             rows.append(Row(chance, f"m{n}"))
-    found = rank([make_view(rows)], PreparedQuestion(Question((), near), HYBRID), 20)
-    assert len(found) == 20
-    assert found[0].owner_id == "long"
+    hits = rank([make_view(rows)], PreparedQuestion(Question((), near), HYBRID), 20)
+    assert len(hits) == 20
+    assert hits[0].owner_id == "long"
 
 
 def test_statistics_of_a_scope_are_counted() -> None:
     chance = random.Random(6)
     rows = [Row(chance, f"m{n}") for n in range(50)]
     mask = np.array([n % 3 == 0 for n in range(50)])
-    found = count_statistics([ImageView(image_of(rows), mask, None), make_view(rows[:5])], ["w1", "never"])
+    statistics = count_statistics([ImageView(image_of(rows), mask, None), make_view(rows[:5])], ["w1", "never"])
     counted = [row for n, row in enumerate(rows) if n % 3 == 0] + rows[:5]
-    assert found == Statistics(len(counted), {"w1": sum("w1" in row.words for row in counted), "never": 0})
+    assert statistics == Statistics(len(counted), {"w1": sum("w1" in row.words for row in counted), "never": 0})
 
 
 def test_hits_with_equal_scores_are_ordered_by_id() -> None:
@@ -266,12 +266,12 @@ def test_hits_with_equal_scores_are_ordered_by_id() -> None:
         twin.words, twin.vector, twin.importance = row.words, row.vector, row.importance
         twin.when, twin.alias, twin.speaker = row.when, None, None
         rows.append(twin)
-    found = rank(
+    hits = rank(
         [make_view(rows)],
         PreparedQuestion(Question(tuple(set(row.words)), row.vector), HYBRID, clock.micros(NOW)),
         3,
     )
-    assert [hit.owner_id for hit in found] == ["a", "b", "c"]
+    assert [hit.owner_id for hit in hits] == ["a", "b", "c"]
 
 
 def test_rows_of_similar_words_follow_the_image() -> None:

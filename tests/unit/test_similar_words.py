@@ -101,9 +101,9 @@ def test_similar_words_are_unique_sorted_and_have_shares_between_0_and_1(thesaur
     known = read_all_terms(model)
     assert len(known) > 5000
     for word in known:
-        found = thesaurus.find_similar(word)
-        others = [other for other, _ in found]
-        similarities = [similarity for _, similarity in found]
+        similar_words = thesaurus.find_similar(word)
+        others = [other for other, _ in similar_words]
+        similarities = [similarity for _, similarity in similar_words]
         assert word not in others
         assert len(set(others)) == len(others)
         assert known.issuperset(others)

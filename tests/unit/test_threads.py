@@ -29,7 +29,7 @@ def test_windows_are_slices_of_the_session(lengths: list[int]) -> None:
     values = np.array([value[row] for row in threads.rows.tolist()])
     marked = [row for row in value if rng.random() < 0.2]
     for name, (before, after) in WINDOWS.items():
-        mean, held, place = (
+        mean, used, place = (
             threads.mean(values, name),
             threads.find_windows_with(threads.find_places(np.array(marked, int)), name),
             0,
@@ -38,7 +38,7 @@ def test_windows_are_slices_of_the_session(lengths: list[int]) -> None:
             for at in range(len(session)):
                 window = session[max(0, at - before) : at + after + 1]
                 assert mean[place] == pytest.approx(sum(value[row] for row in window) / len(window)), name
-                assert held[place] == any(row in marked for row in window), name
+                assert used[place] == any(row in marked for row in window), name
                 place += 1
 
 

@@ -120,11 +120,11 @@ class TestAnswers:
         assert vectors.index(place).exact, "the first answer waited for the graph"
         vectors.settle()
         assert not vectors.index(place).exact
-        found = sum(
+        found_count = sum(
             len(set(vectors.find_by_vector(ALICES, question, 10)) & set(scanned.find_by_vector(ALICES, question, 10)))
             for question in questions
         )
-        assert found >= 0.98 * 400
+        assert found_count >= 0.98 * 400
 
     def test_an_empty_store_has_no_nearest_vectors(self, store: Store) -> None:
         assert nearest(store.vectors(), store, "anything") == []
@@ -179,8 +179,8 @@ class TestFollowing:
             store.add(*sentences(30, seed=step + 50))
             revise(store.write_deps, SCOPE, ids[step], {"text": f"rain on the mountain, again {step}"}, None)
             forget(store.write_deps, SCOPE, ids[100 + step], hard=bool(step % 2))
-            found = vectors.find_by_vector(ALICES, question, 10)
-            assert set(found) == set(scanned.find_by_vector(ALICES, question, 10))
+            candidates = vectors.find_by_vector(ALICES, question, 10)
+            assert set(candidates) == set(scanned.find_by_vector(ALICES, question, 10))
             vectors.settle()
         nearest(vectors, store, "rain")
         vectors.settle()
@@ -253,8 +253,8 @@ class TestFiles:
             other, store.write_deps.chunking, ScopeRows(other, strict=False, timezone="UTC"), text_bytes=1_000_000
         )
         ids = {memory.id for memory in remember(write_deps, SCOPE, sentences(40, seed=4))}
-        found = UsearchVectors(other, store.indexes).find_by_vector(ALICES, store.ask("tea"), 100)
-        assert set(found) == ids
+        candidates = UsearchVectors(other, store.indexes).find_by_vector(ALICES, store.ask("tea"), 100)
+        assert set(candidates) == ids
         other.close()
 
     def test_only_the_owner_can_read_and_file_names_reveal_nothing(self, store: Store) -> None:
@@ -327,5 +327,5 @@ class TestScopes:
         nearest(vectors, store, "tea", 30)
         for memory_id in ids[::3]:
             forget(store.write_deps, SCOPE, memory_id, hard=False)
-        found = nearest(vectors, store, "tea", 30)
-        assert set(store.records.get(Memory, "acme", found)) == set(found) == set(ids) - set(ids[::3])
+        nearest_ids = nearest(vectors, store, "tea", 30)
+        assert set(store.records.get(Memory, "acme", nearest_ids)) == set(nearest_ids) == set(ids) - set(ids[::3])

@@ -29,8 +29,8 @@ def test_a_large_commit_is_invisible_before_its_last_transaction(records: Dynamo
 
     def look(name: str, _: dict[str, Any]) -> None:
         if name == "transact_write_items":
-            found = records.scan(Memory, ORGANIZATION)
-            seen.append({f"{row.id} {row.importance}" for row in found})
+            memories = records.scan(Memory, ORGANIZATION)
+            seen.append({f"{row.id} {row.importance}" for row in memories})
 
     before = {f"{row.id} {row.importance}" for row in records.scan(Memory, ORGANIZATION)}
     spy.before = look
@@ -200,9 +200,9 @@ def test_rolling_back_a_commit_leaves_later_commits_alone(
     spy.before = oversleep
     records.commit([Put(memory("ours"))])
     spy.reset()
-    found = {row.id: row.text for row in records.scan(Memory, ORGANIZATION)}
+    texts = {row.id: row.text for row in records.scan(Memory, ORGANIZATION)}
     theirs = {**{f"old{at}": "theirs" for at in range(30)}, **{f"new{at}": "theirs" for at in range(50)}}
-    assert found == {**theirs, "ours": "ours"}
+    assert texts == {**theirs, "ours": "ours"}
     assert read_head(dynamo).stage is None
     assert list(dynamo.query("*stages")) == []
     other.close()
@@ -298,8 +298,8 @@ def test_rows_that_are_read_together_come_from_one_moment(
             other.commit([Patch(Memory, (ORGANIZATION, name), {"text": "new"}) for name in (names[0], names[-1])])
 
     spy.before = overtake
-    found = records.get(Memory, ORGANIZATION, names)
-    assert found[names[0]].text == found[names[-1]].text == "new"
+    memories = records.get(Memory, ORGANIZATION, names)
+    assert memories[names[0]].text == memories[names[-1]].text == "new"
     other.close()
 
 

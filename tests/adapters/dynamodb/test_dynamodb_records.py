@@ -50,8 +50,8 @@ def test_a_row_too_large_for_an_item_is_stored_in_a_blob(records: DynamoRecords,
     assert records.get(Memory, ORGANIZATION, ["large"])["large"].text == text
     records.commit([Patch(Memory, (ORGANIZATION, "large"), {"importance": 0.9})])
     records.commit([Hide(Organization, (ORGANIZATION,), "d1", clock.now())])
-    found = records.get(Memory, ORGANIZATION, ["large"], deleted=True)["large"]
-    assert (found.text, found.importance, found.is_deleted) == (text, 0.9, True)
+    row = records.get(Memory, ORGANIZATION, ["large"], deleted=True)["large"]
+    assert (row.text, row.importance, row.is_deleted) == (text, 0.9, True)
     assert_within_limits(spy)
     assert len(blobs_in(tmp_path)) == 1, "blobs of the earlier value are left"
 
@@ -153,9 +153,9 @@ def test_the_doctor_names_every_row_whose_blob_is_gone_or_damaged(records: Dynam
     gone, damaged = blobs_in(tmp_path)
     gone.unlink()
     damaged.write_bytes(b"something else")
-    found = records.find_problems()
-    assert len(found) == 2
-    assert {line.split(":")[0] for line in found} == {"memories =a", "memories =b"}
+    problems = records.find_problems()
+    assert len(problems) == 2
+    assert {line.split(":")[0] for line in problems} == {"memories =a", "memories =b"}
 
 
 def test_maintenance_removes_a_blob_that_could_not_be_deleted(
@@ -227,8 +227,8 @@ def test_many_keys_are_found_whatever_characters_they_have(records: DynamoRecord
     now = clock.now()
     given = {"organization_id": ORGANIZATION, "tag": "tea", "created_at": now, "updated_at": now}
     records.commit([Put(Tag(memory_id=name, **given)) for name in names])
-    found = records.scan(Tag, ORGANIZATION, [Where("memory_id", Op.IN, names)])
-    assert {row.memory_id for row in found} == set(names)
+    tags = records.scan(Tag, ORGANIZATION, [Where("memory_id", Op.IN, names)])
+    assert {row.memory_id for row in tags} == set(names)
 
 
 def test_a_comparison_with_a_negative_number_finds_every_line(records: DynamoRecords) -> None:
@@ -243,8 +243,8 @@ def test_a_column_added_after_a_row_was_written_has_its_default(records: DynamoR
     del values["pinned"], values["aliases"], values["expires_at"]
     place = layout.make_key((ORGANIZATION, "old"))
     dynamo.write([{**place.key, "row": {"S": json.dumps(values)}}], ())
-    [found] = records.scan(Memory, ORGANIZATION)
-    assert (found.pinned, found.aliases, found.expires_at) == (False, row.aliases, None)
+    [loaded_memory] = records.scan(Memory, ORGANIZATION)
+    assert (loaded_memory.pinned, loaded_memory.aliases, loaded_memory.expires_at) == (False, row.aliases, None)
 
 
 def test_an_existing_table_is_opened_without_permission_to_create_tables(
