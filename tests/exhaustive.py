@@ -26,7 +26,7 @@ _DELETIONS = "test_restoring_reverses_exactly_one_deletion|test_hiding_takes_all
 _ROUND_TRIPS = "test_the_marks_of_deletion_round_trip|test_absent_values_stay_absent"
 _UNIQUE_RULES = (
     "test_a_unique_value_is_taken_once|test_every_column_of_a_unique_rule_counts|"
-    "test_a_deleted_row_frees_its_unique_values|test_another_organization_may_have_the_same"
+    "test_a_deleted_row_frees_its_unique_values|test_another_organization_may_have_the_same_unique_value"
 )
 _SHARED_SQL = (
     "test_restoring_reverses_exactly_one_deletion|test_hiding_takes_all_that_belongs_to_a_row|"

@@ -76,7 +76,7 @@ class Asked:
 
 class TestBesideWriters:
     @pytest.mark.parametrize("moment", ["before the head is read", "before samples are taken"])
-    def test_a_commit_during_a_check_is_not_taken_for_a_difference(
+    def test_a_commit_during_a_check_is_not_reported_as_a_difference(
         self, store: Store, moment: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         vectors = store.vectors()
@@ -94,7 +94,7 @@ class TestBesideWriters:
         assert generation_of(vectors) == generation
         assert vectors.find_problems() == []
 
-    def test_a_commit_beside_an_older_transaction_is_not_taken_for_a_difference(
+    def test_a_commit_during_an_older_transaction_is_not_reported_as_a_difference(
         self, postgres_store: Store, postgres_url: str
     ) -> None:
         vectors = postgres_store.vectors()
@@ -135,9 +135,9 @@ class TestBesideWriters:
             proved.advance()
         [(added, hits)] = answers
         assert hits == added
-        asked = fallbacks(vectors)
+        questions = fallbacks(vectors)
         assert store.nearest(vectors, "a violin", 1) == added
-        assert (fallbacks(vectors), generation_of(vectors)) == (asked, generation)
+        assert (fallbacks(vectors), generation_of(vectors)) == (questions, generation)
         assert vectors._chroma.ask("count", name) == 6
 
     def test_applied_lines_are_remembered_only_while_the_feed_repeats_them(self, postgres_store: Store) -> None:
@@ -163,9 +163,9 @@ class TestBesideWriters:
             (memory,) = postgres_store.add("green tea in winter")
             assert postgres_store.nearest(vectors, "green tea in winter", 1) == [memory]
             fed.follow()
-            asked = fallbacks(vectors)
+            fallback_questions = fallbacks(vectors)
             assert postgres_store.nearest(vectors, "green tea in winter", 1) == [memory]
-            assert (fed.lag, fallbacks(vectors)) == (0, asked)
+            assert (fed.lag, fallbacks(vectors)) == (0, fallback_questions)
 
 
 class TestBesideAnotherProcess:

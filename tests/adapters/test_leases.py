@@ -164,7 +164,7 @@ class TestALease:
         with hold_lease(records, "work") as third:  # the first has given back a lease that it no longer held
             assert third is not None
 
-    def test_work_with_long_names_is_told_apart(self, records: Records) -> None:
+    def test_jobs_with_long_names_are_distinct(self, records: Records) -> None:
         with hold_lease(records, "work", "x" * 255) as mine, hold_lease(records, "work", "x" * 254 + "y") as other:
             assert mine is not None
             assert other is not None

@@ -34,9 +34,9 @@ def memory(name: str, **given: Any) -> Memory:
     return Memory(id=name, organization_id="o", text=f"กาแฟ {name}\t\\N", created_at=NOW, updated_at=NOW, **given)
 
 
-def chunk(owner: str, **given: Any) -> Chunk:
-    given = {"span_start": 0, "span_end": 1, "terms": "a", "known_from": NOW, **given}
-    return Chunk(organization_id="o", owner_id=owner, **given)
+def chunk(owner: str, **fields: Any) -> Chunk:
+    fields = {"span_start": 0, "span_end": 1, "terms": "a", "known_from": NOW, **fields}
+    return Chunk(organization_id="o", owner_id=owner, **fields)
 
 
 def tag(owner: str) -> Tag:
@@ -53,13 +53,13 @@ def make_operations(count: int) -> list[Operation]:
     operations: list[Operation] = []
     for number in range(count):
         name = f"m{number}"
-        given = {
+        shared_fields = {
             "content": {"n": 1e23, "of": [number, None, "ö"]},
             "importance": number / 1000,
             "hash": struct.pack(">4q", *[number] * 4),
         }
         operations += [
-            Put(memory(name, **given)),
+            Put(memory(name, **shared_fields)),
             Put(chunk(name, dimensions=4, vector=vector)),
             Put(tag(name)),
             Put(line(name)),
@@ -122,17 +122,17 @@ def test_copy_and_insert_refuse_the_same_rows(
     records: PostgresRecords, wrong: Operation, error: type[EverholdError], said: tuple[str, str] | None, first: bool
 ) -> None:
     operations = [wrong, *make_operations(MANY)] if first else [*make_operations(MANY), wrong]
-    told = []
+    errors = []
     for write in (records.commit, lambda given: one_by_one(records, given)):
         with pytest.raises(error) as caught:
             write(operations)
         assert type(caught.value) is error
-        told.append(str(caught.value))
+        errors.append(str(caught.value))
         if isinstance(caught.value, AlreadyExists):
             assert (caught.value.table, caught.value.rule) == said
         assert records.count(Memory, "o") == 0
         assert records.feed(0).lines == []
-    assert told[0] == told[1]
+    assert errors[0] == errors[1]
 
 
 def test_a_row_before_the_row_that_it_refers_to_is_refused(records: PostgresRecords) -> None:

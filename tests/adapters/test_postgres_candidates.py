@@ -110,9 +110,7 @@ def test_only_current_live_rows_of_the_scope_are_proposed(
     assert find_by_words(candidates, None, "another model", ["coffee"], 10) == []
 
 
-def test_the_nearest_come_first_whatever_else_is_there(
-    records: PostgresRecords, candidates: PostgresCandidates
-) -> None:
+def test_the_nearest_rows_come_first(records: PostgresRecords, candidates: PostgresCandidates) -> None:
     for degrees in (0, 20, 40, 80):
         angle = np.radians(degrees)
         records.commit(make_memory(str(degrees), "a", unit(np.cos(angle), np.sin(angle))))
@@ -148,13 +146,13 @@ MAKES = {
 
 @pytest.mark.parametrize("make", MAKES)
 def test_beyond_an_exact_search_the_index_is_used(records: PostgresRecords, postgres_url: str, make: str) -> None:
-    given, expected_index = MAKES[make]
-    options = PostgresOptions(postgres_url, **given)
+    index_options, expected_index = MAKES[make]
+    options = PostgresOptions(postgres_url, **index_options)
     vectors = unit_vectors(600)
     records.commit([operation for at, vector in enumerate(vectors) for operation in make_memory(f"m{at}", "a", vector)])
     exact, large = PostgresCandidates(records), PostgresCandidates(records, exact_up_to=500)
-    wanted = exact.find_by_vector(ALICES, vectors[0], 10)
-    assert large.find_by_vector(ALICES, vectors[0], 10) == wanted  # the search is exact while there is no index
+    expected = exact.find_by_vector(ALICES, vectors[0], 10)
+    assert large.find_by_vector(ALICES, vectors[0], 10) == expected  # the search is exact while there is no index
 
     with connect(options) as connection:
         assert build_missing_indexes(connection, options, exact_up_to=1000) == []
@@ -164,7 +162,7 @@ def test_beyond_an_exact_search_the_index_is_used(records: PostgresRecords, post
     assert large._index_settings(ALICES, DIMENSIONS)
     candidates = large.find_by_vector(ALICES, vectors[0], 10)
     assert candidates[0] == "m0"
-    assert len(set(candidates) & set(wanted)) >= (10 if expected_index[0] == "hnsw" else 4)
+    assert len(set(candidates) & set(expected)) >= (10 if expected_index[0] == "hnsw" else 4)
     assert len(large.find_by_vector(ALICES, vectors[0], 600)) > 550  # the search continues until there are enough rows
     index = name_vector_index("memory", DIMENSIONS)
     used = f"SELECT idx_scan > 0 FROM pg_stat_user_indexes WHERE indexrelname = '{index}'"
@@ -183,8 +181,8 @@ def test_an_index_built_with_other_options_is_rebuilt(records: PostgresRecords, 
         [operation for at, vector in enumerate(unit_vectors(60)) for operation in make_memory(f"m{at}", "a", vector)]
     )
     with connect(PostgresOptions(postgres_url)) as connection:
-        for given, expected_index in (*MAKES.values(), MAKES["hnsw"]):
-            options = PostgresOptions(postgres_url, **given)
+        for index_options, expected_index in (*MAKES.values(), MAKES["hnsw"]):
+            options = PostgresOptions(postgres_url, **index_options)
             assert build_missing_indexes(connection, options, exact_up_to=50) == [("memory", DIMENSIONS)]
             assert build_missing_indexes(connection, options, exact_up_to=50) == []
             assert connection.execute(BUILT, [INDEX]).fetchall() == [expected_index]

@@ -94,8 +94,8 @@ class TestWhereRowsGo:
         before, far = clock.least_id("mem", months_on(-5)), clock.least_id("mem", months_on(40))
         records.commit([Put(memory(name)) for name in (mine, later, before, far, "own-name", "zebra")])
         default = "memories@default"
-        wanted = {mine: part("memories", 0, 1), later: part("memories", 2, 3)}
-        assert find_partitions(records, "memories", "id") == wanted | dict.fromkeys(
+        expected = {mine: part("memories", 0, 1), later: part("memories", 2, 3)}
+        assert find_partitions(records, "memories", "id") == expected | dict.fromkeys(
             (before, far, "own-name", "zebra"), default
         )
         assert records.get(Memory, "o", [mine, far]).keys() == {mine, far}
@@ -129,9 +129,9 @@ class TestWhereRowsGo:
         assert clock.least_id("mem", moment - timedelta(milliseconds=5)) < clock.least_id("mem", moment)
 
 
-def chunk(owner: str, **given: Any) -> Chunk:
-    given = {"span_start": 0, "span_end": 1, "terms": "a", "known_from": NOW, **given}
-    return Chunk(organization_id="o", owner_id=owner, user_id="alice", model="model", **given)
+def chunk(owner: str, **fields: Any) -> Chunk:
+    fields = {"span_start": 0, "span_end": 1, "terms": "a", "known_from": NOW, **fields}
+    return Chunk(organization_id="o", owner_id=owner, user_id="alice", model="model", **fields)
 
 
 class TestUniqueRules:
@@ -145,7 +145,7 @@ class TestUniqueRules:
             records.commit([Put(memory("twice")), Put(memory("twice"))])
         assert (caught.value.table, caught.value.rule) == ("memories", "key")
 
-    def test_of_many_writers_at_once_one_wins(self, records: PostgresRecords) -> None:
+    def test_only_one_of_many_concurrent_writers_wins(self, records: PostgresRecords) -> None:
         outcomes: Counter[str] = Counter()
 
         def take(number: int) -> None:
@@ -304,7 +304,7 @@ class TestMaintenance:
         records.commit([Put(chunk) for chunk in chunks])
         exact, large = PostgresCandidates(records), PostgresCandidates(records, exact_up_to=200)
         alices = SearchSpace("o", ("alice",), "model")
-        wanted = exact.find_by_vector(alices, vectors[0], 10)
+        expected = exact.find_by_vector(alices, vectors[0], 10)
         options = PostgresOptions(monthly_url, vector_index=kind, lists=4)
         with connect(options) as connection:
             assert build_missing_indexes(connection, options, exact_up_to=200) == [("memory", 8)]
@@ -314,7 +314,7 @@ class TestMaintenance:
         assert large._index_settings(alices, 8)
         candidates = large.find_by_vector(alices, vectors[0], 10)
         assert candidates[0] == "m0"
-        assert len(set(candidates) & set(wanted)) >= 5, "the index is approximate, and finds at least half"
+        assert len(set(candidates) & set(expected)) >= 5, "the index is approximate, and finds at least half"
         assert records.find_problems() == []
 
 
@@ -323,12 +323,12 @@ class TestStores:
         store = Store("postgres", empty_postgres_url)
         engine = store.open(postgres={"partitions": "quarter"})
         alice = engine.scope(user="alice")
-        kept = alice.remember_many([{"text": f"drinks tea number {number}"} for number in range(80)])
+        memories = alice.remember_many([{"text": f"drinks tea number {number}"} for number in range(80)])
         again = alice.remember("drinks tea number 3")
-        assert again.id in [row.id for row in kept]
+        assert again.id in [row.id for row in memories]
         assert texts(alice.recall("tea number 3", k=1)) == ["drinks tea number 3"]
         alice.revise(again.id, text="drinks coffee")
-        alice.forget(kept[0].id, hard=True)
+        alice.forget(memories[0].id, hard=True)
         assert len(alice.list(limit=100)) == 79
         engine.maintain()
         assert engine.verify_log("default").intact

@@ -59,14 +59,14 @@ def user(name: str, **given: Any) -> User:
     return User(id=name, organization_id="o", name=name, created_at=NOW, updated_at=NOW, **given)
 
 
-def memory(name: str, **given: Any) -> Memory:
-    given = {"organization_id": "o", "text": name, **given}
-    return Memory(id=name, created_at=NOW, updated_at=NOW, **given)
+def memory(name: str, **fields: Any) -> Memory:
+    fields = {"organization_id": "o", "text": name, **fields}
+    return Memory(id=name, created_at=NOW, updated_at=NOW, **fields)
 
 
-def chunk(owner: str, **given: Any) -> Chunk:
-    given = {"span_start": 0, "span_end": 1, "terms": "a", "known_from": NOW, **given}
-    return Chunk(organization_id="o", owner_id=owner, **given)
+def chunk(owner: str, **fields: Any) -> Chunk:
+    fields = {"span_start": 0, "span_end": 1, "terms": "a", "known_from": NOW, **fields}
+    return Chunk(organization_id="o", owner_id=owner, **fields)
 
 
 def test_a_commit_is_not_disturbed_by_another_that_ends_the_count_to_the_first_analysis(postgres_url: str) -> None:
@@ -261,17 +261,17 @@ class TestErrors:
         with pytest.raises(InvalidSettings, match=r"does not exist.*check the user, the password and the database"):
             PostgresRecords(PostgresOptions(postgres_url.replace(*wrong)))
 
-    def test_an_at_sign_in_a_password_is_not_taken_for_a_host(self) -> None:
+    def test_an_at_sign_in_a_password_does_not_start_a_host(self) -> None:
         with pytest.raises(InvalidSettings, match="write one in a password as %40") as raised:
             PostgresRecords(PostgresOptions("postgresql://u:hid@den@127.0.0.1:1/db"))
         assert "den" not in str(raised.value)
 
     def test_encryption_can_be_demanded(self) -> None:
-        asked: list[bytes] = []
+        statements: list[bytes] = []
 
         def refuse_encryption() -> None:
             client, _ = listener.accept()
-            asked.append(client.recv(8))
+            statements.append(client.recv(8))
             client.sendall(b"N")
             client.close()
 
@@ -281,7 +281,7 @@ class TestErrors:
             # Raised at once, because a retry would not help.
             with pytest.raises(StoreUnavailable, match="does not support SSL"):
                 PostgresRecords(PostgresOptions(url, ssl="require"))
-        assert asked == [struct.pack("!ii", 8, 80877103)]
+        assert statements == [struct.pack("!ii", 8, 80877103)]
 
     def test_the_password_is_never_shown(self) -> None:
         options = PostgresOptions("postgresql://u:hidden@127.0.0.1:1/db", retries=0)

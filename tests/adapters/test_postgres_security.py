@@ -382,14 +382,14 @@ def test_the_index_over_words_is_used_once_an_administrator_allows_it(
         records.commit([Put(chunk(name)) for name in names])
     records.maintain()
     page = (Path(__file__).parents[2] / "docs" / "postgresql.md").read_text("utf-8")
-    asked = """EXPLAIN SELECT FROM chunks WHERE known_to IS NULL AND owner_kind = 'memory' AND namespace = 'long-term'
+    query = """EXPLAIN SELECT FROM chunks WHERE known_to IS NULL AND owner_kind = 'memory' AND namespace = 'long-term'
     AND chunk_words(organization_id, owner_kind, namespace, terms)
       @> chunk_words('acme', 'memory', 'long-term', 'wordn7')"""
 
     def plan() -> str:
         with psycopg.connect(options.url) as session:
             session.execute("SELECT set_config('everhold.organization', 'acme', true)")
-            return "\n".join(text for (text,) in session.execute(asked).fetchall())
+            return "\n".join(text for (text,) in session.execute(query).fetchall())
 
     assert "in_chunks_terms" not in plan()
     with psycopg.connect(options.owner.url, autocommit=True) as session:
@@ -449,8 +449,10 @@ class TestOpening:
         with psycopg.connect(options.owner.url) as session:
             session.execute("ALTER TABLE users NO FORCE ROW LEVEL SECURITY")
             session.execute("CREATE POLICY too_much ON memories USING (true)")
-        wanted = ["table memories lacks its row-level security", "table users lacks its row-level security"]
-        assert [told[: len(text)] for told, text in zip(records.find_problems(), wanted, strict=True)] == wanted
+        expected = ["table memories lacks its row-level security", "table users lacks its row-level security"]
+        assert [
+            problem[: len(text)] for problem, text in zip(records.find_problems(), expected, strict=True)
+        ] == expected
         records.close()
         with pytest.raises(StoreError, match="table memories lacks its"):
             PostgresRecords(replace(options, owner_url=None))

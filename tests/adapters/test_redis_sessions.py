@@ -254,9 +254,9 @@ def test_tls(valkey_server: ValkeyServer, client: Any, tmp_path: Path) -> None:
      "redis://:secret@host/first", "redis://:secret@host/0#1"],
 )  # fmt: skip
 def test_an_invalid_address_is_refused(url: str) -> None:
-    with pytest.raises(InvalidSettings, match="is not the address of a Redis server") as refused:
+    with pytest.raises(InvalidSettings, match="is not the address of a Redis server") as caught:
         RedisSessions(RedisOptions(url), secret)
-    assert "secret" not in str(refused.value)
+    assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -269,12 +269,12 @@ def test_an_invalid_address_is_refused(url: str) -> None:
     ],
 )
 def test_parameters_that_the_driver_does_not_take_are_refused(query: str, told: str) -> None:
-    with pytest.raises(InvalidSettings, match=told) as refused:
+    with pytest.raises(InvalidSettings, match=told) as caught:
         RedisSessions(RedisOptions(f"redis://:secret@host?{query}"), secret)
-    assert "secret" not in str(refused.value)
+    assert "secret" not in str(caught.value)
 
 
-def test_an_address_where_nobody_listens_is_unavailable() -> None:
+def test_an_address_without_a_server_is_unavailable() -> None:
     cache = RedisSessions(RedisOptions("redis://:secret@127.0.0.1:1", socket_seconds=0.2), secret)
     assert cache.read(PLACE) is None
     cache.write(PLACE, make_working())
@@ -306,12 +306,12 @@ class Time:
 
 
 def test_the_pauses_double_until_redis_answers() -> None:
-    time, told = Time(), []
-    breaker = Breaker((OSError,), lambda: told.append(1), lambda: time.now)
+    time, warnings = Time(), []
+    breaker = Breaker((OSError,), lambda: warnings.append(1), lambda: time.now)
     pause = FIRST_PAUSE
     for failures in range(1, 12):
         assert breaker.ask(time.fail, 0) == 0
-        assert time.asked == failures == len(told)
+        assert time.asked == failures == len(warnings)
         time.now += pause * 0.99
         assert breaker.ask(time.work, 0) == 0
         assert time.asked == failures

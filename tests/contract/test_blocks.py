@@ -70,9 +70,9 @@ def test_every_column_of_a_block(engine: Everhold, coder: View) -> None:
     plain = engine.scope().create_block("system")
     assert (plain.value, plain.limit, plain.user_id, plain.created_by_id) == ("", 2000, None, None)
     assert plain.id.startswith("blk_")
-    for refused in ({"label": "other"}, {"user_id": "bob"}, {"limit": -1}, {"limit": "9"}, {"version": 9}, {}):
+    for fields in ({"label": "other"}, {"user_id": "bob"}, {"limit": -1}, {"limit": "9"}, {"version": 9}, {}):
         with pytest.raises(InvalidInput):
-            coder.update_block("b1", **refused)
+            coder.update_block("b1", **fields)
     for label in ("", "x" * 51, None, "a\x00b"):
         with pytest.raises(InvalidInput):
             coder.create_block(label, "v")
@@ -91,7 +91,7 @@ def test_every_column_of_a_link(engine: Everhold, coder: View) -> None:
     assert tester.detach_block("human").id == "b1"
     assert everybody.block_agents("b1") == ["coder"]
     assert list_labels(engine.scope(agent="tester")) == []
-    for refused in (
+    for call in (
         lambda: coder.attach_block("human", agent="tester"),
         lambda: alice.attach_block("human"),
         lambda: alice.detach_block("human", agent="tester"),
@@ -99,7 +99,7 @@ def test_every_column_of_a_link(engine: Everhold, coder: View) -> None:
         lambda: engine.scope(organization="acme").attach_block("b1", agent="tester"),
     ):
         with pytest.raises((InvalidInput, NotFound)):
-            refused()
+            call()
     assert everybody.block_agents("b1") == ["coder"]
 
 
@@ -108,7 +108,7 @@ def test_the_limit_is_checked_before_every_write(coder: View) -> None:
     message = r"^block 'human' would hold 2,130 characters, 130 over its limit of 2,000; shorten it or raise the limit$"
     with pytest.raises(InvalidInput, match=message):
         coder.create_block("human", "x" * 2130)
-    for refused in (
+    for call in (
         lambda: coder.write_block("human", "y" * 11),
         lambda: coder.append_block("human", ""),  # the line break
         lambda: coder.replace_in_block("human", "x", "yy", every=True),
@@ -116,7 +116,7 @@ def test_the_limit_is_checked_before_every_write(coder: View) -> None:
         lambda: coder.update_block("human", limit=9),
     ):
         with pytest.raises(InvalidInput, match=r"would hold (10|11|20) characters, (1|10) over its limit of (9|10);"):
-            refused()
+            call()
     assert coder.block("human") == block
     assert coder.block_history("human") == []
     assert coder.write_block("human", "😀" * 10).value == "😀" * 10  # characters, not bytes
@@ -169,8 +169,10 @@ def test_history_diff_as_of_and_undo(engine: Everhold, coder: View) -> None:
     for number, value in enumerate(("b", "c", "d"), 2):
         assert coder.write_block("human", value, reason=f"to {value}").version == number
     versions = [block, *(coder.block("human"),)]
-    kept = [(revision.revision, revision.value["value"], revision.reason) for revision in coder.block_history("b1")]
-    assert kept == [
+    revisions = [
+        (revision.revision, revision.value["value"], revision.reason) for revision in coder.block_history("b1")
+    ]
+    assert revisions == [
         (1, "a", "to b"), (2, "b", "to c"), (3, "c", "to d")
     ]  # fmt: skip
     history = coder.block_history("human")
@@ -224,9 +226,9 @@ def test_an_expected_version_guards_an_edit(coder: View) -> None:
         lambda: coder.undo_block("human", expected_version=1),
     )
     for edit in edits:
-        with pytest.raises(StaleVersion, match=r"is at version 2, not 1; .*expected_version=2") as refused:
+        with pytest.raises(StaleVersion, match=r"is at version 2, not 1; .*expected_version=2") as caught:
             edit()
-        assert refused.value.current_version == 2
+        assert caught.value.current_version == 2
     assert coder.block("human").value == "b"
 
 
@@ -291,12 +293,12 @@ def test_which_scopes_see_which_blocks(engine: Everhold, coder: View) -> None:
         assert {block.id for block in view.blocks()} == expected, dimensions
         assert {hit.id for hit in view.recall("persona", among="block", minimum=0, k=50)} == expected, dimensions
         for block_id in (everything | {"acme"}) - expected:
-            for refused in (view.block, view.block_history, view.delete_block, view.undo_block):
+            for call in (view.block, view.block_history, view.delete_block, view.undo_block):
                 with pytest.raises(NotFound, match=f"no block '{block_id}' in this scope"):
-                    refused(block_id)
+                    call(block_id)
         if "user" in dimensions or "agent" in dimensions:
-            shown = view.render_blocks()
-            assert {block.id for block in engine.scope().blocks() if block.value in shown} == expected - {"acme"}
+            rendered = view.render_blocks()
+            assert {block.id for block in engine.scope().blocks() if block.value in rendered} == expected - {"acme"}
             assert all((block.value in view.context("x", budget=5000).text) for block in view.blocks())
     with pytest.raises(InvalidInput, match=r"2 blocks of this scope have the label 'human': .*; name one by its id"):
         engine.scope(agent="coder").block("human")
@@ -354,29 +356,29 @@ def test_templates(engine: Everhold, coder: View) -> None:
     assert coder.block("persona").value == "You are kind"
     assert coder.create_block("voice", template="t1").value == "You are strict"
     assert sorted(find(everybody, "You are kind")) == ["Name: Alice", "You are kind", "You are strict"]
-    asked = find(everybody, "kind", where={"is_template": True})
-    assert sorted(asked) == ["Name: unknown", "You are strict"]
+    by_filter = find(everybody, "kind", where={"is_template": True})
+    assert sorted(by_filter) == ["Name: unknown", "You are strict"]
     assert "unknown" not in coder.render_blocks() + coder.context("unknown", budget=2000).text
-    for refused in (
+    for call in (
         lambda: everybody.attach_block("t1", agent="coder"),
         lambda: coder.write_block("t1", "mine"),
         lambda: coder.delete_block("t1"),
     ):
         with pytest.raises(Conflict):
-            refused()
+            call()
     with pytest.raises(NotFound, match="no template 'people' in this scope"):
         engine.scope(user="bob").create_block(template="people")
 
 
-def test_a_deleted_block_comes_back(engine: Everhold, coder: View) -> None:
+def test_a_deleted_block_is_restored(engine: Everhold, coder: View) -> None:
     coder.create_block("human", "Alice likes secretum", id="b1")
     coder.write_block("human", "Alice likes tea")
     preview = coder.delete_block("human", preview=True)
     assert (preview.preview, preview.rows) == (True, {"blocks": 1, "blocks_agents": 1, "revisions": 1})
     assert coder.delete_block("human").rows == preview.rows
-    for refused in (coder.block, coder.delete_block, coder.undo_block):
+    for call in (coder.block, coder.delete_block, coder.undo_block):
         with pytest.raises(NotFound, match="no block 'human' in this scope"):
-            refused("human")
+            call("human")
     assert (find(coder, "tea"), coder.render_blocks()) == ([], "")
     with pytest.raises(NotFound):
         engine.scope(user="bob", agent="coder").restore_block("b1")

@@ -369,15 +369,15 @@ def test_session_of_working_memory(pair: Pair) -> None:
     chat = pair.write(user="u1", session="s1")
     context = {"scope": "technical", "conversation_state": "active", "user_preferences": {"technical_level": "expert"}}
     chat.open_session(topic="Python frameworks", context=context, metadata={"client_info": "web_interface"})
-    said = [chat.say(f"Message {number}", id=f"m{number}") for number in range(3)]
+    messages = [chat.say(f"Message {number}", id=f"m{number}") for number in range(3)]
     working = pair.read(user="u1", session="s1").session()
     assert (working.user, working.topic, working.scope, working.context) == (
         "u1", "Python frameworks", "technical", context
     )  # fmt: skip
     assert working.session.metadata == {"client_info": "web_interface"}
-    assert working.session.last_active == said[-1].created_at
+    assert working.session.last_active == messages[-1].created_at
     assert [message.id for message in working.history] == ["m2", "m1", "m0"]
-    assert working.last_message == said[-1]
+    assert working.last_message == messages[-1]
     assert [session.id for session in pair.read(user="u1").sessions()] == ["s1"]
     chat.update_session(topic="Databases", context={})
     working = pair.read(user="u1", session="s1").session()

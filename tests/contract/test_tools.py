@@ -127,9 +127,9 @@ def test_a_tool_made_from_a_function_is_rendered_for_models(coder: View) -> None
     with pytest.raises(AlreadyExists, match="tool 'get_weather' exists; choose another name, or create it with repl"):
         coder.create_tool_from(get_weather)
     assert coder.check_call("get_weather", '{"city": "Rome"}') == {"city": "Rome", "unit": "celsius"}
-    with pytest.raises(InvalidArguments) as refused:
+    with pytest.raises(InvalidArguments) as caught:
         coder.check_call("get_weather", {"town": "Rome", "unit": "kelvin"})
-    assert [str(fault) for fault in refused.value.faults] == [
+    assert [str(fault) for fault in caught.value.faults] == [
         "unit is 'kelvin'; pass 'celsius' or 'fahrenheit' for unit",
         "city is missing; pass text for city",
         "there is no parameter 'town'; choose from city, unit",
@@ -141,9 +141,9 @@ def test_deleting_and_restoring_a_tool(engine: Everhold, coder: View) -> None:
     preview = coder.delete_tool("search", preview=True)
     assert (preview.preview, preview.rows) == (True, {"tools": 1, "tools_agents": 1})
     assert coder.delete_tool("search").rows == preview.rows
-    for refused in (coder.tool, coder.delete_tool, coder.attach_tool, coder.update_tool):
+    for call in (coder.tool, coder.delete_tool, coder.attach_tool, coder.update_tool):
         with pytest.raises(NotFound, match="no tool 'search' in organization 'default'"):
-            refused("search")
+            call("search")
     assert not coder.tools()
     replacement = coder.create_tool("search")
     with pytest.raises(AlreadyExists, match="tool 'search' exists"):
@@ -183,10 +183,10 @@ def test_an_agent_cannot_change_a_tool_that_another_agent_has(engine: Everhold, 
 def test_an_organization_cannot_see_tools_of_another(engine: Everhold, coder: View) -> None:
     tool = coder.create_tool("search", attach=True)
     other = engine.scope(organization="other", agent="coder")
-    for refused in (other.tool, other.attach_tool, other.delete_tool, other.restore_tool):
+    for call in (other.tool, other.attach_tool, other.delete_tool, other.restore_tool):
         for name in ("search", tool.id):
             with pytest.raises(NotFound, match=f"no tool {name!r} in organization 'other'"):
-                refused(name)
+                call(name)
     assert not other.tools()
     assert other.create_tool("search", id=tool.id).organization_id == "other"
     assert coder.tool("search") == tool
@@ -194,7 +194,7 @@ def test_an_organization_cannot_see_tools_of_another(engine: Everhold, coder: Vi
 
 def test_concurrent_updates_lose_nothing(coder: View) -> None:
     coder.create_tool("search", metadata={"n": 0})
-    refused: list[StaleVersion] = []
+    errors: list[StaleVersion] = []
 
     def add_one() -> None:
         for _ in range(5):
@@ -204,7 +204,7 @@ def test_concurrent_updates_lose_nothing(coder: View) -> None:
                     coder.update_tool("search", metadata={"n": tool.metadata["n"] + 1}, expected_version=tool.version)
                     break
                 except StaleVersion as error:
-                    refused.append(error)
+                    errors.append(error)
 
     threads = [threading.Thread(target=add_one) for _ in range(3)]
     for thread in threads:

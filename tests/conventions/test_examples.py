@@ -191,6 +191,6 @@ def test_a_command_that_fails_is_found(tmp_path: Path) -> None:
         run_page("page.md", "```console\n$ everhold no-such-verb\nits output\n```\n", tmp_path)
 
 
-def test_commands_are_told_from_output() -> None:
+def test_commands_and_output_are_distinguished() -> None:
     (block,) = blocks_of("```console\n$ make run\n$ everhold log \\\n    --json\neverhold 0.1\n```\n")
     assert [command.split() for command in commands_of(block)] == [["everhold", "log", "--json"]]

@@ -280,7 +280,7 @@ def test_damage_is_found(workspace: WorkspaceFolder, tmp_path: Path) -> None:
         workspace.restore(snapshot.id)
 
 
-def test_a_collection_beside_writers_loses_nothing(store: Store, workspace: WorkspaceFolder) -> None:
+def test_collecting_garbage_during_writes_loses_nothing(store: Store, workspace: WorkspaceFolder) -> None:
     """Garbage is collected without a minimum age while others write. Every content that a row names must be kept."""
     deps = workspace._parts.workspace_deps
     stop, errors = threading.Event(), list[Exception]()

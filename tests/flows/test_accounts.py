@@ -74,7 +74,7 @@ REFUSED: dict[str, tuple[Callable[[Everhold], object], type[Exception], str]] = 
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_refused_changes_nothing(sqlite_store: Store, case: str) -> None:
+def test_a_refused_call_changes_nothing(sqlite_store: Store, case: str) -> None:
     engine = sqlite_store.open()
     engine.create_user("alice", email="a@x.org", password="correct horse")
     engine.create_user("bob", email="b@x.org")

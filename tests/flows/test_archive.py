@@ -128,7 +128,7 @@ def test_a_long_session_has_several_archives(engine: Everhold) -> None:
     assert read_texts(view)[:50] == texts[:50]
 
 
-def test_a_reopened_session_goes_on_where_it_ended(engine: Everhold) -> None:
+def test_a_reopened_session_continues_where_it_ended(engine: Everhold) -> None:
     view = archive_one(engine)
     view.reopen_session()
     assert view.say("hello again").position == 3
@@ -140,7 +140,7 @@ def test_a_reopened_session_goes_on_where_it_ended(engine: Everhold) -> None:
 def test_every_way_to_read_puts_messages_back(engine: Everhold, verb: str) -> None:
     view = archive_one(engine)
     text = f"{SECRET} number 2 of s1"
-    shown = {
+    file_ids = {
         "messages": lambda: view.messages(limit=1),
         "around": lambda: view.messages(around="s1-2"),
         "session": lambda: view.session().history,
@@ -149,7 +149,7 @@ def test_every_way_to_read_puts_messages_back(engine: Everhold, verb: str) -> No
         "window": lambda: view.window(text),
         "forgotten": lambda: view.delete_message("s1-2"),
     }[verb]()
-    assert text in str(shown)
+    assert text in str(file_ids)
     assert not records_of(engine).scan(SessionArchive, None)
 
 
@@ -166,7 +166,7 @@ def test_a_retry_of_an_archived_message_changes_nothing(engine: Everhold) -> Non
     assert len(view.messages()) == 3
 
 
-def test_no_message_is_lost_if_its_id_was_used_again_meanwhile(engine: Everhold) -> None:
+def test_no_message_is_lost_if_its_id_is_reused(engine: Everhold) -> None:
     view = archive_one(engine)
     engine.scope(user="alice", session="s2").say("another one", id="s1-1")
     assert read_texts(view) == [f"{SECRET} number {number} of s1" for number in range(3)]
@@ -255,7 +255,7 @@ def test_a_purged_session_leaves_nothing_behind(engine: Everhold, files: Path) -
 
 
 @pytest.mark.parametrize("kind", ["session", "user", "organization"])
-def test_what_is_purged_after_the_grace_leaves_nothing_behind(sqlite_store: Store, files: Path, kind: str) -> None:
+def test_purging_after_the_grace_period_deletes_all_rows(sqlite_store: Store, files: Path, kind: str) -> None:
     engine = sqlite_store.open(blobs=str(files), grace_days=0)
     view = engine.scope(user="alice", session="s1")
     view.add([f"I live in {SECRET.title()}"])

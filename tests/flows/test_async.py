@@ -179,8 +179,8 @@ def test_the_loop_ticks_while_a_verb_is_slow(store: Store, embedder: HeldEmbedde
 def test_many_at_once(store: Store, embedder: HeldEmbedder) -> None:
     async def flow(everhold: AsyncEverhold) -> None:
         alice = everhold.scope(user="alice")
-        kept = await asyncio.gather(*(alice.remember(f"Tea {n % 20}") for n in range(60)))
-        assert len({memory.id for memory in kept}) == 20
+        memories = await asyncio.gather(*(alice.remember(f"Tea {n % 20}") for n in range(60)))
+        assert len({memory.id for memory in memories}) == 20
         results = await asyncio.gather(*(alice.recall(f"tea {n % 20}", k=1, minimum=0) for n in range(60)))
         assert [hits[0].memory.text for hits in results] == [f"Tea {n % 20}" for n in range(60)]
         assert len(await alice.list()) == 20

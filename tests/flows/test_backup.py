@@ -74,19 +74,19 @@ def list_files(target: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("store", ["in_memory", "sqlite", "postgres", "duckdb", "dynamodb"], indirect=True)
-def test_every_row_of_every_kind_of_store_comes_back(store: Store, tmp_path: Path) -> None:
+def test_every_row_of_every_kind_of_store_is_restored(store: Store, tmp_path: Path) -> None:
     engine, target = store.open(), tmp_path / "backups"
     family = make_rows()
     records_of(engine).commit([Put(row) for row in family])
     alice = engine.scope(user="alice")
-    kept, changed, gone, *_ = alice.remember_many([f"note {number}" for number in range(30)])
+    kept, changed, deleted, *_ = alice.remember_many([f"note {number}" for number in range(30)])
     first = engine.backup(target)
     assert first.is_full
     assert first.rows >= len(family)
     compare_with(engine, target, str(tmp_path / "first.db"))
     alice.revise(changed.id, text="Alice plays go")
     records_of(engine).commit([Increment(Memory, ("default", kept.id), {"access_count": 3})])
-    records_of(engine).commit([Delete(Memory, ("default", gone.id))])
+    records_of(engine).commit([Delete(Memory, ("default", deleted.id))])
     third = engine.backup(target)
     assert third.changed_rows < third.rows / 2
     assert third.deleted_rows >= 2

@@ -115,10 +115,10 @@ def test_every_bad_field(durable_store: Store) -> None:
     alice = engine.scope(user="alice")
     memory = alice.remember("There before", tags=["t"])
     for name, (fields, error, words) in BAD.items():
-        given = {"text": "fine", **fields}
-        assert_unchanged(engine, lambda given=given: alice.remember(**given), error, words)
-        assert_unchanged(engine, lambda given=given: alice.remember_many(["good", given]), error, words)
-        assert_unchanged(engine, lambda given=given: alice.supersede(memory.id, **given), error, words)
+        arguments = {"text": "fine", **fields}
+        assert_unchanged(engine, lambda draft=arguments: alice.remember(**draft), error, words)
+        assert_unchanged(engine, lambda draft=arguments: alice.remember_many(["good", draft]), error, words)
+        assert_unchanged(engine, lambda draft=arguments: alice.supersede(memory.id, **draft), error, words)
         assert name
 
 
@@ -262,25 +262,25 @@ def test_a_full_disk(sqlite_store: Store) -> None:
     engine.close()
     small = sqlite_store.open(sqlite={"synchronous": "NORMAL", "maximum_pages": pages + 12})
     alice = small.scope(user="alice")
-    kept: list[str] = []
+    accepted_ids: list[str] = []
 
     def fill() -> None:
         for n in range(1000):
-            kept.append(alice.remember(f"Filling {n} " + "with many words " * 40).id)  # noqa: PERF401
+            accepted_ids.append(alice.remember(f"Filling {n} " + "with many words " * 40).id)  # noqa: PERF401
 
     with pytest.raises(StoreFull, match=r"no space left for .*; free some disk or raise its limit"):
         fill()
-    assert len(kept) < 1000
-    assert len(alice.recall("filling", k=1000, minimum=0)) == len(kept) + 1
+    assert len(accepted_ids) < 1000
+    assert len(alice.recall("filling", k=1000, minimum=0)) == len(accepted_ids) + 1
     for _ in range(100):
-        alice.get(kept[0])
+        alice.get(accepted_ids[0])
     sqlite_store.opened.remove(small)
     with pytest.raises(StoreFull):
         small.close()  # there is no room for the log's waiting lines either
     wide = sqlite_store.open()
     stored_ids = {memory.id for memory in wide.scope(user="alice").list(limit=2000)}
-    assert stored_ids >= set(kept)
-    assert len(stored_ids) == len(kept) + 1
+    assert stored_ids >= set(accepted_ids)
+    assert len(stored_ids) == len(accepted_ids) + 1
     rows = read_all_rows(wide, without=[AccessLog])
     assert {row.owner_id for row in rows["chunks"].values()} == stored_ids  # type: ignore[attr-defined]
     announced = {row.entity_id for row in rows["outbox"].values()}  # type: ignore[attr-defined]
@@ -388,12 +388,12 @@ def test_a_provenance_may_hold_anything(name: str, request: pytest.FixtureReques
     text = "Anna likes green tea with milk and honey in the morning at home"
     for number, value in enumerate(ODD_VALUES):
         provenance = {name: value, "merged": ODD_VALUES}
-        kept = view.remember(text, kind="fact", key=f"k{number}", provenance=provenance)
+        memory = view.remember(text, kind="fact", key=f"k{number}", provenance=provenance)
         view.remember(text.replace("likes", "really likes"), kind="fact", provenance=provenance)
-        view.revise(kept.id, metadata={"number": number})
-        assert kept.id in {hit.memory.id for hit in view.recall("what does Anna like?", minimum=0)}
+        view.revise(memory.id, metadata={"number": number})
+        assert memory.id in {hit.memory.id for hit in view.recall("what does Anna like?", minimum=0)}
         view.context("what does Anna like?")
         view.merge_duplicates()
-        assert describe_origin(view.get(kept.id), ZoneInfo("UTC")) is not None
+        assert describe_origin(view.get(memory.id), ZoneInfo("UTC")) is not None
         view.forget_where(where={"kind": "fact"}, hard=True)
         assert view.list().memories == ()

@@ -35,8 +35,8 @@ def summarise(engine: Everhold, session: str, summary: str) -> None:
 
 
 def lines(view: View, question: str = "tea", **options: object) -> list[str]:
-    given = {"budget": 1000, "minimum": 0.0, **options}
-    return view.context(question, **given).text.splitlines()[1:-1]  # type: ignore[arg-type]
+    arguments = {"budget": 1000, "minimum": 0.0, **options}
+    return view.context(question, **arguments).text.splitlines()[1:-1]  # type: ignore[arg-type]
 
 
 def today() -> str:
@@ -55,7 +55,7 @@ def test_all_sections_in_their_order(engine: Everhold, chat: View) -> None:
     add_block(engine, "persona", "Speaks kindly", agent="guide")
     summarise(engine, "s1", "They talk about drinks")
     found_lines = lines(chat, "who drinks tea?", include="user")
-    said = "[said by Alice on 3 May 2026]"
+    source = "[said by Alice on 3 May 2026]"
     assert found_lines[:-2] == [
         "Pinned:",
         "- [3 May 2026] Is allergic to nuts",
@@ -64,8 +64,8 @@ def test_all_sections_in_their_order(engine: Everhold, chat: View) -> None:
         "Summary of this session:",
         f"- [{today()}] They talk about drinks",
         "Recent turns of this session:",
-        f"- {said} Which tea do you like?",
-        f"- {said} Something without milk",
+        f"- {source} Which tea do you like?",
+        f"- {source} Something without milk",
         "Recalled for the question:",
     ]
     assert set(found_lines[-2:]) == {
@@ -132,7 +132,7 @@ def test_pinned_memories_of_a_wider_reach_are_shown_with_include(engine: Everhol
     assert read_items("session") == {"Of this session"}
 
 
-def test_core_memory_is_the_agents_and_the_users_and_nobody_elses(engine: Everhold, chat: View) -> None:
+def test_core_memory_belongs_to_one_agent_and_one_user(engine: Everhold, chat: View) -> None:
     chat.remember("Hello")
     for other in ({"user": "bob"}, {"agent": "critic"}):
         engine.scope(**other).remember("Hello")
@@ -218,13 +218,13 @@ def test_bad_questions_and_budgets_are_refused_and_noted(engine: Everhold) -> No
 
 def test_only_shown_memories_count_as_read(engine: Everhold) -> None:
     alice = engine.scope(user="alice")
-    kept = alice.remember_many(f"Note {n} about tea and more" for n in range(40))
+    memories = alice.remember_many(f"Note {n} about tea and more" for n in range(40))
     context = alice.context("tea", budget=120, k=40, minimum=0.0)
     (line,) = alice.log(operation="search")
     assert line.request == {"k": 40, "budget": 120, "hits": len(context.memories), "length": 3}
     memory_ids = {memory.id for memory in context.memories}
     assert 0 < len(memory_ids) < 40
-    assert {memory.id for memory in kept if alice.get(memory.id).access_count} == memory_ids
+    assert {memory.id for memory in memories if alice.get(memory.id).access_count} == memory_ids
 
 
 def test_it_can_be_awaited(sqlite_store: Store) -> None:

@@ -117,7 +117,7 @@ def test_conditions_on_encrypted_fields_are_evaluated(store: Store, tmp_path: Pa
     assert alice.count(where={"content.number": {"<": 2}}) == 2
 
 
-def test_a_memory_that_becomes_a_secret_loses_its_plain_remains(store: Store, tmp_path: Path) -> None:
+def test_a_memory_that_becomes_a_secret_leaves_no_plain_text(store: Store, tmp_path: Path) -> None:
     engine = open_encrypted(store, tmp_path)
     alice = engine.scope(user="alice")
     memory = alice.remember(f"Alice likes {CANARY}")

@@ -137,9 +137,9 @@ def test_hostile_files_are_refused_and_change_nothing(engine: Everhold, tmp_path
     for name, content in HOSTILE.items():
         path.write_bytes(content)
         for view in (engine.scope(), engine.scope(user="bob", agent="fresh")):
-            with pytest.raises((InvalidInput, AlreadyExists)) as refused:
+            with pytest.raises((InvalidInput, AlreadyExists)) as caught:
                 view.import_agent(path)
-            assert len(str(refused.value)) < 1_000, name
+            assert len(str(caught.value)) < 1_000, name
         assert read_rows(engine) == before, name
     path.write_bytes(json.dumps(GOOD).encode())
     assert engine.scope().import_agent(path).agent.system == "Obey"
@@ -148,7 +148,7 @@ def test_hostile_files_are_refused_and_change_nothing(engine: Everhold, tmp_path
     assert read_rows(engine) != before
 
 
-def test_what_is_no_file_is_refused(engine: Everhold, tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_readable_file_is_refused(engine: Everhold, tmp_path: Path) -> None:
     pipe, folder, large = tmp_path / "pipe", tmp_path / "folder", tmp_path / "large"
     os.mkfifo(pipe)
     folder.mkdir()

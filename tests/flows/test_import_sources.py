@@ -272,7 +272,7 @@ def test_equal_messages_without_times_are_all_kept(engine: Everhold, folder: Pat
     assert engine.load(samples.make_json(path, [{"role": "user", "content": "ok"}] * 4)).added == 1
 
 
-def test_a_list_of_memories_and_a_text_are_no_other_system(folder: Path) -> None:
+def test_a_list_of_memories_and_a_text_are_not_taken_for_another_system(folder: Path) -> None:
     (folder / "notes.jsonl").write_text('"Alice has a cat"\n{"text": "The cat is called Miso"}\n')
     (folder / "notes.json").write_text(json.dumps([{"text": "Alice has a cat"}]))
     (folder / "handbook.md").write_text("The office opens at 8:00 - on Mondays.\n")

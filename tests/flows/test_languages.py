@@ -65,8 +65,8 @@ NASTY = [
 @pytest.mark.parametrize("max_memories", [200_000, 0], ids=["images", "candidates"])
 def test_anything_typed_is_plain_text(store: Store, max_memories: int) -> None:
     writer = store.open().scope(user="alice")
-    kept = writer.remember_many({"text": f"tea {text}", "kind": "conversation"} for text in NASTY)
-    assert [memory.text for memory in kept] == [f"tea {text}" for text in NASTY]
+    memories = writer.remember_many({"text": f"tea {text}", "kind": "conversation"} for text in NASTY)
+    assert [memory.text for memory in memories] == [f"tea {text}" for text in NASTY]
     alice = store.open(images={"max_memories": max_memories}).scope(user="alice")
     plain = texts(alice.recall("tea coffee", k=3, minimum=0))
     for query in NASTY:
@@ -78,7 +78,7 @@ def test_anything_typed_is_plain_text(store: Store, max_memories: int) -> None:
         assert len(hits) == 3, query
     assert texts(alice.recall('"tea" AND (coffee)', k=3, recipe="words")) != []
     assert texts(alice.recall("tea coffee", k=3, minimum=0)) == plain
-    for memory in kept:
+    for memory in memories:
         assert writer.get(memory.id).text == memory.text
 
 
@@ -110,10 +110,10 @@ def test_any_question_is_answered_or_refused(views: tuple[View, View], query: st
 def test_any_text_is_kept_as_it_is(views: tuple[View, View], text: str) -> None:
     from_images, _ = views
     try:
-        kept = from_images.remember(text, kind="conversation", metadata={"own": text})
+        stored = from_images.remember(text, kind="conversation", metadata={"own": text})
     except InvalidInput:
         assert not text.strip() or "\x00" in text
         return
-    memory = from_images.get(kept.id)
+    memory = from_images.get(stored.id)
     assert (memory.text, memory.metadata) == (text, {"own": text})
-    from_images.forget(kept.id, hard=True)
+    from_images.forget(stored.id, hard=True)

@@ -68,8 +68,8 @@ def fill(place: str, memories: int = 40) -> None:
         for name in ("one", "two"):
             rows = make_family(organization, name)
             # A store with a data key is opened with its master key only.
-            wanted = [row for table, row in rows.items() if TABLES[table].tenant and table != "data_keys"]
-            records.commit([Put(row) for row in wanted if name == "one" or type(row).__name__ != "Organization"])
+            moved_rows = [row for table, row in rows.items() if TABLES[table].tenant and table != "data_keys"]
+            records.commit([Put(row) for row in moved_rows if name == "one" or type(row).__name__ != "Organization"])
     cycle = records.scan(Cycle, "acme")[0]
     forks = [cycle.model_copy(update={"id": f"{at}", "cycle_index": 90 + at}) for at in range(9, 0, -1)]
     above = [cycle.id, *[fork.id for fork in forks]]
@@ -110,9 +110,9 @@ def test_round_through_every_store(places: dict[str, str]) -> None:
     store = Store("sqlite", places["again"])
     alice = store.open().scope(user="alice")
     first = Store("sqlite", places["sqlite"]).open().scope(user="alice")
-    asked = "which ship has note 17?"
-    assert [(hit.memory.id, hit.score) for hit in alice.recall(asked, minimum=0)] == [
-        (hit.memory.id, hit.score) for hit in first.recall(asked, minimum=0)
+    question = "which ship has note 17?"
+    assert [(hit.memory.id, hit.score) for hit in alice.recall(question, minimum=0)] == [
+        (hit.memory.id, hit.score) for hit in first.recall(question, minimum=0)
     ]
     assert alice.remember("Said once", idempotency_key="key-1").id == first.list(limit=50)[0].id
     store.close()
@@ -214,7 +214,7 @@ def test_a_row_that_differs_is_found(tmp_path: Path) -> None:
     target.close()
 
 
-def test_an_engine_on_the_moved_store_goes_on(tmp_path: Path) -> None:
+def test_an_engine_works_on_the_moved_store(tmp_path: Path) -> None:
     first = Store("sqlite", str(tmp_path / "a.db"))
     alice = first.open().scope(user="alice")
     alice.remember("Lives in Bangkok", speaker="Alice")
@@ -269,11 +269,11 @@ def test_a_database_is_not_moved_onto_itself_by_another_address(postgres_url: st
 
 
 def cut_short(source: str, target: str, after: int) -> None:
-    here, there = open_records(source), interrupt_after(open_records(target), after)
+    source_records, target_records = open_records(source), interrupt_after(open_records(target), after)
     with pytest.raises(KeyboardInterrupt):
-        moving.move(here, there)
-    here.close()
-    there.close()
+        moving.move(source_records, target_records)
+    source_records.close()
+    target_records.close()
 
 
 def test_a_store_that_holds_part_of_another_says_so(tmp_path: Path) -> None:

@@ -109,12 +109,12 @@ class TestOwnVectors:
 
     def test_survive_a_merge(self, sqlite_store: Store) -> None:
         alice = sqlite_store.open(FIRST).scope(user="alice")
-        kept = alice.remember("Prefers the green tea", vector=direction(1), pinned=True)
+        memory = alice.remember("Prefers the green tea", vector=direction(1), pinned=True)
         other = alice.remember("Prefers green tea", vector=direction(1), aliases=["cha"])
         assert alice.merge_duplicates().count == 1
-        assert vectors_of(alice, kept.id) == [direction(1)]
+        assert vectors_of(alice, memory.id) == [direction(1)]
         alice.forget(other.id, hard=True)
-        assert vectors_of(alice, kept.id) == [direction(1)], "purging takes out the alias, and nothing else"
+        assert vectors_of(alice, memory.id) == [direction(1)], "purging takes out the alias, and nothing else"
 
     def test_the_past_is_searched_by_the_vector_of_then(self, sqlite_store: Store) -> None:
         alice = sqlite_store.open(FIRST).scope(user="alice")
@@ -257,7 +257,7 @@ class TestModelBesideTheFirst:
         assert len(collections) == 2
         assert all("serves" in line for line in collections)
 
-    def test_what_a_program_without_it_wrote_is_embedded_at_the_next_opening(self, store: Store) -> None:
+    def test_memories_written_without_the_second_model_are_embedded_later(self, store: Store) -> None:
         for _ in range(2):
             engine = store.open(FIRST, also=[SECOND])
             assert engine._parts.beside["second"].filling.wait(SECONDS)

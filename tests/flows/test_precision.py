@@ -109,7 +109,7 @@ def test_memories_related_to_an_answer_are_hits_too(alice: View) -> None:
     assert texts(alice.recall(question)) == []
 
 
-def test_a_memory_that_an_answer_contradicts_is_no_hit(alice: View) -> None:
+def test_a_memory_that_an_answer_contradicts_is_not_a_hit(alice: View) -> None:
     tea = alice.remember("Drinks green tea every morning on the porch")
     never = alice.remember("A stranger to hot drinks")
     alice.relate(tea.id, never.id, "contradicts")
@@ -205,10 +205,10 @@ def test_why_not_explains_scores_far_below_the_best(alice: View) -> None:
 
 def test_why_not_explains_ranks_beyond_k(alice: View) -> None:
     first, second, third = (alice.remember(text) for text in ("tea", "tea cup", "tea cup and a long spoon"))
-    given: dict[str, Any] = {"k": 2, "minimum": 0.0}
-    assert [hit.memory.id for hit in alice.recall("tea", **given)] == [first.id, second.id]
-    assert reason(alice, third.id, "tea", **given) == "it is at place 3, and 2 were asked for"
-    assert alice.why_not(third.id, "tea", **given).admitted_by == {"k": 3}
+    arguments: dict[str, Any] = {"k": 2, "minimum": 0.0}
+    assert [hit.memory.id for hit in alice.recall("tea", **arguments)] == [first.id, second.id]
+    assert reason(alice, third.id, "tea", **arguments) == "it is at place 3, and 2 were asked for"
+    assert alice.why_not(third.id, "tea", **arguments).admitted_by == {"k": 3}
     both = alice.why_not(third.id, "tea", k=2, minimum=0.999).admitted_by
     assert both.keys() == {"k", "minimum"}
     assert third.id in {hit.memory.id for hit in alice.recall("tea", **both)}
@@ -243,7 +243,7 @@ def test_why_not_works_only_for_memories_of_the_scope(engine: Everhold, alice: V
         alice.why_not(mine.id, "  ")
 
 
-def test_a_speaker_without_a_name_harms_nobody(alice: View) -> None:
+def test_a_speaker_without_a_name_is_accepted(alice: View) -> None:
     alice.remember("Tea at five", speaker="\u0301")
     alice.remember("Tea at six", speaker=" ")
     assert len(alice.recall("tea", minimum=0)) == 2

@@ -29,7 +29,7 @@ def test_readings_are_kept_and_follow_changes(engine: Everhold) -> None:
     assert not any("nordwind" in reading.terms for reading in get_image(engine).readings.values())
 
 
-def test_no_text_is_read_for_a_question_about_no_attribute(engine: Everhold) -> None:
+def test_a_question_without_an_attribute_reads_no_text(engine: Everhold) -> None:
     mia = engine.scope(user="mia")
     mia.remember("The glacier calves into the fjord")
     mia.recall("glacier and fjord", minimum=0)

@@ -49,7 +49,7 @@ def test_depth_is_bounded(sqlite_store: Store, depth: int) -> None:
         alice.relations(memory.id, depth=depth)
 
 
-def test_what_cannot_be_related(engine: Everhold, alice: View) -> None:
+def test_invalid_relations_are_refused(engine: Everhold, alice: View) -> None:
     a, b = alice.remember("a"), alice.remember("b")
     theirs = engine.scope(user="bob").remember("his")
     before = read_all_rows(engine)["memory_relationships"]

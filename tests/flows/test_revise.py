@@ -98,7 +98,7 @@ def test_revising_into_a_duplicate_is_refused(engine: Everhold, alice: View) -> 
         ({"expires_at": datetime(2020, 1, 2)}, InvalidInput, "has no zone"),  # noqa: DTZ001
     ],
 )  # fmt: skip
-def test_what_a_revision_refuses(
+def test_invalid_revisions_are_refused(
     sqlite_store: Store, changes: dict[str, object], error: type[Exception], words: str
 ) -> None:
     engine = sqlite_store.open()
@@ -146,7 +146,7 @@ def test_a_successor_takes_the_place(engine: Everhold, alice: View) -> None:
     assert len(alice.list()) == 2
 
 
-def test_a_successor_belongs_to_whom_the_old_one_did(engine: Everhold, alice: View) -> None:
+def test_a_successor_belongs_to_the_owner_of_the_old_memory(engine: Everhold, alice: View) -> None:
     old = alice.remember("Hers")
     successor = engine.scope().supersede(old.id, "Still hers")
     assert successor.user_id == "alice"
@@ -171,7 +171,7 @@ def test_superseding_by_what_is_already_known(alice: View) -> None:
     assert texts(alice.recall("old known", minimum=0)) == ["Known"]
 
 
-def test_there_and_back_again(alice: View) -> None:
+def test_a_superseded_text_can_become_current_again(alice: View) -> None:
     paris = alice.remember("Lives in Paris")
     rome = alice.supersede(paris.id, "Lives in Rome")
     alice.supersede(rome.id, "Lives in Paris")
@@ -229,11 +229,11 @@ def test_undo_goes_back_one_step_at_a_time(engine: Everhold, alice: View) -> Non
 
 
 def test_undoing_a_change_of_kind_frees_the_words(alice: View) -> None:
-    said = alice.remember("Said", kind="conversation")
-    alice.revise(said.id, kind="fact")
-    alice.undo(said.id)
-    assert alice.get(said.id).hash is None
-    assert alice.remember("Said", kind="fact").id != said.id
+    turn = alice.remember("Said", kind="conversation")
+    alice.revise(turn.id, kind="fact")
+    alice.undo(turn.id)
+    assert alice.get(turn.id).hash is None
+    assert alice.remember("Said", kind="fact").id != turn.id
 
 
 def test_undo_by_key(alice: View) -> None:
@@ -289,7 +289,7 @@ def test_undoing_after_the_old_one_was_purged_keeps_the_successor(alice: View) -
     assert alice.get(successor.id).text == "New"
 
 
-def test_undoing_a_forget_when_the_words_were_said_again(alice: View) -> None:
+def test_undoing_a_forget_after_the_text_was_remembered_again(alice: View) -> None:
     memory = alice.remember("Twice")
     alice.forget(memory.id)
     alice.remember("Twice")
@@ -355,13 +355,13 @@ def test_validity_and_expiry(alice: View) -> None:
     alice.remember("Will be true", valid_from=now + day)
     alice.remember("Has expired", expires_at=now - timedelta(seconds=1))
     alice.remember("Will expire", expires_at=now + 3 * day)
-    kept = moment()
+    moment_before = moment()
     assert sorted(texts(alice.recall("true expire", minimum=0))) == ["Is true", "Will expire"]
-    assert sorted(texts(alice.recall("true expire", as_of=kept + 2 * day, minimum=0))) == [
+    assert sorted(texts(alice.recall("true expire", as_of=moment_before + 2 * day, minimum=0))) == [
         "Will be true",
         "Will expire",
     ]
-    assert sorted(texts(alice.recall("true expire", as_of=kept + 4 * day, minimum=0))) == ["Will be true"]
+    assert sorted(texts(alice.recall("true expire", as_of=moment_before + 4 * day, minimum=0))) == ["Will be true"]
     assert texts(alice.recall("true expire", as_of=now - 2 * day, minimum=0)) == []  # not known yet
     assert len(alice.list()) == 5
 

@@ -95,7 +95,7 @@ def test_on_every_store(stores: dict[str, Store]) -> None:
 
 
 @pytest.mark.parametrize("name", STORES)
-def test_by_images_and_by_candidates(stores: dict[str, Store], name: str) -> None:
+def test_images_and_candidates_give_the_same_hits(stores: dict[str, Store], name: str) -> None:
     whole = {"embedding": {"chunk_tokens": 512}}  # so that all chunks are among those that the indexes propose
     fill(stores[name].open(**whole))
     from_images, proposed = stores[name].open(**whole), stores[name].open(**whole, images={"max_memories": 0})
@@ -108,7 +108,7 @@ def test_by_images_and_by_candidates(stores: dict[str, Store], name: str) -> Non
 
 
 @pytest.mark.parametrize("name", LASTING)
-def test_others_change_nobodys_scores(stores: dict[str, Store], name: str) -> None:
+def test_rows_of_other_tenants_do_not_change_scores(stores: dict[str, Store], name: str) -> None:
     """Scores of a tenant do not depend on the number of rows of other tenants."""
     store, some = stores[name], QUESTIONS[:3]
     engine = store.open()
@@ -123,7 +123,7 @@ def test_others_change_nobodys_scores(stores: dict[str, Store], name: str) -> No
     assert answers(store.open().scope(user="alice")) == before[0]
 
 
-def test_where_a_row_lies_does_not_matter(sqlite_store: Store) -> None:
+def test_scores_do_not_depend_on_the_position_of_a_row(sqlite_store: Store) -> None:
     """An image that was built at once and one that followed every change give exactly the same scores."""
     growing = sqlite_store.open()
     alice = growing.scope(user="alice")
@@ -180,10 +180,10 @@ def test_scopes_and_filters_come_before_the_search(stores: dict[str, Store], nam
         ]
     )
     from_images, proposed = stores[name].open(), stores[name].open(images={"max_memories": 0})
-    for scope, given, count in NARROW:
-        asked = [
-            engine.scope(**scope).recall("tea rain music", k=5, minimum=0, **given)
+    for scope, arguments, count in NARROW:
+        results = [
+            engine.scope(**scope).recall("tea rain music", k=5, minimum=0, **arguments)
             for engine in (from_images, proposed)
         ]
-        assert ranking(asked[0]) == ranking(asked[1]), (scope, given)
-        assert len(asked[0]) == count, (scope, given)
+        assert ranking(results[0]) == ranking(results[1]), (scope, arguments)
+        assert len(results[0]) == count, (scope, arguments)

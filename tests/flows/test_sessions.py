@@ -21,12 +21,12 @@ Open = Callable[..., Everhold]
 @pytest.fixture(params=["in_process", "redis"])
 def open_engine(request: pytest.FixtureRequest, sqlite_store: Store) -> Open:
     """A function that opens engines on one SQLite file, all with the same kind of session cache."""
-    given: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     if request.param == "redis":
         server = request.getfixturevalue("valkey_server")
         server.client().flushall()
-        given["sessions"] = server.url
-    return lambda **more: sqlite_store.open(**{**given, **more})
+        options["sessions"] = server.url
+    return lambda **more: sqlite_store.open(**{**options, **more})
 
 
 @pytest.fixture
@@ -162,15 +162,15 @@ def test_a_deleted_session_vanishes_at_once_from_every_engine(open_engine: Open)
 
 
 @pytest.mark.parametrize("kind", ["user", "project", "organization"])
-def test_a_session_goes_with_what_it_belongs_to(open_engine: Open, kind: str) -> None:
+def test_a_session_is_deleted_with_its_owner(open_engine: Open, kind: str) -> None:
     engines = [open_engine(), open_engine()]
     scope = {"organization": "acme", "user": "alice", "project": "p", "session": "s1"}
     first, second = (engine.scope(**scope) for engine in engines)
     first.say("Tea")
     assert read_messages(second) == ["Tea"]
     name = {"user": "alice", "project": "p", "organization": "acme"}[kind]
-    given = {} if kind == "organization" else {"organization": "acme"}
-    getattr(engines[0], f"delete_{kind}")(name, **given)
+    arguments = {} if kind == "organization" else {"organization": "acme"}
+    getattr(engines[0], f"delete_{kind}")(name, **arguments)
     assert read_cached(engines[0], SessionKey("acme", "s1")) is None
     for view in (first, second):
         with pytest.raises(NotFound):
@@ -222,7 +222,7 @@ def test_agents_in_one_session(session_engine: Everhold, chat: View) -> None:
     assert [message.text for message in helper.session().history] == ["Yes"]
 
 
-def test_what_an_agent_said_goes_with_the_agent(open_engine: Open) -> None:
+def test_deleting_an_agent_hides_its_messages(open_engine: Open) -> None:
     """Deleting an agent hides its messages in sessions of others, whose rows do not change."""
     first, second = open_engine(), open_engine()
     chat, again = (engine.scope(user="alice", session="s1") for engine in (first, second))
@@ -249,7 +249,7 @@ def test_changing_a_session(chat: View) -> None:
     assert read_messages(chat) == ["Hello"]
 
 
-def test_what_is_done_to_an_answer_changes_nothing(chat: View) -> None:
+def test_changing_a_returned_message_does_not_change_the_store(chat: View) -> None:
     message = chat.say("Hello", metadata={"a": 1})
     message.metadata["a"] = 2
     chat.session().context["x"] = 1
@@ -341,7 +341,7 @@ def test_the_log_tells_who_spoke_but_not_what(chat: View) -> None:
     assert "secret" not in str(lines)
 
 
-def test_maintenance_takes_out_what_is_no_longer_there(open_engine: Open) -> None:
+def test_maintenance_removes_deleted_rows_from_the_index(open_engine: Open) -> None:
     first, second = open_engine(), open_engine()
     first.scope(session="s1").say("Tea")
     first.scope(session="s2").say("Rain")
@@ -395,7 +395,7 @@ def test_many_speak_at_once(store: Store) -> None:
             ]
 
 
-def test_messages_from_elsewhere_keep_their_places(session_engine: Everhold, chat: View) -> None:
+def test_imported_messages_keep_their_positions(session_engine: Everhold, chat: View) -> None:
     """Imported messages may have positions in another order than their times, or no positions."""
     first = chat.say("0")
     created_ids = {

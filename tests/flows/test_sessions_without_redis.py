@@ -134,9 +134,7 @@ def _upkept(engine: Everhold) -> bool:
     return working is None or [message.text for message in working.history] == ["Anew"]
 
 
-def test_a_purged_session_that_begins_again_while_it_is_away(
-    engine: Everhold, chat: View, server: ValkeyServer
-) -> None:
+def test_a_purged_session_that_starts_again(engine: Everhold, chat: View, server: ValkeyServer) -> None:
     """Both sessions have the same number of messages and so the same version; only their times differ."""
     chat.say("Old")
     assert read_messages(chat) == ["Old"]
@@ -228,7 +226,7 @@ def test_two_engines_of_which_one_is_cut_off(sqlite_store: Store, engine: Everho
         first.messages()
 
 
-def test_a_wrong_address_is_told_by_doctor(sqlite_store: Store) -> None:
+def test_doctor_reports_a_wrong_address(sqlite_store: Store) -> None:
     engine = sqlite_store.open(sessions="redis://:s3cret@127.0.0.1:1", redis=IMPATIENT)
     view = engine.scope(session="s1")
     view.say("Tea")

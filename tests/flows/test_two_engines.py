@@ -23,7 +23,7 @@ def pair(store: Store) -> tuple[Everhold, Everhold]:
     return store.open(), store.open()
 
 
-def test_what_one_writes_the_other_recalls_at_once(pair: tuple[Everhold, Everhold]) -> None:
+def test_each_engine_recalls_the_writes_of_the_other_at_once(pair: tuple[Everhold, Everhold]) -> None:
     first, second = (engine.scope(user="alice") for engine in pair)
     assert texts(second.recall("tea", minimum=0)) == []
     for n in range(10):
@@ -84,31 +84,31 @@ def test_images_follow_deleted_and_restored_owners(store: Store, kind: str) -> N
     scopes = [scope, {"organization": "acme"}, {"organization": "acme", "project": "p"}]
     first.scope(**scope).remember_many(["Tea", "Tea now", "Tea then"])
     first.scope(organization="acme", user="bob").remember_many(["Tea of Bob", "Rain of Bob"])
-    watching = [second.scope(**given) for given in scopes]
+    watching = [second.scope(**scope) for scope in scopes]
 
     def recall_all() -> list[int]:
         """Return how many memories each engine finds, and check hits and scores against a new engine."""
         fresh = store.open()
-        for view, given in zip(watching, scopes, strict=True):
+        for view, dimensions in zip(watching, scopes, strict=True):
             hits = view.recall("tea rain of", minimum=0)
-            assert ranking(hits) == ranking(fresh.scope(**given).recall("tea rain of", minimum=0))
+            assert ranking(hits) == ranking(fresh.scope(**dimensions).recall("tea rain of", minimum=0))
             assert len(hits) == len(view.list())
         return [len(view.recall("tea rain of", minimum=0)) for view in watching]
 
     assert recall_all() == [3, 5, 3]
     name = {"user": "alice", "project": "p", "organization": "acme"}[kind]
-    given = {} if kind == "organization" else {"organization": "acme"}
+    arguments = {} if kind == "organization" else {"organization": "acme"}
     delete = getattr(first, f"delete_{kind}")
-    left = 0 if kind == "organization" else 2
-    delete(name, **given)
-    assert recall_all() == [0, left, 0]
+    remaining = 0 if kind == "organization" else 2
+    delete(name, **arguments)
+    assert recall_all() == [0, remaining, 0]
     first.restore(kind, name, organization="acme")
     assert recall_all() == [3, 5, 3]
-    delete(name, hard=True, **given)
-    assert recall_all() == [0, left, 0]
+    delete(name, hard=True, **arguments)
+    assert recall_all() == [0, remaining, 0]
     first.scope(**scope).remember("Tea again")
     assert [texts(view.recall("again", k=1, minimum=0)) for view in watching] == [["Tea again"]] * 3
-    assert recall_all() == [1, left + 1, 1]
+    assert recall_all() == [1, remaining + 1, 1]
 
 
 def test_writing_for_a_deleted_user(pair: tuple[Everhold, Everhold]) -> None:

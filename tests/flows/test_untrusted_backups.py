@@ -142,7 +142,7 @@ def test_content_that_expands_without_end_is_refused(hostile: HostileTarget, tmp
 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "..", "a" * 63, "A" * 64, ""])
-def test_a_name_that_leads_elsewhere_is_refused(name: str, hostile: HostileTarget, tmp_path: Path) -> None:
+def test_a_name_that_leads_outside_the_folder_is_refused(name: str, hostile: HostileTarget, tmp_path: Path) -> None:
     def change(values: dict[str, Any]) -> None:
         values["tables"]["memories"]["layers"][0]["rows"][0]["sha256"] = name
 

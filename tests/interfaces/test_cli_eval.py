@@ -135,9 +135,9 @@ def test_leave_one_out_names_every_retriever(run: Run, file: str) -> None:
     without_meaning = document["without"]["meaning"]
     assert without_meaning["difference"]["mrr"] == pytest.approx(without_meaning["mrr"] - document["mrr"], abs=1e-4)
     assert without_meaning["difference"]["mrr"] < 0
-    shown = run("eval", "leave-one-out", file).out
-    assert max(map(len, shown.splitlines())) <= 80
-    assert any(line.startswith("windows ") for line in shown.splitlines())
+    output = run("eval", "leave-one-out", file).out
+    assert max(map(len, output.splitlines())) <= 80
+    assert any(line.startswith("windows ") for line in output.splitlines())
 
 
 def test_fit_prints_what_weights_json_holds(run: Run, file: str) -> None:
@@ -166,7 +166,7 @@ def test_the_curve_falls_and_silence_grows(run: Run, file: str) -> None:
     assert rows[-1].startswith("default")
 
 
-def test_a_point_of_the_curve_counts_what_comes_back() -> None:
+def test_a_point_of_the_curve_counts_returned_hits() -> None:
     weight = HYBRID.weights["date"]
     start = HYBRID.base + HYBRID.turn_base
     signals = np.zeros((1, 3, len(NAMES)), np.float32)
@@ -233,17 +233,17 @@ def test_precision_passes_or_fails_with_its_cases(run: Run) -> None:
     Path("suite/roof.yaml").write_text(WORLD.format(wanted="bees"), encoding="utf-8")
     failed = run("eval", "precision", "suite", "--json")
     assert (failed.code, failed.document["passed"]) == (1, 1)
-    shown = run("eval", "precision", "suite")
-    assert shown.code == 1
-    rows = {line.split()[0]: line.split()[1:] for line in shown.out.splitlines() if line.strip()}
+    result = run("eval", "precision", "suite")
+    assert result.code == 1
+    rows = {line.split()[0]: line.split()[1:] for line in result.out.splitlines() if line.strip()}
     assert rows["direct"] == ["1", "0", "0.000", "0.000"]
     assert rows["all"][:2] == ["2", "1"]
-    said = " ".join(shown.out.split())
-    assert "roof.yaml:6" in said
-    assert "missing bees; unwanted bread" in said
+    output = " ".join(result.out.split())
+    assert "roof.yaml:6" in output
+    assert "missing bees; unwanted bread" in output
 
 
-def test_a_file_that_is_no_suite_is_refused(run: Run) -> None:
+def test_a_file_that_is_not_a_suite_is_refused(run: Run) -> None:
     ran = run("eval", "precision", "nowhere", "--json")
     assert (ran.code, ran.error["kind"]) == (2, "InvalidInput")
     assert "no *.yaml in 'nowhere'" in ran.error["error"]

@@ -59,10 +59,18 @@ def test_common_words_are_shown_as_written_beside_the_origin(run_filled: Run) ->
 
 
 def test_columns_of_all_retrievers_fit_the_screen(run: Run) -> None:
-    said = ["--kind", "message", "--user", "mia", "--session", "s", "--at", "2025-03-01T09:30"]
-    run("remember", "When does the ferry to the island leave?", *said, "--speaker", "Ben")
+    options = ["--kind", "message", "--user", "mia", "--session", "s", "--at", "2025-03-01T09:30"]
+    run("remember", "When does the ferry to the island leave?", *options, "--speaker", "Ben")
     run(
-        "remember", "The ferry leaves at noon on Sunday", *said, "--speaker", "Ana", "--alias", "boat trip", "--id", "a"
+        "remember",
+        "The ferry leaves at noon on Sunday",
+        *options,
+        "--speaker",
+        "Ana",
+        "--alias",
+        "boat trip",
+        "--id",
+        "a",
     )
     run("remember", "The old ferry left at ten", "--user", "mia", "--id", "old")
     run("supersede", "old", "The ferry leaves at eleven now", "--id", "new", "--user", "mia")

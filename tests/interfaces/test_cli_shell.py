@@ -11,8 +11,8 @@ from tests.interfaces.terminals import CTRL_C, CTRL_D, PROMPT_ENDS, Terminal, ru
 
 def test_lines_are_remembered_recalled_and_forgotten(run: Run) -> None:
     first = run("shell", "--json", "--user", "mia", typed="My dog is called Rex\n?name of the dog\n/list\n").document
-    kept, recalled, listed = first["answers"]
-    memory = kept["answer"]["memories"][0]
+    stored, recalled, listed = first["answers"]
+    memory = stored["answer"]["memories"][0]
     assert recalled["answer"]["hits"][0]["memory"]["id"] == memory["id"]
     assert [memory["id"] for memory in listed["answer"]["memories"]] == [memory["id"]]
     lines = f"/forget {memory['id']}\n?dog\n/undo\n?dog\n/help\n/quit\nnever kept\n"
@@ -37,12 +37,12 @@ def test_the_explanation_is_shown_below_each_hit(run: Run) -> None:
 def test_errors_do_not_end_it(run: Run) -> None:
     ran = run("shell", typed="/lst\n/forget\n/forget nope\n?\n/undo\nStill here\n")
     assert ran.code == 1
-    said = ran.err.splitlines()
-    assert said[0] == "no command /lst; did you mean '/list'?"
-    assert "/forget needs the number or the id" in said[1]
-    assert "no memory 'nope'" in said[2]
-    assert "the question is empty" in said[3]
-    assert "nothing to undo" in said[4]
+    lines = ran.err.splitlines()
+    assert lines[0] == "no command /lst; did you mean '/list'?"
+    assert "/forget needs the number or the id" in lines[1]
+    assert "no memory 'nope'" in lines[2]
+    assert "the question is empty" in lines[3]
+    assert "nothing to undo" in lines[4]
     assert "Still here" in ran.out
     assert len(run("list", "--json").document["memories"]) == 1
 
@@ -95,8 +95,8 @@ def test_the_sample_is_loaded_only_once(run: Run) -> None:
     for _ in range(2):
         answers = run("shell", "--sample", "--json", "--store", "mine.db").document["answers"]
         assert [answer["question"] for answer in answers] == list(sample.QUESTIONS)
-    kept = run("list", "--store", "mine.db", "--user", sample.USER, "--json").document["memories"]
-    assert len(kept) == len(lines)
+    memories = run("list", "--store", "mine.db", "--user", sample.USER, "--json").document["memories"]
+    assert len(memories) == len(lines)
 
 
 def test_the_sample_has_a_table_to_ask(tmp_path: Path) -> None:

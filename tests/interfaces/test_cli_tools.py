@@ -37,13 +37,13 @@ def test_the_life_of_a_tool(run: Run, file: str) -> None:
     listed = run("tool", "list", *CODER).out
     assert "get_weather" in listed
     assert "city, days" in listed
-    shown = run("tool", "show", "get_weather").out
-    assert '"required"' in shown
-    assert "sky" in shown
+    output = run("tool", "show", "get_weather").out
+    assert '"required"' in output
+    assert "sky" in output
     assert json.loads(run("tool", "check", "get_weather", '{"city": "Rome"}').out) == {"city": "Rome", "days": 3}
-    refused = run("tool", "check", "get_weather", '{"days": "x"}')
-    assert refused.code == 2
-    assert "days is 'x', and city is missing; pass a whole number for days, and pass text for city" in refused.err
+    result = run("tool", "check", "get_weather", '{"days": "x"}')
+    assert result.code == 2
+    assert "days is 'x', and city is missing; pass a whole number for days, and pass text for city" in result.err
     assert run("tool", "update", "t1", "--description", "Better.", "--expected-version", "1").code == 0
     assert run("tool", "update", "t1", "--tag", "x", "--expected-version", "1").code == 1
     assert "no longer has" in run("tool", "detach", "get_weather", *CODER).out

@@ -140,9 +140,9 @@ def test_contextual_on_the_main_computer(served: Served, framing: str) -> None:
     assert client.ask(action="delete_reminder", user_id=user, index=0) == {"status": "ok"}
     reminders = client.ask(action="list_reminders", user_id=user)["reminders"]
     assert reminders == [{"type": "reminder", "text": "call mum"}, "buy milk"]
-    refused = client.ask(action="delete_reminder", user_id=user, index=7)
-    assert refused["status"] == "error"
-    assert refused["reason"].startswith("Invalid reminder index")
+    reply = client.ask(action="delete_reminder", user_id=user, index=7)
+    assert reply["status"] == "error"
+    assert reply["reason"].startswith("Invalid reminder index")
     assert client.ask(action="delete_all_reminders", user_id=user) == {"status": "ok"}
 
 

@@ -50,9 +50,9 @@ def test_binds_as_they_are_written() -> None:
     ],
 )
 def test_a_wrong_bind_is_refused(bind: str, fact: str) -> None:
-    with pytest.raises(InvalidSettings) as refused:
+    with pytest.raises(InvalidSettings) as caught:
         parse_bind(bind)
-    assert fact in str(refused.value)
+    assert fact in str(caught.value)
 
 
 def test_publishing_names_one_of_several_organizations() -> None:

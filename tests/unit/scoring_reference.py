@@ -177,11 +177,11 @@ class Reference:
     def own(self, kind: str, place: str, row: Row) -> float:
         if kind == "words":
             return sum(weight * self.often(row, term, place) for term, weight in self.weight.items())
-        asked = self.question.voice if kind == "voice" else self.question.vector
-        if asked is None or row.vector is None:
+        query = self.question.voice if kind == "voice" else self.question.vector
+        if query is None or row.vector is None:
             looks_at_words = any(name.startswith("words") for name in self.recipe.weights)
             return 0.6 * self.own("words", "own", row) if looks_at_words else 0.0
-        return sum(float(x) * float(y) for x, y in zip(asked, row.vector, strict=True))
+        return sum(float(x) * float(y) for x, y in zip(query, row.vector, strict=True))
 
     def often(self, row: Row, term: str, place: str) -> float:
         count = row.words.count(term)

@@ -16,10 +16,10 @@ T0 = datetime(2024, 1, 1, tzinfo=UTC)
 SCOPE = Scope(organization="acme", project="p", user="alice", agent="bot", session="s1")
 
 
-def line(number: int = 0, scope: Scope = SCOPE, **given: Any) -> AccessLog:
-    given = {"interface": "library", **given}
+def line(number: int = 0, scope: Scope = SCOPE, **fields: Any) -> AccessLog:
+    fields = {"interface": "library", **fields}
     request = {"memory": f"m{number}", "n": [1, None]}
-    return make_access_line(scope, "read", T0 + timedelta(seconds=number), request, **given)
+    return make_access_line(scope, "read", T0 + timedelta(seconds=number), request, **fields)
 
 
 def test_a_line_has_who_acted_what_was_done_and_when() -> None:

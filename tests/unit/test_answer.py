@@ -168,7 +168,7 @@ def test_parquet_of_many_rows_and_of_none(tmp_path: Path) -> None:
     assert duckdb.sql(f"FROM '{tmp_path}/none.parquet'").fetchall() == []
 
 
-def test_parquet_replaces_a_file_only_if_told_to(tmp_path: Path) -> None:
+def test_parquet_replaces_a_file_only_with_overwrite(tmp_path: Path) -> None:
     path = tmp_path / "result.parquet"
     path.write_text("mine")
     with pytest.raises(InvalidInput):

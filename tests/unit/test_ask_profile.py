@@ -73,7 +73,7 @@ def test_a_declared_key_is_spelled_as_its_table(flights: AskSchema) -> None:
     assert declared == ForeignKey("flights", "DestAirport", "airports", "AirportCode")
 
 
-def test_numbers_that_happen_to_be_keys_are_no_foreign_keys(flights: AskSchema) -> None:
+def test_numbers_that_happen_to_equal_keys_are_not_foreign_keys(flights: AskSchema) -> None:
     assert flights.foreign_key(ColumnRef("flights", "FlightNo")) is None
 
 

@@ -33,10 +33,10 @@ class Counting(FakeEmbedder):
         return super().embed(texts)
 
 
-def equal(ones: Sequence[Vector | None], others: Sequence[Vector | None]) -> bool:
-    return len(ones) == len(others) and all(
+def equal(vectors: Sequence[Vector | None], expected: Sequence[Vector | None]) -> bool:
+    return len(vectors) == len(expected) and all(
         first is second if first is None or second is None else np.array_equal(first, second)
-        for first, second in zip(ones, others, strict=True)
+        for first, second in zip(vectors, expected, strict=True)
     )
 
 

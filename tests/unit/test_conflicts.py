@@ -24,7 +24,7 @@ def first_of(text: str) -> Statement:
 
 
 @pytest.mark.parametrize(("old", "new", "expected"), LABELLED["relations"])
-def test_a_newer_statement_repeats_replaces_or_stands_beside_an_older(old: str, new: str, expected: str) -> None:
+def test_a_newer_statement_repeats_replaces_or_complements_an_older_one(old: str, new: str, expected: str) -> None:
     assert compare_statements(first_of(old), first_of(new)) == expected
 
 

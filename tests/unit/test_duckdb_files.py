@@ -44,7 +44,7 @@ def records(path: Path) -> Iterator[DuckdbRecords]:
 # other files
 
 
-def test_a_file_that_is_no_database_is_refused_and_not_changed(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_refused_and_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "letter.txt"
     path.write_text("Dear Alice, this is not a database. " * 50)
     before = path.read_bytes()
@@ -190,7 +190,7 @@ def test_a_newer_file_is_refused(path: Path, read_only: bool) -> None:
         open_records(path, read_only=read_only)
 
 
-def test_every_table_is_columns_and_nothing_else(records: DuckdbRecords) -> None:
+def test_every_table_has_only_columns_and_no_indexes(records: DuckdbRecords) -> None:
     for name, entity in ENTITIES.items():
         rows = records._fetch("SELECT column_name FROM duckdb_columns() WHERE table_name = ?", (name,))
         assert {column for (column,) in rows} == set(entity.model_fields)

@@ -184,9 +184,9 @@ class Counting(DuckdbRecords):
 
     looks = 0
 
-    def find_rows_by_columns(self, table: Table, columns: Sequence[str], wanted: Sequence[Key]) -> list[Row]:
+    def find_rows_by_columns(self, table: Table, columns: Sequence[str], keys: Sequence[Key]) -> list[Row]:
         self.looks += 1
-        return super().find_rows_by_columns(table, columns, wanted)
+        return super().find_rows_by_columns(table, columns, keys)
 
 
 @pytest.fixture
@@ -318,22 +318,22 @@ def test_acknowledged_commits_survive_a_kill(path: Path) -> None:
         assert records.head() == len(commits) + 1
 
 
-def refusal_of(path: Path, read_only: bool, said: "multiprocessing.Queue[tuple[str, bool, str]]") -> None:
+def refusal_of(path: Path, read_only: bool, results: "multiprocessing.Queue[tuple[str, bool, str]]") -> None:
     try:
         open_records(path, read_only=read_only).close()
     except StoreError as error:
-        said.put((type(error).__name__, error.retryable, str(error)))
+        results.put((type(error).__name__, error.retryable, str(error)))
     else:
-        said.put(("opened", False, ""))
+        results.put(("opened", False, ""))
 
 
 @pytest.mark.parametrize("read_only", [False, True])
 def test_a_second_process_is_refused(records: DuckdbRecords, path: Path, read_only: bool) -> None:
     begin(records)
-    said: multiprocessing.Queue[tuple[str, bool, str]] = PROCESS.Queue()
-    other = PROCESS.Process(target=refusal_of, args=(path, read_only, said))
+    outcomes: multiprocessing.Queue[tuple[str, bool, str]] = PROCESS.Queue()
+    other = PROCESS.Process(target=refusal_of, args=(path, read_only, outcomes))
     other.start()
-    name, retryable, message = said.get(timeout=600)
+    name, retryable, message = outcomes.get(timeout=600)
     other.join(300)
     assert (name, retryable) == ("StoreBusy", True)
     assert message == f"{path} is open in another process (its id is {os.getpid()}); close it there, then try again"

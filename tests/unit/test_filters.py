@@ -54,8 +54,8 @@ def test_all_fields_can_be_combined() -> None:
 def test_an_empty_filter_is_false() -> None:
     assert not make_filter()
     assert not make_filter({}, kind=[], tags=())
-    for given in ({"kind": "fact"}, {"tags": "a"}, {"after": T0}, {"before": T0}, {"where": {"revision": 0}}):
-        assert make_filter(**given)
+    for arguments in ({"kind": "fact"}, {"tags": "a"}, {"after": T0}, {"before": T0}, {"where": {"revision": 0}}):
+        assert make_filter(**arguments)
 
 
 @pytest.mark.parametrize("name", Memory.model_fields)

@@ -74,9 +74,7 @@ def read_derived(image: Image) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("squeeze_least", [3, 10_000])
-def test_growing_and_changing_equals_building_anew(
-    monkeypatch: pytest.MonkeyPatch, seed: int, squeeze_least: int
-) -> None:
+def test_an_updated_image_equals_a_rebuilt_one(monkeypatch: pytest.MonkeyPatch, seed: int, squeeze_least: int) -> None:
     monkeypatch.setattr(module, "_SQUEEZE_LEAST", squeeze_least)
     chance = random.Random(seed)
     image, truth = Image(DIMENSIONS), dict[str, list[ImageEntry]]()
@@ -161,8 +159,8 @@ def test_rare_fields_are_removed_with_their_memories() -> None:
 
     assert read_parts() == ([], {}, {}, False)
     assert image.speakers == {}
-    said = {"kind": "conversation", "session_id": "s", "speaker": "Mia"}
-    keep("a", aliases=["Big Tom"], superseded_by="b", provenance={"memory": "c", "file": 1}, **said)
+    turn = {"kind": "conversation", "session_id": "s", "speaker": "Mia"}
+    keep("a", aliases=["Big Tom"], superseded_by="b", provenance={"memory": "c", "file": 1}, **turn)
     assert read_parts() == ([["big", "tom"]], {"a": "b"}, {"a": "c"}, True)
     assert image.speakers == {"mia": "Mia"}
     keep("a", aliases=[], provenance={"memory": 7}, kind="conversation", session_id=None)
@@ -177,12 +175,12 @@ def test_rare_fields_are_removed_with_their_memories() -> None:
 
 def test_a_fact_has_the_place_of_its_message_in_the_conversation() -> None:
     image = Image(DIMENSIONS)
-    said = {"kind": "conversation", "session_id": "s"}
-    kept: list[dict[str, Any]] = [
-        {"id": "turn", **said}, {"id": "fact", "kind": "fact", "provenance": {"memory": "turn"}},
-        {"id": "stray", "kind": "fact", "provenance": {"memory": "gone"}}, {"id": "other", **said},
+    turn = {"kind": "conversation", "session_id": "s"}
+    memories: list[dict[str, Any]] = [
+        {"id": "turn", **turn}, {"id": "fact", "kind": "fact", "provenance": {"memory": "turn"}},
+        {"id": "stray", "kind": "fact", "provenance": {"memory": "gone"}}, {"id": "other", **turn},
     ]  # fmt: skip
-    for fields in kept:
+    for fields in memories:
         memory = dict.fromkeys(OWNER_COLUMNS) | {"importance": 0.5, "strength": 1.0, "created_at": T0, **fields}
         chunk = dict.fromkeys(CHUNK_COLUMNS) | {"owner_id": fields["id"], "terms": "", "known_from": T0}
         image.extend([ImageEntry(tuple(chunk.values()), tuple(memory.values()))])

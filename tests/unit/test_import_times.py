@@ -44,7 +44,7 @@ def test_times_that_tell_all(written: object) -> None:
         "x" * 99,
     ],
 )
-def test_what_is_no_time(written: object) -> None:
+def test_invalid_times(written: object) -> None:
     with pytest.raises(ValueError, match="is not a time"):
         TimeReader(UTC).read(written)
 

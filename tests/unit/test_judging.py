@@ -113,8 +113,8 @@ def test_an_older_candidate_outdates_nothing() -> None:
 def test_a_question_about_the_past_keeps_the_old_one_first() -> None:
     vectors = make_candidates().vectors.copy()
     vectors[1] = 0.6 * vectors[0] + 0.8 * vectors[2]  # a similarity of 0.6, as two texts on one topic have
-    asked = (make_profile(), make_profile(Intent(past=True, happened=True)))
-    present, past = (judge(make_candidates(vectors=vectors), profile) for profile in asked)
+    profiles = (make_profile(), make_profile(Intent(past=True, happened=True)))
+    present, past = (judge(make_candidates(vectors=vectors), profile) for profile in profiles)
     assert past.totals[0] - past.totals[1] > present.totals[0] - present.totals[1]
 
 

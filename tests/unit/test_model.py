@@ -106,9 +106,9 @@ REFUSED: dict[str, tuple[type[Row], dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_impossible_values_are_refused(case: str) -> None:
-    entity, given, message = REFUSED[case]
+    entity, fields, message = REFUSED[case]
     with pytest.raises(ValidationError, match=message):
-        entity.model_validate(_make_fields(entity) | given)
+        entity.model_validate(_make_fields(entity) | fields)
 
 
 def _make_fields(entity: type[Row]) -> dict[str, Any]:

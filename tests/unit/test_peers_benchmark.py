@@ -69,7 +69,7 @@ def _passes(memory: Memory, query: Query) -> bool:
     return memory.user == query.user and query.kind in {None, memory.kind} and query.tag in {None, memory.tag}
 
 
-def test_the_truth_knows_the_nearest_under_the_filter(table: VectorTable) -> None:
+def test_the_reference_finds_the_nearest_under_the_filter(table: VectorTable) -> None:
     memories = make_memories(TEXTS[:200])
     query = Query(TEXTS[3], memories[3].user)
     own = [memory for memory in memories if memory.user == query.user]

@@ -167,22 +167,23 @@ class TestReembed:
             None,
         )
         reembed(change.work())
-        kept = ("owner_id", "user_id", "revision", "chunk_index", "terms", "known_from", "known_to")
+        column_names = ("owner_id", "user_id", "revision", "chunk_index", "terms", "known_from", "known_to")
         old, new = (
-            [tuple(getattr(chunk, name) for name in kept) for chunk in change.chunks(m)] for m in ("small", "large")
+            [tuple(getattr(chunk, name) for name in column_names) for chunk in change.chunks(m)]
+            for m in ("small", "large")
         )
         assert old == new
 
     def test_recall_answers_all_the_time(self, change: Change) -> None:
-        asked: list[str] = []
+        embedded: list[str] = []
 
         def watch(_: int) -> None:
-            text = change.texts[len(asked) % len(change.texts)]
-            asked.append(change.best(OLD, text))
-            assert asked[-1] == change.ids[(len(asked) - 1) % len(change.texts)]
+            text = change.texts[len(embedded) % len(change.texts)]
+            embedded.append(change.best(OLD, text))
+            assert embedded[-1] == change.ids[(len(embedded) - 1) % len(change.texts)]
 
         reembed(change.work(watch))
-        assert len(asked) > 5
+        assert len(embedded) > 5
 
     def test_a_stopped_change_continues_without_repeating_work(self, change: Change) -> None:
         with pytest.raises(Stopped):
@@ -202,7 +203,7 @@ class TestReembed:
         assert (job.progress, job.total, job.status) == (2 * BATCH, len(change.texts), "running")
         assert change.records.scan(Lease, None)[0].holder is None
 
-    def test_memories_written_meanwhile_are_found_before_and_after(self, change: Change) -> None:
+    def test_memories_written_during_reembedding_are_found_before_and_after(self, change: Change) -> None:
         written: dict[str, str] = {}
 
         def watch(_: int) -> None:
@@ -280,9 +281,9 @@ class TestReembed:
 
         def watch(done: int) -> None:
             if done == BATCH and not busy:
-                with pytest.raises(StoreBusy) as refused:
+                with pytest.raises(StoreBusy) as caught:
                     reembed(change.work())
-                busy.append(str(refused.value))
+                busy.append(str(caught.value))
 
         reembed(change.work(watch))
         assert "another process is embedding organization 'acme' again" in busy[0]
@@ -321,11 +322,11 @@ class TestWordsOnly:
 
 class TestThread:
     def test_the_thread_runs_until_the_change_is_complete(self, change: Change) -> None:
-        told: list[bool] = []
-        thread = change.thread(lambda: told.append(change.best(change.new, change.texts[5]) == change.ids[5]))
+        answers: list[bool] = []
+        thread = change.thread(lambda: answers.append(change.best(change.new, change.texts[5]) == change.ids[5]))
         thread.start()
         assert thread.wait(150)
-        assert told == [True]
+        assert answers == [True]
         assert thread.progress == (len(change.texts) + 2, len(change.texts) + 2, True)
         assert list(map(describe, list_models(change.records))) == [("large", 96, "serving", 2)]
         assert change.chunks("small") == []
@@ -363,13 +364,13 @@ class TestThread:
         assert len(list_models(change.records)) == 1
 
     def test_two_processes_complete_one_change(self, change: Change) -> None:
-        told: list[int] = []
-        threads = [change.thread(partial(told.append, number)) for number in range(2)]
+        counts: list[int] = []
+        threads = [change.thread(partial(counts.append, number)) for number in range(2)]
         for thread in threads:
             thread.start()
         for thread in threads:
             assert thread.wait(300)
-        assert sorted(told) == [0, 1]
+        assert sorted(counts) == [0, 1]
         assert change.chunks("small") == []
         assert {chunk.owner_id for chunk in change.chunks("large")} == set(change.ids)
 

@@ -275,12 +275,12 @@ def older_tables() -> dict[str, Table]:
     """Return the current tables without one table, some columns and their lookups, and one unique rule."""
     tables = {name: table for name, table in TABLES.items() if name != LATER_TABLE}
     for name, additions in OLDER_LACKS.items():
-        gone = {addition.column.name for addition in additions}
+        added_columns = {addition.column.name for addition in additions}
         table = tables[name]
         tables[name] = replace(
             table,
-            columns=tuple(column for column in table.columns if column.name not in gone),
-            lookups=tuple(lookup for lookup in table.lookups if not gone & set(lookup.columns)),
+            columns=tuple(column for column in table.columns if column.name not in added_columns),
+            lookups=tuple(lookup for lookup in table.lookups if not added_columns & set(lookup.columns)),
         )
     tables["users"] = replace(tables["users"], uniques=())
     return tables

@@ -49,14 +49,14 @@ def make_view(rows: Sequence[Row]) -> ImageView:
 def ask(chance: random.Random) -> Question:
     """Make a question of random words; it may be about a speaker, a time or a name."""
     words = tuple(dict.fromkeys([*chance.choices(WORDS, k=chance.randint(0, 6)), "unheard"]))
-    meant = vector(chance) if chance.random() < 0.9 else None
+    query_vector = vector(chance) if chance.random() < 0.9 else None
     named = chance.random() < 0.6
     start = T0 + chance.randrange(40) * DAY
     span = (clock.micros(start), clock.micros(start + chance.choice([1, 7, 30]) * DAY))
     return Question(
         words,
-        meant,
-        vector(chance) if named and meant is not None else meant,
+        query_vector,
+        vector(chance) if named and query_vector is not None else query_vector,
         ("Mia Moss",) if named else (),
         (span,) if chance.random() < 0.5 else (),
         when=chance.random() < 0.5,
@@ -110,16 +110,16 @@ def test_the_place_of_a_row_does_not_matter(recipe: Recipe) -> None:
     for row in rows:
         row.successor = row.source = None
     question = ask(chance)
-    asked = PreparedQuestion(question, recipe, clock.micros(NOW), THESAURUS)
+    prepared = PreparedQuestion(question, recipe, clock.micros(NOW), THESAURUS)
     statistics = count_statistics([make_view(rows)], question.terms)
-    whole = {hit.owner_id: hit.score for hit in rank([make_view(rows)], asked, 700)}
+    whole = {hit.owner_id: hit.score for hit in rank([make_view(rows)], prepared, 700)}
     assert len(whole) == 700
     chance.shuffle(rows)
     for size in (1, 2, 7, 64, 620):
-        said = [row for row in rows if row.session == f"s{size % 4}"]
-        some = said + [row for row in rows if row.session is None][:size]
+        session_rows = [row for row in rows if row.session == f"s{size % 4}"]
+        some = session_rows + [row for row in rows if row.session is None][:size]
         chance.shuffle(some)
-        hits = rank([make_view(some)], asked, len(some), statistics)
+        hits = rank([make_view(some)], prepared, len(some), statistics)
         assert {hit.owner_id: hit.score for hit in hits} == {row.owner: whole[row.owner] for row in some}
 
 
@@ -148,16 +148,16 @@ def test_a_successor_is_found_by_the_memory_that_it_replaced() -> None:
     chance = random.Random(3)
     rows = [Row(chance, f"m{n}") for n in range(20)]
     near, between, last = rows[3], rows[7], rows[12]
-    meant = near.vector if near.vector is not None else vector(chance)
-    near.vector = meant
+    query_vector = near.vector if near.vector is not None else vector(chance)
+    near.vector = query_vector
     for row in rows[:3]:
-        row.vector = -meant
-    between.vector = last.vector = -meant
-    asked = PreparedQuestion(Question((), meant), HYBRID, clock.micros(NOW))
-    assert last.owner in [hit.owner_id for hit in rank([make_view(rows)], asked, 20)][-5:]
+        row.vector = -query_vector
+    between.vector = last.vector = -query_vector
+    prepared = PreparedQuestion(Question((), query_vector), HYBRID, clock.micros(NOW))
+    assert last.owner in [hit.owner_id for hit in rank([make_view(rows)], prepared, 20)][-5:]
     near.successor, between.successor = between.owner, last.owner
     mask = np.array([row.successor is None for row in rows])
-    hits = rank([ImageView(image_of(rows), None, mask)], asked, 20)
+    hits = rank([ImageView(image_of(rows), None, mask)], prepared, 20)
     assert hits[0].owner_id == last.owner
     assert hits[0].why("image").contributions["replaced"] > 0
     assert {near.owner, between.owner}.isdisjoint(hit.owner_id for hit in hits)
@@ -173,9 +173,11 @@ def test_a_strong_hit_raises_the_memories_related_to_it() -> None:
     image.links = {"m0": frozenset({"m2"}), "m1": frozenset({"m3"}), "m2": frozenset({"m0"})}
 
     def totals(eligible: list[bool] | None, *terms: str) -> dict[str, float]:
-        asked = PreparedQuestion(Question(terms, None), recipe)
+        prepared = PreparedQuestion(Question(terms, None), recipe)
         mask = None if eligible is None else np.array(eligible)
-        return {hit.owner_id: round(log_odds(hit.score), 3) for hit in rank([ImageView(image, None, mask)], asked, 9)}
+        return {
+            hit.owner_id: round(log_odds(hit.score), 3) for hit in rank([ImageView(image, None, mask)], prepared, 9)
+        }
 
     assert totals(None, "strong") == {"m0": 3.0, "m2": 2.5, "m1": -1.0, "m3": -1.0, "m4": -1.0, "m5": -1.0}
     assert totals(None, "weak", *(f"other{n}" for n in range(3)))["m3"] == -1.0, "a weak hit raised a related memory"

@@ -108,9 +108,7 @@ class TestFollowing:
         follower.follow(lambda lines: seen.extend(line.entity_id for line in lines))
         assert seen == ["m1"]
 
-    def test_a_follower_that_was_away_longer_than_the_feed_is_kept_notices(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_follower_notices_that_lines_it_has_not_read_were_deleted(self, monkeypatch: pytest.MonkeyPatch) -> None:
         follower = FeedFollower(InMemoryRecords())
         assert not follower.has_lost_place
         later = clock.now() + timedelta(days=7)

@@ -146,7 +146,7 @@ def test_an_invalid_file_is_refused(tmp_path: Path, content: str, words: str) ->
         load("bad.yaml")
 
 
-def test_a_file_that_is_not_utf_8_is_told_so(tmp_path: Path) -> None:
+def test_a_file_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_bytes("timezone: Zürich".encode("latin-1"))
     with pytest.raises(InvalidSettings, match=r"bad.yaml is not UTF-8 \(byte 12\); save it as UTF-8"):
         load("bad.yaml")
@@ -170,9 +170,9 @@ def test_a_section_with_nothing_in_it_is_empty(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["memory", "provider", "x", "embedding.provider"])
 def test_a_name_like_no_other_does_not_list_them_all(name: str) -> None:
     first, _, second = name.partition(".")
-    given: dict[str, Any] = {first: {second: "x"} if second else "x"}
+    arguments: dict[str, Any] = {first: {second: "x"} if second else "x"}
     with pytest.raises(InvalidSettings, match=f"no setting '{name}'; ") as caught:
-        load(**given)
+        load(**arguments)
     named = [setting for setting in settings.list_names() if setting in str(caught.value).split("; ", 1)[1]]
     assert len(named) <= 4
 
@@ -211,8 +211,8 @@ SECRET = "s3cr3t-canary"
 )
 def test_secrets_are_in_no_repr(given: dict[str, Any]) -> None:
     settings = load(**given)
-    for shown in (repr(settings), str(settings), f"{settings}", repr(settings.embedding), repr([settings])):
-        assert SECRET not in shown
+    for representation in (repr(settings), str(settings), f"{settings}", repr(settings.embedding), repr([settings])):
+        assert SECRET not in representation
     assert "host" in repr(settings) or "api_key" in str(given)
 
 
@@ -234,8 +234,8 @@ def test_secrets_are_in_no_error(given: dict[str, Any]) -> None:
 
 
 def test_only_the_password_of_an_address_is_hidden() -> None:
-    shown = hide_password("host=h password='a b' dbname=d passfile=/f")
-    assert shown == "host=h password=*** dbname=d passfile=/f"
+    hidden = hide_password("host=h password='a b' dbname=d passfile=/f")
+    assert hidden == "host=h password=*** dbname=d passfile=/f"
     assert hide_password("postgresql://h/d?password=x&user=u") == "postgresql://h/d?password=***&user=u"
 
 

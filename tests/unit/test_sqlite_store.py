@@ -343,7 +343,7 @@ def test_a_file_of_another_program_is_refused_and_not_changed(tmp_path: Path) ->
     assert path.read_bytes() == before
 
 
-def test_a_file_that_is_no_database_is_refused_and_not_changed(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_refused_and_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "letter.txt"
     path.write_text("Dear Alice, this is not a database. " * 50)
     before = path.read_bytes()

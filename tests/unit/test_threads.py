@@ -49,7 +49,7 @@ def test_the_preceding_and_the_best_turn_are_of_the_same_session() -> None:
     assert threads.best(values).tolist() == [5.0, 5.0, 5.0, 9.0, -3.0, -3.0]
 
 
-def test_rows_that_are_no_turns_have_no_place() -> None:
+def test_rows_that_are_not_turns_have_no_place() -> None:
     threads = Threads(np.array([7, 2, 4]), np.array([0, 0, 1]), 9)
     assert threads.find_places(np.array([0, 2, 3, 4, 7, 8])).tolist() == [1, 2, 0]
     assert not threads.find_windows_with(threads.find_places(np.array([0, 8])), "wide").any()

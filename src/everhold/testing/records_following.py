@@ -136,7 +136,7 @@ class FollowingContract:
             assert [line.entity_id for line in lines] == names
             assert [line.sequence for line in lines] == sorted(line.sequence for line in lines)
 
-    def test_the_feed_goes_on_from_a_position(self, records: Records) -> None:
+    def test_the_feed_continues_from_a_position(self, records: Records) -> None:
         records.commit([Put(make_feed_line("a")), Put(make_feed_line("b"))])
         position = records.feed(0).position
         assert records.feed(position).lines == []
@@ -180,7 +180,7 @@ class FollowingContract:
         _write_while_following(write, follow, done)
         assert len(seen) == 8 * 25
 
-    def test_settled_lines_come_in_order_and_go_on_from_a_number(self, records: Records) -> None:
+    def test_settled_lines_are_in_order_and_continue_from_a_number(self, records: Records) -> None:
         assert records.read_settled(0).lines == []
         records.commit([Put(make_feed_line(name)) for name in "abc"])
         records.commit([Put(make_feed_line("d", "other"))])
@@ -214,7 +214,7 @@ class FollowingContract:
 
     # after a restart
 
-    def test_what_was_acknowledged_is_there_after_a_restart(self, records: Records, reopen: Reopen) -> None:
+    def test_acknowledged_writes_are_stored_after_a_restart(self, records: Records, reopen: Reopen) -> None:
         rows = make_family("org")
         records.commit([Put(row) for row in rows.values()])
         records = reopen()
@@ -238,7 +238,7 @@ class FollowingContract:
         records = reopen()
         assert records.get(Memory, "org", ["n"])["n"].version == 2
 
-    def test_the_feed_goes_on_after_a_restart(self, records: Records, reopen: Reopen) -> None:
+    def test_the_feed_continues_after_a_restart(self, records: Records, reopen: Reopen) -> None:
         records.commit([Put(make_feed_line("a"))])
         position = records.feed(0).position
         records = reopen()

@@ -90,7 +90,7 @@ class ReadingContract:
             self._assert_same_rows(records, rows, [Where(field, op, value)])
 
     @pytest.mark.parametrize("kind", FIELDS)
-    def test_one_of_several_on_every_kind(self, records: Records, kind: str) -> None:
+    def test_an_in_condition_on_every_kind(self, records: Records, kind: str) -> None:
         entity, field, values = FIELDS[kind]
         rows = put_values(records, entity, field, values)
         for value in ([], values[:1], values[1:3], values[-1:], [None], values, [*values[:2], None]):
@@ -151,18 +151,18 @@ class ReadingContract:
             (Op.GE, "a"): ["0"], (Op.GE, None): [],
         }  # fmt: skip
 
-    def test_one_of_several_finds_the_absent_only_if_it_is_among_them(self, records: Records) -> None:
+    def test_an_in_condition_finds_absent_values_only_if_it_lists_none(self, records: Records) -> None:
         put_values(records, Memory, "speaker", ["a", "b", None])
         assert get_ids(records.scan(Memory, "org", [Where("speaker", Op.IN, ["a", "c"])])) == ["0"]
         assert get_ids(records.scan(Memory, "org", [Where("speaker", Op.IN, ["a", None])])) == ["0", "2"]
         assert records.scan(Memory, "org", [Where("speaker", Op.IN, [])]) == []
 
-    def test_one_of_very_many(self, records: Records) -> None:
+    def test_an_in_condition_with_very_many_values(self, records: Records) -> None:
         put_values(records, Memory, "speaker", ["7", "69999", "x"])
         many = [str(number) for number in range(70_000)]
         assert get_ids(records.scan(Memory, "org", [Where("speaker", Op.IN, many)])) == ["0", "1"]
 
-    def test_text_is_contained_whatever_its_case(self, records: Records) -> None:
+    def test_text_is_contained_in_any_case(self, records: Records) -> None:
         put_values(records, Memory, "text", ["Straße", "STRASSE 5", "100% _sure_", "กาแฟเย็น"])
         for part, expected in {
             "strasse": ["0", "1"],
@@ -245,7 +245,7 @@ class ReadingContract:
             after = Page(last.__dict__[order] if order else None, (last.organization_id, last.id))
         return rows_found
 
-    def test_a_page_goes_on_although_its_last_row_is_gone(self, records: Records) -> None:
+    def test_a_cursor_works_after_its_row_is_deleted(self, records: Records) -> None:
         records.commit([Put(make_row(Organization, "org", "org")), *map(Put, make_memories(10))])
         rows_found = records.scan(Memory, "org", after=Page(None, ("org", "0045")))
         assert get_ids(rows_found) == ["005", "006", "007", "008", "009"]

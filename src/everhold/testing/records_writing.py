@@ -131,7 +131,7 @@ class WritingContract:
             (memory,) = records.scan(type(row), "org", deleted=True)
             assert is_same_row(memory, row)
 
-    def test_the_store_goes_on_after_a_failed_commit(self, records: Records) -> None:
+    def test_the_store_works_after_a_failed_commit(self, records: Records) -> None:
         put_memory(records)
         for _ in range(3):
             with pytest.raises(AlreadyExists):
@@ -292,7 +292,7 @@ class WritingContract:
         records.commit([Increment(Memory, MEMORY, {"score": 1})])
         assert read_memory(records).score is None
 
-    def test_what_no_row_could_take_is_refused_whether_or_not_the_row_is_there(self, records: Records) -> None:
+    def test_invalid_values_are_refused_even_if_the_row_is_missing(self, records: Records) -> None:
         """It is refused on every attempt."""
         put_memory(records)
         wide = {"kind": "k" * 51}
@@ -321,7 +321,7 @@ class WritingContract:
             records.commit([Patch(Memory, MEMORY, changes)])
         assert read_memory(records) == before
 
-    def test_what_others_refer_to_cannot_be_changed_away(self, records: Records) -> None:
+    def test_a_referenced_value_cannot_be_changed(self, records: Records) -> None:
         block = make_row(Block, "org", "b", label="human", value="v")
         rows: list[Row] = [make_row(Organization, "org", "org"), make_row(Agent, "org", "a"), block]
         rows.append(make_row(BlockAgent, "org", "l", block_id="b", block_label="human", agent_id="a"))

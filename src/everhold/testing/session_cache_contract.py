@@ -78,7 +78,7 @@ class SessionCacheContract:
     LONGER messages; and `pass_time`.
     """
 
-    def test_nothing_is_kept_at_first(self, cache: SessionCache) -> None:
+    def test_a_new_cache_is_empty(self, cache: SessionCache) -> None:
         assert cache.read(PLACE) is None
         assert cache.list_active("acme") == set()
         assert cache.list_recent("acme", BEGIN) == []
@@ -86,7 +86,7 @@ class SessionCacheContract:
         assert cache.find_problem() is None
         assert cache.history == HISTORY
 
-    def test_what_is_written_is_read(self, cache: SessionCache) -> None:
+    def test_a_written_value_is_read_back(self, cache: SessionCache) -> None:
         context = {"scope": "technical", "state": "active", "client": {"kind": "web"}, "n": [1, None, 2.5, True, "ü"]}
         session = make_session(
             user_id="alice", topic="Tea & 茶", context=context, ended_at=BEGIN, is_archived=True, metadata={"a": {}}
@@ -120,7 +120,7 @@ class SessionCacheContract:
         assert cache.read(PLACE) == replace(working, history=working.history[:HISTORY])
 
     @pytest.mark.parametrize("messages", [0, HISTORY - 1, HISTORY, HISTORY + 3])
-    def test_what_another_cut_is_not_taken_for_all(
+    def test_a_history_cut_by_a_shorter_cache_is_not_taken_for_complete(
         self, cache: SessionCache, longer: SessionCache, messages: int
     ) -> None:
         whole = make_working(messages=messages)
@@ -134,7 +134,7 @@ class SessionCacheContract:
             for reader, most in ((cache, HISTORY), (longer, LONGER)):
                 assert reader.read(PLACE) in (None, replace(whole, history=whole.history[:most]))
 
-    def test_what_another_kept_more_of_is_used(self, cache: SessionCache, longer: SessionCache) -> None:
+    def test_a_history_written_by_a_longer_cache_is_used(self, cache: SessionCache, longer: SessionCache) -> None:
         whole = make_working(messages=LONGER)
         longer.write(PLACE, whole)
         assert cache.read(PLACE) in (None, replace(whole, history=whole.history[:HISTORY]))
@@ -165,13 +165,13 @@ class SessionCacheContract:
         assert cache.read(PLACE) is None
         assert cache.list_active("acme") == set()
 
-    def test_advancing_what_is_not_kept(self, cache: SessionCache) -> None:
+    def test_advancing_a_missing_session(self, cache: SessionCache) -> None:
         assert not cache.advance(PLACE, make_step(1, make_message(1)))
         assert cache.read(PLACE) is None
         assert cache.list_active("acme") == set()
         assert cache.list_recent("acme", BEGIN) == []
 
-    def test_owners_are_gathered(self, cache: SessionCache) -> None:
+    def test_stamps_of_owners_accumulate(self, cache: SessionCache) -> None:
         cache.write(PLACE, replace(make_working(), stamp=Stamp("stamp 1", {"agent_id/a": "1"})))
         step = make_step(1, make_message(3))
         assert cache.advance(PLACE, replace(step, stamp=Stamp("stamp 2", {"agent_id/b": "2"})))
@@ -182,7 +182,7 @@ class SessionCacheContract:
         assert not cache.advance(PLACE, changed)
         assert cache.read(PLACE) is None
 
-    def test_what_is_dropped_is_gone(self, cache: SessionCache) -> None:
+    def test_dropped_sessions_are_not_found(self, cache: SessionCache) -> None:
         other = SessionKey("acme", "s2")
         for place in (PLACE, other):
             cache.write(place, make_working(place))
@@ -193,7 +193,7 @@ class SessionCacheContract:
         assert cache.read(other) == make_working(other)
         cache.drop([])
 
-    def test_organizations_are_apart(self, cache: SessionCache) -> None:
+    def test_organizations_are_separate(self, cache: SessionCache) -> None:
         places = [SessionKey(organization, "s1") for organization in AWKWARD]
         for number, place in enumerate(places):
             cache.write(place, make_working(place, topic=f"topic {number}"))
@@ -204,7 +204,7 @@ class SessionCacheContract:
         cache.drop(places[:1])
         assert [cache.read(place) is None for place in places] == [True] + [False] * (len(places) - 1)
 
-    def test_no_id_is_taken_for_another(self, cache: SessionCache) -> None:
+    def test_ids_with_special_characters_are_distinct(self, cache: SessionCache) -> None:
         places = [SessionKey(organization, session) for organization in AWKWARD for session in AWKWARD]
         for number, place in enumerate(places):
             cache.write(place, make_working(place, messages=2, topic=f"topic {number}"))
@@ -226,13 +226,13 @@ class SessionCacheContract:
         )
         assert [name for name, _ in cache.list_recent("acme", moments[1])] == ["s1", "s3", "s2"]
 
-    def test_what_is_not_used_lapses(self, cache: SessionCache, pass_time: PassTime) -> None:
+    def test_unused_entries_expire(self, cache: SessionCache, pass_time: PassTime) -> None:
         cache.write(PLACE, make_working())
         pass_time(TTL + 1)
         assert cache.read(PLACE) is None
         assert not cache.advance(PLACE, make_step(1, make_message(3)))
 
-    def test_reading_gives_it_its_whole_time_again(self, cache: SessionCache, pass_time: PassTime) -> None:
+    def test_reading_renews_the_time_to_live(self, cache: SessionCache, pass_time: PassTime) -> None:
         cache.write(PLACE, make_working())
         for _ in range(4):
             pass_time(TTL * 0.6)
@@ -241,7 +241,7 @@ class SessionCacheContract:
         pass_time(TTL + 1)
         assert cache.read(PLACE) is None
 
-    def test_writing_gives_it_its_whole_time_again(self, cache: SessionCache, pass_time: PassTime) -> None:
+    def test_writing_renews_the_time_to_live(self, cache: SessionCache, pass_time: PassTime) -> None:
         cache.write(PLACE, make_working())
         pass_time(TTL * 0.6)
         assert cache.advance(PLACE, make_step(1, make_message(3)))
@@ -250,7 +250,7 @@ class SessionCacheContract:
         pass_time(TTL * 0.6)
         assert cache.read(PLACE) == make_working(messages=4, version=3)
 
-    def test_cleaning_takes_off_what_has_lapsed(self, cache: SessionCache, pass_time: PassTime) -> None:
+    def test_cleaning_removes_expired_sessions(self, cache: SessionCache, pass_time: PassTime) -> None:
         places = [SessionKey("acme", f"s{number}") for number in range(4)]
         for place in [*places, SessionKey("other", "s0")]:
             cache.write(place, make_working(place))
@@ -275,7 +275,7 @@ class SessionCacheContract:
         assert after.used > before.used
         assert after.peak >= after.used
 
-    def test_what_a_caller_does_to_a_value_is_not_kept(self, cache: SessionCache) -> None:
+    def test_changing_a_callers_value_does_not_change_the_cache(self, cache: SessionCache) -> None:
         original, expected = make_working(context={"a": [1]}), make_working(context={"a": [1]})
         cache.write(PLACE, original)
         original.session.context["a"].append(2)

@@ -80,8 +80,8 @@ def test_a_commit_that_was_cut_short_leaves_nothing(
     assert {row.id: row.text for row in records.scan(Memory, ORGANIZATION)} == {**before, "next": "next"}
     records.commit([Put(memory(f"new{at}")) for at in range(250)])
     assert len(texts(records)) == 281
-    left = list(dynamo.query(LAYOUTS["memories"].partition({"organization_id": ORGANIZATION})))
-    assert len(left) == 281, "items of the cut commit are left"
+    items = list(dynamo.query(LAYOUTS["memories"].partition({"organization_id": ORGANIZATION})))
+    assert len(items) == 281, "items of the cut commit are left"
 
 
 @use_options(lease_seconds=0.1)
@@ -113,7 +113,7 @@ def test_a_process_whose_lease_ran_out_cannot_finish_its_commit(
     assert texts(records) == {"m7"}
 
 
-def test_an_answer_lost_after_the_commit_is_no_failure(records: DynamoRecords, spy: Spy) -> None:
+def test_a_reply_lost_after_the_commit_is_not_a_failure(records: DynamoRecords, spy: Spy) -> None:
     lost: list[str] = []
 
     def lose(name: str, _: dict[str, Any], answer: Any) -> Any:
@@ -129,7 +129,7 @@ def test_an_answer_lost_after_the_commit_is_no_failure(records: DynamoRecords, s
     assert texts(records) == {"once"}
 
 
-def test_of_two_conflicting_commits_planned_at_once_one_is_refused(
+def test_one_of_two_conflicting_concurrent_commits_is_refused(
     records: DynamoRecords, options: DynamoOptions, tmp_path: Path, spy: Spy
 ) -> None:
     other = DynamoRecords(options, FileBlobs(str(tmp_path / "blobs")))
@@ -270,7 +270,9 @@ def test_after_a_passing_conflict_only_the_failed_request_is_repeated(records: D
     spy.before = conflict
     records.commit([Put(memory(f"m{at}")) for at in range(150)])
     assert len(texts(records)) == 150
-    begun = [item for what in spy.list_calls("transact_write_items") for item in what["TransactItems"] if "Put" in item]
+    begun = [
+        item for request in spy.list_calls("transact_write_items") for item in request["TransactItems"] if "Put" in item
+    ]
     heads = [item["Put"]["Item"] for item in begun if item["Put"]["Item"]["p"] == HEAD.key["p"]]
     assert len({head["stage"]["M"]["name"]["S"] for head in heads if "stage" in head}) == 1, (
         "the whole commit began anew"
@@ -291,10 +293,10 @@ def test_rows_that_are_read_together_come_from_one_moment(
     names = [f"m{at:03}" for at in range(120)]
     records.commit([Put(memory(name, text="old")) for name in names])
     other = open_second_store(options, tmp_path)
-    asked = itertools.count()
+    calls = itertools.count()
 
     def overtake(name: str, _: dict[str, Any]) -> None:
-        if name == "batch_get_item" and next(asked) == 1:
+        if name == "batch_get_item" and next(calls) == 1:
             other.commit([Patch(Memory, (ORGANIZATION, name), {"text": "new"}) for name in (names[0], names[-1])])
 
     spy.before = overtake
@@ -344,7 +346,7 @@ def test_a_long_commit_succeeds_among_short_ones(
 
 
 @use_options(shared_tries=0)
-def test_a_commit_that_others_wait_for_and_that_fails_lets_them_go_on(records: DynamoRecords, dynamo: Dynamo) -> None:
+def test_a_failing_commit_does_not_block_commits_that_wait_for_it(records: DynamoRecords, dynamo: Dynamo) -> None:
     records.commit([Put(memory("m"))])
     with pytest.raises(AlreadyExists):
         records.commit([Put(memory("m"))])

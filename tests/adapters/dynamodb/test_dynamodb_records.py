@@ -132,7 +132,7 @@ def test_an_address_without_region_or_table_is_refused(address: str) -> None:
         stores.open_store(settings.load(address))
 
 
-def test_an_address_where_nobody_listens_is_unavailable() -> None:
+def test_an_address_without_a_server_is_unavailable() -> None:
     nowhere = DynamoOptions("eu-north-1", "table", endpoint="http://127.0.0.1:9", retries=0, credentials=CREDENTIALS)
     with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1:9 cannot be reached"):
         DynamoRecords(nowhere, FileBlobs("memory://nowhere"))
@@ -150,8 +150,8 @@ def test_a_purged_row_leaves_no_blob(records: DynamoRecords, dynamo: Dynamo, tmp
 
 def test_the_doctor_names_every_row_whose_blob_is_gone_or_damaged(records: DynamoRecords, tmp_path: Path) -> None:
     records.commit([Put(memory(name, text=name * 200_000)) for name in ("a", "b")])
-    gone, damaged = blobs_in(tmp_path)
-    gone.unlink()
+    missing, damaged = blobs_in(tmp_path)
+    missing.unlink()
     damaged.write_bytes(b"something else")
     problems = records.find_problems()
     assert len(problems) == 2
@@ -221,12 +221,12 @@ def test_a_truncated_value_does_not_equal_a_short_value() -> None:
     assert encode_value(f"{long[:59]}%{digest[2:]}") != encode_value(long)
 
 
-def test_many_keys_are_found_whatever_characters_they_have(records: DynamoRecords) -> None:
+def test_many_keys_with_any_characters_are_found(records: DynamoRecords) -> None:
     names = [f"m{at:02}" for at in range(40)] + ["z", "z!1"]
     records.commit([Put(memory(name)) for name in names])
     now = clock.now()
-    given = {"organization_id": ORGANIZATION, "tag": "tea", "created_at": now, "updated_at": now}
-    records.commit([Put(Tag(memory_id=name, **given)) for name in names])
+    shared_fields = {"organization_id": ORGANIZATION, "tag": "tea", "created_at": now, "updated_at": now}
+    records.commit([Put(Tag(memory_id=name, **shared_fields)) for name in names])
     tags = records.scan(Tag, ORGANIZATION, [Where("memory_id", Op.IN, names)])
     assert {row.memory_id for row in tags} == set(names)
 
