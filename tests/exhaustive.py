@@ -1,4 +1,4 @@
-"""Which tests `make test` leaves to `make contract`, and why.
+"""List the tests that run only in `make contract`, each with the reason.
 
 `make test` runs every test on every store in at least one variant. Variants that only repeat the same check on more
 tables, operations or combinations take long, so only `make contract` runs them; it sets CONTRACT_STORES=all and

@@ -2,7 +2,7 @@
 
     make peers                               # installs the peers into .venv-peers, then compares
     python -m benchmarks.peers               # compares again
-    python -m benchmarks.peers --quick       # the same questions, answered roughly
+    python -m benchmarks.peers --quick       # fewer questions: rough figures
 
 Every store embeds with its own client, through one local endpoint that looks vectors up. The overhead of a store is the
 median time of its calls minus the median time of a bare round trip of its client to the endpoint, measured in the same

@@ -35,7 +35,7 @@ def test_fragments_are_found(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["find_rows", "__init__", "embed", "on_change", "with_lock", "test_held"])
-def test_verbs_are_left_alone(name: str) -> None:
+def test_verbs_are_not_counted(name: str) -> None:
     assert not is_participle_like(name)
 
 

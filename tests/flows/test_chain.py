@@ -207,15 +207,15 @@ class Interrupted:
         self._records, self._verb, self._left, self._act = records, verb, nth, act
 
     def __getattr__(self, name: str) -> Any:
-        attribute = getattr(self._records, name)
+        method = getattr(self._records, name)
         if name != self._verb:
-            return attribute
+            return method
 
         def call(*given: Any, **named: Any) -> Any:
             self._left -= 1
             if self._left == 0:
                 self._act()
-            return attribute(*given, **named)
+            return method(*given, **named)
 
         return call
 

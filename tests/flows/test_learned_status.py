@@ -1,4 +1,4 @@
-"""What `learned` says about what is used no more: its tables have changed or are gone, or it was contradicted."""
+"""The status that `learned` shows for patterns no longer used: a table changed, or a user contradicted them."""
 
 from collections.abc import Iterator
 from pathlib import Path

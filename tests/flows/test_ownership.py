@@ -1,4 +1,4 @@
-"""Which rows are deleted with a row, and which users may write into a session."""
+"""Rows that are deleted with their owner, and the users who may write into a session."""
 
 import random
 import threading

@@ -294,7 +294,7 @@ def test_a_reranker_that_is_wrong_is_refused(alice: View) -> None:
 
 @pytest.mark.model
 def test_typing_mistakes_are_corrected_and_existing_words_are_not() -> None:
-    arguments = {
+    answers = {
         "What is Alice alergic to?": "Alice is allergic to nuts",
         "Which eror did the nightly job have?": "The nightly job failed with error 1146",
         "Where do we use mogodb?": "Sessions are kept in MongoDB",
@@ -303,8 +303,8 @@ def test_typing_mistakes_are_corrected_and_existing_words_are_not() -> None:
     }
     with Everhold.open("memory://") as engine:
         view = engine.scope(user="mia")
-        view.remember_many([*arguments.values(), "The ruin on the hill is closed"])
-        for question, answer in arguments.items():
+        view.remember_many([*answers.values(), "The ruin on the hill is closed"])
+        for question, answer in answers.items():
             hits = view.recall(question)
             assert hits, question
             assert hits[0].memory.text == answer

@@ -158,10 +158,10 @@ def test_every_command_is_listed_with_the_first_paragraph_of_its_own_help() -> N
 
 def test_bash_completes_commands_and_kinds(tmp_path: Path) -> None:
     def complete(words: str, place: str) -> list[str]:
-        result = environment(
+        variables = environment(
             tmp_path, _EVERHOLD_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=place
         )  # fmt: skip
-        return subprocess.run(COMMAND, env=result, capture_output=True, text=True, check=False).stdout.split()
+        return subprocess.run(COMMAND, env=variables, capture_output=True, text=True, check=False).stdout.split()
 
     expected = {"remember", "recall", "relate", "relations", "resolve", "revise", "refresh-connection", "restore"}
     assert expected == set(complete("everhold re", "1"))

@@ -76,11 +76,11 @@ def file(tmp_path: Path) -> str:
         ("Which relative helped Omar stay awake?", ["D1:4"], 4),
         ("What does Omar pay his teacher with?", ["D1:10", "D1:8"], 1),
     ]
-    scores = [
+    conversations = [
         conversation("garden", ("Kim", "Vera"), GARDEN, garden, 1),
         conversation("school", ("Ida", "Omar"), SCHOOL, school, 2),
     ]
-    (tmp_path / "talks.json").write_text(json.dumps(scores), encoding="utf-8")
+    (tmp_path / "talks.json").write_text(json.dumps(conversations), encoding="utf-8")
     return "talks.json"
 
 

@@ -1,4 +1,4 @@
-"""Who may connect to the gateway, and whose data a bind reads."""
+"""Clients that may connect to the gateway, and the data that a bind may read."""
 
 from collections.abc import Iterator
 from pathlib import Path

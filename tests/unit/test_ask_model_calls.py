@@ -1,4 +1,4 @@
-"""A language model that does not answer: the wait is limited, and only a few questions wait at once."""
+"""A language model that does not answer: the wait and the number of waiting questions are limited."""
 
 import threading
 

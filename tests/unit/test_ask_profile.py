@@ -129,7 +129,7 @@ def test_misspelled_values_are_found(flights: AskSchema) -> None:
 
 def test_adjectives_of_countries_are_found() -> None:
     index = ValueIndex([make_table("countries", make_column("name", "France", "usa", "europe"))])
-    tables = {
+    matches = {
         word: [match.value.raw for match in index.find_exact([word])] for word in ("french", "european", "american")
     }
-    assert tables == {"french": ["France"], "european": ["europe"], "american": ["usa"]}
+    assert matches == {"french": ["France"], "european": ["europe"], "american": ["usa"]}

@@ -1,4 +1,4 @@
-"""Which attribute a question asks for, and how clearly a text states it."""
+"""The attribute that a question asks for, and how clearly a text states it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which chart a result gets: every rule of the choice, and what each chart shows."""
+"""The chart chosen for a result: every rule of the choice, and the data that each chart shows."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""How a newer statement relates to an older one, and which texts say the same."""
+"""The relation of a newer statement to an older one, and the detection of texts with the same meaning."""
 
 import json
 from datetime import UTC, datetime

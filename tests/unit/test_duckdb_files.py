@@ -1,4 +1,4 @@
-"""Which files DuckDB opens, by which address, and how their schema grows."""
+"""Files that DuckDB opens or refuses, their addresses, and upgrades of their schema."""
 
 import sys
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ def records(path: Path) -> Iterator[DuckdbRecords]:
     store.close()
 
 
-# other files
+# files that are refused
 
 
 def test_a_file_that_is_not_a_database_is_refused_and_not_changed(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_folder_and_a_missing_file_are_refused(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["letter"]
 
 
-# its address
+# addresses
 
 
 def test_an_address_names_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +122,7 @@ def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         stores.open_store(settings.load(f"duckdb:///{tmp_path}/memory.duckdb"))
 
 
-# versions
+# upgrades
 
 
 NOTES = Table(

@@ -60,12 +60,12 @@ def test_an_error_and_an_interrupt_become_the_interrupt() -> None:
 
 def test_a_handler_that_raises_nothing_is_told_after_the_section() -> None:
     calls: list[str] = []
-    before = signal.signal(signal.SIGINT, lambda *_: calls.append("told"))
+    before = signal.signal(signal.SIGINT, lambda *_: calls.append("interrupt"))
     try:
         with uninterrupted:
             press()
             calls.append("section")
-        assert calls == ["section", "told"]
+        assert calls == ["section", "interrupt"]
     finally:
         signal.signal(signal.SIGINT, before)
 

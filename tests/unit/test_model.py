@@ -1,4 +1,4 @@
-"""Which values an entity refuses, and the errors that say so."""
+"""Values that an entity refuses, and the errors it raises."""
 
 import math
 from datetime import UTC, datetime, timedelta, timezone

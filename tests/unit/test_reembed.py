@@ -175,15 +175,15 @@ class TestReembed:
         assert old == new
 
     def test_recall_answers_all_the_time(self, change: Change) -> None:
-        embedded: list[str] = []
+        answers: list[str] = []
 
         def watch(_: int) -> None:
-            text = change.texts[len(embedded) % len(change.texts)]
-            embedded.append(change.best(OLD, text))
-            assert embedded[-1] == change.ids[(len(embedded) - 1) % len(change.texts)]
+            text = change.texts[len(answers) % len(change.texts)]
+            answers.append(change.best(OLD, text))
+            assert answers[-1] == change.ids[(len(answers) - 1) % len(change.texts)]
 
         reembed(change.work(watch))
-        assert len(embedded) > 5
+        assert len(answers) > 5
 
     def test_a_stopped_change_continues_without_repeating_work(self, change: Change) -> None:
         with pytest.raises(Stopped):

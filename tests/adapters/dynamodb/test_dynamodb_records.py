@@ -1,4 +1,4 @@
-"""What is particular to DynamoDB: its limits, commits of several transactions, rows too large for an item."""
+"""Behaviour specific to DynamoDB: limits, commits of several transactions, and rows too large for an item."""
 
 import json
 from hashlib import sha256
