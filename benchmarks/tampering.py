@@ -107,7 +107,7 @@ def _change_value(random: Random, name: str, value: Any) -> Any:  # noqa: PLR091
 
 def _remove(random: Random, log: Log) -> Log:
     removed = set(random.sample(range(len(log.lines)), random.randint(1, len(log.lines) // 2)))
-    return Log(tuple(line for at, line in enumerate(log.lines) if at not in removed), log.head)
+    return Log(tuple(line for index, line in enumerate(log.lines) if index not in removed), log.head)
 
 
 def _insert(random: Random, log: Log) -> Log:

@@ -96,7 +96,7 @@ def measure_overheads(run: Run) -> None:
     texts = make_sentences(run.memories + run.calls + 10)
     question_texts = list(dict.fromkeys(make_questions(2 * run.calls + 100)))[: run.calls + 10]
     run.table.prepare([*texts, *question_texts])
-    memories = [Memory(str(place), text, USER) for place, text in enumerate(texts)]
+    memories = [Memory(str(index), text, USER) for index, text in enumerate(texts)]
     load(run.processes, memories[: run.memories])
     add_overhead_line(
         run,

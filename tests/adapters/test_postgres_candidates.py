@@ -149,7 +149,9 @@ def test_beyond_an_exact_search_the_index_is_used(records: PostgresRecords, post
     index_options, expected_index = MAKES[make]
     options = PostgresOptions(postgres_url, **index_options)
     vectors = unit_vectors(600)
-    records.commit([operation for at, vector in enumerate(vectors) for operation in make_memory(f"m{at}", "a", vector)])
+    records.commit(
+        [operation for index, vector in enumerate(vectors) for operation in make_memory(f"m{index}", "a", vector)]
+    )
     exact, large = PostgresCandidates(records), PostgresCandidates(records, exact_up_to=500)
     expected = exact.find_by_vector(ALICES, vectors[0], 10)
     assert large.find_by_vector(ALICES, vectors[0], 10) == expected  # the search is exact while there is no index
@@ -178,7 +180,11 @@ def test_beyond_an_exact_search_the_index_is_used(records: PostgresRecords, post
 
 def test_an_index_built_with_other_options_is_rebuilt(records: PostgresRecords, postgres_url: str) -> None:
     records.commit(
-        [operation for at, vector in enumerate(unit_vectors(60)) for operation in make_memory(f"m{at}", "a", vector)]
+        [
+            operation
+            for index, vector in enumerate(unit_vectors(60))
+            for operation in make_memory(f"m{index}", "a", vector)
+        ]
     )
     with connect(PostgresOptions(postgres_url)) as connection:
         for index_options, expected_index in (*MAKES.values(), MAKES["hnsw"]):
@@ -192,7 +198,11 @@ def test_readers_do_not_wait_while_an_index_rebuild_waits_for_a_long_query(
     records: PostgresRecords, postgres_url: str
 ) -> None:
     records.commit(
-        [operation for at, vector in enumerate(unit_vectors(60)) for operation in make_memory(f"m{at}", "a", vector)]
+        [
+            operation
+            for index, vector in enumerate(unit_vectors(60))
+            for operation in make_memory(f"m{index}", "a", vector)
+        ]
     )
     built: list[list[int]] = []
 
@@ -218,7 +228,11 @@ def test_the_rebuild_of_a_partitioned_index_is_postponed_if_a_query_blocks_it(em
     records = PostgresRecords(PostgresOptions(empty_postgres_url, partitions="month"))
     records.commit([Put(Organization(id="o", name="o", created_at=NOW, updated_at=NOW))])
     records.commit(
-        [operation for at, vector in enumerate(unit_vectors(60)) for operation in make_memory(f"m{at}", "a", vector)]
+        [
+            operation
+            for index, vector in enumerate(unit_vectors(60))
+            for operation in make_memory(f"m{index}", "a", vector)
+        ]
     )
     options = PostgresOptions(empty_postgres_url, vector_index="ivfflat", lists=10)
     with connect(records.options) as connection:

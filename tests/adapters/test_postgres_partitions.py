@@ -297,9 +297,10 @@ class TestMaintenance:
         chance = np.random.default_rng(7)
         vectors = chance.standard_normal((300, 8)).astype(np.float32)
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-        records.commit([Put(memory(f"m{at}")) for at in range(300)])
+        records.commit([Put(memory(f"m{index}")) for index in range(300)])
         chunks = [
-            chunk(f"m{at}", dimensions=8, vector=vector.astype("<f2").tobytes()) for at, vector in enumerate(vectors)
+            chunk(f"m{index}", dimensions=8, vector=vector.astype("<f2").tobytes())
+            for index, vector in enumerate(vectors)
         ]
         records.commit([Put(chunk) for chunk in chunks])
         exact, large = PostgresCandidates(records), PostgresCandidates(records, exact_up_to=200)

@@ -112,7 +112,7 @@ class TestValues:
 
     def test_order_is_by_code_point(self, records: PostgresRecords) -> None:
         names = ["Z", "a", "É", "é", "ก", "東", "🧠"]
-        records.commit([Put(memory(f"m{at}", text=name)) for at, name in enumerate(reversed(names))])
+        records.commit([Put(memory(f"m{index}", text=name)) for index, name in enumerate(reversed(names))])
         assert [row.text for row in records.scan(Memory, "o", order="text")] == sorted(names)
 
     def test_a_long_text_of_different_words_is_indexed(self, records: PostgresRecords) -> None:

@@ -275,8 +275,8 @@ def test_many_sealers_and_writers(store: Store) -> None:
             raise
 
     threads = [
-        threading.Thread(target=work, args=(engine, f"user{n}{at}"))
-        for at, engine in enumerate(engines)
+        threading.Thread(target=work, args=(engine, f"user{n}{index}"))
+        for index, engine in enumerate(engines)
         for n in range(2)
     ]
     for thread in threads:

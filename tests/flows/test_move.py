@@ -71,7 +71,7 @@ def fill(place: str, memories: int = 40) -> None:
             moved_rows = [row for table, row in rows.items() if TABLES[table].tenant and table != "data_keys"]
             records.commit([Put(row) for row in moved_rows if name == "one" or type(row).__name__ != "Organization"])
     cycle = records.scan(Cycle, "acme")[0]
-    forks = [cycle.model_copy(update={"id": f"{at}", "cycle_index": 90 + at}) for at in range(9, 0, -1)]
+    forks = [cycle.model_copy(update={"id": f"{index}", "cycle_index": 90 + index}) for index in range(9, 0, -1)]
     above = [cycle.id, *[fork.id for fork in forks]]
     records.commit(
         [Put(fork.model_copy(update={"parent_id": parent})) for fork, parent in zip(forks, above, strict=False)]

@@ -25,7 +25,7 @@ SECONDS = 30
 
 def direction(number: int, dimensions: int = 32) -> list[float]:
     """Return a vector along one axis, which no text has."""
-    return [1.0 if at == number else 0.0 for at in range(dimensions)]
+    return [1.0 if index == number else 0.0 for index in range(dimensions)]
 
 
 def vectors_of(view: View, memory_id: str, model: str = "first", *, current: bool = True) -> list[Any]:

@@ -61,10 +61,10 @@ class HostileTarget:
         return [row for frame in frames for row in make_packing().unpack(frame.content or b"", frame.size)]
 
     def change_rows(self, name: str, column: str, value: Any) -> None:
-        place = TABLES[name].names.index(column)
+        index = TABLES[name].names.index(column)
         rows = self.read_rows(name)
         for row in rows:
-            row[place] = value
+            row[index] = value
         self.put_rows(name, rows)
 
 

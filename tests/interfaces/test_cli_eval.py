@@ -46,13 +46,13 @@ COLOURS = ("green", "yellow", "far too small", "made of glass", "late", "broken"
 
 def session(number: int, speakers: tuple[str, str], lines: list[str]) -> list[dict[str, str]]:
     return [
-        {"dia_id": f"D{number}:{place}", "speaker": speakers[(place + 1) % 2], "text": line}
-        for place, line in enumerate(lines, 1)
+        {"dia_id": f"D{number}:{index}", "speaker": speakers[(index + 1) % 2], "text": line}
+        for index, line in enumerate(lines, 1)
     ]
 
 
 def conversation(name: str, speakers: tuple[str, str], lines: str, questions: list[Any], turn: int) -> dict[str, Any]:
-    other = [FILLER.format(thing, DAYS[-at], COLOURS[at - turn]) for at, thing in enumerate(THINGS)]
+    other = [FILLER.format(thing, DAYS[-index], COLOURS[index - turn]) for index, thing in enumerate(THINGS)]
     return {
         "sample_id": name,
         "conversation": {

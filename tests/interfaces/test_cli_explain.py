@@ -25,8 +25,8 @@ def test_the_table_has_a_row_per_hit_and_a_column_per_retriever_that_counted(run
     assert columns[:3] == ["#", "score", "meaning"]
     assert {"words", "similar", "importance", "recency"} <= set(columns)
     assert not {"name", "speaker", "time", "related", "replaced"} & set(columns)
-    place = lines.index(heading)
-    assert [line.split()[0] for line in lines[place + 2 : place + 5]] == ["1", "2", "3"]
+    index = lines.index(heading)
+    assert [line.split()[0] for line in lines[index + 2 : index + 5]] == ["1", "2", "3"]
 
 
 def test_contributions_and_base_make_the_score(run_filled: Run) -> None:

@@ -55,7 +55,7 @@ def make_towns(folder: Path) -> Path:
     names = ["Arles", "Brest", "Cahors", "Dinan", "Evian", "Fougeres", "Gap", "Herm"]
     database = sqlite3.connect(folder / "towns.sqlite")
     database.execute("CREATE TABLE town (name TEXT, region TEXT, people INTEGER)")
-    rows = [(name, f"region {name[0]}", 10 * place) for place, name in enumerate(names)]
+    rows = [(name, f"region {name[0]}", 10 * index) for index, name in enumerate(names)]
     database.executemany("INSERT INTO town VALUES (?, ?, ?)", rows)
     database.commit()
     database.close()

@@ -81,9 +81,9 @@ def test_the_sample_answers_its_questions_and_fits_the_screen(run: Run, tmp_path
     for question, answer in zip(
         sample.QUESTIONS, ("Lisbon", "peanuts", "thunder", "passport", "jazz records"), strict=True
     ):
-        place = lines.index(f"?{question}")
-        assert answer in lines[place + 1]
-        assert "meaning" in lines[place + 2]
+        index = lines.index(f"?{question}")
+        assert answer in lines[index + 1]
+        assert "meaning" in lines[index + 2]
     assert lines[-2] == f"What the move cost: /ask {sample.DATA_QUESTION}"
     assert "a sentence, ?question or /help" in lines[-1]
     assert (tmp_path / "data/everhold/sample.db").is_file()

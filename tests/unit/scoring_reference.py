@@ -142,9 +142,9 @@ class Reference:
             successor = old.successor
             while successor in successors:
                 successor = successors[successor]
-            for at, row in enumerate(rows):
+            for index, row in enumerate(rows):
                 if self.recipe.calibrated and row.owner == successor:
-                    raised[at] = max(raised[at], total - self.recipe.successor_loss)
+                    raised[index] = max(raised[index], total - self.recipe.successor_loss)
         return raised
 
     def total(self, row: Row, rows: list[Row]) -> float:
@@ -167,8 +167,8 @@ class Reference:
         if place == "session":
             return max(self.own(kind, "own", turn) for turn in session)
         before, after = {"before": (3, 0), "near": (1, 1), "around": (3, 3), "wide": (6, 6)}[place]
-        at = session.index(turn)
-        window = session[max(0, at - before) : at + after + 1]
+        index = session.index(turn)
+        window = session[max(0, index - before) : index + after + 1]
         if kind == "words":
             window_words = {word for row in window for word in row.words}
             return sum(weight for term, weight in self.weight.items() if term in window_words)
@@ -243,5 +243,5 @@ def answers(row: Row, rows: list[Row]) -> float:
     if turn is None:
         return 0.0
     session = session_of(turn, rows)
-    at = session.index(turn)
-    return float(at > 0 and "?" in session[at - 1].words)
+    index = session.index(turn)
+    return float(index > 0 and "?" in session[index - 1].words)

@@ -44,13 +44,13 @@ class Letters:
     special_tokens = 0
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        return [(place, place + 1) for place, character in enumerate(text) if not character.isspace()]
+        return [(index, index + 1) for index, character in enumerate(text) if not character.isspace()]
 
 
 def check(text: str, tokenizer: Tokenizer, limit: int, overlap: int) -> None:
     spans = split_into_chunks(text, tokenizer, limit=limit, overlap=overlap)
     covered = set().union(*(range(span.start, span.end) for span in spans)) if spans else set()
-    assert all(place in covered for place, character in enumerate(text) if not character.isspace())
+    assert all(index in covered for index, character in enumerate(text) if not character.isspace())
     for span in spans:
         assert text[span.start : span.end].strip() == text[span.start : span.end] != ""
         assert len(tokenizer.offsets(text[span.start : span.end])) <= limit - tokenizer.special_tokens

@@ -135,12 +135,12 @@ def test_the_future_is_read_once_and_as_before(words: list[str]) -> None:
     """The fast reader agrees with searching each sentence."""
     lower = " ".join(words).lower()
     quick = dates._make_future_check(lower)
-    for at in range(len(lower)):
-        if lower[at].isspace():  # no time begins there
+    for index in range(len(lower)):
+        if lower[index].isspace():  # no time begins there
             continue
-        start = max(lower.rfind(mark, 0, at) for mark in (". ", "! ", "? ", "\n")) + 1
-        stop = dates._SENTENCE_BREAK.search(lower, at)
-        assert quick(at) == bool(dates._FUTURE.search(lower, start, stop.start() if stop else len(lower)))
+        start = max(lower.rfind(mark, 0, index) for mark in (". ", "! ", "? ", "\n")) + 1
+        stop = dates._SENTENCE_BREAK.search(lower, index)
+        assert quick(index) == bool(dates._FUTURE.search(lower, start, stop.start() if stop else len(lower)))
 
 
 def test_a_text_is_searched_for_the_future_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,7 +65,7 @@ def test_a_newer_candidate_that_says_the_same_takes_the_first_place() -> None:
     judgement = judge(make_candidates(), make_profile())
     assert judgement.chain == [0, 1]
     assert judgement.totals[1] == max(judgement.totals)
-    old, new = (Verdict(judgement, place, [f"m{place}" for place in range(SIZE)]) for place in (0, 1))
+    old, new = (Verdict(judgement, index, [f"m{place}" for place in range(SIZE)]) for index in (0, 1))
     assert (old.outdated_by, old.updates, new.updates, new.outdated_by) == ("m1", None, "m0", None)
     assert Verdict(judgement, 5, [""] * SIZE).updates is None
 
@@ -173,9 +173,9 @@ def test_explanations_add_up(similarity_of_newer: float) -> None:
     judgement = judge(make_candidates(similarity=similarity), make_profile())
     assert judgement.chain == [0, 1]
     assert judgement.update_shift.any() == (similarity_of_newer < 0.5)
-    for place in range(SIZE):
-        parts = Verdict(judgement, place, [""] * SIZE).explain()
-        assert sum(parts.values()) + judgement.chance.base == pytest.approx(judgement.totals[place])
+    for index in range(SIZE):
+        parts = Verdict(judgement, index, [""] * SIZE).explain()
+        assert sum(parts.values()) + judgement.chance.base == pytest.approx(judgement.totals[index])
 
 
 def test_every_measure_has_a_weight_and_a_group() -> None:

@@ -126,7 +126,7 @@ def test_a_batch_gives_what_single_texts_give_in_their_order(minilm: MiniLM) -> 
     texts[10] = ""
     texts[20] = "สวัสดีครับ"
     together = minilm.embed(texts)
-    assert [place for place, vector in enumerate(together) if vector is None] == [10, 20]
+    assert [index for index, vector in enumerate(together) if vector is None] == [10, 20]
     for text, vector in zip(texts, together, strict=True):
         if vector is not None:
             assert one(minilm, text) == pytest.approx(vector, abs=1e-3)

@@ -113,7 +113,7 @@ def test_a_catalogued_table_has_what_its_rules_mention(entity: Any) -> None:
 
 def test_tables_of_dependent_rows_come_later_in_the_catalog() -> None:
     """Soft deletion goes through the catalog once, from the first table to the last."""
-    places = {name: place for place, name in enumerate(TABLES)}
+    places = {name: index for index, name in enumerate(TABLES)}
     for table in TABLES.values():
         for reference in table.references:
             if table.soft and reference.on_delete == "cascade":

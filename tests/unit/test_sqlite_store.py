@@ -112,8 +112,8 @@ def test_sixteen_threads_write_without_being_refused(records: SqliteRecords) -> 
 
 def write_many(records: SqliteRecords, name: str, writers: int) -> None:
     def write(number: int) -> None:
-        for at in range(COMMITS):
-            row = make_row(Memory, "org", f"{name}-{number}-{at}")
+        for index in range(COMMITS):
+            row = make_row(Memory, "org", f"{name}-{number}-{index}")
             records.commit([Put(row), Increment(Memory, ("org", "m"), {"access_count": 1})])
 
     with ThreadPoolExecutor(writers) as pool:

@@ -35,8 +35,8 @@ def test_windows_are_slices_of_the_session(lengths: list[int]) -> None:
             0,
         )
         for session in sessions:
-            for at in range(len(session)):
-                window = session[max(0, at - before) : at + after + 1]
+            for index in range(len(session)):
+                window = session[max(0, index - before) : index + after + 1]
                 assert mean[place] == pytest.approx(sum(value[row] for row in window) / len(window)), name
                 assert used[place] == any(row in marked for row in window), name
                 place += 1

@@ -173,7 +173,7 @@ class TestFollowing:
         monkeypatch.setattr(index, "_MIN_RECENT", 20)
         vectors, scanned = store.vectors(exact_up_to=100), ScannedVectors(store.records)
         ids = store.add(*sentences(300))
-        place = vectors.index(IndexSpace(ALICES, DIMENSIONS))
+        user_index = vectors.index(IndexSpace(ALICES, DIMENSIONS))
         question = store.ask("rain on the mountain")
         for step in range(8):
             store.add(*sentences(30, seed=step + 50))
@@ -184,8 +184,8 @@ class TestFollowing:
             vectors.settle()
         nearest(vectors, store, "rain")
         vectors.settle()
-        assert place._base.size >= 500
-        assert len(place._recent.changed) <= 60
+        assert user_index._base.size >= 500
+        assert len(user_index._recent.changed) <= 60
         assert len(files_of(store, "usearch")) == 1, "earlier generations are removed"
 
     def test_several_threads(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

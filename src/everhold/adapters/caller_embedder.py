@@ -96,7 +96,7 @@ class CallerEmbedder:
 
     def embed(self, texts: Sequence[str]) -> list[Vector | None]:
         vectors: list[Vector | None] = [None] * len(texts)
-        places = [place for place, text in enumerate(texts) if text and not text.isspace()]
+        places = [index for index, text in enumerate(texts) if text and not text.isspace()]
         for begin in range(0, len(places), _BATCH):
             batch = places[begin : begin + _BATCH]
             answers = self._ask([texts[place] for place in batch])

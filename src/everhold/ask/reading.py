@@ -282,8 +282,8 @@ def _note_conditions(
 
 def _list_missing_heads(draft: FrameDraft, tokens: Sequence[Token]) -> Iterator[str]:
     for match in _MISSING_HEAD.finditer(draft.originals):
-        for place in range(match.start(1), match.end(1)):
-            yield tokens[draft.pieces[place].start].text
+        for index in range(match.start(1), match.end(1)):
+            yield tokens[draft.pieces[index].start].text
 
 
 def _list_unused(draft: FrameDraft, tokens: Sequence[Token], codes: str) -> Iterator[str]:

@@ -58,10 +58,10 @@ def _write_cell(cell: Any) -> str:
 
 def _match_columns(left: Sequence[tuple[str, ...]], right: Sequence[tuple[str, ...]]) -> Iterator[list[int]]:
     """Yield selections of right columns in which each column has the same values as the left column at its position."""
-    contents = [sorted(row[place] for row in right) for place in range(len(right[0]))]
+    contents = [sorted(row[index] for row in right) for index in range(len(right[0]))]
     choices = []
-    for place in range(len(left[0])):
-        content = sorted(row[place] for row in left)
+    for index in range(len(left[0])):
+        content = sorted(row[index] for row in left)
         choices.append([other for other, values in enumerate(contents) if values == content])
     yield from _arrange(choices, [])
 

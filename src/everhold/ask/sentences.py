@@ -72,14 +72,14 @@ def _describe_row(columns: Sequence[ChartColumn], intent: ChartIntent) -> str:
 
 def _describe_ranking(keys: Sequence[ChartColumn], quantity: ChartColumn) -> str:
     total = len(quantity.values)
-    named = [f"{_show_all(keys, place)} ({_show(quantity, place)})" for place in range(min(_NAMED, total))]
+    named = [f"{_show_all(keys, index)} ({_show(quantity, index)})" for index in range(min(_NAMED, total))]
     return f"Ranked by {quantity.field.title}: {_join(named, total - len(named))}."
 
 
 def _describe_groups(keys: Sequence[ChartColumn], quantity: ChartColumn, count: str, intent: ChartIntent) -> str:
     """Return a sentence about the quantity of each group: all values if there are few, else the range."""
     ranked = sorted(
-        (place for place, value in enumerate(quantity.values) if isinstance(value, int | float)),
+        (index for index, value in enumerate(quantity.values) if isinstance(value, int | float)),
         key=lambda place: _to_float(quantity.values[place]),
         reverse=True,
     )
@@ -146,7 +146,7 @@ def _describe_list(columns: Sequence[ChartColumn], count: str) -> str:
     is_person = len(names) > 1 and {"first", "last"} <= {split_name(column.field.title)[0] for column in names[:2]}
     label = names[:2] if is_person else (names or list(columns))[:1]
     total = len(label[0].values)
-    shown = [" ".join(_show(column, place) for column in label) for place in range(min(_NAMED, total))]
+    shown = [" ".join(_show(column, index) for column in label) for index in range(min(_NAMED, total))]
     return f"{count}: {_join(shown, total - len(shown))}."
 
 

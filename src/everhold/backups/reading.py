@@ -71,8 +71,8 @@ class BackupReader:
         shape = RowShape.of_columns(table, entry.columns)
         self.unreadable[table.name] = 0
         replaced = _NONE
-        for place in reversed(range(len(entry.layers))):
-            layer = entry.layers[place]
+        for index in reversed(range(len(entry.layers))):
+            layer = entry.layers[index]
             keys: list[Digests] = [replaced]
             for rows in self._read_layer(table, layer):
                 if any(len(row) != len(entry.columns) for row in rows):
@@ -84,7 +84,7 @@ class BackupReader:
                 keys.append(digests)
                 is_current = ~np.isin(digests, replaced)
                 yield from (row for row, current in zip(rows, is_current, strict=True) if current)
-            if place:
+            if index:
                 replaced = np.unique(np.concatenate([*keys, *self._read_deleted(layer)]))
 
     def _digest_keys(self, table: Table, rows: Sequence[list[Any]], shape: RowShape) -> Digests:

@@ -54,7 +54,7 @@ def why_not(deps: RecallDeps, scope: Scope, memory: Memory, request: Request) ->
 
     def find(images: KeyedImages | None) -> tuple[list[Scored], Bounds, tuple[int, Scored, Why] | None]:
         scored, bounds, searched = rank_all(deps, scope, request, images)
-        places = ((place, hit) for place, hit in enumerate(scored, 1) if hit.owner_id == memory.id)
+        places = ((index, hit) for index, hit in enumerate(scored, 1) if hit.owner_id == memory.id)
         return scored, bounds, next(((place, hit, hit.why(searched)) for place, hit in places), None)
 
     scored, bounds, placed = with_images(deps, scope, request, find)

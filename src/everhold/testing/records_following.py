@@ -107,7 +107,9 @@ class FollowingContract:
         assert [line.entity_id for line in records.feed(position).lines] == ["c"]
 
     def test_rows_by_drawn_number_are_changed_and_paged(self, records: Records) -> None:
-        records.commit([Put(make_row(Organization, "org", "org")), *(Put(make_log_line(str(at))) for at in range(7))])
+        records.commit(
+            [Put(make_row(Organization, "org", "org")), *(Put(make_log_line(str(index))) for index in range(7))]
+        )
         lines = records.scan(AccessLog, "org")
         chosen = lines[3]
         records.commit([Patch(AccessLog, (chosen.sequence,), {"sealed": 1, "hash": b"h"})])
@@ -126,7 +128,7 @@ class FollowingContract:
         assert [line.entity_id for line in records.feed(0).lines] == ["a"]
 
     def test_the_feed_gives_every_line_in_order_and_in_pages(self, records: Records) -> None:
-        names = [f"{at:02}" for at in range(20)]
+        names = [f"{index:02}" for index in range(20)]
         for name in names[:10]:
             records.commit([Put(make_feed_line(name))])
         records.commit([Put(make_feed_line(name, f"org-{name}")) for name in names[10:]])
@@ -174,8 +176,8 @@ class FollowingContract:
                 position = feed.position
 
         def write(number: int) -> None:
-            for at in range(25):
-                records.commit([Put(make_feed_line(f"{number}-{at}"))])
+            for index in range(25):
+                records.commit([Put(make_feed_line(f"{number}-{index}"))])
 
         _write_while_following(write, follow, done)
         assert len(seen) == 8 * 25
@@ -205,8 +207,8 @@ class FollowingContract:
                     return
 
         def write(number: int) -> None:
-            for at in range(25):
-                records.commit([Put(make_feed_line(f"{number}-{at}-{part}")) for part in range(2)])
+            for index in range(25):
+                records.commit([Put(make_feed_line(f"{number}-{index}-{part}")) for part in range(2)])
 
         _write_while_following(write, follow, done)
         assert numbers == sorted(set(numbers))

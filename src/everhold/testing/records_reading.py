@@ -66,15 +66,15 @@ def make_memories(number: int) -> list[Memory]:
         make_row(
             Memory,
             "org",
-            f"{(at * 7) % number:03}",
-            created_at=add_minutes_to_noon(at // 4),
-            importance=at % 3 / 2,
-            revision=at % 5,
-            kind="fact" if at % 2 else "plan",
-            pinned=at % 3 == 0,
-            metadata={"third": at % 3 == 0},
+            f"{(index * 7) % number:03}",
+            created_at=add_minutes_to_noon(index // 4),
+            importance=index % 3 / 2,
+            revision=index % 5,
+            kind="fact" if index % 2 else "plan",
+            pinned=index % 3 == 0,
+            metadata={"third": index % 3 == 0},
         )
-        for at in range(number)
+        for index in range(number)
     ]
 
 
@@ -251,7 +251,7 @@ class ReadingContract:
         assert get_ids(rows_found) == ["005", "006", "007", "008", "009"]
 
     def test_a_limit_holds_after_conditions_that_python_judges(self, records: Records) -> None:
-        rows = [make_row(Memory, "org", f"{at:04}", metadata={"rare": at % 100 == 99}) for at in range(1000)]
+        rows = [make_row(Memory, "org", f"{index:04}", metadata={"rare": index % 100 == 99}) for index in range(1000)]
         records.commit([Put(make_row(Organization, "org", "org")), *map(Put, rows)])
         rows_found = records.scan(Memory, "org", [Where("metadata.rare", Op.EQ, True)], limit=4)
         assert get_ids(rows_found) == ["0099", "0199", "0299", "0399"]
@@ -284,9 +284,9 @@ class ReadingContract:
         }
 
     def test_get_takes_more_ids_than_a_statement_may(self, records: Records) -> None:
-        rows = [make_row(Memory, "org", f"{at:05}") for at in range(1200)]
+        rows = [make_row(Memory, "org", f"{index:05}") for index in range(1200)]
         records.commit([Put(make_row(Organization, "org", "org")), *map(Put, rows)])
-        memory_ids = [f"{at:05}" for at in range(40_000)]
+        memory_ids = [f"{index:05}" for index in range(40_000)]
         assert records.get(Memory, "org", memory_ids) == {row.id: row for row in rows}
 
     def test_deleted_rows_are_hidden_from_every_read_unless_asked_for(self, records: Records) -> None:

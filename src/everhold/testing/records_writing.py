@@ -335,7 +335,7 @@ class WritingContract:
         assert records.get(Block, "org", ["b"])["b"].label == "persona"
 
     def test_five_thousand_rows_in_one_commit(self, records: Records) -> None:
-        rows = [make_row(Memory, "org", f"{at:05}", hash=at.to_bytes(16)) for at in range(5000)]
+        rows = [make_row(Memory, "org", f"{index:05}", hash=index.to_bytes(16)) for index in range(5000)]
         records.commit([Put(make_row(Organization, "org", "org")), *map(Put, rows)])
         assert records.count(Memory, "org") == 5000
         with pytest.raises(AlreadyExists):

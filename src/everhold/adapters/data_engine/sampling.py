@@ -87,8 +87,8 @@ class _TableSampler:
             return None
         count = self._count(len(rows), notes)
         columns = [
-            self._describe_column(column, [row[place] for row in rows], count)
-            for place, column in enumerate(self._table.columns)
+            self._describe_column(column, [row[index] for row in rows], count)
+            for index, column in enumerate(self._table.columns)
         ]
         if count > len(rows):
             notes.append(f"statistics are those of {len(rows):,} of about {count:,} rows")

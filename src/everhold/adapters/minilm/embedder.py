@@ -124,16 +124,16 @@ class MiniLM:
         """Return the token ids of each text that the model understands, by the position of the text."""
         encodings = self._tokenizer.encode_batch_fast([_encodable(text) for text in texts])
         tokenised = {}
-        for place, encoding in enumerate(encodings):
+        for index, encoding in enumerate(encodings):
             ids = np.array(encoding.ids, np.int64)
             if len(ids) > MAX_TOKENS + SPECIAL_TOKENS:
                 raise InvalidInput(
-                    f"text {begin + place} has {len(ids) - SPECIAL_TOKENS} tokens, but {self.model} reads at"
+                    f"text {begin + index} has {len(ids) - SPECIAL_TOKENS} tokens, but {self.model} reads at"
                     f" most {MAX_TOKENS}",
                     remedy="cut it with everhold.text.chunking.split_into_chunks first",
                 )
-            if self._understands(texts[place], ids):
-                tokenised[place] = ids
+            if self._understands(texts[index], ids):
+                tokenised[index] = ids
         return tokenised
 
     def _understands(self, text: str, ids: NDArray[np.int64]) -> bool:

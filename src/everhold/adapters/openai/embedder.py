@@ -47,7 +47,7 @@ class OpenAIEmbedder(EstimatedTokenizer):
     def embed(self, texts: Sequence[str]) -> list[Vector | None]:
         vectors: list[Vector | None] = [None] * len(texts)
         # Endpoints refuse blank texts, and with them the whole request.
-        places = [place for place, text in enumerate(texts) if text and not text.isspace()]
+        places = [index for index, text in enumerate(texts) if text and not text.isspace()]
         for begin in range(0, len(places), self._batch):
             batch = places[begin : begin + self._batch]
             rows = self._normalise_vectors(self._request([texts[place] for place in batch]))

@@ -145,12 +145,12 @@ def _group_by_list(draft: FrameDraft, match: re.Match[str]) -> None:
     """Read the groups that follow the first: "and airline", "and month"."""
     if draft.pieces[match.start()].text not in _LISTED and not match["rest"].startswith("&"):
         return  # "for each city, the name and the age" shows what follows
-    for place in range(match.start("rest"), match.end("rest")):
-        if draft.codes[place] in "CT":
-            group_by(draft, place)
-        elif draft.codes[place] == "M":
-            group_by_period(draft, place, str(draft.cue(place).value))
-            draft.take(place)
+    for index in range(match.start("rest"), match.end("rest")):
+        if draft.codes[index] in "CT":
+            group_by(draft, index)
+        elif draft.codes[index] == "M":
+            group_by_period(draft, index, str(draft.cue(index).value))
+            draft.take(index)
 
 
 def _read_compared_periods(draft: FrameDraft) -> None:
@@ -172,7 +172,7 @@ def _find_grain(period: Predicate) -> str:
 def _read_compared_values(draft: FrameDraft) -> None:
     """Read "compare web and store orders": compared values of one column become groups."""
     equal = [placed.predicate.left for placed in draft.where if placed.predicate.operator == "=" and not placed.negated]
-    for position in [place for place, code in enumerate(draft.codes) if code == "K"]:
+    for position in [index for index, code in enumerate(draft.codes) if code == "K"]:
         draft.take(position)
         for expression in dict.fromkeys(equal):
             if equal.count(expression) > 1 and expression not in [placed.expression for placed in draft.group]:

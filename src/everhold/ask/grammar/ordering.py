@@ -228,7 +228,7 @@ def _order_by(draft: FrameDraft, match: re.Match[str], column: AskColumn, functi
 
 def _is_grouped(draft: FrameDraft, match: re.Match[str], column: AskColumn) -> bool:
     """Return whether the first named thing has several values of a measure, as departments have several salaries."""
-    named = [place for place in range(match.start()) if draft.original(place) in "TC"]
+    named = [index for index in range(match.start()) if draft.original(index) in "TC"]
     return bool(named) and has_several(draft, column, named[0])
 
 

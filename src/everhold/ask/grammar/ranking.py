@@ -49,16 +49,16 @@ def _rank(draft: FrameDraft, match: re.Match[str], descending: bool) -> bool:
     Return whether it was read.
     """
     figure = _read_figure(draft, match)
-    place = match.start("e")
+    index = match.start("e")
     if figure is None:
         return False
-    ranked = draft.mention(place)
-    if _is_computed(draft, figure, place):
-        group_by(draft, place)
+    ranked = draft.mention(index)
+    if _is_computed(draft, figure, index):
+        group_by(draft, index)
     else:
         figure = Expression(figure.column)
         shown = ranked.column or draft.schema.table(str(ranked.table)).display_ref
-        draft.select.append(PlacedExpression(place, Expression(shown)))
+        draft.select.append(PlacedExpression(index, Expression(shown)))
     draft.select.append(PlacedExpression(match.start("c"), figure))
     draft.order.append(Ordering(figure, descending))
     draft.take(

@@ -150,11 +150,11 @@ def _read_listed_tables(draft: FrameDraft) -> None:
         return
     hidden = _find_hidden(draft)
     for match in draft.find(r"[&,](?P<t>T)"):
-        place = match.start("t")
-        table = draft.schema.table(str(draft.mention(place).table))
-        if table != entity and place not in hidden and not re.search("[nB|]", draft.originals):
-            draft.select.append(PlacedExpression(place, Expression(table.display_ref)))
-            draft.take(place)
+        index = match.start("t")
+        table = draft.schema.table(str(draft.mention(index).table))
+        if table != entity and index not in hidden and not re.search("[nB|]", draft.originals):
+            draft.select.append(PlacedExpression(index, Expression(table.display_ref)))
+            draft.take(index)
 
 
 def _find_hidden(draft: FrameDraft) -> set[int]:

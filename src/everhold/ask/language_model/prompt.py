@@ -86,7 +86,7 @@ def choose_lines(lines: Sequence[PromptLine], count_tokens: CountTokens, room: i
         if room < 0:
             break
         chosen.add(place)
-    return [line.text for place, line in enumerate(lines) if place in chosen]
+    return [line.text for index, line in enumerate(lines) if index in chosen]
 
 
 def _list_lines(task: ModelTask) -> list[PromptLine]:

@@ -114,19 +114,19 @@ def list_schema_lines(
     stems = {token.stem for token in tokenize(question) if token.kind == "word"}
     meanings = [meaning for reading in readings for meaning in reading.bindings.values()]
     lines = []
-    for place, name in enumerate(tables):
+    for index, name in enumerate(tables):
         table = schema.table(name)
         if len(name) > _MAX_NAME:
             continue
         if description := notes.tables.get(name):
-            lines.append(PromptLine(place, quote_line({"table": name, "description": description})))
+            lines.append(PromptLine(index, quote_line({"table": name, "description": description})))
         keys = {ref.column for key in schema.keys_at(name) for ref in (key.ref, key.to_ref) if ref.table == name}
         for column in table.columns:
             is_meant = any(meaning.endswith(f"{name}.{column.name}") for meaning in meanings)
             is_named = is_meant or bool(stems.intersection(column.core))
             is_first = is_named or column.name in keys or column.name in (table.key, table.display)
             if len(column.name) <= _MAX_NAME:
-                rank = place if is_first else place + len(tables)
+                rank = index if is_first else index + len(tables)
                 lines.append(PromptLine(rank, _write_column(schema, column, notes.columns.get(column.ref))))
     return lines
 

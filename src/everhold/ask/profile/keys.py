@@ -51,7 +51,7 @@ def _read_declared(tables: Sequence[TableContent]) -> Iterator[ForeignKey]:
     seen = set()
     for table in tables:
         own = {column.name.lower(): column.name for column in table.columns}
-        places = {column.name.lower(): place for place, column in enumerate(table.columns)}
+        places = {column.name.lower(): index for index, column in enumerate(table.columns)}
         # Keys are in the order of the columns: if two keys refer to the same table, the first is usually meant.
         for key in sorted(table.foreign_keys, key=lambda key: places.get(key.column.lower(), len(places))):
             target = by_name.get(key.to_table.lower())
