@@ -154,7 +154,7 @@ class Truth:
         scores = self._vectors[places] @ vector
         expected = min(K, len(places))
         least = np.sort(scores)[-expected] - SAME
-        nearest = {self._memories[place].ref for place, score in zip(places, scores, strict=True) if score >= least}
+        nearest = {self._memories[index].ref for index, score in zip(places, scores, strict=True) if score >= least}
         return min(len(nearest & set(refs)), expected) / expected
 
 

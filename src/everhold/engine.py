@@ -318,7 +318,7 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         from everhold.stores import add_partitions, do_all
         from everhold.views.data_deps import copy_source_files
 
-        chosen = [settings.load(place, **fields) for place in (source, target)]
+        chosen = [settings.load(address, **fields) for address in (source, target)]
         places.check_there(find_file(chosen[0]))
         places.check_apart(*map(find_file, chosen))
         with ExitStack() as opened:

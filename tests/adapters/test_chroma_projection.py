@@ -195,9 +195,9 @@ class TestBesideAnotherProcess:
         feeding = projection_of(vectors)
         shut_out = ChromaProcess(vectors._chroma.address, 10.0)
         prefix = "memories" if built else "others"
-        place = CollectionSpace(MODEL, DIMENSIONS)
+        space = CollectionSpace(MODEL, DIMENSIONS)
         second = Projection(
-            folder_store.records, shut_out, place, prefix=prefix, batch=200, lease_seconds=600, stopped=lambda: False
+            folder_store.records, shut_out, space, prefix=prefix, batch=200, lease_seconds=600, stopped=lambda: False
         )
         try:
             with feeding._maintenance_lock:

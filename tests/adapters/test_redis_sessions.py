@@ -163,21 +163,21 @@ def test_a_session_that_is_written_during_cleaning_stays(
 
 
 def test_each_thread_has_its_own_memory_of_sessions(valkey_server: ValkeyServer, client: Any) -> None:
-    places = [SessionKey("acme", f"s{number}") for number in range(4)]
+    keys = [SessionKey("acme", f"s{number}") for number in range(4)]
     wrong: list[Any] = []
     with relay(valkey_server.port, replacing=AS_REDIS) as port:
         cache = RedisSessions(RedisOptions(f"redis://127.0.0.1:{port}"), secret)
-        for place in places:
-            cache.write(place, make_working(place))
+        for key in keys:
+            cache.write(key, make_working(key))
 
         def look(start: int) -> None:
             for number in range(100):
-                place = places[(start + number) % len(places)]
-                working = cache.read(place)
-                if working != make_working(place):
+                key = keys[(start + number) % len(keys)]
+                working = cache.read(key)
+                if working != make_working(key):
                     wrong.append(working)
                 if number % 10 == start:
-                    cache.write(place, make_working(place))
+                    cache.write(key, make_working(key))
 
         with ThreadPoolExecutor(4) as pool:
             for done in [pool.submit(look, start) for start in range(4)]:

@@ -68,10 +68,10 @@ def run_page(name: str, text: str, folder: Path) -> None:
                 run_command(command, f"{name}:{block.line}", folder)
 
 
-def run_command(command: str, place: str, folder: Path) -> None:
+def run_command(command: str, location: str, folder: Path) -> None:
     needs_shell = SHELL_SYNTAX.search(QUOTED.sub("", command))
     code, output = run_in_shell(command, folder) if needs_shell else run_here(command)
-    assert code == 0, f"{place} {command}\nexited {code}\n{output}"
+    assert code == 0, f"{location} {command}\nexited {code}\n{output}"
 
 
 def run_here(command: str) -> tuple[int, str]:

@@ -27,9 +27,9 @@ SECRET = "zanzibar"
 @pytest.fixture(params=[*(f"{name}-records" for name in EVERY_STORE), "sqlite-files", "postgres-files"])
 def archive_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Store, dict[str, Any]]]:
     """A store, with settings that put archives into its records or into files."""
-    name, _, place = request.param.partition("-")
+    name, _, location = request.param.partition("-")
     store = make_store(name, request, tmp_path)
-    yield store, {"blobs": str(tmp_path / "blobs")} if place == "files" else {}
+    yield store, {"blobs": str(tmp_path / "blobs")} if location == "files" else {}
     store.close()
 
 

@@ -33,13 +33,13 @@ def change(path: str, value: Any, document: dict[str, Any] = GOOD) -> bytes:
     """Return a document in which one value was changed or added; its place is written like `blocks.0.limit`."""
     changed = copy.deepcopy(document)
     *parents, last = path.split(".")
-    place: Any = changed
+    part: Any = changed
     for step in parents:
-        place = place[int(step)] if isinstance(place, list) else place[step]
-    if isinstance(place, list):
-        place.insert(int(last), value)
+        part = part[int(step)] if isinstance(part, list) else part[step]
+    if isinstance(part, list):
+        part.insert(int(last), value)
     else:
-        place[last] = value
+        part[last] = value
     return json.dumps(changed).encode()
 
 

@@ -56,14 +56,14 @@ def places(
     postgres_server.drop_database(url.partition("?")[0].rpartition("/")[2])
 
 
-def open_records(place: str) -> Records:
-    records, _ = stores.open_store(settings.load(place, **CALM))
+def open_records(address: str) -> Records:
+    records, _ = stores.open_store(settings.load(address, **CALM))
     return records
 
 
-def fill(place: str, memories: int = 40) -> None:
+def fill(address: str, memories: int = 40) -> None:
     """Store two families of all entities in two organizations, some of them deleted, and memories with vectors."""
-    records = open_records(place)
+    records = open_records(address)
     for organization in ("acme", "globex"):
         for name in ("one", "two"):
             rows = make_family(organization, name)
@@ -79,7 +79,7 @@ def fill(place: str, memories: int = 40) -> None:
     memory = records.scan(Memory, "acme")[0]
     records.commit([Hide(Memory, ("acme", memory.id), "deletion", NOON)])
     records.close()
-    store = Store("any", place)
+    store = Store("any", address)
     engine = store.open()
     alice = engine.scope(user="alice")
     alice.remember_many(f"Note {number} about tea and ship {number}" for number in range(memories))
@@ -90,8 +90,8 @@ def fill(place: str, memories: int = 40) -> None:
     store.close()
 
 
-def hashes(place: str) -> dict[str, moving.TableHash]:
-    records = open_records(place)
+def hashes(address: str) -> dict[str, moving.TableHash]:
+    records = open_records(address)
     hashes = {table.name: moving.table_hash(records, entity, table) for entity, table in moving.list_moved_entities()}
     records.close()
     return hashes
@@ -172,10 +172,10 @@ def interrupt_after(target: Records, after: int) -> Records:
 
 
 def test_a_move_continues_after_an_interruption_before_any_commit(tmp_path: Path) -> None:
-    place = f"sqlite:///{tmp_path / 'from.db'}"
-    fill(place)
-    before = hashes(place)
-    source, into = open_records(place), tmp_path / "to.db"
+    address = f"sqlite:///{tmp_path / 'from.db'}"
+    fill(address)
+    before = hashes(address)
+    source, into = open_records(address), tmp_path / "to.db"
     for after in itertools.count():
         target = interrupt_after(open_records(f"sqlite:///{into}"), after % 7)
         try:
@@ -202,9 +202,9 @@ def test_a_store_that_holds_something_else_is_left_alone(tmp_path: Path) -> None
 
 
 def test_a_row_that_differs_is_found(tmp_path: Path) -> None:
-    place = f"sqlite:///{tmp_path / 'from.db'}"
-    fill(place)
-    source, target = open_records(place), open_records(f"sqlite:///{tmp_path / 'to.db'}")
+    address = f"sqlite:///{tmp_path / 'from.db'}"
+    fill(address)
+    source, target = open_records(address), open_records(f"sqlite:///{tmp_path / 'to.db'}")
     moving.move(source, target)
     memory = target.scan(Memory, "default")[3]
     target.commit([Patch(Memory, ("default", memory.id), {"importance": 0.123})])
@@ -250,12 +250,12 @@ def test_a_file_that_does_not_exist_is_not_moved(tmp_path: Path, name: str, monk
 
 def test_a_store_is_not_moved_onto_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    place = store_memory(tmp_path / "a.db")
-    (tmp_path / "linked.db").symlink_to(place)
-    (tmp_path / "hard.db").hardlink_to(place)
-    for other in (place, "a.db", f"sqlite:///{place}", "linked.db", "hard.db", "sqlite:///x/../a.db"):
+    source = store_memory(tmp_path / "a.db")
+    (tmp_path / "linked.db").symlink_to(source)
+    (tmp_path / "hard.db").hardlink_to(source)
+    for other in (source, "a.db", f"sqlite:///{source}", "linked.db", "hard.db", "sqlite:///x/../a.db"):
         with pytest.raises(InvalidInput, match="are the same store; move into another one"):
-            Everhold.move(place, other)
+            Everhold.move(source, other)
 
 
 def test_a_database_is_not_moved_onto_itself_by_another_address(postgres_url: str) -> None:
@@ -312,14 +312,14 @@ def test_a_log_with_gaps_in_its_numbers_verifies_where_it_is_moved_to(tmp_path: 
 
 def test_a_stopped_move_closes_what_it_was_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If it did not, a generator would end after its store was closed, and its error would be lost."""
-    place = f"sqlite:///{tmp_path / 'from.db'}"
-    fill(place)
+    source = f"sqlite:///{tmp_path / 'from.db'}"
+    fill(source)
     monkeypatch.setattr(moving, "_BATCH", 5)
     unheard: list[object] = []
     monkeypatch.setattr(sys, "unraisablehook", unheard.append)
     for steps in map(range, range(0, 80, 4)):
         left = iter(steps)
         with suppress(StopIteration):
-            Everhold.move(place, f"sqlite:///{tmp_path / 'to.db'}", lambda *_, left=left: next(left), **CALM)
+            Everhold.move(source, f"sqlite:///{tmp_path / 'to.db'}", lambda *_, left=left: next(left), **CALM)
     gc.collect()
     assert unheard == []

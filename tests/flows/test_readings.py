@@ -39,8 +39,8 @@ def test_a_question_without_an_attribute_reads_no_text(engine: Everhold) -> None
 def test_an_image_keeps_a_limited_number_of_readings(engine: Everhold, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "_MAX_READINGS", 3)
     mia = engine.scope(user="mia")
-    for place in ("Porto", "Oslo", "Turku"):
-        mia.remember(f"I rent a flat in {place}")
+    for city in ("Porto", "Oslo", "Turku"):
+        mia.remember(f"I rent a flat in {city}")
     mia.recall("Where do I live?", minimum=0)
     mia.remember("I work at Nordwind")
     mia.recall("Where do I live?", minimum=0)

@@ -326,7 +326,7 @@ def test_the_past_can_be_asked(alice: View) -> None:
     t3 = moment()
     alice.revise(successor.id, text="Lives in Bergen")
     t4 = moment()
-    answers = [texts(alice.recall("lives in", as_of=at, minimum=0)) for at in (t0, t1, t2, t3, t4)]
+    answers = [texts(alice.recall("lives in", as_of=moment, minimum=0)) for moment in (t0, t1, t2, t3, t4)]
     assert answers == [[], ["Lives in Paris"], ["Lives in Rome"], ["Lives in Oslo"], ["Lives in Bergen"]]
     assert alice.recall("paris", as_of=t1, minimum=0)[0].why.matched == ("pari",)
     assert alice.recall("lives", as_of=t1, minimum=0)[0].memory.revision == 0
@@ -343,7 +343,7 @@ def test_the_past_after_reinforcement(alice: View) -> None:
     alice.remember("Second text", priority=10)
     t3 = moment()
     alice.revise(memory.id, text="Third text")
-    answers = [texts(alice.recall("text", as_of=at, minimum=0)) for at in (t1, t2, t3)]
+    answers = [texts(alice.recall("text", as_of=moment, minimum=0)) for moment in (t1, t2, t3)]
     assert answers == [["First text"], ["First text"], ["Second text"]]
 
 

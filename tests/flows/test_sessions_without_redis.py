@@ -37,10 +37,10 @@ def chat(engine: Everhold) -> View:
 def is_used(engine: Everhold, view: View) -> bool:
     """Return whether answers come from the cache. The function stores something untrue in it, and empties it again."""
     view.messages()  # fills it
-    place = make_session_key(view.scope)
-    used = mark(engine, place) and is_from_cache(view)
-    engine._parts.session_deps.cache.drop([place])
-    return used and read_cached(engine, place) is None
+    key = make_session_key(view.scope)
+    used = mark(engine, key) and is_from_cache(view)
+    engine._parts.session_deps.cache.drop([key])
+    return used and read_cached(engine, key) is None
 
 
 def test_killed_and_started_again_empty(engine: Everhold, chat: View, server: ValkeyServer) -> None:

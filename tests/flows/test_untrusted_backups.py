@@ -75,11 +75,11 @@ def hostile(sqlite_store: Store, tmp_path: Path) -> HostileTarget:
 
 def refuse(hostile: HostileTarget, tmp_path: Path, kind: type[EverholdError], message: str) -> None:
     """Fail unless a restore and a verification refuse the backup, and nothing is stored."""
-    place = tmp_path / "restored.db"
+    restored = tmp_path / "restored.db"
     with pytest.raises(kind, match=message):
-        Everhold.restore_backup(hostile.folder, place)
-    if place.exists():
-        with Everhold.open(place, embedder=_embedder()) as engine:
+        Everhold.restore_backup(hostile.folder, restored)
+    if restored.exists():
+        with Everhold.open(restored, embedder=_embedder()) as engine:
             assert records_of(engine).count(Memory, None, deleted=True) == 0
     assert not Everhold.verify_backup(hostile.folder).intact
 

@@ -351,10 +351,10 @@ class TestImpossibleRows:
     def test_deep_json(self, sqlite: Everhold, tmp_path: Path, depth: int) -> None:
         rows = [json.dumps(row) for row in read_rows(export(sqlite, tmp_path))]
         deep = '{"a":' * depth + "1" + "}" * depth
-        at = next(number for number, row in enumerate(rows) if '"table": "memories"' in row)
-        rows[at] = rows[at].replace('"metadata": {}', f'"metadata": {deep}', 1)
+        index = next(number for number, row in enumerate(rows) if '"table": "memories"' in row)
+        rows[index] = rows[index].replace('"metadata": {}', f'"metadata": {deep}', 1)
         bad = write_lines(tmp_path / "bad.jsonl", rows, "acme")
-        with pytest.raises(InvalidInput, match=f"line {at + 2}"):
+        with pytest.raises(InvalidInput, match=f"line {index + 2}"):
             sqlite.load(bad, organization="other")
         (tmp_path / "deep.jsonl").write_text("[" * depth + "\n")
         with pytest.raises(InvalidInput):

@@ -9,13 +9,13 @@ CHAT = ("--user", "alice", "--session", "s1")
 
 
 def test_conversations_of_a_session(run: Run) -> None:
-    place = ["--user", "ada", "--session", "s1"]
-    run("session", "say", "Hello", *place, "--conversation", "about tea", "--created-at", "2020-05-01")
-    run("session", "say", "Bye", *place)
-    messages = run("session", "show", *place, "--conversation", "about tea", "--json").document["messages"]
+    scope = ["--user", "ada", "--session", "s1"]
+    run("session", "say", "Hello", *scope, "--conversation", "about tea", "--created-at", "2020-05-01")
+    run("session", "say", "Bye", *scope)
+    messages = run("session", "show", *scope, "--conversation", "about tea", "--json").document["messages"]
     assert [(message["text"], message["created_at"][:10]) for message in messages] == [("Hello", "2020-05-01")]
-    assert "about tea" in run("session", "conversations", *place).out
-    assert len(run("session", "conversations", *place, "--json").document["conversations"]) == 1
+    assert "about tea" in run("session", "conversations", *scope).out
+    assert len(run("session", "conversations", *scope, "--json").document["conversations"]) == 1
 
 
 def test_a_conversation(run: Run) -> None:

@@ -237,8 +237,8 @@ class TestFiles:
             case "cut":
                 path.write_bytes(content[: len(content) // 2])
             case "flipped":
-                at = len(content) // 2
-                path.write_bytes(content[:at] + bytes([content[at] ^ 0x55]) + content[at + 1 :])
+                middle = len(content) // 2
+                path.write_bytes(content[:middle] + bytes([content[middle] ^ 0x55]) + content[middle + 1 :])
             case "gone":
                 path.unlink()
             case "empty":

@@ -168,7 +168,7 @@ def rank_together(
     """
     ranked = list(by_rules)
     for proposal in sorted(proposals, key=lambda reading: -reading.confidence):
-        position = next((place for place, reading in enumerate(ranked) if reading.sql == proposal.sql), None)
+        position = next((index for index, reading in enumerate(ranked) if reading.sql == proposal.sql), None)
         if position is not None and ranked[position].origin is proposal.origin:
             continue
         added = proposal if position is None else confirm_reading(ranked.pop(position), proposal)

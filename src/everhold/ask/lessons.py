@@ -155,8 +155,8 @@ class Lessons:
             ends = {join.left, join.right}
             known = [index for index, key in enumerate(keys) if {key.ref, key.to_ref} == ends]
             preference = _PREFERENCE ** min(join.uses, _MOST_USES)
-            for place in known:
-                keys[place] = replace(keys[place], preference=preference)
+            for position in known:
+                keys[position] = replace(keys[position], preference=preference)
             if not known:
                 keys.append(_make_key(schema, join, preference))
         return AskSchema(schema.tables, tuple(keys), tuple(metric.make_column() for metric in self.metrics))

@@ -85,15 +85,15 @@ def _describe_groups(keys: Sequence[ChartColumn], quantity: ChartColumn, count: 
     )
     start = f"{_capitalize(quantity.field.title)} by {' and '.join(key.field.title for key in keys)}"
     if intent.is_share and quantity.field.percent:
-        named = [f"{_show_all(keys, place)} {_show(quantity, place)}" for place in ranked[:_NAMED]]
+        named = [f"{_show_all(keys, index)} {_show(quantity, index)}" for index in ranked[:_NAMED]]
         return f"{start}: {_join(named, len(ranked) - len(named))}."
     total = ""
     if quantity.field.is_additive and not quantity.field.percent:
         total = f"; {format_number(_add(quantity), quantity.field)} in total"
     if len(ranked) <= _NAMED:
-        named = [f"{_show_all(keys, place)} {_show(quantity, place)}" for place in ranked]
+        named = [f"{_show_all(keys, index)} {_show(quantity, index)}" for index in ranked]
         return f"{start}: {_join(named, 0)}{total}."
-    low, high = (f"{_show(quantity, place)} ({_show_all(keys, place)})" for place in (ranked[-1], ranked[0]))
+    low, high = (f"{_show(quantity, index)} ({_show_all(keys, index)})" for index in (ranked[-1], ranked[0]))
     return f"{start}, {count}: from {low} to {high}{total}."
 
 
@@ -150,12 +150,12 @@ def _describe_list(columns: Sequence[ChartColumn], count: str) -> str:
     return f"{count}: {_join(shown, total - len(shown))}."
 
 
-def _show_all(keys: Sequence[ChartColumn], place: int) -> str:
-    return ", ".join(_show(key, place) for key in keys)
+def _show_all(keys: Sequence[ChartColumn], index: int) -> str:
+    return ", ".join(_show(key, index) for key in keys)
 
 
-def _show(column: ChartColumn, place: int) -> str:
-    text = format_cell(column.values[place], column.field)
+def _show(column: ChartColumn, index: int) -> str:
+    text = format_cell(column.values[index], column.field)
     return text if len(text) <= _LONGEST_LABEL else f"{text[:_LONGEST_LABEL]}…"
 
 

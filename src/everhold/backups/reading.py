@@ -89,7 +89,7 @@ class BackupReader:
 
     def _digest_keys(self, table: Table, rows: Sequence[list[Any]], shape: RowShape) -> Digests:
         try:
-            return self.objects.packing.digest_keys([[row[place] for place in shape.key] for row in rows], shape)
+            return self.objects.packing.digest_keys([[row[index] for index in shape.key] for row in rows], shape)
         except (TypeError, ValueError, OverflowError):
             raise StoreDamaged(f"a row of {table.name} has a key that is none", remedy=USE_ANOTHER) from None
 

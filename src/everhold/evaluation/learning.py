@@ -100,9 +100,9 @@ def split_by_template(pairs: Sequence[LearningPair], folds: int) -> list[list[Le
     return [[pair for pair in pairs if places[pair.template] == number] for number in range(folds)]
 
 
-def _list_rest(folds: Sequence[Sequence[LearningPair]], place: int) -> list[LearningPair]:
-    rest = [pair for number, fold in enumerate(folds) if number != place for pair in fold]
-    random.Random(_SEED + place).shuffle(rest)
+def _list_rest(folds: Sequence[Sequence[LearningPair]], index: int) -> list[LearningPair]:
+    rest = [pair for number, fold in enumerate(folds) if number != index for pair in fold]
+    random.Random(_SEED + index).shuffle(rest)
     return rest
 
 

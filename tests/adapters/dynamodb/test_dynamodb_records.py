@@ -244,8 +244,8 @@ def test_a_column_added_after_a_row_was_written_has_its_default(records: DynamoR
     row = memory("old")
     values = json.loads(layout.encode(row)["row"]["S"])
     del values["pinned"], values["aliases"], values["expires_at"]
-    place = layout.make_key((ORGANIZATION, "old"))
-    dynamo.write([{**place.key, "row": {"S": json.dumps(values)}}], ())
+    key = layout.make_key((ORGANIZATION, "old"))
+    dynamo.write([{**key.key, "row": {"S": json.dumps(values)}}], ())
     [loaded_memory] = records.scan(Memory, ORGANIZATION)
     assert (loaded_memory.pinned, loaded_memory.aliases, loaded_memory.expires_at) == (False, row.aliases, None)
 

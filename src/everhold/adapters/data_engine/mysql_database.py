@@ -131,13 +131,13 @@ def _open_socket(data: Mapping[str, Any], seconds: float) -> socket.socket:
     if path:
         require_local(path, data["hosts"])
         opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        place: Any = path
+        address: Any = path
     else:
         port = data["port"] or _PORT
         resolved = resolve_host(data["host"], port, data["hosts"])
-        opened, place = socket.socket(resolved.family, socket.SOCK_STREAM), (resolved.address, port)
+        opened, address = socket.socket(resolved.family, socket.SOCK_STREAM), (resolved.address, port)
     opened.settimeout(seconds + 1)
-    opened.connect(place)
+    opened.connect(address)
     opened.settimeout(None)  # the driver sets its own timeouts
     return opened
 

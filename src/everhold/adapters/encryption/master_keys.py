@@ -105,11 +105,11 @@ def _run_command(command: str) -> str:
     return done.stdout.decode("ascii", "replace")
 
 
-def _read_keyring(place: str) -> str | None:
+def _read_keyring(entry: str) -> str | None:
     import keyring  # slow to import
     from keyring.errors import KeyringError
 
-    service, _, name = place.partition("/")
+    service, _, name = entry.partition("/")
     if not service or not name:
         raise InvalidSettings("encryption.master_key names no keyring entry", remedy="write keyring:SERVICE/NAME")
     try:

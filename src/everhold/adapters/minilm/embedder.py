@@ -115,7 +115,7 @@ class MiniLM:
         for begin in range(0, len(texts), TOKENISED_TOGETHER):
             tokenised = self._tokenise(texts[begin : begin + TOKENISED_TOGETHER], begin)
             for batch in _batches(tokenised):
-                rows = round_to_half_precision(self._run([tokenised[place] for place in batch]))
+                rows = round_to_half_precision(self._run([tokenised[index] for index in batch]))
                 for place, row in zip(batch, rows, strict=True):
                     vectors[begin + place] = row
         return vectors
@@ -269,10 +269,10 @@ def _encodable(text: str) -> str:
 def _batches(tokenised: dict[int, NDArray[np.int64]]) -> Iterator[list[int]]:
     """Yield batches of the positions of texts of similar length, so that little time is spent on padding."""
     batch: list[int] = []
-    for place in sorted(tokenised, key=lambda place: len(tokenised[place])):
-        if len(batch) == BATCH_TEXTS or (len(batch) + 1) * len(tokenised[place]) > BATCH_TOKENS:
+    for index in sorted(tokenised, key=lambda index: len(tokenised[index])):
+        if len(batch) == BATCH_TEXTS or (len(batch) + 1) * len(tokenised[index]) > BATCH_TOKENS:
             yield batch
             batch = []
-        batch.append(place)
+        batch.append(index)
     if batch:
         yield batch

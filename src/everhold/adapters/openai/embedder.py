@@ -50,7 +50,7 @@ class OpenAIEmbedder(EstimatedTokenizer):
         places = [index for index, text in enumerate(texts) if text and not text.isspace()]
         for begin in range(0, len(places), self._batch):
             batch = places[begin : begin + self._batch]
-            rows = self._normalise_vectors(self._request([texts[place] for place in batch]))
+            rows = self._normalise_vectors(self._request([texts[index] for index in batch]))
             for place, row in zip(batch, rows, strict=True):
                 vectors[place] = row
         return vectors

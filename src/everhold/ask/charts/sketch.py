@@ -129,7 +129,7 @@ def _sketch_line(chart: Chart, width: int) -> Iterator[str]:
     for line in range(_HEIGHT, 0, -1):
         label = scale[0] if line == _HEIGHT else scale[1] if line == 1 else ""
         yield f"{label:>{margin}}│" + "".join(_draw_level(number, low, high, line) for number in columns)
-    first, last = (format_cell(chart.rows[place][x.name], x) for place in (0, -1))
+    first, last = (format_cell(chart.rows[index][x.name], x) for index in (0, -1))
     gap = len(columns) - len(first) - len(last)
     yield " " * (margin + 1) + (f"{first}{' ' * gap}{last}" if gap > 0 else f"{first} – {last}")
 

@@ -122,7 +122,7 @@ def _find_related(draft: FrameDraft, position: int) -> str | None:
     This is the last table named before that is not the entity, else a table that refers to the entity.
     """
     entity = draft.entity()
-    before = [table.name for place, table in draft.tables() if place < position and table != entity]
+    before = [table.name for table_position, table in draft.tables() if table_position < position and table != entity]
     if before:
         return before[-1]
     if entity is None:

@@ -16,8 +16,8 @@ _GAP = "[_xfihLT]"
 def read_table_amounts(draft: FrameDraft) -> None:
     """Read "total refunds", "average invoice" and "share of orders": an aggregate of all rows of a table."""
     for match in draft.find(rf"(?P<f>[a$]){_GAP}{{0,4}}?(?P<t>T)(?!{_GAP}{{0,3}}C)"):
-        position, place = match.start("f"), match.start("t")
-        table = draft.schema.table(str(draft.mention(place).table))
+        position, table_position = match.start("f"), match.start("t")
+        table = draft.schema.table(str(draft.mention(table_position).table))
         expression = _make_figure(draft, table, draft.cue(position).value)
         if expression:
             draft.select.append(PlacedExpression(position, expression))
@@ -46,7 +46,7 @@ def read_counted_groups(draft: FrameDraft) -> None:
     first = min(placed.position for placed in draft.group)
     if any(draft.codes[index] == "C" for index in range(first)) or re.search(r"[am#$]", draft.codes):
         return
-    counted = [(place, table) for place, table in draft.tables() if place < first]
+    counted = [(position, table) for position, table in draft.tables() if position < first]
     if counted:
         draft.select.append(PlacedExpression(counted[0][0], make_count(counted[0][1].name)))
 

@@ -33,11 +33,11 @@ def read_rankings(draft: FrameDraft) -> None:
 
 def _read_best_period(draft: FrameDraft, match: re.Match[str]) -> None:
     """Read "the best month for revenue" and "which month had the most orders"."""
-    place, cue = (match.start("m"), match.start("s")) if match["m"] else (match.start("m2"), match.start("s2"))
+    position, cue = (match.start("m"), match.start("s")) if match["m"] else (match.start("m2"), match.start("s2"))
     figure = _read_figure(draft, match)
-    if figure is None or not group_by_period(draft, place, str(draft.cue(place).value)):
+    if figure is None or not group_by_period(draft, position, str(draft.cue(position).value)):
         return
-    draft.select.append(PlacedExpression(place, figure))
+    draft.select.append(PlacedExpression(position, figure))
     draft.order.append(Ordering(figure, bool(draft.cue(cue).value)))
     draft.limit = draft.limit or 1
     draft.take(*range(match.start(), match.end()))
@@ -67,8 +67,8 @@ def _rank(draft: FrameDraft, match: re.Match[str], descending: bool) -> bool:
     return True
 
 
-def _is_computed(draft: FrameDraft, figure: Expression, place: int) -> bool:
-    return figure.column is None or has_several(draft, draft.schema.column(figure.column), place)
+def _is_computed(draft: FrameDraft, figure: Expression, position: int) -> bool:
+    return figure.column is None or has_several(draft, draft.schema.column(figure.column), position)
 
 
 def _read_figure(draft: FrameDraft, match: re.Match[str]) -> Expression | None:

@@ -97,7 +97,7 @@ def _guess_column(draft: FrameDraft, position: int) -> AskColumn | None:
     texts = [draft.column(p) for p in before if not draft.column(p).is_numeric]
     if texts:
         return texts[-1]
-    tables = [table for place, table in draft.tables() if place < position]
+    tables = [table for table_position, table in draft.tables() if table_position < position]
     if not tables:
         return None
     is_place = draft.original(position - 1) == "i"
@@ -121,8 +121,8 @@ def _read_equal_numbers(draft: FrameDraft) -> None:
     for match in draft.find(r"(?P<v>N)(?:\|(?P<w>N))?y"):
         implied = find_implied(draft, "old")
         if implied:
-            places = [place for place in (match.start("v"), match.start("w")) if place >= 0]
-            ages = tuple(value for place in places if (value := draft.mention(place).value) is not None)
+            positions = [position for position in (match.start("v"), match.start("w")) if position >= 0]
+            ages = tuple(value for position in positions if (value := draft.mention(position).value) is not None)
             _place(draft, match, Predicate(Expression(implied[0].ref), "in" if len(ages) > 1 else "=", ages))
     for match in draft.find(r"i?(?P<v>N)"):
         mention = draft.mention(match.start("v"))

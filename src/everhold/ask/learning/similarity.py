@@ -27,8 +27,8 @@ class TextIndex:
         similarities: dict[int, float] = defaultdict(float)
         for kind, vector in zip(self._kinds, vectors, strict=True):
             for part, weight in vector.items():
-                for place, other in kind.postings.get(part, ()):
-                    similarities[place] += weight * other / len(self._kinds)
+                for index, other in kind.postings.get(part, ()):
+                    similarities[index] += weight * other / len(self._kinds)
         return similarities
 
 

@@ -84,10 +84,10 @@ def list_literals(tree: exp.Expr) -> Iterator[exp.Literal]:
     yield from tree.find_all(exp.Literal)
 
 
-def _find_use(schema: AskSchema, node: exp.Literal, place: int, slots: Sequence[QuestionSlot]) -> SlotUse | None:
+def _find_use(schema: AskSchema, node: exp.Literal, position: int, slots: Sequence[QuestionSlot]) -> SlotUse | None:
     column = find_compared_column(schema, node)
     for number, slot in enumerate(slots):
-        use = _match_literal(node, SlotUse(place, number, SlotForm.VALUE, column), slot)
+        use = _match_literal(node, SlotUse(position, number, SlotForm.VALUE, column), slot)
         if use is not None:
             return use
     return None
