@@ -44,7 +44,7 @@ _WORDS = {str: "text", int: "a whole number", Path: "a path", Mapping: "a dictio
 
 
 def make_check(annotation: Any) -> Check:
-    """Return the check of an annotation; TypeError for one that has none, so that no argument goes unchecked."""
+    """Return the check of an annotation; raise TypeError for one that has none, so that no argument goes unchecked."""
     origin = get_origin(annotation)
     if origin is Annotated:
         base, *marks = get_args(annotation)

@@ -49,11 +49,11 @@ class ScopedReadings(NamedTuple):
         return self.previous is not None if best is None else best.is_follow_up
 
     def check(self, reading: QuestionReading) -> CheckedStatement:
-        """Return the statement of a reading, checked by the guard; StatementRefused if it may not run."""
+        """Return the statement of a reading, checked by the guard; raise StatementRefused if it may not run."""
         return self.check_sql(reading.sql)
 
     def check_sql(self, sql: str) -> CheckedStatement:
-        """Return a statement on the scope's tables, checked by the guard; StatementRefused if it may not run."""
+        """Return a statement on the scope's tables, checked by the guard; raise StatementRefused if it may not run."""
         columns = {table.name: [column.name for column in table.columns] for table in self.reader.schema.tables}
         return check_statement(sql, self.reader.dialect, columns)
 

@@ -103,7 +103,7 @@ def check_statement(
 def find_read_tables(sql: str, dialect: str) -> frozenset[str]:
     """Return the tables that a statement reads, without those that it defines itself.
 
-    StatementRefused if not a query.
+    Raise StatementRefused if not a query.
     """
     root = parse_query(sql, dialect)
     defined = {expression.alias for expression in root.find_all(exp.CTE)}
@@ -111,7 +111,8 @@ def find_read_tables(sql: str, dialect: str) -> frozenset[str]:
 
 
 def parse_query(sql: str, dialect: str) -> exp.Query:
-    """Return the tree of one query without checking its parts. StatementRefused if it is not a query or too large."""
+    """Return the tree of one query without checking its parts. Raise StatementRefused if it is not a query or too
+    large."""
     return _parse(sql, dialect, _LIMITS)
 
 

@@ -79,7 +79,7 @@ class Objects:
         return self.place.has(name_object(entry.sha256))
 
     def get(self, entry: ObjectEntry) -> bytes:
-        """Return the content of an object. StoreDamaged if its checksum is wrong."""
+        """Return the content of an object. Raise StoreDamaged if its checksum is wrong."""
         content = self.place.read(name_object(entry.sha256), MAX_FILE_BYTES + _MAX_FRAME)
         if len(content) != entry.size or hashlib.sha256(content).hexdigest() != entry.sha256:
             raise StoreDamaged(

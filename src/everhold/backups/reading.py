@@ -46,7 +46,7 @@ class BackupReader:
     def read_fields(self, entity: type[Row]) -> Iterator[dict[str, Any]]:
         """Yield the values of each row of a table by field, decoded but not validated.
 
-        StoreDamaged if a value does not fit its column.
+        Raise StoreDamaged if a value does not fit its column.
         """
         table = get_table(entity)
         entry = self.manifest.tables[table.name]

@@ -32,7 +32,7 @@ class Sealing(Protocol):
     def unseal(self, owner: RowOwner, content: bytes, context: str) -> bytes | None:
         """Return the decrypted content; None if the owner's key was destroyed.
 
-        StoreDamaged if the content was changed, or was encrypted for another owner or context.
+        Raise StoreDamaged if the content was changed, or was encrypted for another owner or context.
         """
         ...
 

@@ -38,7 +38,8 @@ class SignedHeads(Protocol):
         ...
 
     def read(self, organization: str) -> SignedHead | None:
-        """Return the organization's signed head; None if there is none. StoreDamaged if its signature is invalid."""
+        """Return the organization's signed head; None if there is none. Raise StoreDamaged if its signature is
+        invalid."""
         ...
 
     def write(self, head: SignedHead, *, shorten: bool = False) -> None:

@@ -88,7 +88,7 @@ class Records(Protocol):
     def read_snapshot(self) -> AbstractContextManager[StoreSnapshot]:
         """Return a context with all rows of the store as they are at one moment, while others go on writing.
 
-        StoreBusy if the store cannot read all of its rows between two commits.
+        Raise StoreBusy if the store cannot read all of its rows between two commits.
         """
         ...
 

@@ -75,7 +75,7 @@ class RowPacking(Protocol):
         ...
 
     def unpack(self, content: bytes, size: int) -> Iterator[list[Any]]:
-        """Yield the rows of compressed items of `size` bytes. StoreDamaged if they are not rows.
+        """Yield the rows of compressed items of `size` bytes. Raise StoreDamaged if they are not rows.
 
         Little memory is used for content that would expand to more than `size` bytes.
         """

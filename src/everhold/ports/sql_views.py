@@ -64,7 +64,7 @@ class SqlViews(Protocol):
     def replace_views(self, dropped: Sequence[DatabaseView], created: Sequence[ViewDefinition]) -> None:
         """Drop and create views, with the schemas that they need, in one transaction. Drop schemas that become empty.
 
-        StoreError if the database does not allow it; nothing is changed then.
+        Raise StoreError if the database does not allow it; nothing is changed then.
         """
         ...
 

@@ -88,12 +88,12 @@ class Hit:
 
     @property
     def memory(self) -> Memory:
-        """The recalled memory. InvalidInput if the hit is of another kind."""
+        """The recalled memory. Raise InvalidInput if the hit is of another kind."""
         return self._require(Memory)
 
     @property
     def message(self) -> "Message":
-        """The recalled message. InvalidInput if the hit is of another kind."""
+        """The recalled message. Raise InvalidInput if the hit is of another kind."""
         from everhold.model import Message  # most recalls search memories only
 
         return self._require(Message)

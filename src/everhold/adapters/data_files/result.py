@@ -19,7 +19,7 @@ def encode_content(content: FileContent) -> dict[str, Any]:
 
 
 def decode_content(document: Any, folder: Path) -> FileContent:
-    """Return the description that a child wrote; UnreadableFile if it is not one. The child is not trusted."""
+    """Return the description that a child wrote; raise UnreadableFile if it is not one. The child is not trusted."""
     try:
         tables = tuple(_decode_table(table, folder) for table in document["tables"])
         details = {str(name): str(value) for name, value in document["details"].items()}

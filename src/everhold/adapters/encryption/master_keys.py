@@ -27,7 +27,7 @@ class MasterKey(Key):
 def read_master_key(source: str, read_variable: Callable[[str], str | None]) -> MasterKey:
     """Return the master key from its source, such as `file:/etc/everhold/master.key`.
 
-    MasterKeyMissing if the source cannot be read or holds no key, InvalidSettings if it has no known form.
+    Raise MasterKeyMissing if the source cannot be read or holds no key, InvalidSettings if it has no known form.
     """
     form, _, place = source.partition(":")
     text: str | None

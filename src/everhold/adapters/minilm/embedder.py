@@ -215,7 +215,7 @@ _REBUILD = "open the store again to build it from the weights, then embed what w
 
 
 def _load_unchanged(built: graph.BuiltGraph, threads: int) -> tuple["onnxruntime.InferenceSession", FileIO]:
-    """Load a cached graph and return it with its open constants. ModelDamaged if they keep being replaced."""
+    """Load a cached graph and return it with its open constants. Raise ModelDamaged if they keep being replaced."""
     constants = built.constants
     assert constants is not None
 

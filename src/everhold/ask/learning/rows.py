@@ -182,7 +182,7 @@ def _read_meaning(row: QueryLesson) -> Lesson:
 
 
 def _read_formula(document: Mapping[str, Any]) -> Formula:
-    """Return the formula of a row; ValueError if its text is not an expression of its columns."""
+    """Return the formula of a row; raise ValueError if its text is not an expression of its columns."""
     columns = tuple(ColumnRef(str(item["table"]), str(item["column"])) for item in document["columns"])
     formula = Formula(str(document["sql"]), str(document["dialect"]), columns, Function(document["function"]))
     if not is_expression(formula):

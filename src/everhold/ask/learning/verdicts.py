@@ -81,7 +81,7 @@ class _Changes:
 
 
 def require_query(records: Records, scope: Scope, query_id: str) -> QueryRun:
-    """Return a query of a scope; NotFound if the scope has none with this id, or if another user asked it."""
+    """Return a query of a scope; raise NotFound if the scope has none with this id, or if another user asked it."""
     row = records.get(QueryRun, scope.organization, [query_id]).get(query_id)
     is_own = row is not None and row.project_id == find_project(scope)
     if row is None or not is_own or not _may_judge(row, scope):

@@ -153,7 +153,7 @@ def _make_field(
 
 
 def _validate(entity: type[E], **values: Any) -> E:
-    """Return a validated row; UnreadableFile if the data has names or values that cannot be stored."""
+    """Return a validated row; raise UnreadableFile if the data has names or values that cannot be stored."""
     try:
         return validate_row(entity, values)
     except InvalidInput as error:
