@@ -52,7 +52,7 @@ LEFT_TO_CONTRACT = {
         "`test_every_field_of_every_entity_round_trips` puts rows of every kind on every store."
     ),
     rf"test_every_field_of_every_entity_round_trips\[(dynamodb|plain_file)-(?!({_TABLES_OF_EVERY_KIND})\])": (
-        "They write a value by its kind, whatever the table; stores with columns are held to it for every table."
+        "They write a value by its kind, not by its table; stores with columns are held to it for every table."
     ),
     r"test_every_comparison_on_every_kind\[(dynamodb|plain_file)-(?!(=|<)-|>=-(text|inside json))": (
         "`schema/conditions.py` compares for these stores; the store in memory is held to it for every comparison."

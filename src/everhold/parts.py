@@ -282,7 +282,7 @@ def assemble(
             sessions.get()  # connect now, so that a wrong address of a server is reported when the engine is opened
         parts.beside = prepare_beside(settings, recall_deps, records, chunking, beside, parts.is_changing_model)
         _serve(parts, embedder, former)
-    except BaseException:  # otherwise its thread would go on
+    except BaseException:  # otherwise its thread would keep running
         access.close()
         raise
     return parts

@@ -94,7 +94,7 @@ def test_an_incomplete_session_is_not_used(cache: RedisSessions, client: Any, da
     assert cache.read(KEY) == make_working()
     damage(client)
     assert cache.read(KEY) is None
-    while cache.read(KEY) is None:  # after bytes that are no text Redis is not asked for a moment
+    while cache.read(KEY) is None:  # after invalid bytes Redis is not queried for a moment
         cache.write(KEY, make_working())
     assert cache.read(KEY) == make_working()
 

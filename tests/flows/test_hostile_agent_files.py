@@ -68,7 +68,7 @@ HOSTILE: dict[str, bytes] = {
     "an agent of another organization": change("agent.organization_id", "acme"),
     "an agent's id with a line break": change("agent.id", "spy\nadmin"),
     "an agent's id that is too long": change("agent.id", "x" * 256),
-    "an agent's id that is no text": change("agent.id", ["spy"]),
+    "an agent's id that is not text": change("agent.id", ["spy"]),
     "no agent": json.dumps({name: value for name, value in GOOD.items() if name != "agent"}).encode(),
     "an agent's long text": change("agent.system", "x" * 1_000_001),
     "a block over its limit": change("blocks.0.value", "x" * 11),
@@ -104,12 +104,12 @@ HOSTILE: dict[str, bytes] = {
     "two memories with one key": change("memories", [{"text": "one", "key": "k"}, {"text": "two", "key": "k"}]),
     "a Letta block that is not in the file": change("agents.0.block_ids", ["block-1"], LETTA),
     "a Letta list that is none": change("agents.0.block_ids", "block-0", LETTA),
-    "a Letta agent that is no object": change("agents.0", 5, LETTA),
+    "a Letta agent that is not an object": change("agents.0", 5, LETTA),
     "a Letta file without agents": change("agents", [], LETTA),
     "two Letta agents": change("agents.1", {"id": "agent-1", "name": "Other"}, LETTA),
     "a Letta block over its limit": change("blocks.0.value", "x" * 11, LETTA),
     "a Letta block without a label": change("blocks.0.label", None, LETTA),
-    "Letta metadata that is no object": change("agents.0.metadata", [1], LETTA),
+    "Letta metadata that is not an object": change("agents.0.metadata", [1], LETTA),
     "a Letta message without a time": change(
         "agents.0.messages", [{"role": "user", "content": "x", "created_at": "soon"}], LETTA
     ),

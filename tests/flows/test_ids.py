@@ -1,4 +1,4 @@
-"""Ids may hold any printable character, and no two scopes ever meet, whatever separators their ids hold."""
+"""Ids may hold any printable character, and no two scopes share rows, even if their ids hold separators."""
 
 from typing import Any
 

@@ -342,7 +342,7 @@ def test_a_metric_is_followed_by_fragments(sales: View) -> None:
         answer = sales.ask(question)
         again = sales.ask("only in 2025", after=answer.earlier)
         assert {frozenset(row) for row in again.table.rows} == {frozenset({35, "France"}), frozenset({85, "Spain"})}
-        assert [item.kind for item in sales.confirm(again.query).learned] == ["metric"], "a fragment is no pattern"
+        assert [item.kind for item in sales.confirm(again.query).learned] == ["metric"], "a fragment is not a pattern"
 
 
 def test_a_wrong_metric_is_retired_by_one_rejection(sales: View) -> None:

@@ -112,7 +112,7 @@ def test_the_endpoint_is_asked_its_way(store: Store, endpoint: Endpoint) -> None
     maya = engine.scope(user="maya")
     say(maya, "Pottery\ncalms me", occurred_at=MONDAY)
     say(maya, "Nobody is named here", speaker=None, occurred_at=MONDAY)
-    maya.remember("A note is no message", kind="observation")
+    maya.remember("A note is not a message", kind="observation")
     engine.maintain()
     [request] = endpoint.requests
     assert (request["path"], request["model"], request["temperature"]) == ("/v1/chat/completions", "reader", 0)
@@ -199,7 +199,7 @@ REFUSED = {
     "out of range": item("Maya adopted 12 hens.", 2),
     "message zero": item("Maya adopted 12 hens.", 0),
     "negative": item("Maya adopted 12 hens.", -1),
-    "true is no number": item("Maya adopted 12 hens.", True),
+    "true is not a number": item("Maya adopted 12 hens.", True),
     "number as text": item("Maya adopted 12 hens.", "1"),
     "unknown kind": item("Maya adopted 12 hens.", kind="conversation"),
     "kind of no text": item("Maya adopted 12 hens.", kind=["fact"]),

@@ -153,7 +153,7 @@ def test_a_key_of_several_sessions_is_the_own_sessions(engine: Everhold) -> None
 
 
 def test_included_memories_do_not_come_from_other_sessions(any_store: Store) -> None:
-    """A memory without a user belongs to its session, whatever its reach; a memory with a user belongs to that user."""
+    """A memory without a user belongs to its session, with any reach; a memory with a user belongs to that user."""
     engine = any_store.open()
     engine.scope(session="tuesday").remember("The garage code here is 1")
     engine.scope(session="monday").remember("The garage code there is 2")

@@ -58,4 +58,4 @@ def test_questions_with_wrong_answers_are_listed(run: Run, folder: Path, tmp_pat
 def test_a_file_that_has_no_questions_is_refused(run: Run, tmp_path: Path) -> None:
     (tmp_path / "questions.json").write_text("[]")
     result = run("eval", "ask", str(tmp_path / "questions.json"), str(tmp_path))
-    assert (result.code, "is no file of questions" in result.err) == (2, True)
+    assert (result.code, "is not a file of questions" in result.err) == (2, True)

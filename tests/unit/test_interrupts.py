@@ -209,7 +209,7 @@ def list_calls_when_collected(make: Callable[[], object]) -> list[str]:
     del cycle
     calls: list[str] = []
     observers = gc.callbacks.copy()
-    gc.callbacks.clear()  # hypothesis has one, which is called whatever the collector finds
+    gc.callbacks.clear()  # hypothesis has one, which is called after every collection
     try:
         sys.setprofile(lambda frame, event, _: calls.append(frame.f_code.co_qualname) if event == "call" else None)
         gc.collect()

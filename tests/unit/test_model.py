@@ -56,7 +56,7 @@ REFUSED: dict[str, tuple[type[Row], dict[str, Any], str]] = {
     "id that is a number": (Memory, {"id": 7}, "valid string"),
     "share over one": (Memory, {"importance": 1.0000001}, "less than or equal to 1"),
     "share below nothing": (Memory, {"confidence": -0.1}, "greater than or equal to 0"),
-    "share that is no number": (Memory, {"trust": math.nan}, "finite|less than|greater than"),
+    "share that is not a number": (Memory, {"trust": math.nan}, "finite|less than|greater than"),
     "infinite number": (Memory, {"score": math.inf}, "finite"),
     "negative count": (Memory, {"access_count": -1}, "greater than or equal to 0"),
     "count over 64 bits": (Memory, {"revision": 2**63}, "less than"),

@@ -1,4 +1,4 @@
-"""The inverted index gives the same rows as a plain dictionary, in whatever steps it was extended."""
+"""The inverted index gives the same rows as a plain dictionary, however it was extended."""
 
 from collections import Counter
 

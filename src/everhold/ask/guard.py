@@ -103,7 +103,7 @@ def check_statement(
 def find_read_tables(sql: str, dialect: str) -> frozenset[str]:
     """Return the tables that a statement reads, without those that it defines itself.
 
-    Raise StatementRefused if not a query.
+    Raise StatementRefused if it is not a query.
     """
     root = parse_query(sql, dialect)
     defined = {expression.alias for expression in root.find_all(exp.CTE)}

@@ -129,7 +129,7 @@ class Objects:
         content = self.get(entry)
         begin = len(_MAGIC) + _LENGTHS.size
         if not content.startswith(_MAGIC) or len(content) < begin:
-            raise _refuse_pack(entry, "it is no pack of rows")
+            raise _refuse_pack(entry, "it is not a pack of rows")
         length, size = _LENGTHS.unpack_from(content, len(_MAGIC))
         if size > _MAX_DIRECTORY:
             raise _refuse_pack(entry, f"its directory claims {size:,} bytes")

@@ -34,7 +34,7 @@ class TimeReader:
     """The orders of the dates that tell theirs."""
 
     def read(self, value: Any) -> datetime | None:
-        """Return the moment that a value names; None for an absent value. Raise ValueError if the value is no time."""
+        """Return the moment that a value names; None for an absent value. Raise ValueError if it is not a time."""
         if value is None or value == "":
             return None
         if isinstance(value, datetime):

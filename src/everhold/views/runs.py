@@ -211,7 +211,7 @@ class AsyncRunVerbs(AsyncFacade):
         return self._wrap(await resume(run_id))
 
     async def get_run(self, run_id: str) -> "everhold.AsyncRun":
-        """Return a run of the scope, whatever its status."""
+        """Return a run of the scope, with any status."""
         get = Awaited(RunVerbs.get_run).__get__(self, type(self))
         return self._wrap(await get(run_id))
 

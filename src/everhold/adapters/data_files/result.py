@@ -68,4 +68,4 @@ def _decode_texts(texts: Sequence[Any]) -> tuple[str, ...]:
 def _decode_cell(value: Any) -> Cell:
     if value is None or isinstance(value, str | int | float):
         return value
-    raise ValueError("a value that is no cell")
+    raise ValueError("a value that is not a cell")

@@ -34,7 +34,7 @@ MAX_TOKENS = 512 - SPECIAL_TOKENS
 # Letters. A key of 200 characters is one unknown word, and weighs no more than a long one.
 MAX_WORD_LETTERS = 16
 
-# Counting padding. Larger batches need more memory and are no faster.
+# Includes padding. Larger batches need more memory and are not faster.
 BATCH_TEXTS = 32
 BATCH_TOKENS = 2048
 

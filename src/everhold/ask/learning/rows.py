@@ -162,7 +162,7 @@ def read_lesson(schema: AskSchema, row: QueryLesson) -> Lesson | None:
 
 
 def read_meaning(row: QueryLesson) -> Lesson | None:
-    """Return the lesson of a row, whatever its status; None if it cannot be read, as rows may come from elsewhere."""
+    """Return the lesson of a row with any status; None if it cannot be read, as rows may come from elsewhere."""
     try:
         return _read_meaning(row)
     except (KeyError, TypeError, ValueError):

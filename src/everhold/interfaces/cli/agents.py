@@ -130,7 +130,7 @@ def pause(call: Call) -> CommandResult:
 
 @command(app, "resume")
 def resume(call: Call) -> CommandResult:
-    """Let a paused agent go on."""
+    """Resume a paused agent."""
     agent = call.view.resume_agent()
     return _show_changed(agent, f"agent {agent.id} is active")
 
