@@ -175,10 +175,10 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         the steps "checking", "importing" and "embedding".
 
         The other arguments are for data of other systems, which docs/import.md lists. `source` names the system; by
-        default, the content tells. `timezone` is that of times without one, `date_order` (dmy, mdy) that of dates such
-        as 03/04/2024. `users` renames users: {"default": "alice"}. With `dry_run`, the result says what would be
-        imported, and nothing is stored. Rows that cannot be imported are written to the file `quarantine`, which can be
-        corrected and imported; `overwrite` replaces it if it exists.
+        default, it is detected from the content. `timezone` is that of times without one, `date_order` (dmy, mdy) that
+        of dates such as 03/04/2024. `users` renames users: {"default": "alice"}. With `dry_run`, the result says what
+        would be imported, and nothing is stored. Rows that cannot be imported are written to the file `quarantine`,
+        which can be corrected and imported; `overwrite` replaces it if it exists.
         """
         from everhold.exchange import bundle, loading
         from everhold.views.imports import ForeignOptions, import_foreign, load_bundle, refuse_user

@@ -1,4 +1,4 @@
-"""Updates and look-alikes with the real model: the newest fact is the first hit, and a text that changes nothing ends no fact.
+"""Updates and look-alikes with the real model: the newest fact is the first hit, and look-alikes end no fact.
 
 tests/fixtures/plain_updates.json has everyday statements of change, written before the rules were and not edited since;
 tests/fixtures/updates.json has hard ones, most of which share no word with the question. Each pair has a user of its

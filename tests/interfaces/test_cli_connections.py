@@ -47,7 +47,7 @@ def test_invalid_connections_are_refused(run: Run, tmp_path: Path) -> None:
         (("sales", "sqlite:///plain.csv"), "'plain.csv' is a CSV file, not a SQLite database; name a database"),
         (("sales", "duckdb:///plain.csv"), "files such as CSV, JSON and Excel are added with `everhold upload`"),
         (("sales", "duckdb:///shop.sqlite"), "'shop.sqlite' is a SQLite database; its URL is sqlite:///"),
-        (("sales", "duckdb:///other.db"), "'other.db' is no DuckDB database"),
+        (("sales", "duckdb:///other.db"), "'other.db' is not a DuckDB database"),
         (("sales", "sqlite:///."), "is not a file"),
         (("sales", "plain.csv"), "is not a URL; write postgresql://user@host/database"),
     ):

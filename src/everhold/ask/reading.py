@@ -138,7 +138,7 @@ class QuestionReader:
 
     @cached_property
     def domains(self) -> ValueDomains:
-        """The domains of the columns, which tell which columns have values of the same kind."""
+        """The domains of the columns. Columns of one domain have values of the same kind."""
         return ValueDomains(self.schema, self.values)
 
     def teach(self, lessons: Lessons) -> "QuestionReader":

@@ -44,7 +44,7 @@ def find_parts(files: ForeignFiles, name: str | None = None) -> FoundParts:
         raise InvalidInput(
             f"{files.path.name} is not {sources[0].description}",
             value=name,
-            remedy="import it without naming a source; its content tells what it is",
+            remedy="import it without naming a source; it is detected from its content",
         )
     return found
 

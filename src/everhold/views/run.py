@@ -187,7 +187,7 @@ class Run(ScopedView):
     @log_as("read")
     def story(self, *, timezone: str | None = None) -> str:
         """Return the run as a text: each action with its reasons, its result and the memories derived from it."""
-        from everhold.context.providers import choose_zone  # few processes tell stories
+        from everhold.context.providers import choose_zone  # few processes call `story`
 
         records = self._parts.records
         zone = choose_zone(records, self.scope, timezone, self._parts.settings.timezone)

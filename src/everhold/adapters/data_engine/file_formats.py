@@ -40,4 +40,4 @@ def require_format(path: str, expected: _Format) -> None:
         raise QueryFailure("format", f"the file {name} is a {actual.title} database; its URL is {actual.scheme}:///…")
     kind = _DATA_FILES.get(Path(path).suffix.lower())
     database = f"{expected.title} database"
-    raise QueryFailure("format", f"the file {name} is {f'{kind}, not a {database}' if kind else f'no {database}'}")
+    raise QueryFailure("format", f"the file {name} is {f'{kind}, ' if kind else ''}not a {database}")
