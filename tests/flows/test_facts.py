@@ -20,7 +20,7 @@ def read_fact_texts(view: View) -> list[str]:
     return [fact.text for fact in facts(view)]
 
 
-def test_a_message_tells_facts(engine: Everhold) -> None:
+def test_facts_are_extracted_from_a_message(engine: Everhold) -> None:
     chat = engine.scope(user="alice", agent="helper", project="home", session="s1")
     text = "Hi! I live in Bangkok. My sister lives in Oslo, and what a day it was."
     message = chat.remember(text, kind="conversation", speaker="Alice", trust=0.5, occurred_at=datetime.now(UTC) - DAY)
@@ -68,7 +68,7 @@ def test_a_zone_says_which_day_it_was(sqlite_store: Store) -> None:
     assert "14 June 2023" in fact.text
 
 
-def test_facts_replace_facts_and_undo_takes_it_back(engine: Everhold) -> None:
+def test_a_fact_replaces_an_older_one_until_undo(engine: Everhold) -> None:
     alice = engine.scope(user="alice")
     for number, city in enumerate(("Bangkok", "Lisbon")):
         chat = engine.scope(user="alice", session=f"s{number}")
@@ -93,7 +93,7 @@ def test_facts_replace_facts_and_undo_takes_it_back(engine: Everhold) -> None:
         ("I like coffee.", "I hate coffee.", ["Alice dislikes coffee."]),
     ],
 )
-def test_facts_that_their_sentence_alone_would_not_give_back(
+def test_facts_that_cannot_be_read_from_their_own_sentence(
     sqlite_store: Store, before: str, after: str, left: list[str]
 ) -> None:
     alice = sqlite_store.open().scope(user="alice")
@@ -109,7 +109,7 @@ def test_a_sentence_replaces_a_fact(alice: View) -> None:
     assert old.superseded_by == new.id
 
 
-def test_saying_it_again_reinforces_the_fact(alice: View) -> None:
+def test_repeating_a_statement_reinforces_the_fact(alice: View) -> None:
     for _ in range(2):
         alice.remember("I live in Bangkok.", kind="conversation", speaker="Alice")
     [fact] = facts(alice)
@@ -150,7 +150,7 @@ def test_many_messages_at_once(engine: Everhold, alice: View) -> None:
     assert sources == {memories[4].id}
 
 
-def test_messages_that_come_late_are_history(alice: View) -> None:
+def test_older_messages_imported_later_become_history(alice: View) -> None:
     now = datetime.now(UTC)
     for city, days in (("Lisbon", 10), ("Bangkok", 400)):
         alice.remember(f"I live in {city}.", kind="conversation", speaker="Alice", occurred_at=now - days * DAY)

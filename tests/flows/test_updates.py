@@ -46,7 +46,7 @@ EACH_SET = pytest.mark.parametrize("pair_set", [PLAIN, HARD], ids=["plain", "har
 
 @dataclass(frozen=True)
 class Answer:
-    """What a user has stored, in the order of telling, and the first hit for the question."""
+    """The texts that a user stored, in order, and the first hit for the question."""
 
     stored: list[Memory]
     first_hit: str | None

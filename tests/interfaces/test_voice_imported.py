@@ -1,4 +1,4 @@
-"""Clients of old services read through the gateway what was imported from the files of these services."""
+"""Clients of old services read, through the gateway, memories imported from the files of these services."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack

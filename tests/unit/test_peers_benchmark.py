@@ -86,7 +86,7 @@ def test_an_overhead_is_without_the_round_trips() -> None:
     assert Timing([0.010, 0.012, 0.014], [0.002, 0.002, 0.002], requests=6).overhead_ms == pytest.approx(8)
 
 
-def test_every_store_has_every_turn_and_each_is_first_in_turn(table: VectorTable, tmp_path: Path) -> None:
+def test_stores_take_turns_at_being_first(table: VectorTable, tmp_path: Path) -> None:
     with Endpoint(table) as endpoint:
         processes = {name: Process(name, tmp_path, endpoint) for name in "abc"}
     assert "".join(process.name for _, process in rotate_processes(processes, 3)) == "abcbcacab"
@@ -102,7 +102,7 @@ def test_every_store_has_every_turn_and_each_is_first_in_turn(table: VectorTable
         ("higher", 2.0, False, []),
     ],
 )
-def test_a_line_is_ahead_or_says_why_not(better: Any, ours: float, ahead: bool, short: list[str]) -> None:
+def test_a_line_is_ahead_or_has_a_reason(better: Any, ours: float, ahead: bool, short: list[str]) -> None:
     peers_values = {"one": 2.0, "other": 2.5} if better == "lower" else {"one": 2.0, "other": 1.5}
     line = Line("speed", "ms", better, ours, peers_values, {"one": "it does less"})
     report = Report("peers")

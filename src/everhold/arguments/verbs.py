@@ -122,8 +122,8 @@ class _Signature(Value):
 
 def _read_signature(verb: Callable[..., Any], *, bound: bool) -> _Signature:
     """Return the checks of a verb's arguments, by position and by name."""
-    whole = inspect.signature(verb)
-    parameters = list(whole.parameters.values())[1 if bound else 0 :]
+    signature = inspect.signature(verb)
+    parameters = list(signature.parameters.values())[1 if bound else 0 :]
     positional: list[tuple[str, Check]] = []
     named: dict[str, Check] = {}
     surplus, others, has_fields = None, None, False
@@ -141,7 +141,7 @@ def _read_signature(verb: Callable[..., Any], *, bound: bool) -> _Signature:
         else:
             positional += [(parameter.name, check)] if parameter.kind is not parameter.KEYWORD_ONLY else []
             named |= {parameter.name: check} if parameter.kind is not parameter.POSITIONAL_ONLY else {}
-    return _Signature(tuple(positional), surplus, named, others, has_fields, _strip_signature(whole))
+    return _Signature(tuple(positional), surplus, named, others, has_fields, _strip_signature(signature))
 
 
 @functools.cache  # several verbs take the same fields

@@ -1,4 +1,4 @@
-"""How often answers to questions about data files are right: the files are uploaded, and each question is asked."""
+"""Measure how often answers to questions about data files are right: upload the files and ask each question."""
 
 import json
 from collections import Counter

@@ -47,7 +47,7 @@ class MaintenanceRun(Row):
 
 
 class MoveMark(Row):
-    """How far an unfinished move has copied a table into this store from the store that `source` identifies."""
+    """The progress of an unfinished move with a table, from the store that `source` identifies into this one."""
 
     table_name: Name
     source: Name

@@ -34,7 +34,7 @@ class SignedHeads(Protocol):
 
     @property
     def place(self) -> str:
-        """Where the heads are kept, for reports."""
+        """The location of the heads, for reports."""
         ...
 
     def read(self, organization: str) -> SignedHead | None:

@@ -35,7 +35,7 @@ class SqlViews(Protocol):
 
     @property
     def dialect(self) -> ViewDialect:
-        """How the database spells the columns of views."""
+        """The SQL of the database for the columns of views."""
 
     @property
     def has_schemas(self) -> bool:

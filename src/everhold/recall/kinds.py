@@ -1,4 +1,4 @@
-"""Which kinds of records a recall searches, and in which namespaces."""
+"""The kinds of records and the namespaces that a recall searches."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace

@@ -101,7 +101,7 @@ _QUOTED = lazy_pattern(r"[\"“‘'][A-Za-z][^\"”’']{2,40}[\"”’']")
 
 
 class ClauseReading(NamedTuple):
-    """What one clause of a text says.
+    """The features of one clause of a text.
 
     `sentence` is the number of its sentence. `states` is a mask of the attributes that a phrase of the clause states,
     `hints` of those that a phrase hints at, and `many_hints` of those with two or more hints. `values` are the types of

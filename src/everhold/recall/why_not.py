@@ -19,7 +19,7 @@ from everhold.schema.operations import Op, Where
 
 @dataclass(frozen=True)
 class WhyNot:
-    """Says whether a recall returned a memory, and if not, why.
+    """The reason why a recall did not return a memory, or its hit if it did.
 
     `reasons` are sentences, the decisive one first. `score` and `why` are the memory's score and its explanation, and
     `place` is its rank among all scored memories, from 1; all three are None if the memory was not scored. `winner` is

@@ -1,4 +1,4 @@
-"""What a snapshot of a store consists of, and snapshots of stores that do not track changes."""
+"""The content of a store's snapshot, and snapshots of stores that do not track changes."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice, starmap

@@ -25,7 +25,7 @@ _BATCH = 500  # parent ids in one query
 
 @dataclass(frozen=True)
 class Deleted:
-    """How many live rows of each table were deleted, or with `preview` would be, including the rows that belong to it.
+    """The number of live rows of each table that were deleted, or with `preview` would be, dependent rows included.
 
     Tables without such rows are left out.
     """

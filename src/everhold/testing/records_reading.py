@@ -227,10 +227,10 @@ class ReadingContract:
     def test_pages_lose_and_repeat_nothing(self, records: Records, order: str | None, descending: bool) -> None:
         records.commit([Put(make_row(Organization, "org", "org")), *map(Put, make_memories(23))])
         for where in ([], [Where("metadata.third", Op.EQ, True)], [Where("revision", Op.NE, 2)]):
-            whole = records.scan(Memory, "org", where, order=order, descending=descending)
-            assert len(whole) == records.count(Memory, "org", where)
+            all_rows = records.scan(Memory, "org", where, order=order, descending=descending)
+            assert len(all_rows) == records.count(Memory, "org", where)
             for size in (1, 4, 23, 50):
-                assert self._read_pages(records, where, order, descending, size) == whole
+                assert self._read_pages(records, where, order, descending, size) == all_rows
 
     def _read_pages(
         self, records: Records, where: list[Where], order: str | None, descending: bool, size: int

@@ -198,8 +198,8 @@ class _TableSampler:
             return 0 if not is_key else row_count
         if is_key or (len(counts) == filled and filled > 1):
             return row_count
-        once = sum(count == 1 for count in counts.values())
-        estimate = math.sqrt(row_count / filled) * once + len(counts) - once
+        singletons = sum(count == 1 for count in counts.values())
+        estimate = math.sqrt(row_count / filled) * singletons + len(counts) - singletons
         return min(row_count, max(len(counts) + 1, round(estimate)))
 
 

@@ -93,7 +93,7 @@ class MiniLM:
 
     @property
     def thesaurus(self) -> Thesaurus:
-        """Which words mean nearly the same to the model."""
+        """The words that mean nearly the same to the model."""
         return self._thesaurus
 
     def offsets(self, text: str) -> list[tuple[int, int]]:

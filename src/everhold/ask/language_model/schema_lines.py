@@ -24,7 +24,7 @@ _TYPE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z_ ]{0,30}")
 
 @dataclass(frozen=True)
 class ColumnNote:
-    """What the prompt says about a column, without its name. `samples` are values of cells."""
+    """The part of the prompt about a column, without its name. `samples` are values of cells."""
 
     data_type: str = ""
     description: str = ""
@@ -33,7 +33,7 @@ class ColumnNote:
 
 @dataclass(frozen=True)
 class SchemaNotes:
-    """What the prompt says about tables and columns, without their names."""
+    """The parts of the prompt about tables and columns, without their names."""
 
     tables: Mapping[str, str] = field(default_factory=dict)
     columns: Mapping[ColumnRef, ColumnNote] = field(default_factory=dict)

@@ -21,7 +21,7 @@ _NUMBER_LABEL, _PERIOD_LABEL, _TEXT_LABEL = "number", "period", "text"
 
 
 class SlotForm(StrEnum):
-    """How a statement writes the value of a slot."""
+    """The form in which a statement writes the value of a slot."""
 
     VALUE = "value"
     LOWER = "lower"

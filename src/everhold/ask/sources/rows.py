@@ -187,7 +187,7 @@ def _describe_field(table: str, column: ColumnStatistics, words: Sequence[str], 
 def _make_fingerprint(table: ProfiledTable) -> str:
     """Return a hash of the names and types of the columns.
 
-    What was learned about a table is used while it is the same.
+    Knowledge of a table is used while this fingerprint is the same.
     """
     columns = "\n".join(f"{column.name}\t{column.data_type}" for column in table.columns)
     return hashlib.sha256(columns.encode("utf-8", "replace")).hexdigest()

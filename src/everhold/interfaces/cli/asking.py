@@ -146,7 +146,7 @@ def _render_table(table: ResultTable) -> RenderableType:
 
 
 def _is_figure(column: AnswerColumn) -> bool:
-    """Say whether a column holds amounts; years and ids are numbers, but none."""
+    """Return whether a column holds amounts; years and ids are numbers, but none."""
     if column.function == "count" or column.meaning == "measure":
         return True
     return bool(column.function) and column.meaning not in _LABELS
