@@ -288,7 +288,7 @@ class TestSessions:
         assert sqlite.load(source, organization="again").existing == 0
         for table in ("memories", "messages"):
             foreign = change_row(table, lambda row: "by no user" in row["text"], user_id="bob")
-            with pytest.raises(InvalidInput, match="a session holds nothing of another user"):
+            with pytest.raises(InvalidInput, match="move it to a session of its user"):
                 sqlite.load(tamper(source, tmp_path / f"{table}.jsonl", "acme", foreign), organization="new")
 
 
