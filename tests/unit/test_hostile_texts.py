@@ -31,21 +31,21 @@ WELL_FORMED = [
 ]
 
 
-class Counted(set[str]):
-    """Known words that count how often a word is looked up."""
+class CountingWords(set[str]):
+    """A set of known words that counts lookups."""
 
-    asked = 0
+    lookups = 0
 
     def __contains__(self, word: object) -> bool:
-        self.asked += 1
+        self.lookups += 1
         return super().__contains__(word)
 
 
 @pytest.mark.parametrize("length", [3, 10, 32, 33, 100, 40_000])
-def test_few_spellings_are_tried_however_long_the_word(length: int) -> None:
-    known = Counted({"kitchen"})
+def test_few_spellings_are_tried_for_a_word_of_any_length(length: int) -> None:
+    known = CountingWords({"kitchen"})
     find_respellings("k" + "abcdefghij"[length % 10] * (length - 1), known)
-    assert known.asked <= 54 * 32
+    assert known.lookups <= 54 * 32
 
 
 def test_a_word_of_32_letters_is_still_respelled() -> None:
@@ -105,7 +105,7 @@ def test_long_runs_of_marks_are_cut_before_they_are_sorted(monkeypatch: pytest.M
     assert longest <= 60
 
 
-def test_marks_that_people_write_are_left_alone() -> None:
+def test_usual_marks_do_not_change() -> None:
     for text in ("Ünïcödé", "पत्नी को चाय", "שָׁלוֹם", "e\u0301" * 200, "ก็" * 100):
         expected = unicodedata.normalize("NFKD", text).casefold()
         assert fold(text) == unicodedata.normalize("NFKC", terms_module._ACCENTS.sub("", expected))

@@ -58,7 +58,8 @@ def _change(
     request: dict[str, Any],
     expected_version: int | None = None,
 ) -> Agent:
-    """Commit the changes that `compute_changes` returns for the current agent; after a version conflict, start again."""
+    """Commit the changes that `compute_changes` returns for the current agent; after a version conflict, start
+    again."""
 
     def commit(_: int) -> Agent:
         agent = require_agent(deps.records, scope)

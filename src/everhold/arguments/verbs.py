@@ -154,7 +154,7 @@ def _strip_signature(signature: inspect.Signature) -> inspect.Signature:
     parameters = []
     for parameter in signature.parameters.values():
         annotation = _strip_checks(parameter.annotation)
-        is_plain = annotation is parameter.annotation  # most are, and making another parameter takes a while
+        is_plain = annotation is parameter.annotation  # most are, and making another parameter is slow
         parameters.append(parameter if is_plain else parameter.replace(annotation=annotation))
     return signature.replace(parameters=parameters)
 
