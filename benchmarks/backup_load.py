@@ -1,4 +1,4 @@
-"""Makes backups while threads write, and compares each backup with what had been written at its moment.
+"""Make backups while threads write, and compare each backup with what had been written at its moment.
 
 The threads record the state of each memory after each write. Every write adds a line to the change feed. So the number
 of a memory's lines in a backup says in which of the recorded states the memory must be.

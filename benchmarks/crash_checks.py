@@ -1,4 +1,4 @@
-"""Checks a store of any kind after a crash.
+"""Check a store of any kind after a crash.
 
 No acknowledged write is lost, no write is partial, and repeating the writes that were in flight adds no duplicate.
 """

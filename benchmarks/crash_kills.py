@@ -1,4 +1,4 @@
-"""Starts writers and kills them: at a random moment, or, with `strace`, at one of their write calls."""
+"""Start writers and kill them: at a random moment, or, with `strace`, at one of their write calls."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""Makes hostile calls in a separate process, each with a limit on time and memory."""
+"""Make hostile calls in a separate process, each with a limit on time and memory."""
 
 import asyncio
 import inspect
@@ -30,7 +30,7 @@ from everhold.views.view import AsyncView
 
 # The most processor time that one call may take.
 SECONDS = 10
-# How long to wait for an event of an iterator that follows the feed.
+# The time to wait for an event of an iterator that follows the feed.
 FOLLOW_SECONDS = 0.2
 # The most memory that one call may take.
 BYTES = 1_000_000_000
@@ -64,7 +64,7 @@ class Outcome(NamedTuple):
 
 
 class Overrun(BaseException):
-    """A call took too long."""
+    """Raised if a call takes too long."""
 
 
 class Target(NamedTuple):
@@ -216,7 +216,7 @@ def _open_run(view: View) -> Run:
 
 
 def _choose_skip_probability(target: Target | Command) -> float:
-    """Return how likely another target is called instead."""
+    """Return the probability that another target is called instead."""
     if isinstance(target, Command):
         return 0.7  # a command opens its own store, which takes longer than most verbs
     return 0.9 if target.name in _RARE else 0.0

@@ -1,4 +1,4 @@
-"""Calls every command of the command line in this process, with hostile words."""
+"""Call every command of the command line in this process, with hostile words."""
 
 import io
 import random

@@ -1,4 +1,4 @@
-"""Makes copies of a store that was filled once, and kills processes that work on a copy."""
+"""Make copies of a store that was filled once, and kill processes that work on a copy."""
 
 import multiprocessing
 import shutil

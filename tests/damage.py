@@ -1,4 +1,4 @@
-"""Writes rows that the engine itself never writes."""
+"""Write rows that the engine itself never writes."""
 
 import pytest
 

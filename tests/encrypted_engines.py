@@ -1,4 +1,4 @@
-"""Opens engines with encryption, and reads what their stores really hold."""
+"""Open engines with encryption, and read what their stores really hold."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Opens engines for tests on each store. They are complete except for the embedding model, which is a fake one."""
+"""Open engines for tests on each store. They are complete except for the embedding model, which is a fake one."""
 
 import itertools
 import shutil

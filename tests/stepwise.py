@@ -1,4 +1,4 @@
-"""Sends Ctrl-C at a chosen point, so that a test can try every point at which Python could deliver it."""
+"""Send Ctrl-C at a chosen point, so that a test can try every point at which Python could deliver it."""
 
 import os
 import signal

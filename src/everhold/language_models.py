@@ -1,4 +1,4 @@
-"""Chooses the language models of an engine: one for maintenance, and one for questions about data."""
+"""Choose the language models of an engine: one for maintenance, and one for questions about data."""
 
 from typing import TYPE_CHECKING, Any
 

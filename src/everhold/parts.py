@@ -130,7 +130,7 @@ class Parts:
 
     @cached_property
     def count_tokens(self) -> Callable[[str], int]:
-        """Returns how many tokens a text costs in a prompt."""
+        """Return how many tokens a text costs in a prompt."""
         from everhold.context.counting import TokenCounter
 
         return TokenCounter(self.write_deps.chunking.tokenizer)

@@ -1,4 +1,4 @@
-"""Opens an empty store of each kind for the contract suites, quickly."""
+"""Open an empty store of each kind for the contract suites, quickly."""
 
 import shutil
 from collections.abc import Callable
@@ -138,7 +138,7 @@ class Postgres:
         return self.open()
 
     def close(self) -> None:
-        """Keeps the connections, unless the test has closed them."""
+        """Keep the connections, unless the test has closed them."""
         try:
             self.open().head()
         except StoreUnavailable:
@@ -223,7 +223,7 @@ class Dynamo:
         return self.open()
 
     def close(self) -> None:
-        """Keeps the connections, unless the test has closed them."""
+        """Keep the connections, unless the test has closed them."""
         try:
             self.open().head()
         except StoreUnavailable:

@@ -1,4 +1,4 @@
-"""Reads the files of the repository, their texts and their syntax trees for the house rules."""
+"""Read the files of the repository, their texts and their syntax trees for the house rules."""
 
 import ast
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""Reads legacy views as a report does: with the driver of the database and without Everhold."""
+"""Read legacy views as a report does: with the driver of the database and without Everhold."""
 
 import json
 import sqlite3

@@ -1,4 +1,4 @@
-"""Organizations, users and projects are read, listed, changed, completed and deleted, and each act is logged."""
+"""Organizations, users and projects are read, listed, changed, completed and deleted, and each call is logged."""
 
 import asyncio
 from collections.abc import Callable
@@ -144,8 +144,8 @@ def test_passwords_change(engine: Everhold) -> None:
         with pytest.raises(SignInRefused):
             engine.sign_in("a@x.org", password)
     lines = [line for line in log_of(engine, "default") if line[0] == "sign_in"]
-    refused, fine = ("sign_in", "user", "alice", "SignInRefused"), ("sign_in", "user", "alice", None)
-    assert lines == [refused, fine, fine, refused, refused]
+    refused, accepted = ("sign_in", "user", "alice", "SignInRefused"), ("sign_in", "user", "alice", None)
+    assert lines == [refused, accepted, accepted, refused, refused]
     stored = str([line.request for line in records_of(engine).scan(AccessLog, "default")])
     assert "one" not in stored
     assert "a@x.org" not in stored
@@ -166,15 +166,15 @@ def test_a_preview_shows_what_a_deletion_would_delete(engine: Everhold) -> None:
         engine.get_user("alice")
     engine.restore("user", "alice")
     assert [memory.text for memory in alice.list()] == ["Alice rows"]
-    whole = engine.delete_organization("default", preview=True)
-    assert (whole.rows["users"], whole.rows["memories"], whole.rows["organizations"]) == (2, 2, 1)
+    all_rows = engine.delete_organization("default", preview=True)
+    assert (all_rows.rows["users"], all_rows.rows["memories"], all_rows.rows["organizations"]) == (2, 2, 1)
     engine.delete_user("alice", hard=True)
     operations = [line[:3] for line in log_of(engine, "default") if line[1] == "user" and line[0] != "read"]
     assert operations == [(operation, "user", "alice") for operation in ("delete", "update", "delete")]
     assert engine.verify_log().intact
 
 
-def test_awaited(sqlite_store: Store) -> None:
+def test_the_asynchronous_verbs_on_accounts(sqlite_store: Store) -> None:
     async def run() -> None:
         engine = AsyncEverhold(sqlite_store.open())
         await engine.create_user("alice", email="a@x.org", password="correct horse")

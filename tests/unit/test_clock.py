@@ -1,4 +1,4 @@
-"""Time to the microsecond, and ids that sort as they were made."""
+"""Times to the microsecond, and ids that sort in the order of their creation."""
 
 import subprocess
 import sys
@@ -15,9 +15,9 @@ from everhold import clock
 DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
-def number_of(made: str) -> int:
+def decode_id(made_id: str) -> int:
     value = 0
-    for digit in made.partition("_")[2]:
+    for digit in made_id.partition("_")[2]:
         value = value * 32 + DIGITS.index(digit)
     return value
 
@@ -48,20 +48,20 @@ def test_the_layout_of_uuid7() -> None:
         made_id = clock.make_id("mem")
         prefix, _, rest = made_id.partition("_")
         assert (prefix, len(rest)) == ("mem", 26)
-        value = number_of(made_id)
+        value = decode_id(made_id)
         assert value < 1 << 128
         assert value >> 76 & 0xF == 7, "the version"
         assert value >> 62 & 0b11 == 0b10, "the variant"
         assert abs((value >> 80) - before) < 5000, "milliseconds since 1970"
 
 
-def test_ids_sort_as_they_were_made() -> None:
+def test_ids_sort_in_the_order_of_their_creation() -> None:
     ids = [clock.make_id("mem") for _ in range(5000)]
     assert ids == sorted(ids)
     assert len(set(ids)) == len(ids)
 
 
-def test_ids_keep_growing_when_the_clock_stands_still_or_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ids_increase_even_if_the_clock_stops_or_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
     ids = [clock.make_id("mem")]
     start = time.time_ns()
     for step in (0, 0, 0, -(10**9), -(10**12), 5 * 10**6, 0, -1):
@@ -69,7 +69,7 @@ def test_ids_keep_growing_when_the_clock_stands_still_or_goes_back(monkeypatch: 
         ids += [clock.make_id("mem") for _ in range(300)]
     assert ids == sorted(ids)
     assert len(set(ids)) == len(ids)
-    assert {number_of(made_id) >> 76 & 0xF for made_id in ids} == {7}
+    assert {decode_id(made_id) >> 76 & 0xF for made_id in ids} == {7}
 
 
 def test_ids_are_unique_across_threads() -> None:
@@ -100,7 +100,7 @@ os.wait()
 child = os.read(read, 100_000).decode().split("\\n")
 mine = [clock.make_id("x") for _ in range(50)]
 assert len(child) == 50
-assert not {one[-14:] for one in child} & {one[-14:] for one in mine}
+assert not {made_id[-14:] for made_id in child} & {made_id[-14:] for made_id in mine}
 """
     subprocess.run([sys.executable, "-c", script], check=True, timeout=300, env=_environment())
 

@@ -1,4 +1,4 @@
-"""Checks for stores that are files."""
+"""Check the paths of stores that are files."""
 
 from pathlib import Path
 

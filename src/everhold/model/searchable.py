@@ -51,7 +51,7 @@ class Searchable(Value):
 
     @cached_property
     def sources(self) -> Mapping[str, str]:
-        """Maps the columns of an index row to the entity's columns. Columns that the entity lacks are left out."""
+        """The entity's column for each column of an index row. Columns that the entity lacks are left out."""
         own = {name: name for name in OWNER_COLUMNS if name in self.entity.model_fields and name not in self.constants}
         return {**own, **self.renamed}
 

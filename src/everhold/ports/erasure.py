@@ -1,4 +1,4 @@
-"""Counts purges, so that maintenance removes the remains of purged rows from files.
+"""Count purges, so that maintenance removes the remains of purged rows from files.
 
 One counter counts purges, another one counts the purges whose remains have been removed. So a purge that is committed
 while files are being cleaned is not missed.

@@ -1,4 +1,4 @@
-"""Reads the change feed page by page, for everything that is derived from the records."""
+"""Read the change feed page by page, for everything that is derived from the records."""
 
 import logging
 import time

@@ -1,4 +1,4 @@
-"""Converts entities to rows of plain values and back, with tables of functions per store."""
+"""Convert entities to rows of plain values and back, with tables of functions per store."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence

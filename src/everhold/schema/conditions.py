@@ -1,4 +1,4 @@
-"""Evaluates conditions in Python. Every store's own evaluation must give the same result."""
+"""Evaluate conditions in Python. Every store's own evaluation must give the same result."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Plans a commit in Python: which rows change, according to the catalog's rules.
+"""Plan a commit in Python: which rows change, according to the catalog's rules.
 
 This is for stores that cannot enforce the rules themselves. Such a store answers queries for its rows, receives the
 changes of a plan and applies all of them atomically.

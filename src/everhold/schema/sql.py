@@ -1,4 +1,4 @@
-"""Compiles tables to SQL. The differences between databases are data in a `Dialect`."""
+"""Compile tables to SQL. The differences between databases are data in a `Dialect`."""
 
 from collections.abc import Iterator, Mapping
 

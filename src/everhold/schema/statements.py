@@ -1,4 +1,4 @@
-"""Compiles operations and reads to SQL statements with bound values."""
+"""Compile operations and queries to SQL statements with bound values."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime

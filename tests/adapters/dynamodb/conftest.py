@@ -35,7 +35,7 @@ def spy(options: DynamoOptions) -> Spy:
 
 @pytest.fixture
 def dynamo(options: DynamoOptions) -> Iterator[Dynamo]:
-    """Reads the items of the table without the store."""
+    """Read the items of the table without the store."""
     dynamo = Dynamo(options)
     yield dynamo
     dynamo.close()

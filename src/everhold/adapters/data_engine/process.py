@@ -1,4 +1,4 @@
-"""Starts the process of a query, sends it the request, reads its answer, and ends it at the deadline."""
+"""Start the process of a query, send it the request, read its answer, and end it at the deadline."""
 
 import json
 import os

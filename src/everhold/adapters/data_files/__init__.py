@@ -1,4 +1,4 @@
-"""Reads CSV, Excel, JSON, Parquet and SQLite files in a child process and writes their tables as Parquet."""
+"""Read CSV, Excel, JSON, Parquet and SQLite files in a child process and write their tables as Parquet."""
 
 from everhold.adapters.data_files.process import ChildReader
 

@@ -1,4 +1,4 @@
-"""Reads text with separators (CSV, TSV and their relatives) with DuckDB, after a look at its beginning and end."""
+"""Read text with separators (CSV, TSV and their relatives) with DuckDB, after a look at its beginning and end."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Copies the file that a caller names to a folder of our own, with its size and SHA-256."""
+"""Copy the file that a caller names to a folder of our own, with its size and SHA-256."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""Reads JSON, JSON lines and Parquet with DuckDB. Objects inside rows become columns, lists become text."""
+"""Read JSON, JSON lines and Parquet with DuckDB. Objects inside rows become columns, lists become text."""
 
 import json
 import re

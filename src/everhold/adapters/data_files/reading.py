@@ -1,4 +1,4 @@
-"""Reads one uploaded file: unpacks it, reads each table, and describes the tables."""
+"""Read one uploaded file: unpack it, read each table, and describe the tables."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Reads the tables of a SQLite file. The file is opened read-only, and nothing in it is run."""
+"""Read the tables of a SQLite file. The file is opened read-only, and nothing in it is run."""
 
 import csv
 import sqlite3

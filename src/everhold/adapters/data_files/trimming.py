@@ -1,4 +1,4 @@
-"""Removes the spaces around texts, so that keys of two tables agree and questions name values without them."""
+"""Remove the spaces around texts, so that keys of two tables agree and questions name values without them."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Reads the sheets of an Excel file (.xlsx) as streams. Declarations of types and entities are refused."""
+"""Read the sheets of an Excel file (.xlsx) as streams. Declarations of types and entities are refused."""
 
 import csv
 import re

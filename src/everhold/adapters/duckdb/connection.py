@@ -1,4 +1,4 @@
-"""Opens DuckDB files and translates the errors of the driver into Everhold errors."""
+"""Open DuckDB files and translate the errors of the driver into Everhold errors."""
 
 import logging
 import re

@@ -1,4 +1,4 @@
-"""Creates the schema of a DuckDB store, migrates an older one and rejects a newer one.
+"""Create the schema of a DuckDB store, migrate an older one and reject a newer one.
 
 In addition to the catalog's tables, one table stores the last generated numbers, so that no number is used again after
 its row was deleted.

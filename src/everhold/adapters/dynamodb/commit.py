@@ -1,4 +1,4 @@
-"""Applies the changes of a plan in one transaction, or in several that become visible together.
+"""Apply the changes of a plan in one transaction, or in several that become visible together.
 
 A commit that is too large for one transaction is staged (`staging.py`). The transaction that writes its outcome to the
 head is the one that commits it. Then its items are settled; until that is done, the head names the commit and no other

@@ -1,4 +1,4 @@
-"""Reads a master key from a file, an environment variable, a command or the operating system's keyring."""
+"""Read a master key from a file, an environment variable, a command or the operating system's keyring."""
 
 import base64
 import binascii

@@ -1,4 +1,4 @@
-"""Packs rows with MessagePack and compresses them with Zstandard."""
+"""Pack rows with MessagePack and compress them with Zstandard."""
 
 from everhold.adapters.packing.packing import MessagePacking
 

@@ -1,4 +1,4 @@
-"""Packs rows with MessagePack, computes their digests with XXH3, and compresses bytes with Zstandard."""
+"""Pack rows with MessagePack, compute their digests with XXH3, and compress bytes with Zstandard."""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Reads the current chunks of a search space row by row."""
+"""Read the current chunks of a search space row by row."""
 
 from collections.abc import Iterator
 from typing import Any

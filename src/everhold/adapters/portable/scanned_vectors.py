@@ -1,4 +1,4 @@
-"""Finds the nearest vectors by scanning all vectors of a scope: exact, in constant memory, slow for large scopes."""
+"""Find the nearest vectors by scanning all vectors of a scope: exact, in constant memory, slow for large scopes."""
 
 from collections.abc import Iterator, Sequence
 

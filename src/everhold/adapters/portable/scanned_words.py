@@ -1,4 +1,4 @@
-"""Finds candidates by words by scanning the terms of all chunks of a scope: exact, slow for large scopes."""
+"""Find candidates by words by scanning the terms of all chunks of a scope: exact, slow for large scopes."""
 
 import math
 from collections.abc import Iterator, Sequence

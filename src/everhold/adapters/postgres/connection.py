@@ -1,4 +1,4 @@
-"""Connects to a PostgreSQL server and translates the errors of psycopg into Everhold errors."""
+"""Connect to a PostgreSQL server and translate the errors of psycopg into Everhold errors."""
 
 import logging
 import re

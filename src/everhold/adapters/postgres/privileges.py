@@ -1,7 +1,7 @@
 """The rights of the engine's role on each table: no more than a running engine needs.
 
-Every table of the catalog is listed here, so a new table needs a decision about its rights. Which rows a role sees is
-the subject of the policies in `security.py`.
+Every table of the catalog is listed here, so a new table needs a decision about its rights. The policies in
+`security.py` determine the rows that a role sees.
 """
 
 from collections.abc import Mapping, Sequence
@@ -89,7 +89,7 @@ def grant(owner: Session, role: str) -> None:
 
 
 def find_deviations(connection: Session, role: str) -> list[Deviation]:
-    """Return where a role's rights, direct or through groups, differ from `PRIVILEGES`."""
+    """Return the differences between a role's rights, direct or through groups, and `PRIVILEGES`."""
     expected = [f"{name} {right}" for name, rights in PRIVILEGES.items() for right in rights]
     values = {"role": role, "tables": list(TABLES), "rights": list(_RIGHTS), "expected": expected}
     return [Deviation(*row) for row in connection.execute(_DEVIATIONS, values).fetchall()]

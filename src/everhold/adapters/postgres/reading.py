@@ -1,4 +1,4 @@
-"""Reads from a PostgreSQL database: queries, streams and the change feed.
+"""Read from a PostgreSQL database: queries, streams and the change feed.
 
 A query takes one round trip. Settings that it needs (the organization for row-level security, limits behind a pooler)
 are sent together with it, in the same transaction.

@@ -1,4 +1,4 @@
-"""Reads from a streaming replica, for recalls.
+"""Read from a streaming replica, for recalls.
 
 The replica answers if it has replayed everything that this engine has written or has read from the primary. So a recall
 sees the engine's own writes and never goes back in time; it sees writes of other engines when the replica has them. If

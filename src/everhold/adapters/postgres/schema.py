@@ -1,4 +1,4 @@
-"""Creates the schema of a PostgreSQL store, migrates an older one and rejects a newer one."""
+"""Create the schema of a PostgreSQL store, migrate an older one and reject a newer one."""
 
 from collections.abc import Iterable
 from functools import reduce

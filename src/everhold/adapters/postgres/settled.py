@@ -1,4 +1,4 @@
-"""Finds the settled number of the change feed: no running transaction can still add a line up to this number.
+"""Find the settled number of the change feed: no running transaction can still add a line up to this number.
 
 A transaction gets its id before it gets numbers for its lines. So a transaction that may still add a number below the
 highest visible one has an id already, and it is lower than the id of a transaction that begins now. A mark consists of

@@ -1,4 +1,4 @@
-"""Creates partitions for the times of imported memories."""
+"""Create partitions for the times of imported memories."""
 
 from collections.abc import Collection
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Opens SQLite files and translates the errors of the `sqlite3` driver, which no other module handles."""
+"""Open SQLite files and translate the errors of the `sqlite3` driver, which no other module handles."""
 
 import errno
 import os

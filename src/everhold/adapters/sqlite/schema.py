@@ -1,4 +1,4 @@
-"""Creates the schema of a SQLite store, migrates an older one and rejects a newer one."""
+"""Create the schema of a SQLite store, migrate an older one and reject a newer one."""
 
 import sqlite3
 

@@ -1,4 +1,4 @@
-"""Records which rows of a SQLite file changed since a backup, so that the next backup reads only those.
+"""Record which rows of a SQLite file changed since a backup, so that the next backup reads only those.
 
 Triggers record the number of each row that any program adds, changes or deletes, together with the current epoch. Every
 snapshot begins an epoch, so a row that changed after a snapshot has the epoch of that snapshot or a later one. The

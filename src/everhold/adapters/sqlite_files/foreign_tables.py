@@ -1,4 +1,4 @@
-"""Reads the rows of a SQLite file that another program wrote and that is not trusted."""
+"""Read the rows of a SQLite file that another program wrote and that is not trusted."""
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence

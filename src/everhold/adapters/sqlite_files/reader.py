@@ -1,4 +1,4 @@
-"""Reads the tables of a SQLite file and runs single queries on it. The file is opened read-only."""
+"""Read the tables of a SQLite file and run single queries on it. The file is opened read-only."""
 
 import sqlite3
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Reads the rows of an index from the records."""
+"""Read the rows of an index from the records."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Looks words up in the files of WordNet. They are sorted, so a word is found by bisection and nothing is loaded.
+"""Look words up in the files of WordNet. They are sorted, so a word is found by bisection and nothing is loaded.
 
 The package itself reads every file when it is first used, which takes seconds.
 """

@@ -1,4 +1,4 @@
-"""Compiles legacy views to SQL. The differences between databases are data in a `ViewDialect`."""
+"""Compile legacy views to SQL. The differences between databases are data in a `ViewDialect`."""
 
 import re
 from collections.abc import Iterator, Mapping
