@@ -319,8 +319,8 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         from everhold.views.data_deps import copy_source_files
 
         chosen = [settings.load(address, **fields) for address in (source, target)]
-        places.check_there(find_file(chosen[0]))
-        places.check_apart(*map(find_file, chosen))
+        places.require_store_file(find_file(chosen[0]))
+        places.require_different_stores(*map(find_file, chosen))
         with ExitStack() as opened:
             source_records, target_records = (_open_records(each, opened) for each in chosen)
             stores = list(zip(chosen, (source_records, target_records), strict=True))

@@ -32,7 +32,7 @@ def begin_opening(
     """Read the settings and begin to load the model. Without `create`, raise StoreMissing if there is no store."""
     chosen = settings.load(target, **fields)
     if not create:
-        places.check_there(find_file(chosen))
+        places.require_store_file(find_file(chosen))
     if has_embedder:
         return Opening(chosen)
     with ImportSection():

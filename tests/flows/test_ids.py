@@ -28,7 +28,7 @@ MOMENT = clock.from_micros(1_700_000_000_000_000)
 SHARED = settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-def check_apart(engine: Everhold, pairs: tuple[tuple[str, str], ...]) -> None:
+def require_different_stores(engine: Everhold, pairs: tuple[tuple[str, str], ...]) -> None:
     """Write through each scope, then check that each scope reads only its own rows."""
     views: dict[tuple[str, str], View] = {
         (organization, user): engine.scope(organization=organization, user=user, session=user)
@@ -58,7 +58,7 @@ def any_engine(any_store: Store) -> Everhold:
 @example(*NEIGHBOURS[1])
 @example(("org", LONGEST), ("org", LONGEST[:-1]))
 def test_two_scopes_never_meet(any_engine: Everhold, one: tuple[str, str], other: tuple[str, str]) -> None:
-    check_apart(any_engine, (one, other))
+    require_different_stores(any_engine, (one, other))
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def redis_engine(sqlite_store: Store, valkey_server: Any) -> Everhold:
 @example(*NEIGHBOURS[0])
 @example(*NEIGHBOURS[2])
 def test_two_scopes_never_meet_in_redis(redis_engine: Everhold, one: tuple[str, str], other: tuple[str, str]) -> None:
-    check_apart(redis_engine, (one, other))
+    require_different_stores(redis_engine, (one, other))
 
 
 @given(PAIRS, PAIRS)

@@ -5,13 +5,13 @@ from pathlib import Path
 from everhold.errors import InvalidInput, StoreMissing
 
 
-def check_there(file: Path | None) -> None:
+def require_store_file(file: Path | None) -> None:
     """Raise StoreMissing if a store's file does not exist, because opening the store would create it."""
     if file is not None and not file.exists():
         raise StoreMissing(f"no store at {file.absolute()}", value=str(file), remedy="name one that exists")
 
 
-def check_apart(source: Path | None, target: Path | None) -> None:
+def require_different_stores(source: Path | None, target: Path | None) -> None:
     """Raise InvalidInput if both paths name the same file."""
     if source is None or target is None:
         return

@@ -1,7 +1,7 @@
 """The results of the commands on memories, as documents and as tables.
 
-Commands import this module after they have opened the store: it is imported while the embedding model loads. What needs
-Rich is imported where it is used, because the commands that only list memories print without it.
+Commands import this module after they have opened the store: it is imported while the embedding model loads. Rich is
+imported where it is used, because the commands that only list memories do not need it.
 """
 
 from collections.abc import Mapping, Sequence
