@@ -6,7 +6,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class MappedRows:
-    """A table or list of another system: into what its rows were converted, and the number of rows.
+    """A table or list of another system, the kind of row that its rows became, and their numbers.
 
     A dry run only counts `rows` and `quarantined`.
     """
@@ -30,7 +30,7 @@ class RowsLeftOut:
 
 @dataclass(frozen=True)
 class RowFault:
-    """A row that was not imported: its place in the file, and the reason."""
+    """A row that was not imported: its location in the file, and the reason."""
 
     origin: str
     place: str
@@ -45,8 +45,8 @@ class ImportResult:
     which stays, and the rows that belong to them. `log_lines` counts lines of the access log, which are not imported.
     `embedded` counts memories of a bundle without vectors of this engine's models, which were embedded.
 
-    If the file is of another system, `source` is its name, `mapped` says what its rows became, `left_out` what has no
-    place here, `quarantined` how many rows are faulty, and `faults` describes the first of these. `vectors_kept` counts
+    If the file is of another system, `source` is its name, `mapped` counts its rows by what they became, `left_out`
+    the rows that cannot be stored here and `quarantined` the faulty rows, and `faults` describes the first of these. `vectors_kept` counts
     embeddings that were kept; those of other models (`vectors_replaced`) were computed again. `assumed_zone` is the
     zone in which times without one were read, if there were any. With `is_dry_run`, nothing was stored.
     """

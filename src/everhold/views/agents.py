@@ -61,7 +61,7 @@ class AgentVerbs(ScopedView):
 
         Fields: agent_type, name, description, system, topic, message_ids, llm_config, embedding_config, tool_rules,
         mcp_tools, config, metadata. An agent that exists only because a scope named it is completed. Creating an agent
-        again with the same values returns it; raise AlreadyExists if it has other values.
+        again with the same values returns it. Raise AlreadyExists if the agent exists with other values.
         """
         from everhold.agents.creating import check_text_sizes, find_same_agent
         from everhold.tenancy import accounts

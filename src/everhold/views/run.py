@@ -117,7 +117,7 @@ class Run(ScopedView):
         """Store the result of the pending action, with the memories derived from it, in one commit.
 
         With an `error` the action has failed; the run continues. `memories` are texts or fields as for `remember_many`,
-        such as {"kind": "reflection", "text": …}. Repeating the same result returns the stored step; raise Conflict for
+        such as {"kind": "reflection", "text": …}. Repeating the same result returns the stored step. Raise Conflict for
         another result.
         """
         content = {

@@ -134,8 +134,8 @@ def _read_number_then_column(draft: FrameDraft) -> None:
     for pattern in (r"(?P<n>n)?[h=x]{0,2}(?P<op>>)(?P<v>N)[xi]?(?P<c>C)", r"(?P<n>n)?(?P<op>>)(?P<c>C)f?(?P<v>N)",
                     r"(?P<n>n)?(?P<v>N)(?P<op>})(?P<c>C)?", r"(?P<c>C)[=h]*(?P<v>N)(?P<op>})"):  # fmt: skip
         for match in draft.find(pattern):
-            index = match.start("c")
-            column = draft.column(index) if index >= 0 else _find_column_near(draft, match.start("v"))
+            position = match.start("c")
+            column = draft.column(position) if position >= 0 else _find_column_near(draft, match.start("v"))
             if column and _is_comparable(column):
                 _place_comparison(draft, match, column)
 

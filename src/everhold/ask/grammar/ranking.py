@@ -49,16 +49,16 @@ def _rank(draft: FrameDraft, match: re.Match[str], descending: bool) -> bool:
     Return whether it was read.
     """
     figure = _read_figure(draft, match)
-    index = match.start("e")
+    position = match.start("e")
     if figure is None:
         return False
-    ranked = draft.mention(index)
-    if _is_computed(draft, figure, index):
-        group_by(draft, index)
+    ranked = draft.mention(position)
+    if _is_computed(draft, figure, position):
+        group_by(draft, position)
     else:
         figure = Expression(figure.column)
         shown = ranked.column or draft.schema.table(str(ranked.table)).display_ref
-        draft.select.append(PlacedExpression(index, Expression(shown)))
+        draft.select.append(PlacedExpression(position, Expression(shown)))
     draft.select.append(PlacedExpression(match.start("c"), figure))
     draft.order.append(Ordering(figure, descending))
     draft.take(

@@ -150,11 +150,11 @@ def _read_listed_tables(draft: FrameDraft) -> None:
         return
     hidden = _find_hidden(draft)
     for match in draft.find(r"[&,](?P<t>T)"):
-        index = match.start("t")
-        table = draft.schema.table(str(draft.mention(index).table))
-        if table != entity and index not in hidden and not re.search("[nB|]", draft.originals):
-            draft.select.append(PlacedExpression(index, Expression(table.display_ref)))
-            draft.take(index)
+        position = match.start("t")
+        table = draft.schema.table(str(draft.mention(position).table))
+        if table != entity and position not in hidden and not re.search("[nB|]", draft.originals):
+            draft.select.append(PlacedExpression(position, Expression(table.display_ref)))
+            draft.take(position)
 
 
 def _find_hidden(draft: FrameDraft) -> set[int]:

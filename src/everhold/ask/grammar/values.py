@@ -140,12 +140,12 @@ def _equal_year(column: AskColumn, year: int) -> Predicate:
 
 def _read_periods(draft: FrameDraft) -> None:
     for match in draft.find(r"(?:(?P<c>C)[=i]{0,2})?i?(?P<v>P)"):
-        index = match.start("c")
-        named = draft.column(index) if index >= 0 and draft.column(index).is_time else None
+        position = match.start("c")
+        named = draft.column(position) if position >= 0 and draft.column(position).is_time else None
         column = named or find_time(draft, match.start("v"))
         period = draft.mention(match.start("v")).period
         if column and period:
-            start = match.start() if named or index < 0 else match.start("v")
+            start = match.start() if named or position < 0 else match.start("v")
             draft.where.append(PlacedPredicate(start, match.end() - 1, compare_period(column, "=", period)))
             draft.take(*range(start, match.end()))
 

@@ -41,19 +41,19 @@ class IndexVectors:
 
     def find(self, document_id: str) -> bytes | None:
         """Return the vector of a document as little-endian float32 numbers; None if the index has none."""
-        place = self._places.get(self._labels.get(document_id, -1))
-        if place is None:
+        element_number = self._places.get(self._labels.get(document_id, -1))
+        if element_number is None:
             return None
-        self._file.seek(place * self._layout.element_bytes + self._layout.vector_at)
+        self._file.seek(element_number * self._layout.element_bytes + self._layout.vector_at)
         return self._file.read(self._layout.label_at - self._layout.vector_at)
 
     def _locate(self) -> Iterator[tuple[int, int]]:
         """Yield each label with the number of its element. The labels of deleted elements belong to no document."""
-        wanted = set(self._labels.values())
+        labels = set(self._labels.values())
         for number in range(self._layout.elements):
             element = self._file.read(self._layout.element_bytes)
             label = int.from_bytes(element[self._layout.label_at :], "little")
-            if label in wanted:
+            if label in labels:
                 yield label, number
 
 
