@@ -45,10 +45,11 @@ class ImportResult:
     which stays, and the rows that belong to them. `log_lines` counts lines of the access log, which are not imported.
     `embedded` counts memories of a bundle without vectors of this engine's models, which were embedded.
 
-    If the file is of another system, `source` is its name, `mapped` counts its rows by what they became, `left_out`
-    the rows that cannot be stored here and `quarantined` the faulty rows, and `faults` describes the first of these. `vectors_kept` counts
-    embeddings that were kept; those of other models (`vectors_replaced`) were computed again. `assumed_zone` is the
-    zone in which times without one were read, if there were any. With `is_dry_run`, nothing was stored.
+    If the file is of another system, `source` is its name, `mapped` counts its rows by what they became, `left_out` the
+    rows that cannot be stored here and `quarantined` the faulty rows, and `faults` describes the first of these.
+    `vectors_kept` counts embeddings that were kept; those of other models (`vectors_replaced`) were computed again.
+    `assumed_zone` is the zone in which times without one were read, if there were any. With `is_dry_run`, nothing was
+    stored.
     """
 
     added: int
