@@ -1,8 +1,8 @@
 """How long does a backup take, compared with a compressed copy of the store? Are backups under load consistent?
 
-`full` is a backup into an empty folder. It is compared with three copies through the same compression to the same
-disk: `full` with a copy of the bytes that the backup holds, uncompressed; `file` with a copy of the database file,
-which nobody writes to meanwhile; and `live` with a copy of a live store, which is SQLite's own online backup of the
+`full` is a backup into an empty folder. It is compared with three copies through the same compression to the same disk:
+`full` with a copy of the bytes that the backup holds, uncompressed; `file` with a copy of the database file, which no
+process writes to at the same time; and `live` with a copy of a live store, which is SQLite's own online backup of the
 file and then the copy. `incremental` is a backup after one memory in a hundred was changed or added; its floor is a
 full backup of the same store. `load` is backups of a store that eight threads write to, on SQLite and on PostgreSQL.
 """

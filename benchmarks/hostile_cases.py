@@ -29,9 +29,16 @@ class HostileFile(NamedTuple):
 
 def list_hostile_files(seeds: int = FULL_SEEDS) -> list[HostileFile]:
     """Return all files, with `seeds` random mutations of each valid file."""
-    files = [*_packed(), *_workbooks(), *_json(), *_text(), *_databases(), *_other()]
+    files = [
+        *_list_packed_files(),
+        *_list_workbooks(),
+        *_list_json_files(),
+        *_list_text_files(),
+        *_list_databases(),
+        *_list_other_files(),
+    ]
     for seed in range(seeds):
-        files += _mutated(seed)
+        files += _list_mutated_files(seed)
     return files
 
 
@@ -43,7 +50,7 @@ def _write(path: Path, content: bytes) -> None:
     path.write_bytes(content)
 
 
-def _made(name: str, make: Callable[[], bytes]) -> HostileFile:
+def _make_file(name: str, make: Callable[[], bytes]) -> HostileFile:
     """Return a file whose content is made when it is written, because it is large."""
     return HostileFile(name, lambda path: _write(path, make()))
 
@@ -82,28 +89,28 @@ def _symlink_zip() -> bytes:
     return buffer.getvalue()
 
 
-def _lying_zip() -> bytes:
+def _make_zip_with_wrong_size() -> bytes:
     """Return a zip file that claims that its entry has ten bytes."""
     content = bytearray(_zip({"a.csv": b"a,b\n" + b"1,2\n" * 100_000}))
     size = struct.pack("<L", 4 + 4 * 100_000)
     return bytes(content.replace(size, struct.pack("<L", 10)))
 
 
-def _packed() -> Iterator[HostileFile]:
-    yield _made("bomb.zip", lambda: _zip_of_zeros(600))
-    yield _made("bomb.csv.gz", lambda: _gzip_of_lines(600))
-    yield _made("nested-bomb.zip", lambda: _zip({"inner.zip": _zip({"inner2.zip": _zip_of_zeros(300)})}))
-    yield _made("many-bombs.zip", lambda: _zip({f"{n}.csv": bytes(8 * _MEGABYTE) for n in range(12)}))
-    yield _made("layers.zip", lambda: _nest_zip(6))
-    yield _made("layers.gz", lambda: gzip.compress(gzip.compress(gzip.compress(gzip.compress(b"a,b\n1,2\n")))))
-    yield _made("entries.zip", lambda: _zip({f"{n}.csv": b"" for n in range(20_000)}))
-    yield _made("tables.zip", lambda: _zip({f"{n}.csv": b"a,b\n1,2\n" for n in range(1_500)}))
+def _list_packed_files() -> Iterator[HostileFile]:
+    yield _make_file("bomb.zip", lambda: _zip_of_zeros(600))
+    yield _make_file("bomb.csv.gz", lambda: _gzip_of_lines(600))
+    yield _make_file("nested-bomb.zip", lambda: _zip({"inner.zip": _zip({"inner2.zip": _zip_of_zeros(300)})}))
+    yield _make_file("many-bombs.zip", lambda: _zip({f"{n}.csv": bytes(8 * _MEGABYTE) for n in range(12)}))
+    yield _make_file("layers.zip", lambda: _nest_zip(6))
+    yield _make_file("layers.gz", lambda: gzip.compress(gzip.compress(gzip.compress(gzip.compress(b"a,b\n1,2\n")))))
+    yield _make_file("entries.zip", lambda: _zip({f"{n}.csv": b"" for n in range(20_000)}))
+    yield _make_file("tables.zip", lambda: _zip({f"{n}.csv": b"a,b\n1,2\n" for n in range(1_500)}))
     for name in ("../../../tmp/evil.csv", "/etc/cron.d/evil.csv", "C:\\evil.csv", "..\\..\\evil.csv",
                  "a/" * 300 + "b.csv", "x" * 5000 + ".csv", "e\u202evsc.csv", "\n.csv", "con.csv",
                  "~/.bashrc.csv"):  # fmt: skip
         yield _bytes("path-trick.zip", _zip({name: b"a,b\n1,2\n"}))
     yield _bytes("symlink.zip", _symlink_zip())
-    yield _bytes("lying.zip", _lying_zip())
+    yield _bytes("lying.zip", _make_zip_with_wrong_size())
     yield _bytes("truncated.zip", _zip({"a.csv": b"a,b\n" * 10_000})[:400])
     yield _bytes("encrypted.zip", _set_flag(_zip({"a.csv": b"a,b\n1,2\n"}), 1))
     yield _bytes("method.zip", _set_method(_zip({"a.csv": b"a,b\n1,2\n"}), 99))
@@ -174,7 +181,7 @@ def make_sheet(rows: str, after: str = "") -> str:
     return f"{_SHEET_START}{rows}</sheetData>{after}</worksheet>"
 
 
-def _workbooks() -> Iterator[HostileFile]:
+def _list_workbooks() -> Iterator[HostileFile]:
     plain = make_sheet("".join(_ROW.format(number) for number in range(1, 5)))
     yield _bytes("laughs-strings.xlsx", make_workbook(plain, _LAUGHS + "<sst><si><t>&j;</t></si></sst>"))
     yield _bytes("laughs-sheet.xlsx", make_workbook(_LAUGHS + plain))
@@ -191,10 +198,14 @@ def _workbooks() -> Iterator[HostileFile]:
         "huge-number.xlsx", make_workbook(make_sheet('<row r="1"><c r="A1" s="99"><v>1e999</v></c></row>' * 3))
     )
     yield _bytes("bad-string.xlsx", make_workbook(make_sheet('<row r="1"><c r="A1" t="s"><v>99999</v></c></row>' * 3)))
-    yield _made("many-rows.xlsx", lambda: make_workbook(make_sheet(_ROW.format(7) * 600_000)))
-    yield _made("long-cell.xlsx", lambda: make_workbook(_make_long_cell(60)))
-    yield _made("many-strings.xlsx", lambda: make_workbook(plain, "<sst>" + "<si><t>x</t></si>" * 3_000_000 + "</sst>"))
-    yield _made("long-string.xlsx", lambda: make_workbook(plain, f"<sst><si><t>{'x' * 100 * _MEGABYTE}</t></si></sst>"))
+    yield _make_file("many-rows.xlsx", lambda: make_workbook(make_sheet(_ROW.format(7) * 600_000)))
+    yield _make_file("long-cell.xlsx", lambda: make_workbook(_make_long_cell(60)))
+    yield _make_file(
+        "many-strings.xlsx", lambda: make_workbook(plain, "<sst>" + "<si><t>x</t></si>" * 3_000_000 + "</sst>")
+    )
+    yield _make_file(
+        "long-string.xlsx", lambda: make_workbook(plain, f"<sst><si><t>{'x' * 100 * _MEGABYTE}</t></si></sst>")
+    )
     merged = '<mergeCell ref="A1:XFD1048576"/>'
     yield _bytes(
         "merged.xlsx", make_workbook(make_sheet(_ROW.format(1) * 3, f"<mergeCells>{merged * 50}</mergeCells>"))
@@ -209,7 +220,9 @@ def _workbooks() -> Iterator[HostileFile]:
     yield _bytes("relation.xlsx", make_workbook(plain, parts={"xl/_rels/workbook.xml.rels": relation}))
     attributes = " ".join(f'a{n}="x"' for n in range(50_000))
     yield _bytes("attributes.xlsx", make_workbook(f"<worksheet {attributes}></worksheet>"))
-    yield _made("long-attribute.xlsx", lambda: make_workbook(f'<worksheet a="{"x" * 80 * _MEGABYTE}"></worksheet>'))
+    yield _make_file(
+        "long-attribute.xlsx", lambda: make_workbook(f'<worksheet a="{"x" * 80 * _MEGABYTE}"></worksheet>')
+    )
     yield _bytes("utf7.xlsx", make_workbook('<?xml version="1.0" encoding="utf-7"?>' + plain))
     formats = "<styleSheet>" + '<numFmt numFmtId="164" formatCode="' + "y" * 100_000 + '"/>' + "</styleSheet>"
     yield _bytes("formats.xlsx", make_workbook(plain, parts={"xl/styles.xml": formats.encode()}))
@@ -235,20 +248,20 @@ def _nest_row(size: int) -> bytes:
     return b'{"a":1}\n{"a":' + _nest(b"[", b"", b"]", size) + b"}\n"
 
 
-def _json() -> Iterator[HostileFile]:
+def _list_json_files() -> Iterator[HostileFile]:
     for size in (100, 10_000, 2_000_000):
-        yield _made("deep-list.json", partial(_repeat, b"[", size))
-        yield _made("deep-object.json", partial(_nest, b'{"a":', b"1", b"}", size))
-        yield _made("deep-row.jsonl", partial(_nest_row, size))
-    yield _made("strings-with-brackets.json", lambda: json.dumps([{"a": "[" * 1000}] * 100).encode())
-    yield _made("long-text.json", lambda: b'[{"a":"' + b"x" * 100 * _MEGABYTE + b'"}]')
-    yield _made("open-text.json", lambda: b'[{"a":"' + b"x" * 50 * _MEGABYTE)
-    yield _made("long-number.json", lambda: b'[{"a":' + b"9" * 5 * _MEGABYTE + b"}]")
-    yield _made("many-keys.json", lambda: json.dumps([{f"k{n}": n for n in range(100_000)}]).encode())
-    yield _made("other-keys.jsonl", lambda: b"".join(b'{"k%d":1}\n' % n for n in range(50_000)))
-    yield _made("one-object.json", lambda: json.dumps({f"k{n}": {"v": n} for n in range(200_000)}).encode())
-    yield _made("long-key.json", lambda: b'[{"' + b"k" * 3 * _MEGABYTE + b'":1}]')
-    yield _made("many-tables.json", lambda: json.dumps({f"t{n}": [{"a": 1}] for n in range(3_000)}).encode())
+        yield _make_file("deep-list.json", partial(_repeat, b"[", size))
+        yield _make_file("deep-object.json", partial(_nest, b'{"a":', b"1", b"}", size))
+        yield _make_file("deep-row.jsonl", partial(_nest_row, size))
+    yield _make_file("strings-with-brackets.json", lambda: json.dumps([{"a": "[" * 1000}] * 100).encode())
+    yield _make_file("long-text.json", lambda: b'[{"a":"' + b"x" * 100 * _MEGABYTE + b'"}]')
+    yield _make_file("open-text.json", lambda: b'[{"a":"' + b"x" * 50 * _MEGABYTE)
+    yield _make_file("long-number.json", lambda: b'[{"a":' + b"9" * 5 * _MEGABYTE + b"}]")
+    yield _make_file("many-keys.json", lambda: json.dumps([{f"k{n}": n for n in range(100_000)}]).encode())
+    yield _make_file("other-keys.jsonl", lambda: b"".join(b'{"k%d":1}\n' % n for n in range(50_000)))
+    yield _make_file("one-object.json", lambda: json.dumps({f"k{n}": {"v": n} for n in range(200_000)}).encode())
+    yield _make_file("long-key.json", lambda: b'[{"' + b"k" * 3 * _MEGABYTE + b'":1}]')
+    yield _make_file("many-tables.json", lambda: json.dumps({f"t{n}": [{"a": 1}] for n in range(3_000)}).encode())
     for number, text in enumerate(
         (b"[]", b"{}", b"[1,2,3]", b"[[1],[2]]", b"null", b'"text"', b"[{}]", b"[null]", b'[{"a":NaN}]', b"[{]",
          b'[{"a":1e400}]', b'[{"a":"\\u0000"}]', b'[{"a":"\\ud800"}]', b'{"a":1}{"a":2}', b'[{"a":1},"b",{"c":[]}]',
@@ -261,27 +274,27 @@ def _json() -> Iterator[HostileFile]:
 # text
 
 
-def _text() -> Iterator[HostileFile]:
+def _list_text_files() -> Iterator[HostileFile]:
     yield HostileFile("nul-gigabyte.csv", lambda path: _write_sparse(path, 1024))
     yield HostileFile("long-line.csv", lambda path: _write_repeated(path, b"a" * _MEGABYTE, 1024))
-    yield _made("open-quote.csv", lambda: b'a,b\n1,"' + b"x,y\n" * 10_000_000)
-    yield _made("long-header.csv", lambda: b"x" * 6 * _MEGABYTE + b",b\n1,2\n")
-    yield _made(
+    yield _make_file("open-quote.csv", lambda: b'a,b\n1,"' + b"x,y\n" * 10_000_000)
+    yield _make_file("long-header.csv", lambda: b"x" * 6 * _MEGABYTE + b",b\n1,2\n")
+    yield _make_file(
         "many-columns.csv", lambda: b",".join(b"c%d" % n for n in range(100_000)) + b"\n" + b"1," * 99_999 + b"1\n"
     )
-    yield _made("wide-rows.csv", lambda: b"a,b\n" + (b"1," * 50_000 + b"\n") * 50)
-    yield _made("uneven.csv", lambda: _uneven_rows(200_000))
-    yield _made("blank-lines.csv", lambda: b"\n" * 30_000_000)
-    yield _made("separators.csv", lambda: b",;|\t" * 2_000_000)
-    yield _made("same-names.csv", lambda: b",".join([b"a"] * 900) + b"\n" + b",".join([b"1"] * 900) + b"\n")
-    yield _made("random.csv", lambda: random.Random(1).randbytes(5 * _MEGABYTE))
-    yield _made("random.bin", lambda: random.Random(2).randbytes(300_000))
-    yield _made(
+    yield _make_file("wide-rows.csv", lambda: b"a,b\n" + (b"1," * 50_000 + b"\n") * 50)
+    yield _make_file("uneven.csv", lambda: _uneven_rows(200_000))
+    yield _make_file("blank-lines.csv", lambda: b"\n" * 30_000_000)
+    yield _make_file("separators.csv", lambda: b",;|\t" * 2_000_000)
+    yield _make_file("same-names.csv", lambda: b",".join([b"a"] * 900) + b"\n" + b",".join([b"1"] * 900) + b"\n")
+    yield _make_file("random.csv", lambda: random.Random(1).randbytes(5 * _MEGABYTE))
+    yield _make_file("random.bin", lambda: random.Random(2).randbytes(300_000))
+    yield _make_file(
         "distinct.csv", lambda: b"a,b\n" + b"".join(b"%d,text %x\n" % (n, n * 2654435761) for n in range(900_000))
     )
-    yield _made("late-text.csv", lambda: b"a,b\n" + b"1,2\n" * 900_000 + b"x,y\n")
-    yield _made("quotes.csv", lambda: b'"' * 4_000_000)
-    yield _made("many-nul.csv", lambda: b"a,b\n" + b"1\x00,2\x00\n" * 500_000)
+    yield _make_file("late-text.csv", lambda: b"a,b\n" + b"1,2\n" * 900_000 + b"x,y\n")
+    yield _make_file("quotes.csv", lambda: b'"' * 4_000_000)
+    yield _make_file("many-nul.csv", lambda: b"a,b\n" + b"1\x00,2\x00\n" * 500_000)
     for number, content in enumerate(
         (b"\xef\xbb\xbf", b"\xff\xfe", b"\xff\xfea", b"\xfe\xff\x00a\x00,", b"\xff\xfe\x00\x00", b"\n", b"\r\r\r",
          b",", b"a",
@@ -344,13 +357,13 @@ def make_sqlite(script: str = "") -> bytes:
     return connection.serialize()
 
 
-def _databases() -> Iterator[HostileFile]:
+def _list_databases() -> Iterator[HostileFile]:
     parquet = make_parquet()
     yield _bytes("cut.parquet", parquet[: len(parquet) // 2])
     yield _bytes("magic.parquet", b"PAR1" + b"\xff" * 100 + b"PAR1")
     yield _bytes("footer.parquet", parquet[:-8] + struct.pack("<L", 2**31) + b"PAR1")
     yield _bytes("footer-small.parquet", parquet[:-8] + struct.pack("<L", 3) + b"PAR1")
-    yield _made("zeros.parquet", lambda: b"PAR1" + bytes(20 * _MEGABYTE) + b"PAR1")
+    yield _make_file("zeros.parquet", lambda: b"PAR1" + bytes(20 * _MEGABYTE) + b"PAR1")
     endless = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n FROM c"
     for number, script in enumerate(
         (f"CREATE VIEW v AS {endless};", f"CREATE TABLE t(a); INSERT INTO t VALUES (1); CREATE VIEW v AS {endless};",
@@ -365,12 +378,12 @@ def _databases() -> Iterator[HostileFile]:
          "PRAGMA writable_schema=ON; CREATE TABLE t(a); UPDATE sqlite_master SET sql='CREATE TABLE t(a, a, a)';",
          "PRAGMA writable_schema=ON; CREATE TABLE t(a); UPDATE sqlite_master SET rootpage=99999;")
     ):  # fmt: skip
-        yield _made(f"odd-{number}.sqlite", partial(make_sqlite, script))
+        yield _make_file(f"odd-{number}.sqlite", partial(make_sqlite, script))
     yield _bytes("cut.sqlite", make_sqlite()[:5000])
     yield _bytes("header.sqlite", b"SQLite format 3\x00" + bytes(5000))
 
 
-def _other() -> Iterator[HostileFile]:
+def _list_other_files() -> Iterator[HostileFile]:
     for name, content in {
         "empty.csv": b"", "program.csv": b"\x7fELF" + bytes(1000), "picture.csv": b"\x89PNG\r\n\x1a\n" + bytes(1000),
         "document.csv": b"%PDF-1.7\n" + b"x" * 1000, "old.xls": b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(5000),
@@ -383,7 +396,7 @@ def _other() -> Iterator[HostileFile]:
 # mutations
 
 
-def _mutated(seed: int) -> Iterator[HostileFile]:
+def _list_mutated_files(seed: int) -> Iterator[HostileFile]:
     """Yield valid files in which some bytes were changed, inserted or deleted."""
     chance = random.Random(seed)
     rows = b"id,name,day,amount\n" + b"".join(

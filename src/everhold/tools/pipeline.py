@@ -110,10 +110,10 @@ def list_tools(
 
 
 def _list_tool_ids(records: Records, organization: str, agent: str) -> list[str]:
-    return [name for (name,) in records.columns(ToolAgent, organization, ("tool_id",), _of_agent(agent))]
+    return [name for (name,) in records.columns(ToolAgent, organization, ("tool_id",), _make_agent_condition(agent))]
 
 
-def _of_agent(agent: str) -> list[Where]:
+def _make_agent_condition(agent: str) -> list[Where]:
     return [Where("agent_id", Op.EQ, agent)]
 
 
