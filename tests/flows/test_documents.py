@@ -67,7 +67,7 @@ def test_texts_become_passages(sqlite_store: Store, tmp_path: Path, suffix: str)
         start, end = memory.provenance["span"]
         assert memory.provenance["file"] == path.name
         assert text[start:end].strip() == memory.text
-    whole = " ".join(memory.text for memory in sorted(memories, key=lambda one: one.provenance["span"]))
+    whole = " ".join(memory.text for memory in sorted(memories, key=lambda memory: memory.provenance["span"]))
     assert all(sentence in whole for sentence in sentences)
     assert "number 123 " in texts(alice.recall("sentence number 123", k=1, minimum=0))[0]
     assert engine.load(path, user="alice") == ImportResult(added=0, existing=count)

@@ -183,7 +183,7 @@ def test_two_threads_at_once_do_everything_once(store: Store) -> None:
     for memory in alice.remember_many([f"fact number {number}" for number in range(120)]):
         alice.forget(memory.id)
     reports: list[MaintenanceReport] = []
-    threads = [threading.Thread(target=lambda one=engine: reports.append(one.maintain())) for engine in engines]
+    threads = [threading.Thread(target=lambda engine=engine: reports.append(engine.maintain())) for engine in engines]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -10,7 +10,7 @@ from tests.engines import parts_of
 
 def get_image(engine: Everhold) -> Image:
     images = parts_of(engine).recall_deps.images
-    return images.use([images.space("default", "mia")], lambda found: found[0])
+    return images.use([images.space("default", "mia")], lambda images: images[0])
 
 
 def test_readings_are_kept_and_follow_changes(engine: Everhold) -> None:

@@ -20,8 +20,8 @@ def _without_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     monkeypatch.setenv("EVERHOLD_DATA", str(tmp_path / "data"))
 
 
-def test_the_same_verbs_awaited(store: Store) -> None:
-    async def flow() -> None:
+def test_the_asynchronous_verbs(store: Store) -> None:
+    async def use_verbs() -> None:
         engine = store.open()
         store.opened.remove(engine)
         async with AsyncEverhold(engine, 4) as everhold:
@@ -40,10 +40,10 @@ def test_the_same_verbs_awaited(store: Store) -> None:
             await view.delete_workspace("site")
             assert (await view.restore_workspace("site")).name == "site"
 
-    asyncio.run(flow())
+    asyncio.run(use_verbs())
 
 
-def test_the_awaited_workspace_has_every_verb() -> None:
+def test_the_asynchronous_workspace_has_every_verb() -> None:
     from everhold import WorkspaceFolder
 
     verbs = {name for name in vars(WorkspaceFolder) if not name.startswith("_")}
@@ -96,11 +96,11 @@ def test_hostile_rows_are_harmless(store: Store, tmp_path: Path) -> None:
             attempt()
     assert any("has the name '..'" in problem for problem in workspace.verify().problems)
     # Another machine fetches the files, but not this one.
-    imported = (
+    fetched = (
         store.open(workspaces={"folder": tmp_path / "again"}, blobs=str(tmp_path / "blobs")).scope().workspace("site")
     )
-    imported.scan()
-    assert [path.name for path in imported.folder.rglob("*")] == ["page"]
+    fetched.scan()
+    assert [path.name for path in fetched.folder.rglob("*")] == ["page"]
     assert outside.read_text() == "kept"
 
 
@@ -113,12 +113,12 @@ def test_a_moved_store_has_the_contents(tmp_path: Path) -> None:
         workspace.snapshot()
     Everhold.move(tmp_path / "first.db", tmp_path / "second.db")
     with Everhold.open(tmp_path / "second.db", **CALM) as engine:
-        imported = engine.scope(user="alice").workspace("site", create=False)
-        assert imported.folder != workspace.folder
-        assert imported.read("a/b.txt") == b"other"
-        assert imported.verify().is_intact
-        imported.restore(first.id)
-        assert imported.read("a/b.txt") == b"hello"
+        moved = engine.scope(user="alice").workspace("site", create=False)
+        assert moved.folder != workspace.folder
+        assert moved.read("a/b.txt") == b"other"
+        assert moved.verify().is_intact
+        moved.restore(first.id)
+        assert moved.read("a/b.txt") == b"hello"
 
 
 def test_contents_at_an_address(store: Store, tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def turn_of(row: Row, rows: list[Row]) -> Row | None:
 
 def session_of(row: Row, rows: list[Row]) -> list[Row]:
     turns = [other for other in rows if other.session == row.session]
-    return sorted(turns, key=lambda one: (one.when, one.owner))
+    return sorted(turns, key=lambda row: (row.when, row.owner))
 
 
 class Reference:
@@ -122,7 +122,7 @@ class Reference:
             self.let_the_best_lead(best)
         scores = {owner: 1 / (1 + math.exp(-total)) for owner, total in best.items()}
         chosen = scores if self.recipe.calibrated else best
-        return sorted(chosen.items(), key=lambda one: -one[1])
+        return sorted(chosen.items(), key=lambda item: -item[1])
 
     def let_the_best_lead(self, best: dict[str, float]) -> None:
         """Raise the best score by its distance to the next row that is neither derived from the best nor its source."""

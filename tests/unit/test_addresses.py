@@ -27,7 +27,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("sqlite:///x.db?mod=ro", "sqlite:// takes no parameter 'mod'; did you mean 'mode'"),
         ("sqlite:///x.db?mode=zz", "mode=zz is not a way to open x.db; write mode=ro to only read, or leave it out"),
         ("sqlite:///x.db?mode", "mode= is not a way to open x.db"),
-        ("sqlite:///x.db?mode=ro&mode=ro", "'mode' stands in the address twice; leave one out"),
+        ("sqlite:///x.db?mode=ro&mode=ro", "'mode' is in the address twice; leave one out"),
         ("sqlite:///x.db#mode=ro", "has a #, which ends an address; write it as %23"),
         ("sqlite:///x%00.db", "has a zero byte"),
         ("sqlite://[/x.db", "is not an address; correct"),

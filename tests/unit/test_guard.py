@@ -249,12 +249,12 @@ def test_size_is_limited(sql: str) -> None:
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
-        ("SELECT sum(id FROM orders", "not valid sqlite SQL at line 1, character 15; check what stands there"),
+        ("SELECT sum(id FROM orders", "not valid sqlite SQL at line 1, character 15; check the SQL there"),
         ("SELECT id\nFROM orders ORDER 3", "at line 2, character 19"),
         ("SELECT id FROM orders\nWHERE name = 'Ann", "a quote at line 2, character 14 is not closed"),
         ("SELECT amuont FROM orders", "no column 'amuont' in the tables of this statement; did you mean 'amount'"),
         ("SELECT id FROM ordres", "no table 'ordres' may be read; did you mean 'orders'"),
-        ("SELECT Spain FROM orders", "check its name; a text stands in single quotes"),
+        ("SELECT Spain FROM orders", "check its name; write texts in single quotes"),
     ],
 )
 def test_a_refusal_says_where_and_what_is_meant(sql: str, message: str) -> None:

@@ -36,25 +36,26 @@ def scheme_of(storage: str) -> str:
 
 
 def read_file(storage: str) -> FileAddress:
-    place, mode = storage, None
+    """Return the file that an address names, and whether it is only to be read."""
+    path, mode = storage, None
     if "://" in storage:
         address = _split(storage)
-        place = unquote(address.path).removeprefix("/")
-        if address.netloc or not place:
+        path = unquote(address.path).removeprefix("/")
+        if address.netloc or not path:
             raise InvalidSettings(
                 f"{storage} names no file",
                 remedy=f"write {address.scheme}:///relative or {address.scheme}:////absolute",
             )
-        mode = _parameters(address, "mode").get("mode")
+        mode = _read_parameters(address, "mode").get("mode")
     if mode not in (None, "ro"):
         raise InvalidSettings(
-            f"mode={mode} is not a way to open {place}", remedy="write mode=ro to only read, or leave it out"
+            f"mode={mode} is not a way to open {path}", remedy="write mode=ro to only read, or leave it out"
         )
-    if "\0" in place:
+    if "\0" in path:
         raise InvalidSettings(
-            f"{place!r} has a zero byte, which no file's name may have", value=place, remedy="name another"
+            f"{path!r} has a zero byte, which no file's name may have", value=path, remedy="name another"
         )
-    return FileAddress(Path(place), mode == "ro")
+    return FileAddress(Path(path), mode == "ro")
 
 
 def read_table(storage: str, endpoint: str | None = None) -> TableAddress:
@@ -68,7 +69,7 @@ def read_table(storage: str, endpoint: str | None = None) -> TableAddress:
             f"{shown} names no table",
             remedy="write dynamodb://eu-west-1/memories, with a name of 3 to 255 letters, digits, _ . or -",
         )
-    endpoint = _parameters(address, "endpoint").get("endpoint", endpoint)
+    endpoint = _read_parameters(address, "endpoint").get("endpoint", endpoint)
     if endpoint is not None and not _is_http(endpoint):
         raise InvalidSettings(
             f"the endpoint {hide_password(endpoint)!r} is not an address", remedy="write it as http://localhost:8000"
@@ -78,39 +79,37 @@ def read_table(storage: str, endpoint: str | None = None) -> TableAddress:
 
 def refuse_parameters(address: str) -> None:
     """Raise InvalidSettings if an address that allows no parameters has one."""
-    _parameters(_split(address))
+    _read_parameters(_split(address))
 
 
 def _split(address: str) -> SplitResult:
     try:
-        found = urlsplit(address)
+        parts = urlsplit(address)
     except ValueError:  # its message is not shown, because it may quote a password
         raise InvalidSettings(
             f"{hide_password(address)} is not an address", remedy="correct what is behind ://"
         ) from None
     if "#" in address:
         raise InvalidSettings(f"{hide_password(address)} has a #, which ends an address", remedy="write it as %23")
-    return found
+    return parts
 
 
-def _parameters(address: SplitResult, *known: str) -> dict[str, str]:
+def _read_parameters(address: SplitResult, *known: str) -> dict[str, str]:
     """Return the parameters after the `?`. An unknown or a repeated parameter raises InvalidSettings."""
-    found: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     for name, value in parse_qsl(address.query, keep_blank_values=True):
         if name not in known:
             remedy = suggest_name(name, known) if known else "leave it out"
             raise InvalidSettings(f"{address.scheme}:// takes no parameter {name!r}", value=name, remedy=remedy)
-        if name in found:
-            raise InvalidSettings(
-                f"the parameter {name!r} stands in the address twice", value=name, remedy="leave one out"
-            )
-        found[name] = value
-    return found
+        if name in parameters:
+            raise InvalidSettings(f"the parameter {name!r} is in the address twice", value=name, remedy="leave one out")
+        parameters[name] = value
+    return parameters
 
 
 def _is_http(address: str) -> bool:
     try:
-        found = urlsplit(address)
-        return found.scheme in ("http", "https") and bool(found.hostname) and found.port != 0
+        parts = urlsplit(address)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:  # the port is not a valid number
         return False

@@ -127,7 +127,7 @@ def _refuse_malformed(sql: str, dialect: str, error: BaseException) -> Statement
     line, end, text = (details[0].get(name) for name in ("line", "col", "highlight"))
     if line and end:
         start = max(1, end - len(text or "") + 1)  # the parser gives the last character of what it did not expect
-        return _refuse(f"{fact} at line {line}, character {start}", remedy="check what stands there, and before it")
+        return _refuse(f"{fact} at line {line}, character {start}", remedy="check the SQL there and before it")
     if unclosed := _UNCLOSED.fullmatch(str(error.__cause__)):
         before = sql[: int(unclosed[2])]
         character = len(before) - before.rfind("\n")

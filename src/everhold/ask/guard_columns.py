@@ -10,7 +10,7 @@ from sqlglot import exp
 from everhold.errors import StatementRefused
 
 _LONGEST: Final = 100  # characters of a name that are compared with known names
-_SPELLING: Final = "check its name; a text stands in single quotes"
+_SPELLING: Final = "check its name; write texts in single quotes"
 # Characters by which a name could end early if a database quoted names in another way than the parser.
 _UNUSUAL: Final = re.compile(r"""[\x00-\x1f\x7f'"`\\\[\]]""")
 

@@ -80,7 +80,7 @@ def _describe_groups(keys: Sequence[ChartColumn], quantity: ChartColumn, count: 
     """Return a sentence about the quantity of each group: all values if there are few, else the range."""
     ranked = sorted(
         (index for index, value in enumerate(quantity.values) if isinstance(value, int | float)),
-        key=lambda place: _to_float(quantity.values[place]),
+        key=lambda index: _to_float(quantity.values[index]),
         reverse=True,
     )
     start = f"{_capitalize(quantity.field.title)} by {' and '.join(key.field.title for key in keys)}"

@@ -58,12 +58,12 @@ def _prepare_column(values: Sequence[ResultValue]) -> tuple[str, list[Any]]:
     """Return the type of a column and its values as that type takes them."""
     filled = [value for value in values if value is not None]
     for kind, name in _TYPES:
-        if filled and all(isinstance(value, kind) and _is_exactly(value, kind) for value in filled):
+        if filled and all(isinstance(value, kind) and _has_exact_type(value, kind) for value in filled):
             return _convert(name, values)
     return "VARCHAR", [None if value is None else str(value) for value in values]
 
 
-def _is_exactly(value: ResultValue, kind: type | tuple[type, ...]) -> bool:
+def _has_exact_type(value: ResultValue, kind: type | tuple[type, ...]) -> bool:
     """Return whether a value is of a kind and not of a narrower one."""
     if isinstance(value, bool):
         return kind is bool

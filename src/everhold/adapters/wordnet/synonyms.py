@@ -13,7 +13,7 @@ from threading import Lock
 _VERSION = "wordnet-3.0"
 _PARTS = (("noun", 3), ("verb", 1))  # parts of speech, and how many senses of each: later ones are rare
 _SAME_MEANING, _RARER, _WIDER = 1.0, 0.7, 0.4
-# Endings of words and what stands in their place in WordNet, for nouns and verbs alike.
+# Endings of words and their replacements in WordNet, for nouns and for verbs.
 _ENDINGS = (("ies", "y"), ("es", ""), ("s", ""), ("ed", ""), ("ed", "e"), ("ing", ""), ("ing", "e"))
 _SHORTEST = 3
 _HYPERNYM = b"@"

@@ -48,7 +48,7 @@ def prepare_statement(sql: str, dialect: str, schema: AskSchema, values: ValueIn
 
 
 def correct_quotes(sql: str, dialect: str, schema: AskSchema) -> str:
-    """Return a statement in which a compared text stands in single quotes: many models write WHERE city = "Rome".
+    """Return a statement in which compared texts are in single quotes: many models write WHERE city = "Rome".
 
     A quoted name is a text if no table, column or alias has that name. The statement is not checked yet;
     raise StatementRefused if it is not a query, or too large to be parsed.

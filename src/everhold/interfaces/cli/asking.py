@@ -37,10 +37,10 @@ def ask(
     call: Call,
     words: Annotated[list[str], typer.Argument(metavar="QUESTION...")],
     after: Annotated[
-        list[str] | None, typer.Option(metavar="QUESTION", help="The question before, which this one changes.")
+        list[str] | None, typer.Option(metavar="QUESTION", help="The previous question, which this one changes.")
     ] = None,
     choice: Annotated[
-        int | None, typer.Option(metavar="N", help="The reading that is meant, by its number in the answer before.")
+        int | None, typer.Option(metavar="N", help="The reading that is meant, by its number in the previous answer.")
     ] = None,
     connection: Annotated[str | None, typer.Option(metavar="NAME", help="Ask only this connected database.")] = None,
     chart: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the chart to a .png or .svg file.")] = None,
@@ -133,7 +133,7 @@ def _render_answer(answer: Answer) -> Iterator[RenderableType]:
 
 def _render_table(table: ResultTable) -> RenderableType:
     """Return rows with their labels to the left of figures."""
-    order = sorted(range(len(table.columns)), key=lambda place: bool(table.columns[place].function))
+    order = sorted(range(len(table.columns)), key=lambda index: bool(table.columns[index].function))
     shown = show.make_table()
     for index in order:
         column = table.columns[index]
@@ -146,7 +146,7 @@ def _render_table(table: ResultTable) -> RenderableType:
 
 
 def _is_figure(column: AnswerColumn) -> bool:
-    """Return whether a column holds amounts; years and ids are numbers, but none."""
+    """Return whether a column holds amounts. Years and ids are numbers, but not amounts."""
     if column.function == "count" or column.meaning == "measure":
         return True
     return bool(column.function) and column.meaning not in _LABELS
