@@ -104,16 +104,16 @@ def empty_postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
 
 @pytest.fixture(params=STORES)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made = make_store(request.param, request, tmp_path)
-    yield made
-    made.close()
+    store = make_store(request.param, request, tmp_path)
+    yield store
+    store.close()
 
 
 @pytest.fixture(params=EVERY_STORE)
 def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made = make_store(request.param, request, tmp_path)
-    yield made
-    made.close()
+    store = make_store(request.param, request, tmp_path)
+    yield store
+    store.close()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,4 +1,4 @@
-"""Which tests `make test` leaves to `make contract`, and why.
+"""List the tests that run only in `make contract`, each with the reason.
 
 `make test` runs every test on every store in at least one variant. Variants that only repeat the same check on more
 tables, operations or combinations take long, so only `make contract` runs them; it sets CONTRACT_STORES=all and
@@ -26,7 +26,7 @@ _DELETIONS = "test_restoring_reverses_exactly_one_deletion|test_hiding_takes_all
 _ROUND_TRIPS = "test_the_marks_of_deletion_round_trip|test_absent_values_stay_absent"
 _UNIQUE_RULES = (
     "test_a_unique_value_is_taken_once|test_every_column_of_a_unique_rule_counts|"
-    "test_a_deleted_row_frees_its_unique_values|test_another_organization_may_have_the_same"
+    "test_a_deleted_row_frees_its_unique_values|test_another_organization_may_have_the_same_unique_value"
 )
 _SHARED_SQL = (
     "test_restoring_reverses_exactly_one_deletion|test_hiding_takes_all_that_belongs_to_a_row|"
@@ -52,7 +52,7 @@ LEFT_TO_CONTRACT = {
         "`test_every_field_of_every_entity_round_trips` puts rows of every kind on every store."
     ),
     rf"test_every_field_of_every_entity_round_trips\[(dynamodb|plain_file)-(?!({_TABLES_OF_EVERY_KIND})\])": (
-        "They write a value by its kind, whatever the table; stores with columns are held to it for every table."
+        "They write a value by its kind, not by its table; stores with columns are held to it for every table."
     ),
     r"test_every_comparison_on_every_kind\[(dynamodb|plain_file)-(?!(=|<)-|>=-(text|inside json))": (
         "`schema/conditions.py` compares for these stores; the store in memory is held to it for every comparison."

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often a step is tried again, and how long to wait before each further attempt.
+    """The number of attempts of a step, and the waiting time before each further attempt.
 
     `attempts` counts the first one too. `seconds` bounds the time from the first failure to the last. The pause doubles
     from `first_pause` up to `longest_pause`. Each pause is drawn between half of that and all of it, because clients

@@ -62,8 +62,8 @@ def test_a_secret_is_found_by_its_names_and_tags_and_not_by_its_words(any_store:
     alice.remember("Alice drinks tea")
     assert [hit.id for hit in alice.recall("the bank card")] == [secret.id]
     assert secret.id not in {hit.id for hit in alice.recall(CANARY)}
-    for found in (alice.list(tags="bank"), alice.list(kind="vault"), alice.list(where={"key": "my-pin"})):
-        assert [memory.text for memory in found] == [f"The PIN is {CANARY}"]
+    for page in (alice.list(tags="bank"), alice.list(kind="vault"), alice.list(where={"key": "my-pin"})):
+        assert [memory.text for memory in page] == [f"The PIN is {CANARY}"]
     [chunk] = stored_of(engine).scan(Chunk, "default", [Where("owner_id", Op.EQ, secret.id)])
     assert (chunk.vector, CANARY in chunk.terms) == (None, False)
 
@@ -117,7 +117,7 @@ def test_conditions_on_encrypted_fields_are_evaluated(store: Store, tmp_path: Pa
     assert alice.count(where={"content.number": {"<": 2}}) == 2
 
 
-def test_a_memory_that_becomes_a_secret_loses_its_plain_remains(store: Store, tmp_path: Path) -> None:
+def test_a_memory_that_becomes_a_secret_leaves_no_plain_text(store: Store, tmp_path: Path) -> None:
     engine = open_encrypted(store, tmp_path)
     alice = engine.scope(user="alice")
     memory = alice.remember(f"Alice likes {CANARY}")

@@ -144,7 +144,7 @@ def test_an_interrupted_rotation_continues(store: Store, tmp_path: Path) -> None
     assert read_texts(engine) == texts
 
 
-def test_writers_go_on_while_keys_are_rotated(store: Store, tmp_path: Path) -> None:
+def test_writers_continue_while_keys_are_rotated(store: Store, tmp_path: Path) -> None:
     engine = open_encrypted(store, tmp_path)
     write_memories(engine, 100)
     stop, failures, written = threading.Event(), list[BaseException](), list[str]()

@@ -47,7 +47,7 @@ class MaintenanceRun(Row):
 
 
 class MoveMark(Row):
-    """How far an unfinished move has copied a table into this store from the store that `source` identifies."""
+    """The progress of an unfinished move with a table, from the store that `source` identifies into this one."""
 
     table_name: Name
     source: Name
@@ -100,7 +100,8 @@ class LogHead(Entity):
     """The end of an organization's chain of log lines: the number of chained lines, and the hash of the last one.
 
     `purged` is the number of lines that were purged together with the organization, and `purged_hash` the hash of the
-    last purged line. The row outlives the organization, so that a check of the log can tell a purge from tampering.
+    last purged line. The row outlives the organization, so that a check of the log can distinguish a purge from
+    tampering.
     """
 
     length: Count = 0

@@ -30,7 +30,7 @@ _NOT_THINGS = GENERAL_TERMS | TIME_TERMS
 
 
 class Intent(NamedTuple):
-    """What kind of answer a question wants.
+    """The kind of answer that a question asks for.
 
     - `lists`: it wants a list of several things, not one answer.
     - `joins`: it asks two things at once.

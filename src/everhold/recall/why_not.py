@@ -19,7 +19,7 @@ from everhold.schema.operations import Op, Where
 
 @dataclass(frozen=True)
 class WhyNot:
-    """Says whether a recall returned a memory, and if not, why.
+    """The reason why a recall did not return a memory, or its hit if it did.
 
     `reasons` are sentences, the decisive one first. `score` and `why` are the memory's score and its explanation, and
     `place` is its rank among all scored memories, from 1; all three are None if the memory was not scored. `winner` is
@@ -44,8 +44,8 @@ def why_not(deps: RecallDeps, scope: Scope, memory: Memory, request: Request) ->
     hits = recall(deps, scope, request)
     returned = next((hit for hit in hits if hit.memory.id == memory.id), None)
     if returned is not None:
-        place = [hit.memory.id for hit in hits].index(memory.id) + 1
-        return WhyNot(memory, True, (f"it came back, at place {place}",), returned.score, place, returned.why)
+        rank = [hit.memory.id for hit in hits].index(memory.id) + 1
+        return WhyNot(memory, True, (f"it came back, at place {rank}",), returned.score, rank, returned.why)
     reasons = _explain_scope(scope, memory, request) + _explain_validity(memory, request)
     reasons += _explain_filter(deps, scope, memory, request)
     winner = hits[0] if hits else None
@@ -54,17 +54,17 @@ def why_not(deps: RecallDeps, scope: Scope, memory: Memory, request: Request) ->
 
     def find(images: KeyedImages | None) -> tuple[list[Scored], Bounds, tuple[int, Scored, Why] | None]:
         scored, bounds, searched = rank_all(deps, scope, request, images)
-        places = ((place, hit) for place, hit in enumerate(scored, 1) if hit.owner_id == memory.id)
-        return scored, bounds, next(((place, hit, hit.why(searched)) for place, hit in places), None)
+        places = ((index, hit) for index, hit in enumerate(scored, 1) if hit.owner_id == memory.id)
+        return scored, bounds, next(((rank, hit, hit.why(searched)) for rank, hit in places), None)
 
     scored, bounds, placed = with_images(deps, scope, request, find)
     if placed is None:
         reason = f"it was not among the {len(scored)} that could be scored"
         return WhyNot(memory, False, (reason,), winner=winner)
-    place, scored_memory, why = placed
+    rank, scored_memory, why = placed
     behind = None if winner is None else round(winner.score - scored_memory.score, SCORE_DECIMALS)
-    reason, admitted_by = _find_bound(request, bounds, scored_memory.score, place, scored[0].score)
-    return WhyNot(memory, False, (reason,), scored_memory.score, place, why, winner, behind, admitted_by)
+    reason, admitted_by = _find_bound(request, bounds, scored_memory.score, rank, scored[0].score)
+    return WhyNot(memory, False, (reason,), scored_memory.score, rank, why, winner, behind, admitted_by)
 
 
 def _find_bound(

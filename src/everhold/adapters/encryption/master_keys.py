@@ -27,7 +27,7 @@ class MasterKey(Key):
 def read_master_key(source: str, read_variable: Callable[[str], str | None]) -> MasterKey:
     """Return the master key from its source, such as `file:/etc/everhold/master.key`.
 
-    MasterKeyMissing if the source cannot be read or holds no key, InvalidSettings if it has no known form.
+    Raise MasterKeyMissing if the source cannot be read or holds no key, InvalidSettings if it has no known form.
     """
     form, _, place = source.partition(":")
     text: str | None
@@ -105,11 +105,11 @@ def _run_command(command: str) -> str:
     return done.stdout.decode("ascii", "replace")
 
 
-def _read_keyring(place: str) -> str | None:
+def _read_keyring(entry: str) -> str | None:
     import keyring  # slow to import
     from keyring.errors import KeyringError
 
-    service, _, name = place.partition("/")
+    service, _, name = entry.partition("/")
     if not service or not name:
         raise InvalidSettings("encryption.master_key names no keyring entry", remedy="write keyring:SERVICE/NAME")
     try:

@@ -115,22 +115,24 @@ class StoredDataKeys:
     def forget(self, organization_id: str) -> None:
         """Drop an organization's keys from memory; the next use reads them from the store."""
         with self._lock:
-            self._current = {place: key for place, key in self._current.items() if place[0] != organization_id}
-            self._by_id = {place: key for place, key in self._by_id.items() if place[0] != organization_id}
+            self._current = {
+                cache_key: key for cache_key, key in self._current.items() if cache_key[0] != organization_id
+            }
+            self._by_id = {cache_key: key for cache_key, key in self._by_id.items() if cache_key[0] != organization_id}
 
     def _choose_subject(self, user_id: str | None) -> str:
         return user_id if self.per_user and user_id is not None else _ORGANIZATION
 
     def _find_current(self, organization_id: str, subject: str, purpose: str) -> _LoadedKey:
-        place = (organization_id, subject, purpose)
-        key = self._current.get(place)
+        cache_key = (organization_id, subject, purpose)
+        key = self._current.get(cache_key)
         if key is not None and clock.now() - key.loaded_at < _FRESH:
             return key
-        row = self._find_newest(*place) or self._create(*place, generation=1)
+        row = self._find_newest(*cache_key) or self._create(*cache_key, generation=1)
         key = self._unwrap(row)
         with self._lock:
             self._drop_many()
-            self._current[place] = self._by_id[organization_id, row.id] = key
+            self._current[cache_key] = self._by_id[organization_id, row.id] = key
         return key
 
     def _find_by_id(self, organization_id: str, key_id: str) -> _LoadedKey:

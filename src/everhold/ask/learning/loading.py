@@ -27,7 +27,7 @@ RowVersions = frozenset[tuple[str, int]]
 
 @dataclass(frozen=True)
 class LoadedMemory:
-    """What a scope has learned, and the rows that it was built from, by their ids."""
+    """The learned patterns and lessons of a scope, and the rows that they were read from, by their ids."""
 
     memory: LearnedMemory
     patterns: dict[str, QueryPattern] = field(default_factory=dict)
@@ -65,10 +65,12 @@ def load_memory(records: Records, scope: Scope, context: QuestionContext) -> Loa
     patterns = {row.id: row for row in list_patterns(records, scope)}
     lessons = {row.id: row for row in list_lessons(records, scope)}
     learned = [pattern for row in patterns.values() if (pattern := read_pattern(context, row)) is not None]
-    taught = [lesson for row in lessons.values() if (lesson := read_lesson(context.reader.schema, row)) is not None]
+    loaded_lessons = [
+        lesson for row in lessons.values() if (lesson := read_lesson(context.reader.schema, row)) is not None
+    ]
     memory = LearnedMemory(
         PatternMemory(learned),
-        reduce(add_lesson, taught, Lessons()),
+        reduce(add_lesson, loaded_lessons, Lessons()),
         tuple(_read_rejected(records, scope, context, list(patterns.values()))),
     )
     return LoadedMemory(memory, patterns, lessons)

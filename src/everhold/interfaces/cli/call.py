@@ -96,14 +96,14 @@ class Call:
         folder.
         """
         source = settings.find_storage_source(self.store)
-        place = self.settings.storage.rpartition("/")[2]
+        store_name = self.settings.storage.rpartition("/")[2]
         try:
             opening = begin_opening(self.store, create=self.creates_store, interface=self.interface)
             from everhold.engine import finish_opening  # while the model loads
 
             engine = finish_opening(opening)
         except (StoreError, InvalidSettings, StoreMissing) as error:
-            if source is not None and place in error.fact:
+            if source is not None and store_name in error.fact:
                 error.fact += f" (named by {source})"
             if isinstance(error, StoreMissing):
                 error.remedy = Remedy("`everhold remember TEXT` creates it; --store PATH names another")
