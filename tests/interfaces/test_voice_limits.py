@@ -12,7 +12,7 @@ import pytest
 import zmq
 
 from everhold import Everhold
-from everhold.interfaces.voice.protocols import jarvis
+from everhold.interfaces.voice.protocols import PROTOCOLS, jarvis, orchestrator
 from everhold.interfaces.voice.protocols.base import Document
 from everhold.interfaces.voice.service import VoiceService
 from everhold.testing.fake_embedder import FakeEmbedder
@@ -64,6 +64,29 @@ def test_a_malformed_request_gets_an_error(served: Served, body: bytes) -> None:
     assert reply["status"] == "error"
     assert reply["reason"]
     assert client.ask(action="health_check")["status"] == "ok"
+
+
+def test_values_of_any_type_get_replies_from_every_protocol(engine: Everhold) -> None:
+    names = ("action", "command", "coordinate_with", "request_id")
+    others = ("payload", "data", "query", "memories", "session_id", "user_id", "content", "memory")
+    with serve(engine, *(f"{name}@home" for name in PROTOCOLS), workers=1) as served:
+        for bind, protocol in enumerate(PROTOCOLS.values()):
+            client = served.connect(bind=bind)
+            for value in ({"a": [1]}, ["x"], [{}], -5, 1e300, True, None, ""):
+                assert client.ask(**dict.fromkeys(names, value))
+                for action in protocol.actions:
+                    request = {**dict.fromkeys(others, value), protocol.action_field: action}
+                    assert "the gateway failed" not in str(client.ask(**request)), (protocol.name, request)
+
+
+def test_a_protocol_that_fails_does_not_stop_the_thread(engine: Everhold, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(request: Document) -> bool:
+        return 1 // (not request) == 0  # only an empty request does not fail
+
+    monkeypatch.setattr(orchestrator, "is_envelope", fail)
+    with serve(engine, "orchestrator@home", workers=1) as served:
+        for _ in range(2):
+            assert "the gateway failed" in served.connect().ask(action="health_check")["message"]
 
 
 def test_wrong_frames_get_an_error(served: Served) -> None:
