@@ -65,6 +65,7 @@ def test_a_wrong_password_is_named_and_not_shown(
         monkeypatch.setenv("SHOP_URL", wrong)
         with pytest.raises(DataUnavailable, match="password authentication failed") as refused:
             shop.connect("shop", url_env="SHOP_URL")
+        assert "check the user and the password" in str(refused.value)
         assert "hunter2" not in repr(refused.value) + str(refused.value)
     assert shop.connections() == []
 
