@@ -209,6 +209,11 @@ def make_error(kind: str, message: str, limits: QueryLimits) -> EverholdError:  
             return DataUnavailable(f"the data cannot be read ({message})")
         case "unreachable":
             return DataUnavailable(f"the database cannot be reached ({message})")
+        case "login":
+            return DataUnavailable(
+                f"the database refuses the login ({message})",
+                remedy="check the user and the password in the URL of the database",
+            )
         case "silent":
             return DataUnavailable(f"the database did not answer within {limits.seconds:g} s", value=limits.seconds)
         case "host":
