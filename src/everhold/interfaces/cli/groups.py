@@ -80,6 +80,7 @@ OnlySession = Annotated[
         autocompletion=lambda: ["session"],
     ),
 ]
+Superseded = Annotated[bool, typer.Option("--include-superseded", help="Also search memories that were replaced.")]
 ExpectedVersion = Annotated[int | None, typer.Option(metavar="N", help="Fail if the memory has another version.")]
 
 

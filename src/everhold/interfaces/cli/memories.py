@@ -10,6 +10,7 @@ from everhold.interfaces.cli.groups import (
     ExpectedVersion,
     Included,
     Namespaces,
+    Superseded,
     read_filters,
     read_identity,
     read_memory_fields,
@@ -76,9 +77,7 @@ def recall(
     model: Annotated[str | None, typer.Option(metavar="NAME", help="Search with another model than the first.")] = None,
     cursor: Annotated[str | None, typer.Option(metavar="CURSOR", help="Continue after the previous page.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show what contributed to each score.")] = False,
-    include_superseded: Annotated[
-        bool, typer.Option("--include-superseded", help="Also search memories that were replaced.")
-    ] = False,
+    include_superseded: Superseded = False,
     among: Among = None,
     namespace: Namespaces = None,
     *,
