@@ -51,23 +51,23 @@ shortened, and is never a secret, the text of a memory or a question.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from everhold import error_values
-from everhold.values import Value, value_class
 
 format_value = error_values.format_value
 
 
-@value_class
-class Verb(Value):
+@dataclass(frozen=True)
+class Verb:
     """A verb that a remedy names, such as `list()`."""
 
     name: str
 
 
-@value_class
-class Argument(Value):
+@dataclass(frozen=True)
+class Argument:
     """An argument that a remedy names; with a value, the argument set to that value."""
 
     name: str
@@ -141,8 +141,8 @@ class EmptyQuery(InvalidInput):
     """A recall without a question."""
 
 
-@value_class
-class ArgumentFault(Value):
+@dataclass(frozen=True)
+class ArgumentFault:
     """A fault of one argument of a tool: the argument's path, such as `filters[0].price`, the fact, and the remedy."""
 
     path: str
