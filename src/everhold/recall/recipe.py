@@ -7,13 +7,14 @@ one retriever each.
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from everhold.errors import InvalidInput
 from everhold.model.validation import suggest_name
+from everhold.values import Value, value_class
 
 GROUPS = {
     "meaning": "meaning", "voice": "meaning", "words": "words", "similar": "similar", "date": "time", "timed": "time",
@@ -29,8 +30,8 @@ _CLEAR = 0.5 - 1e-6
 _MIN_TOTAL = -700.0
 
 
-@dataclass(frozen=True)
-class Recipe:
+@value_class
+class Recipe(Value):
     """The weights of the signals, and how their weighted sum becomes a score.
 
     The sum starts at `base`; for a turn of a conversation, of which there are many, at `base` + `turn_base`. A

@@ -18,16 +18,22 @@ from everhold.interfaces.cli.groups import (
 )
 from everhold.interfaces.cli.ids import MemoryName, resolve_id
 from everhold.interfaces.cli.inputs import read_texts
-from everhold.model.searchable import SEARCHABLE
 
 app = typer.Typer()
+
+
+def _list_searchable_kinds() -> list[str]:
+    from everhold.model.searchable import SEARCHABLE  # a search imports it while the embedding model loads
+
+    return list(SEARCHABLE)
+
 
 Among = Annotated[
     list[str] | None,
     typer.Option(
         metavar="KIND",
         help="What to search: memory or message. Repeat it for both.",
-        autocompletion=lambda: list(SEARCHABLE),
+        autocompletion=_list_searchable_kinds,
     ),
 ]
 
