@@ -65,6 +65,7 @@ def test_a_wrong_password_is_named_and_not_shown(
         monkeypatch.setenv("SHOP_URL", wrong)
         with pytest.raises(DataUnavailable, match="password authentication failed") as caught:
             shop.connect("shop", url_env="SHOP_URL")
+        assert "check the user and the password" in str(caught.value)
         assert "hunter2" not in repr(caught.value) + str(caught.value)
     assert shop.connections() == []
 

@@ -453,8 +453,12 @@ def test_wrong_targets_are_refused(sqlite_store: Store, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(InvalidInput, match="is a file"):
         engine.backup(tmp_path / "file")
-    with pytest.raises(StoreUnavailable):
-        engine.backup("/proc/nothing/here")
+    for unreachable in ("/proc/nothing/here", "ftp://127.0.0.1:1/here"):
+        with pytest.raises(StoreUnavailable):
+            engine.backup(unreachable)
+    for address in ("nothing://here", "reference://here"):
+        with pytest.raises(InvalidInput, match="at this address"):
+            engine.backup(address)
     engine.backup(target)
     with (
         Everhold.open(tmp_path / "another.db", embedder=_embedder(), **CALM) as another,

@@ -153,11 +153,16 @@ def test_without_the_master_key_nothing_is_shown_or_changed(any_store: Store, tm
             read()
         assert CANARY not in str(caught.value)
     assert other.scope(user="alice").get(plain.id).text == "Alice drinks tea"
+    for scope in (other.scope(user="bob"), other.scope(organization="new", user="bob")):
+        with pytest.raises(error):  # also where no key exists that the wrong one could not unwrap
+            scope.remember("Bob's secret", kind="vault")
     assert other.doctor().problems
     after = [(row.text, row.content, row.hash, row.version) for row in stored_of(other).scan(Memory, "default")]
     assert after == before
     other.close()
-    assert open_encrypted(any_store, tmp_path).scope(user="alice").get(secret.id).text == f"The PIN is {CANARY}"
+    engine = open_encrypted(any_store, tmp_path)
+    assert engine.scope(user="alice").get(secret.id).text == f"The PIN is {CANARY}"
+    assert engine.scope(user="bob").remember("Bob's secret", kind="vault").text == "Bob's secret"
 
 
 def test_a_swapped_or_changed_value_is_not_decrypted(any_store: Store, tmp_path: Path) -> None:

@@ -70,6 +70,7 @@ def test_a_memory_is_named_by_its_number_in_the_last_table(run: Run) -> None:
     assert "\n2  My dog is called Rex" in ran.out
     assert ran.out.index("forgotten: My dog is called Rex") < ran.out.index("forgotten: I live in Rome")
     assert "no memory '7'" in run("shell", typed="/list\n/forget 7\n").err
+    assert "memory_id has 5,000 characters" in run("shell", typed=f"/list\n/forget {'1' * 5000}\n").err
 
 
 def test_the_sample_answers_its_questions_and_fits_the_screen(run: Run, tmp_path: Path) -> None:

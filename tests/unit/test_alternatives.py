@@ -21,7 +21,7 @@ def test_a_question_that_names_two_of_a_group_asks_for_both() -> None:
 
 
 def test_other_questions_name_no_alternative() -> None:
-    assert find_alternatives(extract_terms("Where do I live?")) == []
+    assert find_alternatives(extract_terms("Where do I live?")) == ()
 
 
 @pytest.mark.model

@@ -62,6 +62,7 @@ QUESTIONS: dict[str, Any] = {
     "How many products are in each category?": {(2, "Books"), (3, "Toys"), (1, "Garden")},
     "Which category has the most products?": {("Toys",)},
     "Which category has the fewest products?": {("Garden",)},
+    "Which country has the fewest orders?": {("Japan",)},
     "List the names of customers who ordered Novel.": {("Ann Lee",), ("Cara Diaz",)},
     "What products have titles starting with 'R'?": {("Robot",)},
     "Which products contain 'ov' in their title?": {("Novel",)},

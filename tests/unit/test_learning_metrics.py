@@ -38,6 +38,7 @@ ASKED: dict[str, Rows] = {
     "turnover of paid orders": [(324.9,)],
     "turnover by category in 2024": [(11.25, "Books"), (273.6, "Toys"), (32.4, "Garden")],
     "which customer has the highest turnover": [("Bob Roy",)],
+    "which country has the lowest turnover": [("Japan",)],
     "top 2 products by turnover": [(216.0, "Drone"), (54.0, "Atlas")],
     "countries with turnover over 50": [("France",), ("Germany",)],
     "maximum turnover in Berlin": [(216.0,)],

@@ -68,13 +68,6 @@ class BackupTarget(Row):
     version: Integer = 1
 
 
-class Counter(Row):
-    """A number that the engine keeps under a name, for example the number of purges."""
-
-    name: Name
-    value: Integer = 0
-
-
 class Secret(Row):
     """A random key that the engine generated for its own use. It is written once and never exported or moved."""
 

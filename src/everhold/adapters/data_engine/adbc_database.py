@@ -17,7 +17,7 @@ import adbc_driver_manager as manager
 import nanoarrow
 
 from everhold.adapters.data_engine import confinement
-from everhold.adapters.data_engine.child import QueryFailure, RowStream, fetch_batches
+from everhold.adapters.data_engine.child import QueryFailure, RowStream, fail_to_connect, fetch_batches
 from everhold.adapters.data_engine.hosts import require_local, resolve_host
 from everhold.adapters.data_engine.session import CatalogColumn, CatalogTable
 
@@ -57,7 +57,7 @@ def open_session(request: Mapping[str, Any]) -> "AdbcSession":
     try:
         return _OPENERS.get(name, _open_any)(driver, data, limits)
     except _ERRORS as error:
-        raise QueryFailure("unreachable", _explain(error)) from error
+        raise fail_to_connect(_explain(error)) from error
 
 
 def _open_sqlite(driver: str, data: Mapping[str, Any], limits: Mapping[str, Any]) -> "AdbcSession":

@@ -10,7 +10,7 @@ from pymysql.constants import FIELD_TYPE
 from pymysql.cursors import SSCursor
 
 from everhold.adapters.data_engine import confinement
-from everhold.adapters.data_engine.child import QueryFailure, RowStream, fetch_batches
+from everhold.adapters.data_engine.child import QueryFailure, RowStream, fail_to_connect, fetch_batches
 from everhold.adapters.data_engine.hosts import require_local, resolve_host
 from everhold.adapters.data_engine.session import CatalogColumn, CatalogTable
 
@@ -77,7 +77,7 @@ def open_session(request: Mapping[str, Any]) -> "MysqlSession":
         session = MysqlSession(connection, data["database"], limits["seconds"])
         session.refuse_dangerous_user()
     except _ERRORS as error:
-        raise QueryFailure("unreachable", _explain(error)) from error
+        raise fail_to_connect(_explain(error)) from error
     confinement.restrict_files([])
     confinement.refuse_calls()
     return session
@@ -137,7 +137,11 @@ def _open_socket(data: Mapping[str, Any], seconds: float) -> socket.socket:
         resolved = resolve_host(data["host"], port, data["hosts"])
         opened, address = socket.socket(resolved.family, socket.SOCK_STREAM), (resolved.address, port)
     opened.settimeout(seconds + 1)
-    opened.connect(address)
+    try:
+        opened.connect(address)
+    except OSError as error:
+        shown = path or f"{data['host']}:{data['port'] or _PORT}"
+        raise QueryFailure("unreachable", f"{shown}: {_explain(error)}") from error
     opened.settimeout(None)  # the driver sets its own timeouts
     return opened
 

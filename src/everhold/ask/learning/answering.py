@@ -128,7 +128,7 @@ def _make_reading(schema: AskSchema, match: PatternMatch) -> QuestionReading:
         match.sql,
         match.words if frame is None else describe_frame(schema, frame),
         match.confidence,
-        assumptions=("answered like a question that was confirmed",),
+        assumptions=(f"answered like {match.pattern.masked.text!r}, which was confirmed",),
         origin=ReadingOrigin.PATTERN,
         pattern_id=match.pattern.id,
         metrics=schema.metrics if frame is not None else (),

@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 
@@ -76,6 +76,12 @@ class PatternMemory:
         if pattern.is_active and (known is None or not known.is_active):
             changed._recent = {**self._recent, pattern.id: self._index.weigh(pattern.masked.text)}
         return changed
+
+    def drop(self, pattern_ids: Collection[str]) -> "PatternMemory":
+        """Return a memory without the patterns with these ids."""
+        if not pattern_ids:
+            return self
+        return PatternMemory(pattern for pattern in self._all.values() if pattern.id not in pattern_ids)
 
     def propose(
         self,

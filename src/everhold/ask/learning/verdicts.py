@@ -92,7 +92,7 @@ def require_query(records: Records, scope: Scope, query_id: str) -> QueryRun:
 
 def _may_judge(row: QueryRun, scope: Scope) -> bool:
     is_of_session = scope.session is None or row.session_id in (None, scope.session)
-    return is_of_session and (scope.user is None or row.metadata.get("user") in (None, scope.user))
+    return is_of_session and scope.user in (None, row.metadata.get("user"))
 
 
 def find_choice(query: QueryRun, choice: int) -> str:
@@ -197,6 +197,8 @@ class _VerdictWriter:
         kept = []
         for row in doubtful:
             known = (row.kind, row.phrase, row.meaning)
+            if not self._may_change(row):
+                continue
             if row.status == LearnedStatus.ACTIVE and known in meanings:
                 kept.append(known)
             elif row.status != LearnedStatus.RETIRED:
@@ -232,6 +234,8 @@ class _VerdictWriter:
     def _find_patterns(self) -> Iterator[QueryPattern]:
         for row in self.loaded.patterns.values():
             is_taught = row.metadata.get("query") == self.query.id and row.status != LearnedStatus.RETIRED
+            if not self._may_change(row):
+                continue
             if row.id == self.query.pattern_id or (is_taught and self.verdict is not AnswerVerdict.CONFIRMED):
                 yield row
 
@@ -239,8 +243,13 @@ class _VerdictWriter:
         used = self.query.metadata.get("lessons") or []
         for row in self.loaded.lessons.values():
             is_taught = row.metadata.get("query") == self.query.id
-            if row.id in used or (is_taught and self.verdict is AnswerVerdict.REJECTED):
+            is_judged = row.id in used or (is_taught and self.verdict is AnswerVerdict.REJECTED)
+            if is_judged and self._may_change(row):
                 yield row
+
+    def _may_change(self, row: QueryPattern | QueryLesson) -> bool:
+        """Return whether a verdict changes a row: a user's verdict changes nothing that other users use."""
+        return row.user_id == self.source.scope.user
 
     def _make_common(self, row_id: str) -> dict[str, Any]:
         scope = self.source.scope
