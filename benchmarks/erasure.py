@@ -135,7 +135,7 @@ def make_scene(store: str, encrypted: bool, with_chroma: bool) -> Iterator[Scene
             server = stack.enter_context(PostgresServer(settings=_SHORT_LOG))
             storage = database = server.create_database()
             folders.append(server.folder)
-        given: dict[str, Any] = {
+        options: dict[str, Any] = {
             "storage": storage,
             "blobs": str(home / "blobs"),
             "sessions": cache.url,
@@ -143,11 +143,11 @@ def make_scene(store: str, encrypted: bool, with_chroma: bool) -> Iterator[Scene
             "data": str(home / "data"),
         }
         if with_chroma:
-            given["vectors"] = f"chroma:///{home}/chroma"
+            options["vectors"] = f"chroma:///{home}/chroma"
         if encrypted:
             Everhold.create_master_key(home / "master.key")
-            given["encryption"] = {"master_key": f"file:{home / 'master.key'}"}
-        yield Scene(given, folders, database, cache, home / "everhold.log")
+            options["encryption"] = {"master_key": f"file:{home / 'master.key'}"}
+        yield Scene(options, folders, database, cache, home / "everhold.log")
 
 
 def run(store: str, canaries: int, *, encrypted: bool, with_chroma: bool) -> dict[str, int]:

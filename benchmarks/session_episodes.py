@@ -36,16 +36,16 @@ def add_episode_figures(report: Report, folder: Path, tokenizer: Tokenizer, *, q
     with open_engine(settings, FakeEmbedder(), tokenizer) as engine:
         engine.scope(user=USER, session=SESSION).open_session()
         seconds: dict[int, list[float]] = {EARLY: [], late: []}
-        said = 0
-        while said < late:
-            point = EARLY if said < EARLY else late
-            is_measured = said >= point - MEASURED
-            step = STEP if is_measured else min(ALL_AT_ONCE, point - MEASURED - said)
-            _store(engine, texts, said, step)
+        message_count = 0
+        while message_count < late:
+            point = EARLY if message_count < EARLY else late
+            is_measured = message_count >= point - MEASURED
+            step = STEP if is_measured else min(ALL_AT_ONCE, point - MEASURED - message_count)
+            _store(engine, texts, message_count, step)
             spent = _update(engine)
             if is_measured:
                 seconds[point].append(spent / step)
-            said += step
+            message_count += step
         early_cost, late_cost = (median(seconds[point]) for point in (EARLY, late))
         report.add("episodes_cost_ratio", late_cost / early_cost, "<=", 1.5)
         report.add("episodes_ms_per_message_early", 1000 * early_cost)

@@ -143,15 +143,15 @@ def _write_files(folder: Path, engine: str, server_url: str | None) -> DataSet:
     with duckdb.connect(str(secret.with_suffix(".duckdb"))) as other:
         other.execute(f"CREATE TABLE secret AS SELECT '{CANARY}' AS note")
         other.execute(f"COPY secret TO '{secret}.parquet'")
-        made = f"SELECT i AS id, 'order ' || i AS name FROM range({_ROWS}) AS t(i)"
-        other.execute(f"COPY ({made}) TO '{folder / 'orders.parquet'}'")
+        query = f"SELECT i AS id, 'order ' || i AS name FROM range({_ROWS}) AS t(i)"
+        other.execute(f"COPY ({query}) TO '{folder / 'orders.parquet'}'")
     if server_url is not None:
         return _connect(server_url)
     if engine == "duckdb":
         return ParquetTables({"orders": (str(folder / "orders.parquet"),)})
     if engine == "duckdb_connection":
         with duckdb.connect(str(folder / "orders.duckdb")) as connected:
-            connected.execute(f"CREATE TABLE orders AS {made}")
+            connected.execute(f"CREATE TABLE orders AS {query}")
         return _connect(f"duckdb:///{folder / 'orders.duckdb'}")
     with sqlite3.connect(folder / "orders.sqlite") as connection:
         connection.execute("CREATE TABLE orders (id INTEGER, name TEXT)")

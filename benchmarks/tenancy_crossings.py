@@ -155,16 +155,16 @@ def list_session_verbs(view: View) -> list[Callable[[], object]]:
 def read_session(view: View) -> int:
     window = view.window("secret tea", budget=2000, minimum=0)
     require_own(view, window.memories)
-    said = [*view.messages(limit=100).messages, *view.session().history, *window.messages]
-    for message in said:
+    spoken_messages = [*view.messages(limit=100).messages, *view.session().history, *window.messages]
+    for message in spoken_messages:
         require(was_said_in(view.scope, message), (view.scope, message))
     searched = view.search_messages("secret words", k=50, minimum=0, neighbours=3)
-    found = [*view.recent_messages(n=50), *(turn for hit in searched for turn in hit.turns)]
-    for message in found:
+    messages = [*view.recent_messages(n=50), *(turn for hit in searched for turn in hit.turns)]
+    for message in messages:
         require(view.scope.can_read(message), (view.scope, message))
     for session in view.sessions():
         require(can_use(view.scope, OWNED_SESSIONS.get(session.id, {})), (view.scope, session))
-    return len(said) + len(found)
+    return len(spoken_messages) + len(messages)
 
 
 def was_said_in(scope: Scope, message: Message) -> bool:

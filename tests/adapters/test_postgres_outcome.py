@@ -196,9 +196,9 @@ def test_a_commit_still_under_way_is_waited_for(records: PostgresRecords, wire: 
     assert records.get(Memory, "o", ["m"])
 
 
-def _release_later(held: threading.Event) -> None:
+def _release_later(lock_held: threading.Event) -> None:
     time.sleep(0.5)
-    held.set()
+    lock_held.set()
 
 
 def test_an_outcome_that_cannot_be_found_is_reported_as_unknown(wire: Wire) -> None:

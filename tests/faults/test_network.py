@@ -41,42 +41,42 @@ class Line:
     needed: bool
 
 
-def to_postgres(request: pytest.FixtureRequest, _: Path, held: ExitStack) -> Line:
+def to_postgres(request: pytest.FixtureRequest, _: Path, resources: ExitStack) -> Line:
     server: PostgresServer = request.getfixturevalue("postgres_server")
     database = server.create_database().partition("?")[0].rpartition("/")[2]
-    proxy = held.enter_context(FaultProxy(str(server.socket)))
+    proxy = resources.enter_context(FaultProxy(str(server.socket)))
     store = Store("postgres", f"postgresql://postgres@127.0.0.1:{proxy.port}/{database}")
-    held.callback(_close_store, store)
+    resources.callback(_close_store, store)
     return Line(proxy, lambda: store.open(postgres=QUICK), needed=True)
 
 
-def to_dynamodb(request: pytest.FixtureRequest, folder: Path, held: ExitStack) -> Line:
+def to_dynamodb(request: pytest.FixtureRequest, folder: Path, resources: ExitStack) -> Line:
     server: DynamoServer = request.getfixturevalue("dynamodb_server")
-    patch = held.enter_context(pytest.MonkeyPatch.context())
+    patch = resources.enter_context(pytest.MonkeyPatch.context())
     for name, value in CREDENTIALS.items():
         patch.setenv(name.upper(), value)
-    proxy = held.enter_context(FaultProxy(("127.0.0.1", server.port)))
+    proxy = resources.enter_context(FaultProxy(("127.0.0.1", server.port)))
     store = Store("dynamodb", f"dynamodb://eu-north-1/faults{next(NUMBERS)}?endpoint=http://127.0.0.1:{proxy.port}")
-    held.callback(_close_store, store)
+    resources.callback(_close_store, store)
     return Line(
         proxy, lambda: store.open(dynamodb={"seconds": 2, "retries": 1}, blobs=str(folder / "blobs")), needed=True
     )
 
 
-def to_valkey(_: pytest.FixtureRequest, folder: Path, held: ExitStack) -> Line:
-    server = held.enter_context(ValkeyServer())
-    proxy = held.enter_context(FaultProxy(("127.0.0.1", server.port)))
+def to_valkey(_: pytest.FixtureRequest, folder: Path, resources: ExitStack) -> Line:
+    server = resources.enter_context(ValkeyServer())
+    proxy = resources.enter_context(FaultProxy(("127.0.0.1", server.port)))
     store = Store("sqlite", str(folder / "memories.db"))
-    held.callback(_close_store, store)
+    resources.callback(_close_store, store)
     more: dict[str, Any] = {"sessions": f"redis://127.0.0.1:{proxy.port}/0", "redis": {"socket_seconds": 0.5}}
     return Line(proxy, lambda: store.open(**more), needed=False)
 
 
-def to_chroma(_: pytest.FixtureRequest, folder: Path, held: ExitStack) -> Line:
-    server = held.enter_context(ChromaServer())
-    proxy = held.enter_context(FaultProxy(("127.0.0.1", int(server.url.rpartition(":")[2]))))
+def to_chroma(_: pytest.FixtureRequest, folder: Path, resources: ExitStack) -> Line:
+    server = resources.enter_context(ChromaServer())
+    proxy = resources.enter_context(FaultProxy(("127.0.0.1", int(server.url.rpartition(":")[2]))))
     store = Store("sqlite", str(folder / "memories.db"))
-    held.callback(_close_store, store)
+    resources.callback(_close_store, store)
     more: dict[str, Any] = {"vectors": f"chroma://127.0.0.1:{proxy.port}", "chroma": {"seconds": 1}}
     return Line(proxy, lambda: store.open(**more, images={"max_memories": 0}), needed=False)
 

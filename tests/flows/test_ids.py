@@ -28,7 +28,7 @@ MOMENT = clock.from_micros(1_700_000_000_000_000)
 SHARED = settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-def require_different_stores(engine: Everhold, pairs: tuple[tuple[str, str], ...]) -> None:
+def check_separation(engine: Everhold, pairs: tuple[tuple[str, str], ...]) -> None:
     """Write through each scope, then check that each scope reads only its own rows."""
     views: dict[tuple[str, str], View] = {
         (organization, user): engine.scope(organization=organization, user=user, session=user)
@@ -57,8 +57,8 @@ def any_engine(any_store: Store) -> Everhold:
 @example(*NEIGHBOURS[0])
 @example(*NEIGHBOURS[1])
 @example(("org", LONGEST), ("org", LONGEST[:-1]))
-def test_two_scopes_never_meet(any_engine: Everhold, one: tuple[str, str], other: tuple[str, str]) -> None:
-    require_different_stores(any_engine, (one, other))
+def test_two_scopes_share_no_rows(any_engine: Everhold, first: tuple[str, str], second: tuple[str, str]) -> None:
+    check_separation(any_engine, (first, second))
 
 
 @pytest.fixture
@@ -71,19 +71,21 @@ def redis_engine(sqlite_store: Store, valkey_server: Any) -> Everhold:
 @given(PAIRS, PAIRS)
 @example(*NEIGHBOURS[0])
 @example(*NEIGHBOURS[2])
-def test_two_scopes_never_meet_in_redis(redis_engine: Everhold, one: tuple[str, str], other: tuple[str, str]) -> None:
-    require_different_stores(redis_engine, (one, other))
+def test_two_scopes_share_no_rows_in_redis(
+    redis_engine: Everhold, first: tuple[str, str], second: tuple[str, str]
+) -> None:
+    check_separation(redis_engine, (first, second))
 
 
 @given(PAIRS, PAIRS)
 @example(*NEIGHBOURS[0])
-def test_names_made_of_ids_are_different_for_different_ids(one: tuple[str, str], other: tuple[str, str]) -> None:
-    if one == other:
+def test_names_made_of_ids_are_different_for_different_ids(first: tuple[str, str], second: tuple[str, str]) -> None:
+    if first == second:
         return
-    assert encode_key(one) != encode_key(other)
-    assert not set(keys_of("p", SessionKey(*one)).all[:2]) & set(keys_of("p", SessionKey(*other)).all[:2])
-    assert chunk_id(*one, 0, 0) != chunk_id(*other, 0, 0)
-    assert one[0] == other[0] or _name_folder(one[0]) != _name_folder(other[0])
+    assert encode_key(first) != encode_key(second)
+    assert not set(keys_of("p", SessionKey(*first)).all[:2]) & set(keys_of("p", SessionKey(*second)).all[:2])
+    assert chunk_id(*first, 0, 0) != chunk_id(*second, 0, 0)
+    assert first[0] == second[0] or _name_folder(first[0]) != _name_folder(second[0])
 
 
 @given(ANY_ID)

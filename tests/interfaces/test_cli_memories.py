@@ -40,8 +40,8 @@ def run_filled(run: Run) -> Run:
     return run
 
 
-def ids(found: Any) -> list[str]:
-    memories = found.get("memories") or [hit["memory"] for hit in found.get("hits", [])]
+def ids(document: Any) -> list[str]:
+    memories = document.get("memories") or [hit["memory"] for hit in document.get("hits", [])]
     return [memory["id"] for memory in memories]
 
 

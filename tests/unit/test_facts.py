@@ -18,10 +18,10 @@ def extract_statements(text: str, speaker: str | None = "Alice") -> list[Stateme
     return read_statements(text, speaker=speaker, now=NOW, zone=BERLIN)
 
 
-def brief(found: list[Statement]) -> list[tuple[str, str, str]]:
+def brief(statements: list[Statement]) -> list[tuple[str, str, str]]:
     return [
         (statement.subject, f"{'not ' if statement.negated else ''}{statement.attribute}", statement.value)
-        for statement in found
+        for statement in statements
     ]
 
 

@@ -94,12 +94,12 @@ def test_ranking_equals_the_reference(seed: int, name: str, masked: bool) -> Non
             must_be_like(hits, reference[:limit], dict(reference))
 
 
-def must_be_like(found: list[Scored], expected: list[tuple[str, float]], scores: dict[str, float]) -> None:
-    assert [hit.score for hit in found] == pytest.approx([score for _, score in expected], abs=4e-6)
-    for scored in found:
+def must_be_like(hits: list[Scored], expected: list[tuple[str, float]], scores: dict[str, float]) -> None:
+    assert [hit.score for hit in hits] == pytest.approx([score for _, score in expected], abs=4e-6)
+    for scored in hits:
         assert scored.score == pytest.approx(scores[scored.owner_id], abs=4e-6)
-    assert len({hit.owner_id for hit in found}) == len(found)
-    assert [hit.rank for hit in found] == sorted(hit.rank for hit in found)
+    assert len({hit.owner_id for hit in hits}) == len(hits)
+    assert [hit.rank for hit in hits] == sorted(hit.rank for hit in hits)
 
 
 @pytest.mark.parametrize("recipe", [replace(HYBRID, lead=0.0), replace(ALL, lead=0.0)], ids=lambda recipe: recipe.name)

@@ -57,9 +57,9 @@ def find_only_file(folder: Path) -> Path:
     return file
 
 
-def is_same(one: Thesaurus, other: Thesaurus) -> bool:
+def is_same(first: Thesaurus, second: Thesaurus) -> bool:
     """Return whether both give the same answers, up to rounding: matrix products differ in the last bits."""
-    return dict(one.find_similar("kid")) == pytest.approx(dict(other.find_similar("kid")), abs=1e-5)
+    return dict(first.find_similar("kid")) == pytest.approx(dict(second.find_similar("kid")), abs=1e-5)
 
 
 def read_all_terms(model: Path) -> set[str]:

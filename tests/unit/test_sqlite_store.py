@@ -158,10 +158,10 @@ def test_four_processes_create_one_file_at_once(path: Path) -> None:
         begin(records)
 
 
-def hold_lock(path: Path, held: Event, release: Event) -> None:
+def hold_lock(path: Path, locked: Event, release: Event) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
-        held.set()
+        locked.set()
         release.wait(300)
         connection.execute("ROLLBACK")
 

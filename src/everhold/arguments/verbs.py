@@ -257,9 +257,9 @@ def _guard(verb: Callable[..., Any], *, bound: bool = True) -> Callable[..., Any
     return call
 
 
-def _find_memory_id(signature: _Signature, args: tuple[Any, ...], given: Mapping[str, Any]) -> Any:
+def _find_memory_id(signature: _Signature, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
     """Return the id of the memory that a call is about, if its first parameter is one."""
     name = signature.positional[0][0] if signature.positional else ""
     if name not in _SUBJECTS:
         return None
-    return args[1] if len(args) > 1 else given.get(name)
+    return args[1] if len(args) > 1 else keywords.get(name)

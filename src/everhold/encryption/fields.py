@@ -94,8 +94,8 @@ def choose_fields(named: Iterable[str], recorded: Iterable[str] = ()) -> Encrypt
 
 def check_field(name: str) -> None:
     """Raise InvalidSettings if a field cannot be encrypted."""
-    found = _find_column(name)
-    if found is None:
+    field_column = _find_column(name)
+    if field_column is None:
         table, _, column = name.partition(".")
         known = [*TABLES] if table not in TABLES else [f"{table}.{other}" for other in TABLES[table].names]
         raise InvalidSettings(
@@ -103,7 +103,7 @@ def check_field(name: str) -> None:
             value=name,
             remedy=suggest_name(name if column else f"{name}.…", known),
         )
-    reason = _find_reason_against(*found)
+    reason = _find_reason_against(*field_column)
     if reason:
         raise InvalidSettings(
             f"encryption.fields names {name!r}, which cannot be encrypted: {reason}",

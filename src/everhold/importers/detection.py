@@ -37,16 +37,16 @@ def find_parts(files: ForeignFiles, name: str | None = None) -> FoundParts:
         if name is not None and not files.is_database():
             return FoundParts([(sources[0], files)])
         source = _choose_source(sources, take_sample(files))
-        found = FoundParts([] if source is None else [(source, files)])
+        parts = FoundParts([] if source is None else [(source, files)])
     else:
-        found = _find_members(files, sources)
-    if name is not None and not found.parts:
+        parts = _find_members(files, sources)
+    if name is not None and not parts.parts:
         raise InvalidInput(
             f"{files.path.name} is not {sources[0].description}",
             value=name,
             remedy="import it without naming a source; it is detected from its content",
         )
-    return found
+    return parts
 
 
 def _get_source(name: str) -> ImportSource:

@@ -91,7 +91,7 @@ class ForeignFiles:
         return sizes
 
     def _walk(self, folder: Path, depth: int) -> Iterator[str]:
-        found = 0
+        files_found = 0
         for entry in os.scandir(folder):
             if entry.is_symlink():
                 continue
@@ -99,8 +99,8 @@ class ForeignFiles:
                 if depth < _MAX_DEPTH:
                     yield from self._walk(Path(entry.path), depth + 1)
             elif entry.is_file(follow_symlinks=False):
-                found += 1
-                self._check_count(found)
+                files_found += 1
+                self._check_count(files_found)
                 yield str(Path(entry.path).relative_to(self.path))
 
     def _check_count(self, count: int) -> None:

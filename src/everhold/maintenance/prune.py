@@ -77,7 +77,7 @@ def count_prunable(
     records: Records, rules: PruneRules, now: datetime, find_undone: Callable[[str], Collection[str]]
 ) -> int:
     """Return how many memories pruning would hide now."""
-    return sum(len(found) for _, found in _find_prunable(records, rules, now, find_undone))
+    return sum(len(memories) for _, memories in _find_prunable(records, rules, now, find_undone))
 
 
 def prune(work: PruneWork) -> None:

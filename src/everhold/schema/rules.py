@@ -342,7 +342,7 @@ def find_rows_to_hide(reader: Reader, hide: Hide, root: Table) -> list[TableRow]
             hidden[root.name, hide.key] = TableRow(root, row)
     for child, reference in list_descendants(root):
         parents = list(_find_rows_of_deletion(reader, TABLES[reference.target], hide.key[0], hide.deletion_id))
-        parents += [found.row for found in hidden.values() if found.table.name == reference.target]
+        parents += [hidden_row.row for hidden_row in hidden.values() if hidden_row.table.name == reference.target]
         for parent in parents:
             for row in reader.find_rows(child, get_child_values(reference, parent)):
                 if not row.__dict__["is_deleted"]:

@@ -85,15 +85,15 @@ def import_foreign(
     require_input(path)
     date_order = _read_order(options.date_order)
     files = ForeignFiles(path, open_foreign_tables)
-    found = find_parts(files, options.source)
-    if not found.parts:
-        _refuse_unknown(files, [item.reason for item in found.unknown])
+    detected = find_parts(files, options.source)
+    if not detected.parts:
+        _refuse_unknown(files, [item.reason for item in detected.unknown])
         return None
     zone = None if options.timezone is None else _read_zone(options.timezone)
-    parts_read = [_make_part(parts, scope, options, zone, *part) for part in found.parts]
+    parts_read = [_make_part(parts, scope, options, zone, *part) for part in detected.parts]
     if date_order is not None:
         parts_read = [replace(part, opened=replace(part.opened, date_order=date_order)) for part in parts_read]
-    imported = ForeignImport(parts_read, found.unknown, ImportWriter(parts, scope, path), report)
+    imported = ForeignImport(parts_read, detected.unknown, ImportWriter(parts, scope, path), report)
     result = imported.check() if options.dry_run else imported.run(options.quarantine, overwrite=options.overwrite)
     if options.source is not None and not result.mapped and not result.left_out:
         raise InvalidInput(

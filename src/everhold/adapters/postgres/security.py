@@ -144,8 +144,8 @@ def secure(owner: Session, role: str) -> None:
 
 
 def _drop_policies(owner: Session, table: str) -> None:
-    found = "SELECT polname::text FROM pg_policy WHERE polrelid = to_regclass(%s)"
-    for (policy,) in owner.execute(found, [table]).fetchall():
+    query = "SELECT polname::text FROM pg_policy WHERE polrelid = to_regclass(%s)"
+    for (policy,) in owner.execute(query, [table]).fetchall():
         owner.execute(f"DROP POLICY {quote(policy)} ON {table}".encode())
 
 

@@ -46,11 +46,11 @@ def explain_absence(
         "only": only,
     }
     moment = call.parse_moment("--as-of", as_of, "ago")
-    found = call.view.why_not(
+    explanation = call.view.why_not(
         resolve_id(call, name), question, k=k, as_of=moment, minimum=minimum, recipe=recipe,
         include_superseded=include_superseded, **filters,
     )  # fmt: skip
-    return CommandResult(found, _render_explanation(call, found))
+    return CommandResult(explanation, _render_explanation(call, explanation))
 
 
 @command(app, "timeline", filters=read_filters)
@@ -92,18 +92,22 @@ def _show_periods(call: Call, periods: Sequence[Period]) -> RenderableType:
     return rows
 
 
-def _render_explanation(call: Call, found: WhyNot) -> RenderableType:
-    heading = show.render_text(f"{found.memory.id}: {'; '.join(found.reasons)}", style="bold")
-    parts: list[RenderableType] = [heading, memory_lists.render_memory(found.memory, call.zone)]
-    if found.score is not None and found.place is not None:
-        parts.append(Text(f"score {found.score:.3f} · place {found.place:,}"))
-    if found.winner is not None and not found.returned:
-        ahead = "" if found.behind is None else f", {found.behind:.3f} ahead"
-        parts.append(show.render_text(f"the best hit is {found.winner.id} with {found.winner.score:.3f}{ahead}"))
-    if found.admitted_by:
-        options = [_OPTIONS[name].format(value) for name, value in found.admitted_by.items()]
+def _render_explanation(call: Call, explanation: WhyNot) -> RenderableType:
+    heading = show.render_text(f"{explanation.memory.id}: {'; '.join(explanation.reasons)}", style="bold")
+    parts: list[RenderableType] = [heading, memory_lists.render_memory(explanation.memory, call.zone)]
+    if explanation.score is not None and explanation.place is not None:
+        parts.append(Text(f"score {explanation.score:.3f} · place {explanation.place:,}"))
+    if explanation.winner is not None and not explanation.returned:
+        ahead = "" if explanation.behind is None else f", {explanation.behind:.3f} ahead"
+        parts.append(
+            show.render_text(f"the best hit is {explanation.winner.id} with {explanation.winner.score:.3f}{ahead}")
+        )
+    if explanation.admitted_by:
+        options = [_OPTIONS[name].format(value) for name, value in explanation.admitted_by.items()]
         parts.append(show.render_text(f"{' '.join(options)} would return it"))
-    if found.why is not None:
-        similarity = Text(f"similarity {found.why.similarity:.3f} · begins at {found.why.base:+.2f}", style="dim")
-        parts += [Text(), show.make_signals_table(found.why), similarity]
+    if explanation.why is not None:
+        similarity = Text(
+            f"similarity {explanation.why.similarity:.3f} · begins at {explanation.why.base:+.2f}", style="dim"
+        )
+        parts += [Text(), show.make_signals_table(explanation.why), similarity]
     return Group(*parts)

@@ -100,10 +100,10 @@ def _find_affected(call: Call, names: Sequence[str] | None, filters: dict[str, A
     memories = _get_memories(call, names, hard=hard) if names else []
     if names:
         filters = {"where": {"id": [memory.id for memory in memories]}}
-    found = call.view.forget_where(**filters, hard=hard, preview=True)
-    count, memories = (len(set(names)), memories) if names else (found.count, found.memories)
+    affected = call.view.forget_where(**filters, hard=hard, preview=True)
+    count, memories = (len(set(names)), memories) if names else (affected.count, affected.memories)
     tags = call.view.tags_of([memory.id for memory in memories]) if memories else {}
-    return Affected(memories, tags, count, found.derived, found.messages)
+    return Affected(memories, tags, count, affected.derived, affected.messages)
 
 
 def _get_memories(call: Call, names: Sequence[str], *, hard: bool) -> Sequence[Memory]:
@@ -126,14 +126,14 @@ def _ask_to_forget(call: Call, affected: Affected, *, hard: bool) -> bool:
 
 def _make_result(call: Call, affected: Affected, what: str, *, preview: bool = False, code: int = 0) -> CommandResult:
     heading = Text(f"{affected.count or 'no'} {'memory' if affected.count == 1 else 'memories'} {what}", style="bold")
-    found = {
+    document = {
         "count": affected.count,
         "memories": add_tags(affected.memories, affected.tags),
         "derived": [memory.id for memory in affected.derived],
         "messages": [message.id for message in affected.messages],
         "preview": preview,
     }
-    return CommandResult(found, Group(heading, _make_table(call, affected)) if affected.memories else heading, code)
+    return CommandResult(document, Group(heading, _make_table(call, affected)) if affected.memories else heading, code)
 
 
 def _make_table(call: Call, affected: Affected) -> Group:

@@ -92,8 +92,8 @@ def batch_get_memories(service: VoiceService, request: Document) -> dict[str, An
     if not memory_ids:
         raise InvalidInput("memory_ids is missing", remedy="send at least one")
     view = service.view()
-    found = view.list(where=match_names(memory_ids), limit=MAX_ITEMS)
-    by_id = {name: memory for memory in found for name in (memory.id, get_name(memory))}
+    rows = view.list(where=match_names(memory_ids), limit=MAX_ITEMS)
+    by_id = {name: memory for memory in rows for name in (memory.id, get_name(memory))}
     memories = _describe_all(view, [by_id[memory_id] for memory_id in memory_ids if memory_id in by_id])
     return {"status": "success", "memories": memories, "count": len(memories)}
 

@@ -91,8 +91,8 @@ def _use_episodic(service: VoiceService, request: Document) -> dict[str, Any]:
     view = service.view(user=_read_user({**request, **data}))
     if read_text(request, "operation", "read") in ("read", "get", "search", "query"):
         query = read_text(data, "query", "")
-        found = [hit.memory for hit in view.recall(query, kind=_EPISODIC)] if query else view.list(kind=_EPISODIC)
-        return {"status": "success", "memories": [_describe_episode(memory) for memory in found]}
+        memories = [hit.memory for hit in view.recall(query, kind=_EPISODIC)] if query else view.list(kind=_EPISODIC)
+        return {"status": "success", "memories": [_describe_episode(memory) for memory in memories]}
     memory = view.remember(describe_value(data.get("content") or require_value(request, "data")), kind=_EPISODIC)
     return {"status": "success", "memory_id": get_name(memory)}
 
