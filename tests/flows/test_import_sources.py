@@ -222,7 +222,10 @@ def test_an_agent_of_an_early_letta(engine: Everhold, folder: Path) -> None:
 
 def test_a_branch_of_chatgpt_that_was_left_is_left_out(engine: Everhold, folder: Path) -> None:
     loaded = engine.load(samples.chatgpt(folder))
-    assert [(row.origin, row.rows) for row in loaded.left_out] == [("mapping", 1)]
+    assert [(row.reason, row.rows) for row in loaded.left_out] == [
+        ("hidden from users, or without text", 1),
+        ("not on the branch that the conversation ends with", 1),
+    ]
     view = engine.scope(session="c0ffee-1")
     assert view.session().session.title == "Olive tree"
     assert [message.model for message in view.messages()] == ["gpt-4o", "gpt-4o"]
