@@ -46,9 +46,11 @@ def run(engine: SandboxedDataEngine, scheme: str, port: int, limits: QueryLimits
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_dead_server(engine: SandboxedDataEngine, scheme: str) -> None:
-    error = run(engine, scheme, find_free_port())
+    port = find_free_port()
+    error = run(engine, scheme, port)
     assert isinstance(error, DataUnavailable)
     assert "refused" in str(error)
+    assert str(port) in str(error)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

@@ -169,7 +169,7 @@ def test_skill_states(engine: Everhold) -> None:
 # other files with the same names
 
 
-def test_another_time_zone_imports_nothing_again(engine: Everhold, tmp_path: Path) -> None:
+def test_importing_in_another_time_zone_adds_no_duplicates(engine: Everhold, tmp_path: Path) -> None:
     loaded = engine.load(tmp_path / "export.json", timezone="Asia/Bangkok")
     assert (loaded.added, loaded.quarantined) == (0, 0)
 

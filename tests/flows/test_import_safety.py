@@ -60,7 +60,7 @@ def test_ids_that_are_taken_change_nothing(engine: Everhold, tmp_path: Path) -> 
     assert engine.scope(user="mallory").relations("mem-2") == []
 
 
-def test_organizations_are_apart(engine: Everhold, tmp_path: Path) -> None:
+def test_organizations_are_separate(engine: Everhold, tmp_path: Path) -> None:
     path = samples.orchestrator(tmp_path)
     engine.load(path, organization="acme")
     assert engine.load(path, organization="other").added == 6
@@ -82,7 +82,7 @@ def test_memories_of_two_users_are_not_related(engine: Everhold, tmp_path: Path)
     ]
 
 
-def test_what_is_imported_today_did_not_happen_last_night(engine: Everhold, tmp_path: Path) -> None:
+def test_an_import_of_today_is_not_taken_for_events_of_last_night(engine: Everhold, tmp_path: Path) -> None:
     rows = [{"timestamp": 1709316060.5 + number, "memory": f"Guest {number} came to dinner"} for number in range(300)]
     engine.load(jarvis(tmp_path / "j.json", alice=rows))
     alice = engine.scope(user="alice")

@@ -120,7 +120,7 @@ def test_the_markup_of_slack(engine: Everhold, tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_what_claude_has_noted_and_what_was_pasted(engine: Everhold, tmp_path: Path) -> None:
+def test_claudes_notes_and_pasted_files_are_imported(engine: Everhold, tmp_path: Path) -> None:
     folder = tmp_path / "export"
     pasted = {"file_name": "paste.txt", "extracted_content": "A long recipe"}
     message = {"uuid": "m-9", "text": "", "sender": "human", "created_at": "2024-03-09T08:00:00Z"}

@@ -128,8 +128,8 @@ def test_a_client_that_floods_is_refused_and_others_are_served(served: Served, m
     flooder, other = served.connect("DEALER"), served.connect()
     for _ in range(150):
         flooder.send(b'{"action": "wait"}')
-    refused = flooder.receive()
-    assert "requests of this client are waiting" in refused["reason"]
+    reply = flooder.receive()
+    assert "requests of this client are waiting" in reply["reason"]
     assert other.ask(action="add_memory", memory="served")["status"] == "ok"
     gate.set()
 

@@ -1,4 +1,4 @@
-"""Who may connect to the gateway, and whose data a bind reads."""
+"""Clients that may connect to the gateway, and the data that a bind may read."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,9 +50,9 @@ def test_binds_as_they_are_written() -> None:
     ],
 )
 def test_a_wrong_bind_is_refused(bind: str, fact: str) -> None:
-    with pytest.raises(InvalidSettings) as refused:
+    with pytest.raises(InvalidSettings) as caught:
         parse_bind(bind)
-    assert fact in str(refused.value)
+    assert fact in str(caught.value)
 
 
 def test_publishing_names_one_of_several_organizations() -> None:

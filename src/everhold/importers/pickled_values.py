@@ -25,7 +25,7 @@ _MARK, _CLASS = object(), object()
 def read_labels(data: bytes) -> Mapping[str, int]:
     """Return the labels of the documents in `index_metadata.pickle` of a Chroma index.
 
-    ValueError if the file is not what Chroma writes.
+    Raise ValueError if the file is not what Chroma writes.
     """
     try:
         labels = _read_value(data)[_LABELS]
@@ -37,7 +37,7 @@ def read_labels(data: bytes) -> Mapping[str, int]:
 
 
 def read_model(data: bytes) -> Mapping[str, Any]:
-    """Return the fields of the Pydantic model in a pickle. ValueError if it is none, or if a field is not JSON."""
+    """Return the fields of the Pydantic model in a pickle. Raise ValueError if it is none, or a field is not JSON."""
     try:
         fields = _read_value(data)["__dict__"]
         walk_json(fields, _refuse_leaf)  # also refuses values that contain themselves

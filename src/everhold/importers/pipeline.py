@@ -142,7 +142,7 @@ class ForeignImport:
         result, orders = self._check()
         if not any(orders):
             return result
-        # Some dates did not tell their order, but others of the same part did.
+        # Some dates were ambiguous, but other dates of the same part show the order.
         self.parts = [
             part if order is None else replace(part, opened=replace(part.opened, date_order=order))
             for part, order in zip(self.parts, orders, strict=True)

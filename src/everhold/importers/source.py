@@ -96,7 +96,7 @@ class ImportInput:
     known_users: Collection[str] = ()
     """Users that the caller names. Some systems have ids that begin with a user of unknown length."""
     date_order: DateOrder | None = None
-    """The order of day and month in dates that do not tell it."""
+    """The order of day and month in ambiguous dates."""
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,7 @@ class ImportWriter:
             yield scope, list(group)
 
     def _find_scope(self, record: Record) -> Scope:
-        """Return the scope that a record belongs to; InvalidInput if it is outside of the scope of the import."""
+        """Return the scope that a record belongs to; raise InvalidInput if it is outside of the scope of the import."""
         values = record.values
         session = values["id"] if record.kind == "session" else values.get("session")
         user = values["id"] if record.kind == "user" else values.get("user")

@@ -17,7 +17,7 @@ import adbc_driver_manager as manager
 import nanoarrow
 
 from everhold.adapters.data_engine import confinement
-from everhold.adapters.data_engine.child import QueryFailure, RowStream, fetch_batches
+from everhold.adapters.data_engine.child import QueryFailure, RowStream, fail_to_connect, fetch_batches
 from everhold.adapters.data_engine.hosts import require_local, resolve_host
 from everhold.adapters.data_engine.session import CatalogColumn, CatalogTable
 
@@ -57,7 +57,7 @@ def open_session(request: Mapping[str, Any]) -> "AdbcSession":
     try:
         return _OPENERS.get(name, _open_any)(driver, data, limits)
     except _ERRORS as error:
-        raise QueryFailure("unreachable", _explain(error)) from error
+        raise fail_to_connect(_explain(error)) from error
 
 
 def _open_sqlite(driver: str, data: Mapping[str, Any], limits: Mapping[str, Any]) -> "AdbcSession":
@@ -104,9 +104,9 @@ def _open_any(driver: str, data: Mapping[str, Any], limits: Mapping[str, Any]) -
         address = resolve_host(host, data["port"] or 0, data["hosts"]).address
         if host.lower() not in {entry.lower() for entry in data["hosts"]}:
             address = f"[{address}]" if ":" in address else address
-            user, _, place = url.netloc.rpartition("@")
-            place = place.replace(host, address, 1) if host in place else address
-            url = url._replace(netloc=f"{user}@{place}" if user else place)
+            user, _, host_and_port = url.netloc.rpartition("@")
+            host_and_port = host_and_port.replace(host, address, 1) if host in host_and_port else address
+            url = url._replace(netloc=f"{user}@{host_and_port}" if user else host_and_port)
     return AdbcSession(_connect(driver, urlunsplit(url)), data["schema"], notes=[_NOTE])
 
 

@@ -39,12 +39,24 @@ DATABASES: Final[Mapping[str, str]] = {
 
 
 class QueryFailure(Exception):
-    """A query that failed: `kind` is failed, time, memory, size, unavailable, unreachable, format, host, role or
-    driver."""
+    """A query that failed: `kind` is failed, time, memory, size, unavailable, unreachable, login, format, host, role
+    or driver."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(kind, message)
         self.kind, self.message = kind, message
+
+
+# What servers answer to a wrong user or password.
+_REFUSED_LOGINS: Final = (
+    "authentication failed", "no password supplied", "Access denied for user", "Login failed for user",
+)  # fmt: skip
+
+
+def fail_to_connect(message: str) -> QueryFailure:
+    """Return the failure of a connection for the message of a server or a driver."""
+    is_login = any(words in message for words in _REFUSED_LOGINS)
+    return QueryFailure("login" if is_login else "unreachable", message)
 
 
 @dataclass(frozen=True)
@@ -119,9 +131,9 @@ def _hide_secret(message: str, request: Mapping[str, Any]) -> str:
 
 def _write_rows(output: BinaryIO, rows: RowStream, request: Mapping[str, Any], started: float) -> None:
     _write(output, {"columns": rows.columns})
-    room, count, most = request["limits"]["result_megabytes"] << 20, 0, request["limits"]["rows"]
+    room, count, max_rows = request["limits"]["result_megabytes"] << 20, 0, request["limits"]["rows"]
     for batch in rows.batches:
-        kept = batch[: most - count]
+        kept = batch[: max_rows - count]
         count += len(kept)
         room -= _write(output, {"rows": [[encode_value(value) for value in row] for row in kept]})
         if room < 0:

@@ -209,6 +209,9 @@ def make_error(kind: str, message: str, limits: QueryLimits) -> EverholdError:  
             return DataUnavailable(f"the data cannot be read ({message})")
         case "unreachable":
             return DataUnavailable(f"the database cannot be reached ({message})")
+        case "login":
+            remedy = "check the user and the password in the URL of the database"
+            return DataUnavailable(f"the database refuses the login ({message})", remedy=remedy)
         case "silent":
             return DataUnavailable(f"the database did not answer within {limits.seconds:g} s", value=limits.seconds)
         case "host":
@@ -217,8 +220,8 @@ def make_error(kind: str, message: str, limits: QueryLimits) -> EverholdError:  
                 remedy="add the host to the setting connections.hosts",
             )  # fmt: skip
         case "format":
-            remedy = Remedy("name a database; files such as CSV, JSON and Excel are added with {}", Verb("upload"))
-            return InvalidInput(message, remedy=remedy)
+            upload = Remedy("name a database; files such as CSV, JSON and Excel are added with {}", Verb("upload"))
+            return InvalidInput(message, remedy=upload)
         case "driver":
             is_in_extra = message.partition(".")[0] in _EXTRA_MODULES
             command = _INSTALL if is_in_extra else f"install the package that has it, as with `pip install {message}`"

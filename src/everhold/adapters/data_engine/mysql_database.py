@@ -10,7 +10,7 @@ from pymysql.constants import FIELD_TYPE
 from pymysql.cursors import SSCursor
 
 from everhold.adapters.data_engine import confinement
-from everhold.adapters.data_engine.child import QueryFailure, RowStream, fetch_batches
+from everhold.adapters.data_engine.child import QueryFailure, RowStream, fail_to_connect, fetch_batches
 from everhold.adapters.data_engine.hosts import require_local, resolve_host
 from everhold.adapters.data_engine.session import CatalogColumn, CatalogTable
 
@@ -77,7 +77,7 @@ def open_session(request: Mapping[str, Any]) -> "MysqlSession":
         session = MysqlSession(connection, data["database"], limits["seconds"])
         session.refuse_dangerous_user()
     except _ERRORS as error:
-        raise QueryFailure("unreachable", _explain(error)) from error
+        raise fail_to_connect(_explain(error)) from error
     confinement.restrict_files([])
     confinement.refuse_calls()
     return session
@@ -131,13 +131,17 @@ def _open_socket(data: Mapping[str, Any], seconds: float) -> socket.socket:
     if path:
         require_local(path, data["hosts"])
         opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        place: Any = path
+        address: Any = path
     else:
         port = data["port"] or _PORT
         resolved = resolve_host(data["host"], port, data["hosts"])
-        opened, place = socket.socket(resolved.family, socket.SOCK_STREAM), (resolved.address, port)
+        opened, address = socket.socket(resolved.family, socket.SOCK_STREAM), (resolved.address, port)
     opened.settimeout(seconds + 1)
-    opened.connect(place)
+    try:
+        opened.connect(address)
+    except OSError as error:
+        shown = path or f"{data['host']}:{data['port'] or _PORT}"
+        raise QueryFailure("unreachable", f"{shown}: {_explain(error)}") from error
     opened.settimeout(None)  # the driver sets its own timeouts
     return opened
 
@@ -173,10 +177,10 @@ class MysqlSession:
         name, _, host = self._user.rpartition("@")
         grantee = self._connection.escape(f"'{name}'@'{host}'")
         database = self._connection.escape(self._database)
-        held = {str(row[0]).upper() for row in self._run(_PRIVILEGES.format(user=grantee, database=database))}
-        if held & set(_DANGEROUS):
+        privileges = {str(row[0]).upper() for row in self._run(_PRIVILEGES.format(user=grantee, database=database))}
+        if privileges & set(_DANGEROUS):
             raise QueryFailure("role", self._user)
-        writing = sorted(held - set(_HARMLESS))
+        writing = sorted(privileges - set(_HARMLESS))
         if writing:
             self.notes.append(
                 f"the user {self._user!r} may also {writing[0]}; every query runs in a read-only transaction, but a "

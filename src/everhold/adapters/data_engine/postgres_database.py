@@ -10,7 +10,7 @@ from psycopg.sql import SQL, Identifier
 from psycopg.types.datetime import DateLoader, TimeLoader, TimestampLoader, TimestamptzLoader
 
 from everhold.adapters.data_engine import confinement
-from everhold.adapters.data_engine.child import BATCH_ROWS, QueryFailure, RowStream
+from everhold.adapters.data_engine.child import BATCH_ROWS, QueryFailure, RowStream, fail_to_connect
 from everhold.adapters.data_engine.hosts import require_local, resolve_host
 from everhold.adapters.data_engine.session import CatalogColumn, CatalogTable
 
@@ -78,7 +78,7 @@ def open_session(request: Mapping[str, Any]) -> "PostgresSession":
         connection = _connect(parameters, limits["seconds"])
         _refuse_dangerous_role(connection)
     except psycopg.Error as error:
-        raise QueryFailure("unreachable", _first_line(error)) from error
+        raise fail_to_connect(_first_line(error)) from error
     confinement.restrict_files([])
     confinement.refuse_calls()
     return PostgresSession(connection, data["schema"] or "public")

@@ -12,7 +12,7 @@ from sqlalchemy.engine import URL, Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from everhold.adapters.data_engine import confinement
-from everhold.adapters.data_engine.child import QueryFailure, RowStream, fetch_batches
+from everhold.adapters.data_engine.child import QueryFailure, RowStream, fail_to_connect, fetch_batches
 from everhold.adapters.data_engine.hosts import require_local, resolve_host
 from everhold.adapters.data_engine.session import CatalogColumn, CatalogTable
 
@@ -42,7 +42,7 @@ def open_session(request: Mapping[str, Any]) -> "SqlalchemySession":
     except sqlalchemy.exc.NoSuchModuleError as error:
         raise QueryFailure("driver", data["url"].partition(":")[0]) from error
     except _ERRORS as error:
-        raise QueryFailure("unreachable", _explain(error)) from error
+        raise fail_to_connect(_explain(error)) from error
     # No seccomp and no Landlock here: a driver may import modules, or open a second connection, at any time.
     return session
 
@@ -78,7 +78,7 @@ class SqlalchemySession:
             first = [tuple(row) for row in result.fetchmany(_FIRST_ROWS)]
         except _ERRORS as error:
             raise QueryFailure("failed", _explain(error)) from error
-        kinds = [_find_type([row[at] for row in first]) for at in range(len(names))]
+        kinds = [_find_type([row[index] for row in first]) for index in range(len(names))]
         return RowStream(list(zip(names, kinds, strict=True)), self._fetch(result, first))
 
     @staticmethod

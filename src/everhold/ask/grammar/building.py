@@ -108,7 +108,7 @@ def _name_listed_rows(draft: FrameDraft, select: list[Expression], entity: AskTa
     """Add the names of rows that are listed with other columns: "the 10 highest paid employees with their salary"."""
     if draft.having and select and all(item.is_aggregate for item in select) and _begins_with_rows(draft):
         return [*map(Expression, draft.tables()[0][1].shown_refs), *select]
-    start = next((place for place, table in draft.tables() if table == entity), None)
+    start = next((position for position, table in draft.tables() if table == entity), None)
     shown = [placed.position for placed in draft.select]
     if start is None or not shown or any(item.is_aggregate for item in select) or draft.group:
         return select
@@ -161,11 +161,26 @@ def _names_row(draft: FrameDraft, item: Expression, table: AskTable) -> bool:
 
 
 def _choose_groups(draft: FrameDraft, plain: list[Expression], counted: list[str]) -> list[Expression]:
-    """Group by the key of the shown table, or by the shown columns if rows of that table are counted."""
+    """Group by the key of the shown table, or by the shown columns if rows of that table are counted.
+
+    "Which ward has the most treatments" is about wards, and "the ward of the patient with the most treatments" about
+    patients.
+    """
     owner = next((item.column.table for item in plain if item.column), None)
-    if owner is None or owner in counted or not counted:
+    if owner is None or owner in counted or not counted or _names_groups(draft, plain, owner):
         return plain
     return [Expression(draft.schema.table(owner).key_ref)]
+
+
+def _names_groups(draft: FrameDraft, plain: list[Expression], owner: str) -> bool:
+    """Return whether columns are shown that several rows share, and the question does not name their table."""
+    table = draft.schema.table(owner)
+    columns = [draft.schema.column(item.column) for item in plain if item.column is not None]
+    is_shared = all(
+        column.table == owner and column.kind is ColumnKind.CATEGORY and column.ref != table.display_ref
+        for column in columns
+    )
+    return is_shared and all(named.name != owner for _, named in draft.tables())
 
 
 def _sort(draft: FrameDraft, frame: QueryFrame) -> QueryFrame:

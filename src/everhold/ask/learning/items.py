@@ -8,7 +8,7 @@ from everhold import clock
 from everhold.ask.language_model.record import ModelRecord
 from everhold.ask.learning.loading import list_lessons, list_patterns
 from everhold.ask.learning.teaching import LearnedStatus
-from everhold.errors import NotFound, Remedy, Verb
+from everhold.errors import Argument, InvalidInput, NotFound, Remedy, Verb
 from everhold.model import QueryLesson, QueryPattern, Scope
 from everhold.model.announcement import make_announcement
 from everhold.ports.records import Records
@@ -91,21 +91,28 @@ def _word_meaning(row: QueryLesson) -> str:
     if row.kind == "join":
         return row.phrase
     if "formula" in meaning:
-        return str(meaning.get("text"))
+        text = str(meaning.get("text"))
+        return text if meaning["formula"].get("columns") else f"{text} of {meaning.get('table')}"
     if row.kind == "metric":
         return f"{name} {meaning.get('operator')} {meaning.get('value')!r}"
     return f"{name} = {meaning['value']!r}" if meaning.get("value") is not None else name
 
 
 def forget_learned(records: Records, scope: Scope, item_id: str, log_line: Put) -> LearnedItem:
-    """Delete a learned item, so that it is no longer used; NotFound if the scope has no such item."""
+    """Delete a learned item, so that it is no longer used. Raise NotFound if the scope has no such item.
+
+    Raise InvalidInput if the scope has a user and the item was learned for the whole project.
+    """
     patterns = [row for row in list_patterns(records, scope) if row.id == item_id]
     lessons = [row for row in list_lessons(records, scope) if row.id == item_id]
     if not patterns and not lessons:
         remedy = Remedy("{} lists what was learned", Verb("learned"))
         raise NotFound(f"nothing was learned with the id {item_id!r}", value=item_id, remedy=remedy)
-    now, deletion_id = clock.now(), clock.make_id("del")
     rows: Sequence[QueryPattern | QueryLesson] = [*patterns, *lessons]
+    if rows[0].user_id != scope.user:
+        fact = f"{item_id!r} was learned for all users of the project, not for user {scope.user!r}"
+        raise InvalidInput(fact, value=item_id, remedy=Remedy("revoke it without {}", Argument("user")))
+    now, deletion_id = clock.now(), clock.make_id("del")
     operations: list[Operation] = [Hide(type(row), (row.organization_id, row.id), deletion_id, now) for row in rows]
     operations.extend(Put(make_announcement(row, "delete")) for row in patterns)
     records.commit([*operations, log_line])

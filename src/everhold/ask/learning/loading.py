@@ -1,6 +1,6 @@
 """Load what a scope has learned from its rows, and cache it while the rows and the tables are unchanged."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
@@ -9,7 +9,7 @@ from everhold.ask.language.tokens import fold_text
 from everhold.ask.learning.answering import LearnedMemory
 from everhold.ask.learning.gate import add_lesson
 from everhold.ask.learning.memory import PatternMemory
-from everhold.ask.learning.patterns import LearnedPattern, QuestionContext
+from everhold.ask.learning.patterns import LearnedPattern, QuestionContext, list_overridden
 from everhold.ask.learning.rows import read_lesson, read_pattern
 from everhold.ask.lessons import Lessons
 from everhold.ask.reading import QuestionReader
@@ -27,7 +27,7 @@ RowVersions = frozenset[tuple[str, int]]
 
 @dataclass(frozen=True)
 class LoadedMemory:
-    """What a scope has learned, and the rows that it was built from, by their ids."""
+    """The learned patterns and lessons of a scope, and the rows that they were read from, by their ids."""
 
     memory: LearnedMemory
     patterns: dict[str, QueryPattern] = field(default_factory=dict)
@@ -61,29 +61,55 @@ class MemoryCache:
 
 
 def load_memory(records: Records, scope: Scope, context: QuestionContext) -> LoadedMemory:
-    """Load what was learned for a scope's project, both for all users and for the scope's user."""
+    """Load what was learned for a scope's project, both for all users and for the scope's user.
+
+    What the user taught is used instead of what the project has for the same words.
+    """
     patterns = {row.id: row for row in list_patterns(records, scope)}
     lessons = {row.id: row for row in list_lessons(records, scope)}
-    learned = [pattern for row in patterns.values() if (pattern := read_pattern(context, row)) is not None]
-    taught = [lesson for row in lessons.values() if (lesson := read_lesson(context.reader.schema, row)) is not None]
+    loaded = [pattern for row in patterns.values() if (pattern := read_pattern(context, row)) is not None]
+    learned = [replace(item, is_of_project=patterns[item.id].user_id != scope.user) for item in loaded]
+    overridden = {pattern.id for pattern in list_overridden(learned)}
+    unused = _list_overridden_lessons([patterns[name] for name in overridden], lessons.values())
+    loaded_lessons = [
+        lesson
+        for row in lessons.values()
+        if row.id not in unused and (lesson := read_lesson(context.reader.schema, row)) is not None
+    ]
     memory = LearnedMemory(
-        PatternMemory(learned),
-        reduce(add_lesson, taught, Lessons()),
+        PatternMemory(pattern for pattern in learned if pattern.id not in overridden),
+        reduce(add_lesson, loaded_lessons, Lessons()),
         tuple(_read_rejected(records, scope, context, list(patterns.values()))),
     )
     return LoadedMemory(memory, patterns, lessons)
 
 
+def _list_overridden_lessons(overridden: Sequence[QueryPattern], lessons: Collection[QueryLesson]) -> set[str]:
+    """Return the ids of lessons of the project that the scope's user does not use.
+
+    They have the phrase of a lesson of the user, or come from the queries of overridden patterns and won only once.
+    """
+    queries = {row.metadata.get("query") for row in overridden}
+    own = [row for row in lessons if row.user_id is not None and row.wins > row.losses]
+    phrases = {fold_text(row.phrase) for row in own}
+    doubtful = {row.id for row in lessons if row.wins <= row.losses + 1 and row.metadata.get("query") in queries}
+    return {
+        row.id for row in lessons if row.user_id is None and (fold_text(row.phrase) in phrases or row.id in doubtful)
+    }
+
+
 def list_patterns(records: Records, scope: Scope) -> list[QueryPattern]:
-    """Return the rows of patterns that a scope uses, oldest first."""
+    """Return the rows of patterns that a scope uses: those of the project, then those of its user, oldest first."""
     rows = records.scan(QueryPattern, scope.organization, _limit(scope), order="created_at")
-    return [row for row in rows if row.user_id in (None, scope.user)]
+    used = (row for row in rows if row.user_id in (None, scope.user))
+    return sorted(used, key=lambda row: row.user_id is not None)
 
 
 def list_lessons(records: Records, scope: Scope) -> list[QueryLesson]:
-    """Return the rows of lessons that a scope uses, oldest first."""
+    """Return the rows of lessons that a scope uses: those of the project, then those of its user, oldest first."""
     rows = records.scan(QueryLesson, scope.organization, _limit(scope), order="created_at")
-    return [row for row in rows if row.user_id in (None, scope.user)]
+    used = (row for row in rows if row.user_id in (None, scope.user))
+    return sorted(used, key=lambda row: row.user_id is not None)
 
 
 def _limit(scope: Scope) -> list[Where]:

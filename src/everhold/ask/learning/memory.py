@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 
@@ -76,6 +76,12 @@ class PatternMemory:
         if pattern.is_active and (known is None or not known.is_active):
             changed._recent = {**self._recent, pattern.id: self._index.weigh(pattern.masked.text)}
         return changed
+
+    def drop(self, pattern_ids: Collection[str]) -> "PatternMemory":
+        """Return a memory without the patterns with these ids."""
+        if not pattern_ids:
+            return self
+        return PatternMemory(pattern for pattern in self._all.values() if pattern.id not in pattern_ids)
 
     def propose(
         self,
@@ -156,8 +162,8 @@ class PatternMemory:
     def _measure(self, masked: MaskedQuestion) -> Iterator[tuple[LearnedPattern, float]]:
         """Yield the active patterns whose masked question is similar, with the similarity of the words."""
         vectors = self._index.weigh(masked.text)
-        for place, similarity in self._index.measure(vectors).items():
-            pattern = self._all[self._indexed[place].id]
+        for index, similarity in self._index.measure(vectors).items():
+            pattern = self._all[self._indexed[index].id]
             if pattern.is_active and pattern.id not in self._recent:
                 yield pattern, similarity
         for pattern_id, other in self._recent.items():

@@ -36,7 +36,8 @@ class LearnedPattern:
     """A confirmed question and the template of its statement. `wins` and `losses` count verdicts on its answers.
 
     A pattern that is not active is proposed only for exactly its own question. A pattern that is not current, because
-    its tables have changed, is not proposed at all.
+    its tables have changed, is not proposed at all. With `is_of_project`, it was learned for the whole project while
+    the scope has a user: verdicts of the user do not change it.
     """
 
     id: str
@@ -48,6 +49,7 @@ class LearnedPattern:
     losses: int = 0
     is_active: bool = True
     is_current: bool = True
+    is_of_project: bool = False
 
     @property
     def trust(self) -> float:
@@ -130,6 +132,14 @@ def _choose_label(context: QuestionContext, template: SqlTemplate, number: int, 
 def has_same_shape(first: LearnedPattern, second: LearnedPattern) -> bool:
     """Return whether two patterns differ only in the values of their slots."""
     return first.masked.text == second.masked.text and first.template.key == second.template.key
+
+
+def list_overridden(patterns: Sequence[LearnedPattern]) -> list[LearnedPattern]:
+    """Return the patterns of the project that the scope's user does not use, because the user taught another
+    statement for the same masked question."""
+    own = [pattern for pattern in patterns if not pattern.is_of_project and pattern.is_active]
+    conflicting = {other.id for pattern in own for other in list_conflicting(pattern, patterns)}
+    return [pattern for pattern in patterns if pattern.is_of_project and pattern.id in conflicting]
 
 
 def list_conflicting(pattern: LearnedPattern, others: Sequence[LearnedPattern]) -> list[LearnedPattern]:

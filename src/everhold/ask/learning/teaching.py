@@ -47,7 +47,10 @@ class TaughtLesson:
 
 @dataclass(frozen=True)
 class Teaching:
-    """The memory after a verdict, and what changed in it. `contradicted` are the ids of patterns that lost."""
+    """The memory after a verdict, and what changed in it.
+
+    `contradicted` are the ids of patterns that lost, or that the scope's user no longer uses.
+    """
 
     memory: LearnedMemory
     patterns: tuple[TaughtPattern, ...] = ()
@@ -69,17 +72,20 @@ def teach_pair(
     A pattern for the same question with another result is contradicted and loses, and the lessons that `doubtful` has
     for its id are dropped; they are learned again if they still help. A pattern of the same shape wins
     instead of being learned twice, but only if it answers this question: otherwise the question is learned as well, so
-    that a correction always holds for the question that it corrects.
+    that a correction always holds for the question that it corrects. Patterns of the project are never changed by a
+    user's verdict: a contradicted one is dropped from the user's memory, and one of the same shape is learned again.
     """
     pattern = make_pattern(gate.context, make_id("qpt"), question, sql, dialect)
-    changed = list(_contradict(gate, memory, pattern))
-    contradicted = tuple(item.pattern.id for item in changed)
+    wrong = list(_find_contradicted(gate, memory, pattern))
+    changed = [lose(other) for other in wrong if not other.is_of_project]
+    contradicted = tuple(other.id for other in wrong)
     dropped = {lesson for name in contradicted for lesson in doubtful.get(name, ())}
-    memory = replace(memory, lessons=memory.lessons.drop(dropped))
-    patterns = memory.patterns
+    patterns = memory.patterns.drop({other.id for other in wrong if other.is_of_project})
+    memory = replace(memory, lessons=memory.lessons.drop(dropped), patterns=patterns)
     for item in changed:
         patterns = patterns.put(item.pattern)
-    known = next((other for other in patterns.patterns if other.is_active and has_same_shape(other, pattern)), None)
+    own = (other for other in patterns.patterns if other.is_active and not other.is_of_project)
+    known = next((other for other in own if has_same_shape(other, pattern)), None)
     added = []
     if known is not None:
         added.append(TaughtPattern(replace(known, wins=known.wins + 1), LearnedStatus.ACTIVE))
@@ -103,13 +109,13 @@ def answers_question(gate: ReplayGate, memory: LearnedMemory, question: str, sql
     return bool(ranked) and gate.is_right(sql, ranked[0].sql)
 
 
-def _contradict(gate: ReplayGate, memory: LearnedMemory, pattern: LearnedPattern) -> Iterator[TaughtPattern]:
-    """Yield the patterns of the same question with another result, after their loss; retired ones lose no more."""
+def _find_contradicted(gate: ReplayGate, memory: LearnedMemory, pattern: LearnedPattern) -> Iterator[LearnedPattern]:
+    """Yield the patterns of the same question with another result, without those that are retired."""
     text = fold_text(pattern.question)
     for other in memory.patterns.patterns:
         is_same = fold_text(other.question) == text and other.wins > other.losses
         if is_same and not gate.is_right(pattern.template.sql, other.template.sql):
-            yield lose(other)
+            yield other
 
 
 def lose(pattern: LearnedPattern) -> TaughtPattern:
@@ -124,7 +130,8 @@ def _reconsider(gate: ReplayGate, memory: LearnedMemory) -> Iterator[TaughtPatte
     """Yield patterns that were held back and pass the gate now, because another pattern was retired."""
     patterns = memory.patterns
     for pattern in patterns.patterns:
-        if not pattern.is_active and pattern.is_current and pattern.wins > pattern.losses:
+        is_own = pattern.is_current and not pattern.is_of_project
+        if is_own and not pattern.is_active and pattern.wins > pattern.losses:
             candidate = replace(pattern, is_active=True)
             report = gate.check_pattern(patterns, candidate)
             if report.is_passed:

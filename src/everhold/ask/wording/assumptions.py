@@ -48,7 +48,9 @@ def _name_binding(schema: AskSchema, mention: Mention) -> str:
 def _name_meaning(schema: AskSchema, mention: Mention) -> str:
     """Return the meaning of a mention: the formula of a metric, else a table, a column or a value."""
     formula = schema.column(mention.column).formula if mention.column is not None else None
-    return name_meaning(mention) if formula is None else formula.text
+    if formula is None or mention.column is None:
+        return name_meaning(mention)
+    return formula.text if formula.columns else f"{formula.text} of {mention.column.table}"  # such as a count of rows
 
 
 def quote_span(mention: Mention, tokens: Sequence[Token]) -> str:

@@ -168,7 +168,7 @@ class ClientQueues:
     def __init__(self) -> None:
         self._waiting: dict[tuple[int, bytes], deque[PendingRequest]] = {}
         self.count = 0
-        """How many requests are being answered or wait."""
+        """The number of requests that are being answered or wait."""
 
     def add(self, pending: PendingRequest) -> bool | None:
         """Add a request. Return whether it may begin now, or None if its client has too many waiting requests."""
