@@ -4,15 +4,17 @@ import os
 import pickle
 import pickletools
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import chromadb
 import pytest
+from pydantic import BaseModel
 
-from everhold.importers.pickled_labels import read_labels
+from everhold.importers.pickled_values import read_labels
 from tests.engines import Store
-from tests.import_samples import make_vector
+from tests.import_samples import make_database, make_vector
 
 TEXTS = [f"The gate code of allotment {number} is on the fridge" for number in range(225)]
 
@@ -125,4 +127,43 @@ def test_labels_of_older_versions(protocol: int) -> None:
 def test_other_pickles_have_no_labels(value: Any) -> None:
     with pytest.raises(ValueError, match=r"it does not hold labels|it has the instruction|are not numbers"):
         read_labels(pickle.dumps(value))
+    assert not Path("was-unpickled").exists()
+
+
+class PointStruct(BaseModel):
+    """Like the class of the points that Qdrant's local mode pickles."""
+
+    id: Any
+    vector: Any
+    payload: Any
+
+
+def test_points_of_mem0_are_read_without_unpickling(sqlite_store: Store, tmp_path: Path) -> None:
+    payload = {"data": "Rosa builds kites", "hash": "x", "user_id": "rosa", "created_at": "2024-03-01T08:00:00+00:00"}
+    vector, other_vector = make_vector(payload["data"]), make_vector("Rosa mends kites")
+    cycle: dict[str, Any] = {"data": "x"}
+    cycle["own"] = cycle
+    points = [
+        PointStruct(id="m1", vector=vector, payload=payload),
+        PointStruct(id="m2", vector={"": other_vector, "bm25": None}, payload={**payload, "data": "Rosa mends kites"}),
+        PointStruct(id="e1", vector=vector, payload={"data": "kites", "linked_memory_ids": ["m1"]}),
+        PointStruct(id="u1", vector=[0.5], payload={"user_id": "rosa"}),
+        PointStruct(id="b1", vector=None, payload={"data": Bomb()}),
+        PointStruct(id="b2", vector=None, payload=cycle),
+        Bomb(),
+    ]
+    rows = [(str(number), pickle.dumps(point)) for number, point in enumerate(points)]
+    table = "CREATE TABLE points (id TEXT PRIMARY KEY, point BLOB);"
+    folder = tmp_path / "qdrant" / "collection" / "mem0"
+    folder.mkdir(parents=True)
+    make_database(folder / "storage.sqlite", table, {"points": [*rows, ("junk", b"junk"), ("text", "x")]})
+    engine = sqlite_store.open()
+    loaded = engine.load(tmp_path / "qdrant", quarantine=tmp_path / "bad.jsonl")
+    assert (loaded.source, loaded.added, loaded.vectors_kept, loaded.quarantined) == ("mem0-points", 2, 2, 5)
+    assert {fault.reason.partition(":")[0] for fault in loaded.faults} == {
+        "the point cannot be read without unpickling it"
+    }
+    assert sum(row.rows for row in loaded.left_out) == 2
+    memory = engine.scope(user="rosa").get("m1")
+    assert (memory.text, memory.occurred_at) == ("Rosa builds kites", datetime(2024, 3, 1, 8, tzinfo=UTC))
     assert not Path("was-unpickled").exists()

@@ -203,9 +203,29 @@ def test_an_agent_of_letta(engine: Everhold, folder: Path) -> None:
     assert [block.value for block in agent.blocks()] == ["Rosa restores clocks"]
 
 
+def test_an_agent_of_an_early_letta(engine: Everhold, folder: Path) -> None:
+    turn = {"role": "user", "content": [{"type": "text", "text": "Hi"}], "created_at": "2025-04-01T03:47:27.514261"}
+    block = {"label": "human", "value": "Ivo mends radios", "limit": 2000}
+    agent = {
+        "name": "tinker",
+        "system": "Remember.",
+        "core_memory": [block],
+        "messages": [turn],
+        "version": "0.6.47",
+    }
+    loaded = engine.load(samples.make_json(folder / "tinker.af", agent))
+    assert (loaded.source, loaded.added) == ("letta", 1)
+    [session] = engine.scope(agent="tinker").sessions()
+    [message] = engine.scope(session=session.id).messages()
+    assert message.created_at == datetime(2025, 4, 1, 3, 47, 27, 514_261, UTC)
+
+
 def test_a_branch_of_chatgpt_that_was_left_is_left_out(engine: Everhold, folder: Path) -> None:
     loaded = engine.load(samples.chatgpt(folder))
-    assert [(row.origin, row.rows) for row in loaded.left_out] == [("mapping", 1)]
+    assert [(row.reason, row.rows) for row in loaded.left_out] == [
+        ("hidden from users, or without text", 1),
+        ("not on the branch that the conversation ends with", 1),
+    ]
     view = engine.scope(session="c0ffee-1")
     assert view.session().session.title == "Olive tree"
     assert [message.model for message in view.messages()] == ["gpt-4o", "gpt-4o"]

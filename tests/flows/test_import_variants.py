@@ -1,6 +1,7 @@
 """Formats that other builds and exports of the same systems write."""
 
 import json
+import pickle
 import zipfile
 from datetime import UTC, datetime
 from pathlib import Path
@@ -54,6 +55,18 @@ def test_tables_that_are_not_read_are_reported(engine: Everhold, tmp_path: Path)
     assert [(row.origin, row.added) for row in loaded.mapped] == [
         ("memories", 2), ("parent_id", 1), ("memory_relationships", 1),
     ]  # fmt: skip
+
+
+def test_bytes_in_columns_of_other_versions_are_left_out(engine: Everhold, tmp_path: Path) -> None:
+    tables = samples.SESSION_TABLES + "ALTER TABLE interactions ADD COLUMN embedding BLOB;"
+    pickled = pickle.dumps({"a": 1})
+    rows = [(1, "s", "2024-03-01 08:00:00", "user", "The heron nests", '{"mood": "calm"}', pickled),
+            (2, "s", "2024-03-01 08:00:01", "user", b"In the reeds", None, None)]  # fmt: skip
+    loaded = engine.load(samples.make_database(tmp_path / "s.db", tables, {"interactions": rows}))
+    assert (loaded.added, loaded.quarantined) == (2, 0)
+    assert [row.origin for row in loaded.left_out] == ["interactions.embedding"]
+    second, first = engine.scope(session="s").messages()
+    assert (first.metadata["mood"], "embedding" in first.metadata, second.text) == ("calm", False, "In the reeds")
 
 
 def test_other_names_of_the_columns_of_relationships(engine: Everhold, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ be secrets are not imported, but reported as skipped.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from everhold.errors import Argument, InvalidInput, Remedy, format_value
@@ -116,6 +117,8 @@ def _read_messages(agent: Object) -> tuple[list[dict[str, Any]], int]:
     objects = _list_objects(agent, "messages")
     for index, message in enumerate(objects):
         values = {name: message[name] for name in _MESSAGE_FIELDS if message.get(name) is not None}
+        if "created_at" in values:
+            values["created_at"] = _read_time(values["created_at"])
         content = values.pop("content", None)
         if isinstance(content, str):
             values["text"] = content
@@ -125,6 +128,15 @@ def _read_messages(agent: Object) -> tuple[list[dict[str, Any]], int]:
             values["in_context"] = message.get("id") in in_context or index in indices
             messages.append(values)
     return messages, len(objects) - len(messages)
+
+
+def _read_time(value: Any) -> Any:
+    """Return a time with its zone. Letta stores UTC, and its first files do not say so."""
+    try:
+        moment = datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        return value  # `validate_content` refuses it
+    return value if moment.tzinfo else moment.replace(tzinfo=UTC).isoformat()
 
 
 def _describe_server(server: Object) -> dict[str, Any]:

@@ -230,9 +230,7 @@ class ForeignImport:
                     counts.left_out[item.origin, item.reason] += item.rows
                 else:
                     counts.rows[_get_key(item)] += 1
-                    if isinstance(item, Record) and item.has_bad_vector:
-                        reason = "the vector could not be read and is computed again"
-                        counts.left_out[f"vectors of {item.draft.origin}", reason] += 1
+                    counts.left_out.update(item.list_left_out() if isinstance(item, Record) else ())
                     yield item
 
         for record in sort_messages(count(part.read(reader))):

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -31,10 +31,16 @@ class Record:
     draft: RowDraft
     values: Mapping[str, Any]
 
-    @property
-    def has_bad_vector(self) -> bool:
-        """Whether the row has a vector that could not be read."""
-        return self.kind == "memory" and self.draft.fields.get("vector") is not None and self.values["vector"] is None
+    bytes_left_out: Sequence[str] = ()
+    """The columns with bytes that are no text, for which Everhold has no place."""
+
+    def list_left_out(self) -> Iterator[tuple[str, str]]:
+        """Yield the parts of the row that are not imported, each with the reason."""
+        origin = self.draft.origin
+        for name in self.bytes_left_out:
+            yield f"{origin}.{name}", "the column holds bytes that are no text"
+        if self.kind == "memory" and self.draft.fields.get("vector") is not None and self.values["vector"] is None:
+            yield f"vectors of {origin}", "the vector could not be read and is computed again"
 
     def refuse(self, reason: str) -> BadRow:
         """Return the bad row for a record that cannot be stored."""
@@ -65,7 +71,17 @@ class RecordReader:
             return BadRow(draft.origin, draft.place, str(error), draft.fields, draft.kind)
         except RecursionError:
             return BadRow(draft.origin, draft.place, "a value is nested too deeply", None, draft.kind)
-        return Record(draft.kind, draft, values)
+        return Record(draft.kind, draft, values, self._drop_bytes(values))
+
+    def _drop_bytes(self, values: dict[str, Any]) -> list[str]:
+        """Remove bytes, such as vectors or pickles, from the metadata and the content, and return their names."""
+        names = []
+        for field_name in ("metadata", "content"):
+            fields = values.get(field_name)
+            if isinstance(fields, dict) and any(isinstance(value, bytes) for value in fields.values()):
+                names += [name for name, value in fields.items() if isinstance(value, bytes)]
+                values[field_name] = {name: value for name, value in fields.items() if not isinstance(value, bytes)}
+        return names
 
     def _clean(self, draft: RowDraft) -> dict[str, Any]:
         """Return the fields that have a value, with times, ids and objects converted to the engine's types."""

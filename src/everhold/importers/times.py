@@ -81,11 +81,12 @@ class TimeReader:
 
 
 def _read_number(number: float) -> datetime:
+    seconds = number
     for limit in (_NANOSECONDS_FROM, _MICROSECONDS_FROM, _MILLISECONDS_FROM):
         if abs(number) >= limit:
-            number /= limit / 1e8
+            seconds = number / (limit / 1e8)
             break
     try:
-        return EPOCH + timedelta(seconds=number)
+        return EPOCH + timedelta(seconds=seconds)
     except (OverflowError, ValueError):
         raise ValueError(f"{number!r:.60} is not a time") from None

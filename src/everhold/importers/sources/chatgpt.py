@@ -36,8 +36,12 @@ def _read_conversation(place: str, conversation: Mapping[str, Any]) -> Iterator[
     branch = _follow_branch(mapping, conversation.get("current_node"))
     for node in branch:
         message = mapping[node].get("message")
-        if isinstance(message, dict) and _is_shown(message):
+        if not isinstance(message, dict):
+            continue  # the root of the conversation
+        if _is_shown(message):
             yield RowDraft("message", "mapping", f"{place} {node!r:.60}", _describe(session_id, node, message))
+        else:
+            yield LeftOut("mapping", "hidden from users, or without text")
     others = len(mapping) - len(branch)
     if others > 0:
         yield LeftOut("mapping", "not on the branch that the conversation ends with", others)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import BinaryIO, NamedTuple
 
 from everhold.importers.files import ForeignFiles
-from everhold.importers.pickled_labels import read_labels
+from everhold.importers.pickled_values import read_labels
 from everhold.model.fields import MAX_DIMENSIONS
 
 _HEADER, _DATA, _LABELS = FILES = ("header.bin", "data_level0.bin", "index_metadata.pickle")

@@ -20,7 +20,7 @@ from everhold.json_streams import JsonStream
 _LISTS = ("results", "memories")
 _KNOWN = ("id", "memory", "text", "hash", "metadata", "created_at", "updated_at", "user_id", "agent_id", "run_id",
           "app_id", "actor_id", "role", "categories", "score", "expiration_date", "immutable", "data",
-          "event")  # fmt: skip
+          "event", "text_lemmatized")  # fmt: skip
 
 
 def detect_export(sample: Sample) -> float:
@@ -73,15 +73,17 @@ def _read_row(origin: str, place: str, row: Any) -> Iterator[SourceItem]:
     elif row.get("event") == "DELETE":
         yield LeftOut(origin, "deleted in mem0")
     elif _is_point(row):
-        payload = row["payload"]
-        yield RowDraft(
-            "memory",
-            origin,
-            place,
-            {**_describe({**payload, "id": row["id"], "memory": payload["data"]}), "vector": row.get("vector")},
-        )
+        yield RowDraft("memory", origin, place, describe_point(row))
     else:
         yield RowDraft("memory", origin, place, _describe(row))
+
+
+def describe_point(point: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a memory from a point of the vector store."""
+    payload, vector = point["payload"], point.get("vector")
+    # The vectors of a point have names if it has several. That of the text has none.
+    dense = vector.get("") if isinstance(vector, dict) else vector
+    return {**_describe({**payload, "id": point["id"], "memory": payload["data"]}), "vector": dense}
 
 
 def _describe(row: Mapping[str, Any]) -> dict[str, Any]:

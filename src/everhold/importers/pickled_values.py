@@ -1,29 +1,34 @@
-"""Read the labels of a Chroma index from `index_metadata.pickle` without unpickling it.
+"""Read a dictionary, or the fields of an object, from a pickle without unpickling it.
 
-The file contains a dictionary, or in older versions an object with the same fields. Only instructions that make
-dictionaries, texts and whole numbers are executed. A class is never looked up and nothing is ever called: a marker is
-used in place of a class. A file with any other instruction is unreadable.
+Only instructions that make dictionaries, lists, texts and numbers are executed. A class is never looked up and nothing
+is ever called: a marker is used in place of a class. A pickle with any other instruction is unreadable.
 """
 
 import pickletools
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic_core import PydanticCustomError
+
+from everhold.model.fields import walk_json
+
 _LABELS = "id_to_label"
 _VALUES = frozenset(
-    ("BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8", "BININT", "BININT1", "BININT2", "LONG1", "NEWTRUE", "NEWFALSE")
-)
+    ("BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8", "BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT", "NEWTRUE",
+     "NEWFALSE")
+)  # fmt: skip
+_CONTAINERS: Mapping[str, type] = {"EMPTY_DICT": dict, "EMPTY_LIST": list, "EMPTY_SET": list, "EMPTY_TUPLE": tuple}
 _IGNORED = frozenset(("PROTO", "FRAME"))
 _MARK, _CLASS = object(), object()
 
 
 def read_labels(data: bytes) -> Mapping[str, int]:
-    """Return the label of each document in the index. Raise ValueError if the file is not what Chroma writes."""
-    machine = _DictionaryMachine()
+    """Return the labels of the documents in `index_metadata.pickle` of a Chroma index.
+
+    Raise ValueError if the file is not what Chroma writes.
+    """
     try:
-        for opcode, argument, _ in pickletools.genops(data):
-            machine.follow(opcode.name, argument)
-        labels = machine.stack.pop()[_LABELS]
+        labels = _read_value(data)[_LABELS]
         if all(isinstance(name, str) and isinstance(label, int) for name, label in labels.items()):
             return dict(labels)
     except (IndexError, KeyError, TypeError, AttributeError) as error:
@@ -31,7 +36,32 @@ def read_labels(data: bytes) -> Mapping[str, int]:
     raise ValueError("its labels are not numbers")
 
 
-class _DictionaryMachine:
+def read_model(data: bytes) -> Mapping[str, Any]:
+    """Return the fields of the Pydantic model in a pickle. Raise ValueError if it is none, or a field is not JSON."""
+    try:
+        fields = _read_value(data)["__dict__"]
+        walk_json(fields, _refuse_leaf)  # also refuses values that contain themselves
+    except (IndexError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"it holds no model: {error!r:.80}") from None
+    except PydanticCustomError as error:
+        raise ValueError(f"it is not JSON: {error}") from None
+    if not isinstance(fields, dict):
+        raise ValueError("it holds no model")
+    return fields
+
+
+def _refuse_leaf(value: Any) -> None:
+    raise ValueError(f"it holds a {type(value).__name__}")
+
+
+def _read_value(data: bytes) -> Any:
+    machine = _ValueMachine()
+    for opcode, argument, _ in pickletools.genops(data):
+        machine.follow(opcode.name, argument)
+    return machine.stack.pop()
+
+
+class _ValueMachine:
     """The stack and the memo that the instructions of a pickle use."""
 
     def __init__(self) -> None:
@@ -43,8 +73,10 @@ class _DictionaryMachine:
         stack = self.stack
         if name in _VALUES:
             stack.append(argument)
-        elif name in ("NONE", "MARK", "EMPTY_DICT", "EMPTY_TUPLE"):
-            stack.append({"NONE": None, "MARK": _MARK, "EMPTY_DICT": {}, "EMPTY_TUPLE": ()}[name])
+        elif name in _CONTAINERS:
+            stack.append(_CONTAINERS[name]())
+        elif name in ("NONE", "MARK"):
+            stack.append(None if name == "NONE" else _MARK)
         elif name in ("BINPUT", "LONG_BINPUT", "MEMOIZE"):
             self._memo[len(self._memo) if argument is None else argument] = stack[-1]
         elif name in ("BINGET", "LONG_BINGET"):
@@ -54,6 +86,12 @@ class _DictionaryMachine:
             self._fill([key, value])
         elif name == "SETITEMS":
             self._fill(self._pop_to_mark())
+        elif name == "APPEND":
+            value = stack.pop()
+            stack[-1].append(value)
+        elif name in ("APPENDS", "ADDITEMS"):
+            items = self._pop_to_mark()
+            stack[-1].extend(items)
         elif not self._follow_object(name) and name not in ("STOP", *_IGNORED):
             raise ValueError(f"it has the instruction {name}")
 
