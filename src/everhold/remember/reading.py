@@ -137,7 +137,7 @@ def _find_owner(message: Memory) -> dict[str, Any]:
 def _make_content(statement: Statement) -> dict[str, Any]:
     """Return the parts of a statement to store, because they cannot always be read again from its sentence."""
     names = ("text", "subject", "attribute", "value", "exclusive", "negated")
-    return {name: getattr(statement, name) for name in names}
+    return {name: getattr(statement, name) for name in names} | ({"adds": True} if statement.adds else {})
 
 
 def is_extracted(memory: Memory) -> bool:
@@ -163,4 +163,5 @@ def load_statement(memory: Memory, zone: tzinfo) -> Statement | None:
         occurred=None,
         valid_from=memory.valid_from,
         span=(0, len(memory.text)),
+        adds=parts.get("adds") is True,
     )
