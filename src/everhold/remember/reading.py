@@ -76,6 +76,8 @@ def find_statement(memory: Memory, zone: tzinfo) -> Statement | None:
         memory.text, speaker=memory.speaker, now=find_event_time(memory), zone=zone, lasting=True
     )
     lasting = [statement for statement in statements if statement.attribute not in ONE_TIME] or statements
+    if [statement.attribute for statement in lasting] == ["works_at", "job"] and lasting[0].span == lasting[1].span:
+        lasting = lasting[1:]  # another employer does not end "I work as a nurse at Acme": the job may be the same
     if len(lasting) != 1 or len(format_attribute(lasting[0])) > _NAME_LENGTH:
         return None
     start, end = lasting[0].span
