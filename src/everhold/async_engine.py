@@ -15,12 +15,13 @@ from everhold.ports.embedder import Embedder
 from everhold.settings_fields import SettingsFields
 from everhold.views.accounts import AsyncAccountVerbs
 from everhold.views.awaited import Awaited, make_async
+from everhold.views.hints import EngineHints, OpeningHints
 from everhold.views.view import AsyncView
 
 DEFAULT_WORKERS = 8
 
 
-class AsyncEverhold(AsyncAccountVerbs):
+class AsyncEverhold(AsyncAccountVerbs, EngineHints):
     """An engine whose verbs are coroutines."""
 
     def __init__(self, engine: Everhold, workers: int = DEFAULT_WORKERS) -> None:
@@ -110,7 +111,7 @@ class AsyncEverhold(AsyncAccountVerbs):
 E = TypeVar("E", bound=AsyncEverhold)
 
 
-class OpeningEngine(Generic[E]):
+class OpeningEngine(OpeningHints, Generic[E]):
     """The result of `AsyncEverhold.open`. Awaiting it opens the engine; `async with` opens and also closes it."""
 
     def __init__(self, open_engine: Callable[[], E]) -> None:

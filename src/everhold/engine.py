@@ -33,6 +33,7 @@ from everhold.views.backup_targets import KnownTargets
 from everhold.views.backups import BackupVerbs
 from everhold.views.encryption import EncryptionVerbs, require_decrypt
 from everhold.views.erasure import ErasureVerbs
+from everhold.views.hints import EngineHints
 from everhold.views.sql_views import SqlViewVerbs
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ E = TypeVar("E", bound="Everhold")
 
 
 @check_verbs
-class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlViewVerbs):
+class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlViewVerbs, EngineHints):
     """A memory engine on one store. Data is reached through `scope` only."""
 
     def __init__(self, built: "Parts") -> None:

@@ -144,7 +144,11 @@ def _get_defined_name(node: ast.AST) -> str:
 
 def _is_vague(name: str) -> bool:
     words = {word.lower() for word in WORDS_OF_A_NAME.findall(name)}
-    return bool(words & VAGUE_WORDS) or bool(VERSIONED.search(name)) or name.lstrip("_").startswith("new_")
+    return bool(words & VAGUE_WORDS) or bool(VERSIONED.search(name)) or _is_new(name)
+
+
+def _is_new(name: str) -> bool:
+    return name.lstrip("_").startswith("new_") and name != "__new__"
 
 
 def errors_never_raised(modules: Iterable[Module]) -> Iterator[str]:

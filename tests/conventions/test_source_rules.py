@@ -92,7 +92,13 @@ RULES = [
             "class StoreImpl: ...",
             "self.memory_manager = 1",
         ),
-        ("class Implementation: ...", "renewed = 1", "from contextlib import contextmanager", "uuid7 = 1"),
+        (
+            "class Implementation: ...",
+            "renewed = 1",
+            "def __new__(): ...",
+            "from contextlib import contextmanager",
+            "uuid7 = 1",
+        ),
     ),
     Rule(
         "every error of errors.py is raised somewhere",

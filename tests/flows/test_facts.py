@@ -109,6 +109,14 @@ def test_a_sentence_replaces_a_fact(alice: View) -> None:
     assert old.superseded_by == new.id
 
 
+def test_another_employer_does_not_hide_the_job(alice: View) -> None:
+    job = alice.remember("I work as a nurse at Acme")
+    alice.remember("I left Acme and started at Globex")
+    assert alice.get(job.id).superseded_by is None
+    alice.remember("I work as a teacher at Globex")
+    assert alice.get(job.id).superseded_by is not None
+
+
 def test_repeating_a_statement_reinforces_the_fact(alice: View) -> None:
     for _ in range(2):
         alice.remember("I live in Bangkok.", kind="conversation", speaker="Alice")

@@ -64,6 +64,9 @@ def test_deleting_and_restoring_messages(run: Run) -> None:
 def test_forgetting_names_the_message_that_contains_the_memory(run: Run) -> None:
     added = run("add", *CHAT, "--json", typed="\n".join(map(json.dumps, TURNS))).document
     [fact] = added["memories"]
+    deleted = run("messages", "delete", "m1", *CHAT)
+    assert f"`everhold forget {fact['id']}` forgets" in " ".join(deleted.out.split())
+    run("messages", "restore", "m1", *CHAT)
     forgotten = run("forget", fact["id"], "--yes", *CHAT)
     assert "`everhold messages delete m1` deletes" in " ".join(forgotten.out.split())
     run("undo", *CHAT)

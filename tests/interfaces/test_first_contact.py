@@ -73,6 +73,13 @@ def remove_model(patch: pytest.MonkeyPatch, _: Run) -> None:
 
 MISTAKES = [
     Mistake("misspelt command", "recal dog", 2, "no command 'recal'; did you mean 'recall'?"),
+    Mistake("word of another tool", "search dog", 2, "no command 'search'; did you mean 'recall'?"),
+    Mistake(
+        "option before the command",
+        "--user mia list",
+        2,
+        "no option --user before the command; write it after the command: `everhold COMMAND … --user …`",
+    ),
     Mistake(
         "question without a command",
         "'Where is my dog?'",
@@ -133,6 +140,7 @@ MISTAKES = [
     Mistake("folder for a store", "list --store .", 1, ". is a folder; name a file in it: everhold.db"),
     Mistake("unknown kind of store", "list --store mysql://host/db", 2, "no store for mysql://"),
     Mistake("absent file to import", "import absent.txt", 2, "path 'absent.txt' does not exist"),
+    Mistake("folder to import", "import .", 2, ". is not the export of a known system; import a bundle"),
     Mistake(
         "file that is not text",
         "import photo.jpg",

@@ -131,6 +131,9 @@ SAID = [
     ("I left Rome yesterday.", [("alice", "event", "left Rome")]),
     ("I quit smoking last year.", [("alice", "event", "quit smoking")]),
     ("I left Acme in March.", [("alice", "event", "left Acme")]),
+    ("I left Acme and started at Globex.", [("alice", "works_at", "Globex")]),
+    ("I've left Acme to join Globex.", [("alice", "works_at", "Globex")]),
+    ("I work as a nurse at Acme.", [("alice", "works_at", "Acme"), ("alice", "job", "nurse")]),
     (
         "I got engaged to Chris last weekend.",
         [

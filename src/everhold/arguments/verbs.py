@@ -14,7 +14,7 @@ from everhold.arguments import checks
 from everhold.arguments.checks import SEQUENCE_LENGTH, Check, Checked
 from everhold.errors import EverholdError, InvalidInput, UnknownField
 from everhold.model.access import LoggedOperation
-from everhold.model.validation import suggest_name
+from everhold.model.validation import suggest_argument
 from everhold.values import Value, value_class
 
 _OPERATION = "logged_operation"
@@ -242,7 +242,9 @@ def _guard(verb: Callable[..., Any], *, bound: bool = True) -> Callable[..., Any
                         given[name] = check(value, name)
                     elif has_fields:  # otherwise Python raises TypeError
                         raise UnknownField(
-                            f"{verb.__name__} takes no argument {name!r}", value=name, remedy=suggest_name(name, named)
+                            f"{verb.__name__} takes no argument {name!r}",
+                            value=name,
+                            remedy=suggest_argument(name, named),
                         )
             return verb(*args, **given)
         except EverholdError as error:

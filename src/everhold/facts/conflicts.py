@@ -38,6 +38,7 @@ ONE_TIME = frozenset(("event", "plan", "lived_in", "worked_at"))
 
 _FILLERS = split_words("a an the of my our their his her named called inc corp ltd llc gmbh company co really")
 _WORDS = lazy_pattern(r"[^\W_]+")
+_CAPITALISED = lazy_pattern(r"[A-Z][\w-]+")
 _ORDINAL = lazy_pattern(r"(\d+)(?:st|nd|rd|th)$")
 
 
@@ -46,7 +47,7 @@ def compare_statements(old: "Statement", new: "Statement") -> Relation:
 
     "same": the newer one adds nothing. "replaces": the older one is no longer true. "compatible": both may be true.
     """
-    if old.subject != new.subject:
+    if old.subject != new.subject or _are_namesakes(old, new):
         return "compatible"
     if old.attribute != new.attribute:
         return "replaces" if _is_cancelled(old, new) else "compatible"
@@ -57,8 +58,28 @@ def compare_statements(old: "Statement", new: "Statement") -> Relation:
         return "same"
     # A negation ends only the statement with the negated value: after "I don't live in Oslo", "I live in Bergen" may
     # still be true. A statement about a single time does not end a statement that is true in general.
-    ends_old = has_same_value or (new.exclusive and not (old.negated or new.negated or new.occurred))
+    is_rival = new.exclusive and not (new.adds or old.negated or new.negated or new.occurred)
+    ends_old = has_same_value or (is_rival and _is_dwelling(old) == _is_dwelling(new))
     return "replaces" if ends_old and not _is_earlier(new, old) else "compatible"
+
+
+def _are_namesakes(old: "Statement", new: "Statement") -> bool:
+    """Return whether statements with the same subject, such as "alice's sister", name different people."""
+    names = _find_name(old), _find_name(new)
+    return all(names) and names[0] != names[1]
+
+
+def _find_name(statement: "Statement") -> str:
+    """Return the folded first name after a relation, such as "tess" in "Alice's sister Tess lives in Rome.", or ""."""
+    begins = "'s " in statement.subject and statement.text.lower().startswith(f"{statement.subject} ")
+    name = _CAPITALISED.match(statement.text, len(statement.subject) + 1) if begins else None
+    return fold(name[0]) if name else ""
+
+
+def _is_dwelling(statement: "Statement") -> bool:
+    """Return whether a home is named only by its kind: "a flat" does not contradict a city."""
+    value = statement.value
+    return statement.attribute == "lives_in" and value.islower() and value.startswith(("a ", "an "))
 
 
 def _is_cancelled(old: "Statement", new: "Statement") -> bool:

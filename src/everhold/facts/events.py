@@ -32,16 +32,17 @@ _VERB = lazy_pattern(r"[a-z]+")
 _ED_BUT_NOT_PAST = frozenset(("need", "feed", "speed", "seed", "proceed", "succeed", "exceed", "indeed", "red"))
 _CAPITALIZED_NAME = r"[A-Z]\w+(?:,? [A-Z]\w+)*"
 _MOVED_TO = lazy_pattern(rf"moved (?:back |out |from {_CAPITALIZED_NAME} )?to {PLACE}")
+_EMPLOYER = r"(?:the )?[A-Z][\w.'&-]*(?: [A-Z][\w.'&-]*)*"
 _STARTED_JOB = lazy_pattern(
-    r"(?:started (?:working |work |a new job |a job |my new job |as [\w ]+? )(?:at|for)|joined|got (?:a|a"
-    r" new|the) job (?:at|with)"
-    r"|was hired (?:at|by)) (?P<value>(?:the )?[A-Z][\w.'&-]*(?: [A-Z][\w.'&-]*)*)"
+    rf"(?:(?:left|quit|resigned from) {_EMPLOYER} (?:and (?:just |now )?(?:joined|(?:started|began|begun)"
+    r"(?: at| with| (?:work|working|a new job|my new job) (?:at|with|for)))|to join)|"
+    r"started (?:working |work |a new job |a job |my new job |as [\w ]+? )(?:at|for)|joined|got (?:a|a"
+    rf" new|the) job (?:at|with)|was hired (?:at|by)) (?P<value>{_EMPLOYER})"
 )
 _LEFT_JOB = lazy_pattern(
     r"(?:quit|left|lost|resigned from|was fired from|was laid off from|got laid off from|got fired from"
     r"|stopped working (?:at|for))"
-    r" (?:(?:my|his|her|their|the) (?:old )?(?:job|position|role) (?:at|with) )?(?P<value>(?:the"
-    r" )?[A-Z][\w.'&-]*(?: [A-Z][\w.'&-]*)*)"
+    rf" (?:(?:my|his|her|their|the) (?:old )?(?:job|position|role) (?:at|with) )?(?P<value>{_EMPLOYER})"
 )
 _RELATIONSHIP_STATUS = lazy_pattern(
     r"(?:just |finally |recently )?(?:got|was) (?P<value>married|engaged|divorced)\b(?: to (?P<name>[A-Z]\w+))?"
@@ -131,7 +132,7 @@ def _find_changes(predicate: str, when: TimeSpan | None) -> Iterator[Claim]:
         yield Claim("lives_in", match["value"], f"lives in {match['value']}", exclusive=True, valid_from=since)
     if match := _STARTED_JOB.match(predicate):
         yield Claim("works_at", match["value"], f"works at {match['value']}", exclusive=True, valid_from=since)
-    if match := _LEFT_JOB.match(predicate):
+    elif match := _LEFT_JOB.match(predicate):
         # "left Paris" or "left Anna" does not mean a job.
         if predicate.startswith("left ") and not any(noun in predicate for noun in (" job ", " position ", " role ")):
             return

@@ -122,7 +122,9 @@ _LIVES_ELSE = _make_rule(
     exclusive=True,
 )
 _WORKS = (
-    _make_rule(rf"(?:\S+ )??(?:at|for) {COMPANY}", "works_at", "works at {value}", exclusive=True),
+    _make_rule(
+        rf"(?:as an? (?:[\w-]+ ){{1,4}}?|\S+ )??(?:at|for) {COMPANY}", "works_at", "works at {value}", exclusive=True
+    ),
     _make_rule(rf".*?\bas {JOB}", "job", "works as {value}", exclusive=True, accept=_is_trade),
 )
 _LIKES = _make_rule(_THING, "likes", "likes {value}", kind="preference", accept=_is_likeable)

@@ -1,13 +1,16 @@
 """Statements, and the clauses and claims from which they are made."""
 
+import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from typing import Literal, NamedTuple
 
 from everhold.text.dates import EARLIEST, LATEST, TimeSpan
+from everhold.text.lazy_pattern import lazy_pattern
 
 Kind = Literal["fact", "preference", "plan", "episodic", "entity"]
 
+_ADDITION = lazy_pattern(r"\b(?:also|as well|in addition|additionally|too$)\b", re.IGNORECASE)
 _BASE_FORMS = {"studies": "study", "has": "have", "goes": "go", "does": "do"}
 
 
@@ -33,6 +36,8 @@ class Statement:
     """The time since which it is true, if the text states it."""
     span: tuple[int, int]
     """The start and end of the clause in the text."""
+    adds: bool = False
+    """Whether the text says that this is true besides something else, as in "I also work at Globex"."""
 
 
 class Person(NamedTuple):
@@ -92,6 +97,7 @@ def make_statement(claim: Claim, clause: Clause) -> Statement:
         claim.occurred,
         claim.valid_from,
         clause.span,
+        _ADDITION.search(clause.predicate) is not None,
     )
 
 

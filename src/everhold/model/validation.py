@@ -105,15 +105,20 @@ def describe_fault(fault: Any, shown_input: str) -> tuple[str, str]:
     return f"{name or 'it'} is {shown_input}", f"{subject}{requirement[:1].lower()}{requirement[1:]}"
 
 
+_EXPIRY = {"expires_at": "use expires_at, the time when the memory expires"}
+
 # Maps the name that other libraries use for an argument to our names for it, each with the remedy to show.
 _SYNONYMS: Mapping[str, Mapping[str, str]] = {
-    "ttl": {"expires_at": "use expires_at, the time when the memory expires"},
+    "ttl": _EXPIRY,
+    "ttl_seconds": _EXPIRY,
+    "expires_in": _EXPIRY,
     "limit": {"k": "use k"},
     "k": {"limit": "use limit"},
     "top_k": {"k": "use k", "limit": "use limit"},
     "threshold": {"minimum": "use minimum, the lowest score of a hit"},
     "type": {"kind": "use kind"},
 }
+_DIMENSIONS = ("organization", "project", "user", "agent", "session")
 
 
 def suggest_name(name: str, known: Iterable[str]) -> str:
@@ -125,6 +130,12 @@ def suggest_name(name: str, known: Iterable[str]) -> str:
     close = [known_name for known_name in names if known_name.startswith(name)]
     close = close or get_close_matches(name, names, n=1, cutoff=0.5)
     return f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(names)}"
+
+
+def suggest_argument(name: str, known: Iterable[str]) -> str:
+    """Return the remedy for an unknown argument of a verb. Users, sessions and so on are named in a scope instead."""
+    dimension = name.removesuffix("_id")
+    return f"name it in the scope: scope({dimension}=…)" if dimension in _DIMENSIONS else suggest_name(name, known)
 
 
 def check_created_at(created_at: datetime, now: datetime) -> None:

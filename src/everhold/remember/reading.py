@@ -76,6 +76,8 @@ def find_statement(memory: Memory, zone: tzinfo) -> Statement | None:
         memory.text, speaker=memory.speaker, now=find_event_time(memory), zone=zone, lasting=True
     )
     lasting = [statement for statement in statements if statement.attribute not in ONE_TIME] or statements
+    if [statement.attribute for statement in lasting] == ["works_at", "job"] and lasting[0].span == lasting[1].span:
+        lasting = lasting[1:]  # another employer does not end "I work as a nurse at Acme": the job may be the same
     if len(lasting) != 1 or len(format_attribute(lasting[0])) > _NAME_LENGTH:
         return None
     start, end = lasting[0].span
@@ -137,7 +139,7 @@ def _find_owner(message: Memory) -> dict[str, Any]:
 def _make_content(statement: Statement) -> dict[str, Any]:
     """Return the parts of a statement to store, because they cannot always be read again from its sentence."""
     names = ("text", "subject", "attribute", "value", "exclusive", "negated")
-    return {name: getattr(statement, name) for name in names}
+    return {name: getattr(statement, name) for name in names} | ({"adds": True} if statement.adds else {})
 
 
 def is_extracted(memory: Memory) -> bool:
@@ -163,4 +165,5 @@ def load_statement(memory: Memory, zone: tzinfo) -> Statement | None:
         occurred=None,
         valid_from=memory.valid_from,
         span=(0, len(memory.text)),
+        adds=parts.get("adds") is True,
     )

@@ -140,7 +140,7 @@ def _read_zone(name: str) -> ZoneInfo:
 
 def _refuse_unknown(files: ForeignFiles, reasons: Sequence[str]) -> None:
     """Raise InvalidInput for what cannot be a list of memories or a text either: folders and databases."""
-    name = files.path.name
+    name = files.path.name or str(files.path)  # "." has no name
     if files.path.suffix.lower() in _TEXTS and take_sample(files).head is None:
         raise InvalidInput(f"{name} is not text in UTF-8 or UTF-16", value=name, remedy="convert the file to UTF-8")
     if files.is_folder or files.is_archive:

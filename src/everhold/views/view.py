@@ -10,6 +10,7 @@ from everhold.views.connections import AsyncConnectionVerbs, ConnectionVerbs
 from everhold.views.data import AsyncDataVerbs
 from everhold.views.episodes import AsyncEpisodeVerbs, EpisodeVerbs
 from everhold.views.events import AsyncEventVerbs, EventVerbs
+from everhold.views.hints import ViewHints
 from everhold.views.learning import AsyncLearningVerbs, LearningVerbs
 from everhold.views.memories import AsyncMemoryVerbs, MemoryVerbs
 from everhold.views.messages import AsyncMessageVerbs, MessageVerbs
@@ -43,6 +44,7 @@ class View(
     WorkspaceVerbs,
     ConnectionVerbs,
     LearningVerbs,
+    ViewHints,
 ):
     """All verbs on the data of one scope. Data is read and written only through views."""
 
@@ -66,6 +68,7 @@ class AsyncView(
     AsyncDataVerbs,
     AsyncConnectionVerbs,
     AsyncLearningVerbs,
+    ViewHints,
 ):
     """A view whose verbs are awaited: `await view.recall("…")`."""
 

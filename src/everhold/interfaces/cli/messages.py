@@ -10,7 +10,7 @@ from rich.text import Text
 
 from everhold import Message
 from everhold.errors import InvalidInput
-from everhold.interfaces.cli import memory_lists
+from everhold.interfaces.cli import memory_lists, show
 from everhold.interfaces.cli.call import Call, CommandResult, command
 from everhold.interfaces.cli.groups import OnlySession, read_filters
 from everhold.interfaces.cli.inputs import confirm, read_standard_input
@@ -133,7 +133,15 @@ def delete(
     messages, them = ("this message", "it") if len(names) == 1 else (f"these {len(names)} messages", "them")
     if hard and not yes and not confirm(f"Purge {messages}, and the memories derived only from {them}?"):
         return CommandResult({"messages": []}, Text("nothing was deleted"), 1)
-    return _show_messages([call.view.delete_message(name, hard=hard) for name in dict.fromkeys(names)], "deleted")
+    deleted = [call.view.delete_message(name, hard=hard) for name in dict.fromkeys(names)]
+    result = _show_messages(deleted, "deleted")
+    derived = call.view.list(where={"provenance.message": [message.id for message in deleted]})
+    if not derived:
+        return result
+    ids = " ".join(memory.id for memory in derived)
+    kept = show.render_text(f"memories drawn from them stay; `everhold forget {ids}` forgets these")
+    listed = memory_lists.make_memory_list(derived, call.zone, {}, call.scope)
+    return CommandResult({**result.document, "derived": derived}, Group(result.shown or Text(), kept, listed))
 
 
 @command(group, "restore")

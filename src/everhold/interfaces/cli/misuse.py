@@ -5,7 +5,7 @@ Typer's errors carry only a message, so its parts are read back from the text. A
 
 import re
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 
 import typer
 
@@ -15,6 +15,18 @@ from everhold.interfaces.shared.questions import is_question
 
 _QUOTES = "put a text of several words in quotes"
 _ASK = "`everhold recall QUESTION` asks and `everhold remember TEXT` stores"
+# A name less similar than this to what was typed is no help: "search" is not a slip for "user".
+_LEAST_SIMILARITY = 0.7
+# Words that other tools use for a command, by the command.
+_OTHER_WORDS = {
+    "remember": ("store", "save", "insert", "write", "note"), "recall": ("search", "find", "query", "retrieve"),
+    "forget": ("delete", "remove", "rm", "del"), "get": ("show", "cat", "view", "read"), "list": ("ls", "all"),
+    "revise": ("edit", "update", "change"), "doctor": ("status", "info", "stats", "check"),
+    "shell": ("chat", "repl", "start"), "--help": ("help", "commands"), "import": ("load",), "export": ("dump",),
+}  # fmt: skip
+OTHER_COMMANDS = {word: name for name, words in _OTHER_WORDS.items() for word in words}
+# Options that each command has, and that `everhold` itself has not.
+_OF_COMMANDS = ("--store", "--org", "--project", "--user", "--agent", "--session", "--timezone", "--json", "--debug")
 _TYPES = {"Input should be a valid integer": "a whole number", "Input should be a valid number": "a number"}
 
 # A fact and a remedy. An empty remedy is replaced by a reference to the help of the command.
@@ -38,13 +50,27 @@ def describe_misuse(error: typer.TyperException, arguments: Sequence[str]) -> Fa
 def _explain_command(match: re.Match[str], arguments: Sequence[str]) -> Explanation:
     name, suggestion = match["name"], match["suggestion"]
     is_at_start = bool(arguments) and repr(arguments[0]) == name
-    if suggestion and not (is_at_start and is_question(" ".join(arguments))):
-        return f"no command {name}", f"did you mean {suggestion}?"
-    return f"no command {name}", _ASK if is_at_start else ""
+    if is_at_start and not is_question(" ".join(arguments)):
+        suggestion = _suggest_command(arguments[0], (suggestion or "").strip("'"))
+    elif is_at_start:
+        suggestion = None
+    return f"no command {name}", f"did you mean {suggestion}?" if suggestion else _ASK if is_at_start else ""
 
 
-def _explain_option(match: re.Match[str], _: Sequence[str]) -> Explanation:
+def _suggest_command(typed: str, similar: str) -> str | None:
+    """Return the command, in quotes, that someone means by a word; None if no command is similar enough."""
+    command = OTHER_COMMANDS.get(typed.lower())
+    if command is None and similar:
+        is_similar = SequenceMatcher(None, typed.lower(), similar).ratio() >= _LEAST_SIMILARITY
+        command = similar if is_similar or similar.startswith(typed.lower()) else None
+    return None if command is None else repr(command)
+
+
+def _explain_option(match: re.Match[str], arguments: Sequence[str]) -> Explanation:
     name, known = match["name"], (match["known"] or "").split(", ")
+    before = arguments[: arguments.index(name)] if name in arguments else arguments
+    if name in _OF_COMMANDS and all(argument.startswith("-") for argument in before):
+        return f"no option {name} before the command", f"write it after the command: `everhold COMMAND … {name} …`"
     nearest = get_close_matches(name, known, n=1)
     return f"no option {name}", f"did you mean {nearest[0]}?" if nearest else ""
 

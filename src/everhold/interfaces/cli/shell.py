@@ -20,7 +20,7 @@ from everhold.interfaces.cli.forgetting import render_undo
 from everhold.interfaces.cli.ids import resolve_id
 from everhold.interfaces.cli.inputs import read_standard_input
 from everhold.interfaces.cli.memory_results import show_memories
-from everhold.interfaces.cli.misuse import describe_misuse
+from everhold.interfaces.cli.misuse import OTHER_COMMANDS, describe_misuse
 from everhold.interfaces.cli.numbers import read_number
 from everhold.interfaces.shared.questions import is_question
 from everhold.model.validation import suggest_name
@@ -181,8 +181,10 @@ def _run_command(call: Call, line: str) -> CommandResult:
         ) from None
     if not words or words[0] not in root.commands or words[0] in _NOT_IN_A_SHELL:
         names = [*COMMANDS, *(f"/{name}" for name in root.commands if name not in _NOT_IN_A_SHELL)]
-        name = f"/{words[0] if words else ''}"
-        raise InvalidInput(f"no command {name}", value=name, remedy=suggest_name(name, names))
+        word = words[0] if words else ""
+        other = f"/{OTHER_COMMANDS.get(word, word)}"
+        remedy = f"did you mean {other!r}?" if other in names else suggest_name(f"/{word}", names)
+        raise InvalidInput(f"no command /{word}", value=f"/{word}", remedy=remedy)
     if words[0] in _DATA_COMMANDS:
         call.prepare_data()
     running = ShellLine(call)
