@@ -1,7 +1,7 @@
 """How long does a backup take, compared with a compressed copy of the store? Are backups under load consistent?
 
-`full` is a backup into an empty folder. It is compared with three copies through the same compression to the same
-disk: `full` with a copy of the bytes that the backup holds, uncompressed; `file` with a copy of the database file,
+`full` is a backup into an empty folder. It is compared with three copies through Zstandard at its default level, to the
+same disk: `full` with a copy of the bytes that the backup holds, uncompressed; `file` with a copy of the database file,
 which nobody writes to meanwhile; and `live` with a copy of a live store, which is SQLite's own online backup of the
 file and then the copy. `incremental` is a backup after one memory in a hundred was changed or added; its floor is a
 full backup of the same store. `load` is backups of a store that eight threads write to, on SQLite and on PostgreSQL.
@@ -35,7 +35,7 @@ from everhold.testing.fake_embedder import FakeEmbedder
 from everhold.views.backup_deps import make_packing, open_history
 from tests.servers.postgres import PostgresServer
 
-_LEVEL = 3  # the compression level of backups
+_LEVEL = 3  # the default of Zstandard
 _PIECE = 1024 * 1024
 _USERS = 50
 _BATCH = 1000
