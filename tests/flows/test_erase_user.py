@@ -53,6 +53,7 @@ def test_no_byte_is_left_in_files() -> None:
     for encrypted in (False, True):
         figures = run("sqlite", 5 * len(KINDS), encrypted=encrypted, with_chroma=False)
         assert figures["before"] > 0
+        assert (figures["backups"] > 0) != encrypted
         assert (figures["after"], figures["unproven"]) == (0, 0)
 
 

@@ -106,7 +106,9 @@ class _NumberedPacker:
         # The values before the number are few and repeat: organizations. So each combination is measured once.
         starts = {before: head + sum(len(self._pack(value)) for value in before) for before in set(befores)}
         rows = zip(items, map(starts.__getitem__, befores), _measure_numbers(numbers), strict=True)
-        packed = PackedRows(items, numbers, _digest([item[:start] + item[start + size :] for item, start, size in rows]))
+        packed = PackedRows(
+            items, numbers, _digest([item[:start] + item[start + size :] for item, start, size in rows])
+        )
         self._rows.clear()
         return packed
 
