@@ -4,9 +4,9 @@
     python -m benchmarks.erasure --canaries 60 --store sqlite
 
 A user's memories, revisions, messages, facts, runs, files and archives contain random words, the canaries. After the
-erasure, every file of the store, its log, its indexes, Chroma, Redis and the blobs is searched for them, compressed
-files too. On PostgreSQL, VACUUM FULL and checkpoints run first, as an operator would run them. The canaries of another
-user must still be found.
+erasure, every file of the store, its log, its indexes, Chroma, Redis, the blobs and two backups is searched for them,
+compressed content too. On PostgreSQL, VACUUM FULL and checkpoints run first, as an operator would run them. The
+canaries of another user must still be found.
 """
 
 import argparse
@@ -16,13 +16,14 @@ import random
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import psycopg
+import zstandard
 
 from benchmarks.engines import build_settings, open_engine
 from benchmarks.report import Report
@@ -34,6 +35,7 @@ from tests.servers.valkey import ValkeyServer
 STORES: Final = ("sqlite", "duckdb", "postgres")
 KINDS: Final = ("plain", "vault", "revised", "forgotten", "message", "archived", "run", "file", "block", "tagged")
 # Without these, the server keeps old segments of its log and fills them only slowly with new records.
+_ZSTD_FRAME: Final = b"\x28\xb5\x2f\xfd"  # the bytes with which compressed rows in a backup begin
 _SHORT_LOG: Final = {"wal_recycle": "off", "min_wal_size": "32MB", "wal_keep_size": "0"}
 
 
@@ -43,6 +45,7 @@ class Scene:
 
     settings: dict[str, Any]
     folders: list[Path]
+    backups: Path
     database: str | None = None
     cache: ValkeyServer | None = None
     log: Path | None = None
@@ -104,11 +107,18 @@ def search(scene: Scene, canaries: Sequence[str]) -> dict[str, int]:
 
 
 def _search_compressed(content: bytes, words: Sequence[bytes]) -> int:
-    try:
-        plain = zlib.decompress(content)
-    except zlib.error:
-        return 0
-    return sum(plain.count(word) for word in words)
+    return sum(plain.count(word) for plain in _decompress(content) for word in words)
+
+
+def _decompress(content: bytes) -> Iterator[bytes]:
+    """Yield what a compressed file holds, and what each compressed frame in a file of a backup holds."""
+    with suppress(zlib.error):
+        yield zlib.decompress(content)
+    place = content.find(_ZSTD_FRAME)
+    while place >= 0:
+        with suppress(zstandard.ZstdError):  # these bytes can also be a part of something else
+            yield zstandard.ZstdDecompressor().decompressobj().decompress(content[place:])
+        place = content.find(_ZSTD_FRAME, place + 1)
 
 
 def settle(scene: Scene) -> None:
@@ -147,7 +157,7 @@ def make_scene(store: str, encrypted: bool, with_chroma: bool) -> Iterator[Scene
         if encrypted:
             Everhold.create_master_key(home / "master.key")
             options["encryption"] = {"master_key": f"file:{home / 'master.key'}"}
-        yield Scene(options, folders, database, cache, home / "everhold.log")
+        yield Scene(options, folders, home / "backups", database, cache, home / "everhold.log")
 
 
 def run(store: str, canaries: int, *, encrypted: bool, with_chroma: bool) -> dict[str, int]:
@@ -159,7 +169,9 @@ def run(store: str, canaries: int, *, encrypted: bool, with_chroma: bool) -> dic
         with open_engine(build_settings(values.pop("storage"), **values), embedder, embedder) as engine:
             write_user(engine, "alice", erased)
             write_user(engine, "bob", kept)
+            engine.backup(scene.backups)
             engine.maintain()
+            engine.backup(scene.backups)  # stores only what changed
             engine.scope(user="alice").recall("tea")
             if with_chroma:
                 engine._parts.recall_deps.candidates.rebuild()  # otherwise Chroma follows in the background
@@ -174,6 +186,7 @@ def run(store: str, canaries: int, *, encrypted: bool, with_chroma: bool) -> dic
     return {
         "before": sum(before.values()),
         "chroma": sum(count for path, count in before.items() if "/chroma/" in path),
+        "backups": sum(count for path, count in before.items() if path.startswith(str(scene.backups))),
         "after": sum(running.values()) + sum(after.values()),
         "rows": sum(proof.rows.values()),
         "unproven": int(not proof.is_complete),
@@ -210,6 +223,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             figures = run(store, canaries, encrypted=encrypted, with_chroma=True)
             report.add(f"{name}_hits_before", figures["before"], ">=", 1)
             report.add(f"{name}_chroma_hits_before", figures["chroma"], ">=", 1)
+            if not encrypted:
+                report.add(f"{name}_backup_hits_before", figures["backups"], ">=", 1)
             report.add(f"{name}_hits_after", figures["after"], "==", 0)
             report.add(f"{name}_unproven", figures["unproven"], "==", 0)
             report.add(f"{name}_neighbour_hits", figures["neighbour"], ">=", 1)

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -53,7 +53,23 @@ def test_no_byte_is_left_in_files() -> None:
     for encrypted in (False, True):
         figures = run("sqlite", 5 * len(KINDS), encrypted=encrypted, with_chroma=False)
         assert figures["before"] > 0
+        assert (figures["backups"] > 0) != encrypted
         assert (figures["after"], figures["unproven"]) == (0, 0)
+
+
+@pytest.mark.parametrize("store", ["sqlite", "duckdb"], indirect=True)
+def test_a_reader_that_ends_soon_is_waited_for(store: Store) -> None:
+    engine = store.open()
+    for user in ("alice", "bob"):
+        engine.scope(user=user).remember_many([f"Note {number}" for number in range(50)])
+    texts = records_of(engine).columns(Memory, "default", ["text"])
+    with closing(texts):
+        next(texts)
+        reader = threading.Timer(0.5, texts.close)
+        reader.start()
+        proof = engine.erase("alice")
+        reader.join()
+    assert [place.detail for place in proof.places if place.status == "unreached"] == []
 
 
 def test_the_proof_is_in_the_log_and_in_the_list(store: Store) -> None:

@@ -62,7 +62,7 @@ class TableIndex:
 
     def encode(self) -> bytes:
         numbers = _NONE if self.numbers is None else self.numbers
-        return b"".join(column.astype("<u8").tobytes() for column in (self.keys, self.hashes, numbers))
+        return b"".join(column.astype("<u8", copy=False).data for column in (self.keys, self.hashes, numbers))
 
     @classmethod
     def decode(cls, content: bytes, count: int, *, is_tracked: bool) -> "TableIndex":

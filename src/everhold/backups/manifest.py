@@ -7,7 +7,7 @@ files that it names are named by their own SHA-256, so a single changed byte any
 import hashlib
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from everhold.errors import InvalidInput, StoreDamaged
 from everhold.model.fields import Count, Id, Name, Sha256, Text, Time
@@ -20,6 +20,8 @@ _MAX_SIZE = 1024 * 1024 * 1024
 MAX_FILE_BYTES = 256 * 1024 * 1024
 _HEAD = 64 + 1 + _SIZE_DIGITS + 1
 
+# A pattern is checked much faster than a `Name`, and a manifest has hundreds of columns.
+ColumnName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 Digest64 = Annotated[int, Field(strict=True, ge=0, lt=2**64)]
 
 
@@ -53,7 +55,7 @@ class TableEntry(_Part):
     `is_tracked` says whether it also has the numbers of the rows.
     """
 
-    columns: tuple[Name, ...]
+    columns: tuple[ColumnName, ...]
     rows: Count
     hash: Digest64
     layers: tuple[Layer, ...]
@@ -141,15 +143,9 @@ def decode_manifest(content: bytes, backup_id: str, packing: RowPacking) -> Mani
     """Return the manifest in a file. Raise StoreDamaged if it is damaged, InvalidInput if it has an unknown format."""
     text = decode_document(content, f"the manifest of backup {backup_id}", packing)
     try:
-        version = _FormatOnly.model_validate_json(text).format
-        if version != FORMAT:
-            raise InvalidInput(
-                f"backup {backup_id} has format {version}, and this program reads {FORMAT}",
-                value=version,
-                remedy="use the version of Everhold that wrote it, or upgrade",
-            )
         manifest = Manifest.model_validate_json(text)
     except ValidationError as error:
+        _check_format(_read_format(text), backup_id)
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise StoreDamaged(
@@ -157,9 +153,27 @@ def decode_manifest(content: bytes, backup_id: str, packing: RowPacking) -> Mani
             value=backup_id,
             remedy=USE_ANOTHER,
         ) from None
+    _check_format(manifest.format, backup_id)
     if manifest.id != backup_id:
         raise StoreDamaged(f"the manifest of backup {backup_id} is that of {manifest.id}", remedy=USE_ANOTHER)
     return manifest
+
+
+def _read_format(text: bytes) -> int:
+    """Return the format of a manifest that this version cannot read; this version's if it names none."""
+    try:
+        return _FormatOnly.model_validate_json(text).format
+    except ValidationError:
+        return FORMAT
+
+
+def _check_format(version: int, backup_id: str) -> None:
+    if version != FORMAT:
+        raise InvalidInput(
+            f"backup {backup_id} has format {version}, and this program reads {FORMAT}",
+            value=version,
+            remedy="use the version of Everhold that wrote it, or upgrade",
+        )
 
 
 class _FormatOnly(BaseModel):

@@ -12,6 +12,7 @@ from everhold.errors import EverholdError, NotFound
 from everhold.model import Scope
 from everhold.model.scope import DEFAULT_ORGANIZATION
 from everhold.progress import ReportProgress, StepCounter, ignore_progress
+from everhold.retries import RetryPolicy, TryAgain, retry
 from everhold.views.account_acts import AccountActs
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from everhold.tenancy.erasure import ErasedPlace, ErasureProof
 
 _PASSES = 3
+_READERS = RetryPolicy(seconds=5, first_pause=0.05, longest_pause=1)
 
 
 @check_verbs
@@ -148,15 +150,32 @@ def _tolerate_unreadable(parts: "Parts") -> "AbstractContextManager[None]":
     return read_unreadable_as_empty()
 
 
+def _clean_store_files(parts: "Parts") -> bool:
+    """Remove what was purged from the store's files; return False if somebody keeps reading them.
+
+    A reader that ends soon, such as a background thread, is waited for.
+    """
+    from everhold.views.encryption import clean_files
+
+    def clean(_: int) -> None:
+        if not clean_files(parts):
+            raise TryAgain("somebody reads the files")
+
+    try:
+        retry("clean the files of the store", clean, _READERS)
+    except TryAgain:
+        return False
+    return True
+
+
 def _clean_places(parts: "Parts") -> "Sequence[ErasedPlace]":
     """Remove purged data from indexes, caches and files. Return each place and whether it could be cleaned."""
     from everhold.tenancy.erasure import ErasedPlace
-    from everhold.views.encryption import clean_files
 
     cache_problem = parts.session_deps.cache.find_problem()
     cache_name = parts.session_deps.cache.name
     places = [ErasedPlace("images", "erased", "dropped from memory; built again from the records")]
-    is_clean = clean_files(parts)
+    is_clean = _clean_store_files(parts)
     traits = parts.records.traits
     detail = traits.erasure_note or "rewritten without purged rows"
     status = "erased" if not traits.erasure_note else "follow-up"

@@ -15,13 +15,17 @@ from everhold.errors import StoreDamaged
 from everhold.ports.row_packing import Digests, PackedRows, RowPacker, RowShape
 from everhold.schema.plain_values import PlainRow
 
-_LEVEL = 3
+# Level 3, the default of Zstandard, takes twice as long, and makes rows with vectors 2 % smaller, texts 5 to 10 %.
+_LEVEL = 1
 _PIECE = 1024 * 1024
 # A row with the largest JSON that the engine writes fits.
 _MAX_ITEM_BYTES = 1024 * 1024 * 1024
 _MAX_WINDOW_BYTES = 128 * 1024 * 1024
 _MAX_COLUMNS = 1000
 _LONG_ARRAY = 0xDC  # the first byte of an array of 16 or more values; two bytes with its length follow
+# A number below the first limit takes the first size in bytes, and so on.
+_NUMBER_LIMITS = np.array([1 << 7, 1 << 8, 1 << 16, 1 << 32], np.uint64)
+_NUMBER_SIZES = np.array([1, 2, 3, 5, 9])
 _REMEDY = "use another backup"
 _Pack = Callable[[Any], bytes]
 
@@ -73,22 +77,16 @@ class _KeyedPacker:
     """Packs rows that have a key of their own."""
 
     def __init__(self, shape: RowShape) -> None:
-        self._items: list[bytes] = []
-        self._keys: list[bytes] = []
-        pack, get_key = _make_pack(), itemgetter(*shape.key)
-        add_item, add_key = self._items.append, self._keys.append
-
-        def add(row: PlainRow) -> None:
-            add_item(pack(row))
-            add_key(pack(get_key(row)))
-
-        self.add = add
+        self._rows: list[PlainRow] = []
+        # Rows are packed in loops that do not run Python code for each row.
+        self.add = self._rows.append
+        self._pack, self._get_key = _make_pack(), itemgetter(*shape.key)
 
     def take(self) -> PackedRows:
-        items = self._items.copy()
-        packed = PackedRows(items, _digest(self._keys), _digest(items))
-        self._items.clear()
-        self._keys.clear()
+        items = [*map(self._pack, self._rows)]
+        keys = map(self._pack, map(self._get_key, self._rows))
+        packed = PackedRows(items, _digest(keys), _digest(items))
+        self._rows.clear()
         return packed
 
 
@@ -96,29 +94,22 @@ class _NumberedPacker:
     """Packs rows whose key is a number that the store generates."""
 
     def __init__(self, place: int) -> None:
-        self._items: list[bytes] = []
-        self._numbers: list[int] = []
-        self._befores: list[tuple[Any, ...]] = []
-        self._pack = pack = _make_pack()
-        add_item, add_number, add_before = self._items.append, self._numbers.append, self._befores.append
-
-        def add(row: PlainRow) -> None:
-            add_item(pack(row))
-            add_number(row[place])
-            add_before(tuple(row[:place]))
-
-        self.add = add
+        self._rows: list[PlainRow] = []
+        self.add = self._rows.append
+        self._pack, self._get_number, self._get_before = _make_pack(), itemgetter(place), itemgetter(slice(place))
 
     def take(self) -> PackedRows:
-        items = self._items.copy()
+        items = [*map(self._pack, self._rows)]
+        numbers = np.array([*map(self._get_number, self._rows)], np.uint64)
+        befores = [tuple(before) for before in map(self._get_before, self._rows)]
         head = 1 if items and items[0][0] < _LONG_ARRAY else 3
         # The values before the number are few and repeat: organizations. So each combination is measured once.
-        starts = {before: head + sum(len(self._pack(value)) for value in before) for before in set(self._befores)}
-        rows = zip(items, map(starts.__getitem__, self._befores), map(_measure_number, self._numbers), strict=True)
-        hashes = _digest([item[:start] + item[start + length :] for item, start, length in rows])
-        packed = PackedRows(items, np.array(self._numbers, np.uint64), hashes)
-        for column in (self._items, self._numbers, self._befores):
-            column.clear()
+        starts = {before: head + sum(len(self._pack(value)) for value in before) for before in set(befores)}
+        rows = zip(items, map(starts.__getitem__, befores), _measure_numbers(numbers), strict=True)
+        packed = PackedRows(
+            items, numbers, _digest([item[:start] + item[start + size :] for item, start, size in rows])
+        )
+        self._rows.clear()
         return packed
 
 
@@ -132,11 +123,10 @@ def _digest(contents: Iterable[bytes]) -> Digests:
     return np.array([*map(xxh3_64_intdigest, contents)], np.uint64)
 
 
-def _measure_number(number: int) -> int:
-    """Return how many bytes a number that a store generates has in MessagePack."""
-    if number < 1 << 16:
-        return 1 if number < 1 << 7 else 2 if number < 1 << 8 else 3
-    return 5 if number < 1 << 32 else 9
+def _measure_numbers(numbers: Digests) -> list[int]:
+    """Return how many bytes each number that a store generates has in MessagePack."""
+    sizes: list[int] = _NUMBER_SIZES[np.searchsorted(_NUMBER_LIMITS, numbers, "right")].tolist()
+    return sizes
 
 
 def _unpack_rows(unpacker: "msgpack.Unpacker") -> Iterator[list[Any]]:
