@@ -39,3 +39,16 @@ def test_a_text_about_another_alternative_is_not_an_answer(text: str, question: 
         view = engine.scope(user="alice")
         view.remember_many([*other_texts, text])
         assert [hit.memory.text for hit in view.recall(question)] == []
+
+
+@pytest.mark.model
+def test_a_text_stored_after_the_same_question_was_asked_counts_too() -> None:
+    others = ["I like hiking on weekends", "Tom plays the cello", "Bought a new sofa for the living room"]
+    with Everhold.open("memory://") as engine:
+        view = engine.scope(user="alice")
+        view.remember_many(others)
+        assert [hit.memory.text for hit in view.recall("What is my dog's name?")] == []
+        view.remember("My cat is called Mali")
+        assert [hit.memory.text for hit in view.recall("What is my dog's name?")] == []
+        view.remember("My dog is called Rolf")
+        assert view.recall("What is my dog's name?")[0].memory.text == "My dog is called Rolf"

@@ -1,7 +1,7 @@
 """Find the attribute and the person that a question asks about, and measure how clearly a text states the attribute."""
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -145,11 +145,17 @@ def _measure_window(window: Sequence[ClauseReading], attributes: int) -> tuple[f
     values = frozenset[str]().union(*(clause.values for clause in window))
     changes = any(clause.changes for clause in window)
     best = 0.0
-    for bit, types in get_lexicon().values.items():
+    for bit, types in _list_value_types(attributes):
         if bit & relevant:
             cue = _STATED if bit & states else _MANY_HINTS if bit & many else _ONE_HINT
             best = max(best, cue * (_CUE + _VALUE * (not types.isdisjoint(values))))
     return best / (1 - _CHANGE), best + _CHANGE * changes * best / (1 - _CHANGE)
+
+
+@lru_cache(maxsize=1024)
+def _list_value_types(attributes: int) -> Sequence[tuple[int, frozenset[str]]]:
+    """Return each of these attributes with the types of its values."""
+    return [(bit, types) for bit, types in get_lexicon().values.items() if bit & attributes]
 
 
 def _is_relevant(clause: ClauseReading, asked: AskedAttribute) -> bool:
@@ -158,11 +164,21 @@ def _is_relevant(clause: ClauseReading, asked: AskedAttribute) -> bool:
         return False
     if asked.people or not clause.people:
         return True
-    lexicon = get_lexicon()
-    attribute_stems = frozenset[str]().union(*(stems for bit, stems in lexicon.stems.items() if bit & asked.attributes))
-    if attribute_stems & clause.people & RELATIVES:
+    if not clause.people.isdisjoint(_find_relatives(asked.attributes)):
         return True
-    has_person = any(bit & asked.attributes and "person" in types for bit, types in lexicon.values.items())
-    if not clause.people.isdisjoint(_OTHERS) or not has_person:
+    if not clause.people.isdisjoint(_OTHERS) or not asked.attributes & _mask_attributes(("person",)):
         return False
-    return UNKNOWN in clause.people or any(asked.attributes & lexicon.attributes[name] for name in _NAMED_VALUES)
+    return UNKNOWN in clause.people or bool(asked.attributes & _mask_named_values())
+
+
+@lru_cache(maxsize=1024)
+def _find_relatives(attributes: int) -> frozenset[str]:
+    """Return the relatives in the phrases that state one of these attributes."""
+    stems = get_lexicon().stems.items()
+    return RELATIVES.intersection(part for bit, parts in stems if bit & attributes for part in parts)
+
+
+@cache
+def _mask_named_values() -> int:
+    attributes = get_lexicon().attributes
+    return sum(attributes[name] for name in _NAMED_VALUES)

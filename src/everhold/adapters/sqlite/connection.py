@@ -194,6 +194,8 @@ class translate_errors:  # noqa: N801 — used like a function; contextmanager w
         pass
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            return
         if isinstance(error, sqlite3.IntegrityError):
             raise _make_integrity_error(error) from error
         if isinstance(error, sqlite3.DatabaseError):
