@@ -58,7 +58,7 @@ class LearnedSource:
         reasons = [
             explain_disuse([schema], row)
             for row in self.load(scoped).patterns.values()
-            if row.dialect == scoped.reader.dialect and row.wins > row.losses and fold_text(row.question) == text
+            if row.wins > row.losses and fold_text(row.question) == text
             if known.issuperset(list_needed_tables([row]))
         ]
         return [
@@ -75,7 +75,7 @@ class LearnedSource:
         def try_again(loaded: LoadedMemory) -> bool:
             run = make_runner(self.deps, self.engine, scoped)
             rows = list(loaded.patterns.values()), list(loaded.lessons.values())
-            patches = revalidate(scoped.reader.schema, run, *rows, clock.now())
+            patches = revalidate(scoped.reader.schema, scoped.reader.dialect, run, *rows, clock.now())
             if patches:
                 with suppress(StaleVersion):  # another caller checked them at the same time
                     self.deps.records.commit(patches)
