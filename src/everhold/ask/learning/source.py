@@ -1,6 +1,6 @@
 """A source of candidate readings that uses what a scope has learned."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -65,8 +65,8 @@ class LearnedSource:
             f"the answer that was confirmed is not used: {reason}" for reason in dict.fromkeys(filter(None, reasons))
         ]
 
-    def find_rejected(self, question: str, scoped: ScopedReadings) -> Collection[str]:
-        """Return the statements that users of the scope rejected for a question."""
+    def find_rejected(self, question: str, scoped: ScopedReadings) -> Mapping[str, bool]:
+        """Return the statements that users of the scope rejected for a question, or for one with other values."""
         return find_rejected(make_context(scoped), self.load(scoped).memory, question)
 
     def load(self, scoped: ScopedReadings) -> LoadedMemory:
