@@ -112,7 +112,7 @@ def test_the_server_ends_a_long_query(engine: SandboxedDataEngine, server: Maria
 
 def test_a_wrong_password(engine: SandboxedDataEngine, url: str) -> None:
     wrong = url.replace("reader-of-the-test", "hunter2secret")
-    with pytest.raises(DataUnavailable, match="refuses the login .*Access denied") as refused:
+    with pytest.raises(DataUnavailable, match=r"refuses the login .*Access denied") as refused:
         engine.run(make_tables(wrong), CheckedStatement("SELECT 1", "mysql", frozenset(), 10))
     assert "check the user and the password" in str(refused.value)
     assert "hunter2secret" not in str(refused.value)

@@ -134,7 +134,7 @@ def test_what_was_learned_on_files_is_used_in_a_database(shop: View, tmp_path: P
     database = tmp_path / "orders.sqlite"
     with closing(sqlite3.connect(database)) as connection, connection:
         connection.execute(
-            "CREATE TABLE orders (order_id INTEGER PRIMARY KEY, channel TEXT, country TEXT, amount INTEGER, status TEXT)"
+            "CREATE TABLE orders (order_id INTEGER, channel TEXT, country TEXT, amount INTEGER, status TEXT)"
         )
         orders = [line.split(",") for line in ORDERS.splitlines()[1:]]
         connection.executemany("INSERT INTO orders VALUES (?, ?, ?, ?, ?)", orders)

@@ -93,7 +93,9 @@ def _list_overridden_lessons(overridden: Sequence[QueryPattern], lessons: Collec
     own = [row for row in lessons if row.user_id is not None and row.wins > row.losses]
     phrases = {fold_text(row.phrase) for row in own}
     doubtful = {row.id for row in lessons if row.wins <= row.losses + 1 and row.metadata.get("query") in queries}
-    return {row.id for row in lessons if row.user_id is None and (fold_text(row.phrase) in phrases or row.id in doubtful)}
+    return {
+        row.id for row in lessons if row.user_id is None and (fold_text(row.phrase) in phrases or row.id in doubtful)
+    }
 
 
 def list_patterns(records: Records, scope: Scope) -> list[QueryPattern]:
