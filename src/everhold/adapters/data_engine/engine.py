@@ -37,6 +37,7 @@ from everhold.ports.data_engine import (
 from everhold.ports.databases import DatabaseTables
 
 _INSTALL: Final = "pip install 'everhold[connect]'"
+_CHECK_LOGIN: Final = "check the user and the password in the URL of the database"
 _EXTRA_MODULES: Final = frozenset({"adbc_driver_manager", "duckdb", "nanoarrow", "psycopg", "pymysql", "sqlalchemy"})
 _OVERHEAD_BYTES: Final = 1 << 20  # what a process writes in addition to its rows
 # How a process ends when memory runs out: by its own hand, or by the kernel's.
@@ -210,10 +211,7 @@ def make_error(kind: str, message: str, limits: QueryLimits) -> EverholdError:  
         case "unreachable":
             return DataUnavailable(f"the database cannot be reached ({message})")
         case "login":
-            return DataUnavailable(
-                f"the database refuses the login ({message})",
-                remedy="check the user and the password in the URL of the database",
-            )
+            return DataUnavailable(f"the database refuses the login ({message})", remedy=_CHECK_LOGIN)
         case "silent":
             return DataUnavailable(f"the database did not answer within {limits.seconds:g} s", value=limits.seconds)
         case "host":
