@@ -72,7 +72,10 @@ class LearningVerbs(DataVerbs):
 
     @log_as("delete")
     def forget_learned(self, item: Identifier) -> "everhold.LearnedItem":
-        """Revoke a lesson by its id, so that it is no longer used."""
+        """Revoke a lesson by its id, so that it is no longer used.
+
+        InvalidInput if the scope has a user and the lesson was learned for the whole project.
+        """
         from everhold.ask.learning.items import forget_learned
 
         line = self._make_line("delete", {"learned": item})
