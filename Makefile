@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help setup run test contract connections attack lint format bench peers lock clean
+.PHONY: help setup run test contract list-contract connections attack lint format bench peers lock clean
 
 # The tests start many Python processes. One that finds no bytecode compiles every module that it imports.
 unexport PYTHONDONTWRITEBYTECODE
@@ -38,8 +38,11 @@ CONTRACT_records := tests/contract/test_records.py tests/contract/test_third_par
 CONTRACT_engine := tests/contract/test_engine.py
 CONTRACT_machine := tests/contract/test_records_machine.py
 CONTRACT_verbs := $(filter-out $(CONTRACT_records) $(CONTRACT_engine) $(CONTRACT_machine),$(wildcard tests/contract/test_*.py))
-CONTRACT_flows := $(addprefix tests/flows/test_,move.py retries.py same_everywhere.py untrusted_bundles.py chroma.py)
-CONTRACT_adapters := $(addprefix tests/adapters/test_,postgres_bulk.py postgres_security.py chroma_vectors.py)
+CONTRACT_flows := $(addprefix tests/flows/test_,$(addsuffix .py,adding aging asking backup chroma consolidation \
+  encryption erase_user events ids key_rotation maintenance_runs many_tables move own_vectors ownership retries \
+  same_everywhere table_cache tenancy_fuzz untrusted_bundles uploads))
+CONTRACT_adapters := $(addprefix tests/adapters/test_,$(addsuffix .py,adbc_connections chroma_vectors postgres_bulk \
+  postgres_connections postgres_security)) tests/unit/test_minilm.py
 CONTRACT_faults := tests/faults
 
 help: ## list the targets
@@ -51,6 +54,9 @@ run: $(READY) ## open the shell on a small sample conversation
 	@$(BIN)/everhold shell --sample
 
 # Collecting the tests beside the lint writes their bytecode. Otherwise each of the processes would compile all of it.
+# A thread of OpenBLAS that waits for work would spin for a tenth of a second, in each of many processes that start.
+test contract-%: export OPENBLAS_THREAD_TIMEOUT := 4
+
 test: $(READY) ## check the code and run the tests, on real servers; `make contract` runs their longest variants
 	@$(BIN)/pytest --collect-only --quiet $(TESTS) > $(VENV)/collected.log 2>&1 & \
 	  $(MAKE) --no-print-directory lint || { wait; exit 1; }; wait
@@ -62,6 +68,9 @@ contract-%: $(READY)
 	@echo "== contract: $*"
 	@CONTRACT_STORES=all CONTRACT_TIMES=100 $(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup --timeout 0 \
 	  $(or $(CONTRACT_$*),$(error PART=$* is not one of: $(PARTS)))
+
+list-contract:
+	@echo $(foreach part,$(PARTS),$(CONTRACT_$(part)))
 
 connections: $(READY) ## test connections on a MariaDB, whose Debian packages are downloaded and unpacked, not installed
 	@$(BIN)/python -m tests.servers.mariadb $(VENV)/mariadb

@@ -43,7 +43,7 @@ BARS: Final = dict.fromkeys(
 
 @dataclass(frozen=True)
 class Traces:
-    """What a finished agent leaves behind."""
+    """The rows that a finished agent leaves behind."""
 
     files: dict[str, bytes]
     mails: list[str]
@@ -59,7 +59,7 @@ class Outcome:
     kills: int = 0
     tasks: int = 0
     pending: int = 0
-    """How often the agent was killed between a proposal and its result."""
+    """The number of times the agent was killed between a proposal and its result."""
     problems: dict[str, list[str]] = field(default_factory=lambda: {name: [] for name in BARS})
 
     @property

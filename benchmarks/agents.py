@@ -1,7 +1,7 @@
 """What does a cycle of an agent cost, compared with the least it could cost, and with LangGraph's checkpoints?
 
     python -m benchmarks.agents            # 200 pairs
-    python -m benchmarks.agents --quick    # the same questions, answered roughly
+    python -m benchmarks.agents --quick    # 60 pairs: rough figures
 
 A cycle is a proposal, its result and two memories, in two commits. The floor embeds the two texts with the bare
 embedder and stores the same rows with two hand-written transactions. For comparison, LangGraph's SqliteSaver makes

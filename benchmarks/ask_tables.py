@@ -66,7 +66,7 @@ def list_tables(count: int) -> list[SampleTable]:
 
 
 def write_tables(path: Path, tables: list[SampleTable], rows: int = ROWS) -> None:
-    """Write tables to a SQLite file. A table always has the same rows, whatever other tables are in the file."""
+    """Write tables to a SQLite file. The rows of a table do not depend on the other tables in the file."""
     connection = sqlite3.connect(path)
     with connection:
         for table in tables:

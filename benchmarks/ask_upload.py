@@ -1,4 +1,4 @@
-"""Compares the upload of a large CSV file with bare DuckDB; a part of `python -m benchmarks.ask`.
+"""Compare the upload of a large CSV file with bare DuckDB; a part of `python -m benchmarks.ask`.
 
 For the floor, DuckDB detects the types of the columns, reads the file and writes Parquet, in this process. `read` is
 the part of an upload that does the same work, without the start of the child process and the profile. `upload` is the

@@ -189,11 +189,11 @@ def drop_table(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Ro
 
 
 def repeat_row(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
-    at = rng.randrange(len(rows))
-    again = {"table": rows[at]["table"], "row": dict(rows[at]["row"])}
+    index = rng.randrange(len(rows))
+    again = {"table": rows[index]["table"], "row": dict(rows[index]["row"])}
     if "text" in again["row"]:
         again["row"]["text"] = "said otherwise"
-    rows.insert(at + 1 if rng.random() < 0.5 else rng.randrange(len(rows)), again)
+    rows.insert(index + 1 if rng.random() < 0.5 else rng.randrange(len(rows)), again)
     return rows
 
 

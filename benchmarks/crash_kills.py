@@ -23,7 +23,7 @@ _CHUNK: Final = 65_536
 
 @dataclass
 class WriterOutput:
-    """What a writer reported before it died."""
+    """The lines that a writer reported before it was killed."""
 
     kept: dict[str, str] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)

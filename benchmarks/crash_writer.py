@@ -76,7 +76,9 @@ def make_item(key: str) -> dict[str, Any]:
     number = int(key.rpartition("n")[2])
     text = f"Note {key}: the meeting about harbour {number % 97} was moved to room {number % 13}."
     if number % LONG_EVERY == 0:
-        text = " ".join([text, *(f"Point {at} of it is to be settled by {number + at} people." for at in range(9))])
+        text = " ".join(
+            [text, *(f"Point {index} of it is to be settled by {number + index} people." for index in range(9))]
+        )
     tags = ["harbour", f"room-{number % 13}"] if number % TAGGED_EVERY == 0 else []
     return {"text": text, "kind": "conversation", "tags": tags, "idempotency_key": key}
 

@@ -35,14 +35,14 @@ def name_session(user: str, session: str) -> str:
 def fill(engine: Everhold) -> None:
     """Store messages in two sessions of each user, on the same days. No episode is built."""
     texts = make_sentences(1_000)
-    for place, user in enumerate(USERS):
+    for index, user in enumerate(USERS):
         for turn, session in enumerate(SESSIONS):
             chat = engine.scope(user=user, session=name_session(user, session))
             at = START + turn * timedelta(minutes=1)
             for number in range(MESSAGES):
                 at += _PAUSE if number % _STRETCH == 0 else APART
                 chat.say(
-                    texts[(number + 7 * turn + 13 * place) * 11 % len(texts)],
+                    texts[(number + 7 * turn + 13 * index) * 11 % len(texts)],
                     role=("user", "assistant")[number % 2],
                     conversation=f"part {number // 120} of the {name_session(user, session)}",
                     created_at=at,

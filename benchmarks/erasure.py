@@ -57,7 +57,7 @@ def make_canaries(count: int, seed: str) -> list[str]:
 
 def write_user(engine: Everhold, user: str, canaries: Sequence[str]) -> None:
     """Store every canary for the user, in each way in which a text can get into a store."""
-    by_kind = {kind: canaries[at :: len(KINDS)] for at, kind in enumerate(KINDS)}
+    by_kind = {kind: canaries[index :: len(KINDS)] for index, kind in enumerate(KINDS)}
     scope = engine.scope(user=user)
     scope.remember_many([f"Note {word} about tea" for word in by_kind["plain"]])
     scope.remember_many([{"text": f"The PIN is {word}", "kind": "vault"} for word in by_kind["vault"]])

@@ -37,7 +37,7 @@ NOTHING = Measure(0.0, "")
 
 @dataclass
 class Outcome:
-    """How many files had each result, the slowest file, and the file that took the most memory."""
+    """The number of files with each result, the slowest file, and the file that took the most memory."""
 
     results: Counter[str] = field(default_factory=Counter)
     slowest: Measure = NOTHING

@@ -79,7 +79,9 @@ class Ledger:
 def make_text(memory_id: str, revision: int) -> str:
     """Return the text of a memory: long enough for several chunks, and different for each revision."""
     lines = [f"Note {memory_id} revision {revision}."]
-    return " ".join([*lines, *(f"Point {at} of {memory_id} is about harbour {revision + at}." for at in range(12))])
+    return " ".join(
+        [*lines, *(f"Point {index} of {memory_id} is about harbour {revision + index}." for index in range(12))]
+    )
 
 
 # checks

@@ -63,7 +63,7 @@ class Filled:
     hash: str
     memory_ids: frozenset[str]
     seconds: float
-    """How long an undisturbed worker takes after it has opened the store."""
+    """The time that an undisturbed worker takes after it has opened the store."""
 
 
 def run(store: str, kills: int, *, plant: str | None = None, seed: int = 1) -> Outcome:

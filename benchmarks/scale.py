@@ -90,7 +90,7 @@ def name_user(number: int) -> str:
 
 
 def make_user_texts(number: int, pool: Sequence[str]) -> Iterator[str]:
-    return (f"{number}: {pool[(number + at) % POOL]}" for at in range(EACH))
+    return (f"{number}: {pool[(number + index) % POOL]}" for index in range(EACH))
 
 
 def measure_resident_megabytes() -> float:
@@ -172,7 +172,7 @@ class Run:
         report.add(f"{size}_organization_resident_megabytes", measure_resident_megabytes())
 
     def measure_organization_recall(self, whole: View, name: str) -> None:
-        times = [measure_seconds(partial(self.ask, whole, at)) for at in range(WIDE_QUESTIONS)]
+        times = [measure_seconds(partial(self.ask, whole, index)) for index in range(WIDE_QUESTIONS)]
         self.report.add(f"{name}_p50_ms", 1000 * median(times))
         self.report.add(f"{name}_p95_ms", 1000 * quantiles(times, n=20)[-1])
 
@@ -196,7 +196,9 @@ class Run:
 
     def fill_tenant(self, engine: Everhold, number: int) -> None:
         view = engine.scope(organization=f"org{number}", user="alice")
-        view.remember_many(self.pool[(MEMORIES_PER_TENANT * number + at) % POOL] for at in range(MEMORIES_PER_TENANT))
+        view.remember_many(
+            self.pool[(MEMORIES_PER_TENANT * number + index) % POOL] for index in range(MEMORIES_PER_TENANT)
+        )
 
 
 def settle(engine: Everhold) -> None:

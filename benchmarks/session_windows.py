@@ -41,7 +41,7 @@ def add_window_figures(report: Report, folder: Path, model: TextModel, *, quick:
 def _fill_sessions(engine: Everhold, long: int) -> list[View]:
     """Return a long session, a short one that exceeds the budget, and a short one that fits, each of another user."""
     sentences = make_sentences(long * SENTENCES)
-    turns = [" ".join(sentences[place : place + SENTENCES]) for place in range(0, len(sentences), SENTENCES)]
+    turns = [" ".join(sentences[index : index + SENTENCES]) for index in range(0, len(sentences), SENTENCES)]
     sessions = {"long": turns, "short": turns[:SHORT], "whole": sentences[:SHORT]}
     views = [engine.scope(user=name, session=name) for name in sessions]
     for view, texts in zip(views, sessions.values(), strict=True):
@@ -50,8 +50,8 @@ def _fill_sessions(engine: Everhold, long: int) -> list[View]:
 
 
 def _say_all(view: View, texts: Sequence[str]) -> None:
-    for place, text in enumerate(texts):
-        view.say(text, role=("user", "assistant")[place % 2])
+    for index, text in enumerate(texts):
+        view.say(text, role=("user", "assistant")[index % 2])
 
 
 def _compare_windows(long: View, short: View, pairs: int) -> Pairs:

@@ -107,7 +107,7 @@ def _change_value(random: Random, name: str, value: Any) -> Any:  # noqa: PLR091
 
 def _remove(random: Random, log: Log) -> Log:
     removed = set(random.sample(range(len(log.lines)), random.randint(1, len(log.lines) // 2)))
-    return Log(tuple(line for at, line in enumerate(log.lines) if at not in removed), log.head)
+    return Log(tuple(line for index, line in enumerate(log.lines) if index not in removed), log.head)
 
 
 def _insert(random: Random, log: Log) -> Log:
@@ -175,21 +175,21 @@ def _move_head(head: LogHead | None, lines: Sequence[AccessLog]) -> LogHead | No
 
 def rebuild(log: Log) -> Log:
     """Compute every digest and the chain again, as anyone with the source code can."""
-    before, place, lines, sequences = chain.START, 0, [], list[int]()
+    before, position, lines, sequences = chain.START, 0, [], list[int]()
     if log.head is not None and log.head.purged:
-        before, place = log.head.purged_hash or chain.START, log.head.purged
+        before, position = log.head.purged_hash or chain.START, log.head.purged
     for line in sorted(log.lines, key=lambda line: (line.sealed is None, line.sealed or 0, line.sequence)):
         values = {**line.__dict__, "digest": compute_digest(line.__dict__)}
         if line.sealed is not None:
-            place += 1
+            position += 1
             overtaken_by = sum(sequence > line.sequence for sequence in sequences)
             sequences.append(line.sequence)
-            hashed = chain.hash_link(before, place, overtaken_by, AccessLog.build_unchecked(values))
-            values |= {"sealed": place, "previous_hash": before, "hash": hashed}
+            hashed = chain.hash_link(before, position, overtaken_by, AccessLog.build_unchecked(values))
+            values |= {"sealed": position, "previous_hash": before, "hash": hashed}
             before = hashed
         lines.append(AccessLog.build_unchecked(values))
     lines.sort(key=lambda line: line.sequence)
-    head = log.head and LogHead.build_unchecked({**log.head.__dict__, "length": place, "hash": before})
+    head = log.head and LogHead.build_unchecked({**log.head.__dict__, "length": position, "hash": before})
     return Log(tuple(lines), head)
 
 

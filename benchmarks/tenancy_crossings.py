@@ -233,7 +233,7 @@ def forge_job(world: World, view: View) -> int:
     records.commit([Put(job)])
     world.engine.maintain()
     require(len(records.get(Memory, victim, ids)) == len(ids), (view.scope, "a job reached another organization"))
-    require(records.get(Job, organization, [job.id])[job.id].status == "failed", (view.scope, "a forged job went on"))
+    require(records.get(Job, organization, [job.id])[job.id].status == "failed", (view.scope, "a forged job was run"))
     records.commit([Delete(Job, (organization, job.id))])
     return 0
 

@@ -1,4 +1,4 @@
-"""Makes sentences such as people tell an agent, and questions about them. They are the same in every run."""
+"""Make sentences like those that people tell an agent, and questions about them. They are the same in every run."""
 
 import random
 from collections.abc import Iterator

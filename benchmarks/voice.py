@@ -1,7 +1,7 @@
 """How long does a request over the voice gateway take, compared with the same verb in process and a bare round trip?
 
     python -m benchmarks.voice            # 1 client and 32 clients
-    python -m benchmarks.voice --quick    # the same questions, answered roughly
+    python -m benchmarks.voice --quick    # fewer questions: rough figures
 
 A client stores an interaction (`say` in process) and reads the context of a session (`messages` in process), each in a
 session of its own. The floor of a request is the verb, called by as many threads in this process, plus the round trip

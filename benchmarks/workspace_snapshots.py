@@ -120,7 +120,7 @@ def _open_workspace() -> Iterator[tuple[WorkspaceFolder, Callable[[], int]]]:
         def count_bytes() -> int:
             engine.flush()
             with closing(sqlite3.connect(folder / "store.db")) as connection:
-                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the log of the last commits is no stored data
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the log of the last commits is not stored data
             paths = [*folder.glob("store.db*"), *folder.glob("store.db.blobs/**/*")]
             return sum(path.stat().st_size for path in paths if path.is_file())
 

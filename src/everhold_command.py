@@ -22,6 +22,9 @@ def main() -> int:
     gc.set_threshold(_FEW_COLLECTIONS)
     # Otherwise Pydantic searches every installed package for plugins, none of which concerns this command.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    # Otherwise each thread that OpenBLAS starts when numpy is imported spins for a tenth of a second, on a core that
+    # the loading of the embedding model needs.
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
     from everhold.interfaces.cli import main as run
 
     try:

@@ -13,7 +13,7 @@ from _pytest.nodeid import coerce_node_id
 from everhold.adapters.chroma import read_address
 from everhold.adapters.chroma.connection import acquire_process
 from tests.engines import EVERY_STORE, STORES, Store, make_store
-from tests.exhaustive import is_left_out
+from tests.exhaustive import LEFT_OUT_FILES, is_left_out
 from tests.servers.chroma import ChromaServer
 from tests.servers.dynamodb import DynamoServer
 from tests.servers.postgres import PostgresServer
@@ -104,20 +104,21 @@ def empty_postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
 
 @pytest.fixture(params=STORES)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made = make_store(request.param, request, tmp_path)
-    yield made
-    made.close()
+    store = make_store(request.param, request, tmp_path)
+    yield store
+    store.close()
 
 
 @pytest.fixture(params=EVERY_STORE)
 def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made = make_store(request.param, request, tmp_path)
-    yield made
-    made.close()
+    store = make_store(request.param, request, tmp_path)
+    yield store
+    store.close()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     left_out = [item for item in items if is_left_out(item.nodeid)]
+    config.stash[LEFT_OUT_FILES] = {item.path for item in left_out}
     if left_out:
         items[:] = [item for item in items if not is_left_out(item.nodeid)]
         config.hook.pytest_deselected(items=left_out)

@@ -466,7 +466,8 @@ def letta(folder: Path) -> Path:
 
 
 def langgraph(folder: Path) -> Path:
-    value = json.dumps({"text": "Sam collects stamps of lighthouses"})
+    # LangGraph passes encoded JSON, so that SQLite stores bytes in the column of text.
+    value = json.dumps({"text": "Sam collects stamps of lighthouses"}).encode()
     row = ("users.sam", "hobby", value, "2024-03-01 08:00:00", "2024-03-01 08:00:00", None, None)
     vector = np.array(make_vector("Sam collects stamps of lighthouses"), "<f4").tobytes()
     return make_database(

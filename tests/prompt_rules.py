@@ -42,7 +42,7 @@ def check_anthropic(rendered: dict[str, Any]) -> None:
     assert rendered.keys() <= {"system", "messages"}
     assert rendered.get("system", "text")
     roles = [message["role"] for message in messages]
-    assert roles == [("user", "assistant")[place % 2] for place in range(len(roles))], "roles alternate; a user begins"
+    assert roles == [("user", "assistant")[index % 2] for index in range(len(roles))], "roles alternate; a user begins"
     open_ids: list[str] = []
     used_ids: list[str] = []
     for message in messages:

@@ -2,7 +2,7 @@
 
     make peers                               # installs the peers into .venv-peers, then compares
     python -m benchmarks.peers               # compares again
-    python -m benchmarks.peers --quick       # the same questions, answered roughly
+    python -m benchmarks.peers --quick       # fewer questions: rough figures
 
 Every store embeds with its own client, through one local endpoint that looks vectors up. The overhead of a store is the
 median time of its calls minus the median time of a bare round trip of its client to the endpoint, measured in the same
@@ -96,7 +96,7 @@ def measure_overheads(run: Run) -> None:
     texts = make_sentences(run.memories + run.calls + 10)
     question_texts = list(dict.fromkeys(make_questions(2 * run.calls + 100)))[: run.calls + 10]
     run.table.prepare([*texts, *question_texts])
-    memories = [Memory(str(place), text, USER) for place, text in enumerate(texts)]
+    memories = [Memory(str(index), text, USER) for index, text in enumerate(texts)]
     load(run.processes, memories[: run.memories])
     add_overhead_line(
         run,

@@ -57,8 +57,8 @@ class VectorTable:
             self.unforeseen += sum((text, packed) not in self._encoded for text in texts)
             self.prepare(texts)
         rows = ",".join(
-            f'{{"object":"embedding","index":{place},"embedding":{self.encode_vector(text, packed=packed)}}}'
-            for place, text in enumerate(texts)
+            f'{{"object":"embedding","index":{index},"embedding":{self.encode_vector(text, packed=packed)}}}'
+            for index, text in enumerate(texts)
         )
         usage = '{"prompt_tokens":0,"total_tokens":0}'
         return f'{{"object":"list","model":"{MODEL}","data":[{rows}],"usage":{usage}}}'.encode()

@@ -104,13 +104,13 @@ def make_memories(texts: Sequence[str]) -> list[Memory]:
     """Return memories of ten users; a fifth of each user's have the same kind, a tenth the same tag."""
     return [
         Memory(
-            ref=str(place),
+            ref=str(index),
             text=text,
-            user=f"user{place % USERS}",
-            kind=KINDS[place // USERS % len(KINDS)],
-            tag=f"tag{place // (USERS * len(KINDS)) % TAGS}",
+            user=f"user{index % USERS}",
+            kind=KINDS[index // USERS % len(KINDS)],
+            tag=f"tag{index // (USERS * len(KINDS)) % TAGS}",
         )
-        for place, text in enumerate(texts)
+        for index, text in enumerate(texts)
     ]
 
 
@@ -120,8 +120,8 @@ def make_filtered_queries(questions: Sequence[str]) -> dict[str, list[Query]]:
     The filter by user matches 10 % of the store, the one by user and kind 2 %, and the one by user and tag 1 %.
     """
     queries_by_filter: dict[str, list[Query]] = {"user": [], "user_and_kind": [], "user_and_tag": []}
-    for place, question in enumerate(questions):
-        number, turn = divmod(place, len(queries_by_filter))
+    for index, question in enumerate(questions):
+        number, turn = divmod(index, len(queries_by_filter))
         by_user = Query(question, f"user{number % USERS}", by_meaning=True)
         kind, tag = KINDS[number // USERS % len(KINDS)], f"tag{number // USERS % TAGS}"
         match turn:
@@ -150,11 +150,11 @@ class Truth:
         ]
 
     def _share(self, query: Query, vector: NDArray[np.float64], refs: Sequence[str]) -> float:
-        places = [place for place, memory in enumerate(self._memories) if _passes(memory, query)]
+        places = [index for index, memory in enumerate(self._memories) if _passes(memory, query)]
         scores = self._vectors[places] @ vector
         expected = min(K, len(places))
         least = np.sort(scores)[-expected] - SAME
-        nearest = {self._memories[place].ref for place, score in zip(places, scores, strict=True) if score >= least}
+        nearest = {self._memories[index].ref for index, score in zip(places, scores, strict=True) if score >= least}
         return min(len(nearest & set(refs)), expected) / expected
 
 

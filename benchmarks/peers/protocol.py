@@ -136,7 +136,7 @@ def measure_installed_bytes(packages: Sequence[str]) -> int:
         except metadata.PackageNotFoundError:
             continue  # required only on another system or by another Python
         places = [Path(str(file.locate())) for file in distribution.files or ()]
-        sizes[name] = sum(place.stat().st_size for place in places if place.is_file())
+        sizes[name] = sum(path.stat().st_size for path in places if path.is_file())
         required = [line for line in distribution.requires or () if "extra ==" not in line]
         waiting += [match[0] for line in required if (match := re.match(r"[\w.-]+", line))]
     return sum(sizes.values())

@@ -21,10 +21,10 @@ class Mem0:
 
     def __init__(self, folder: Path, url: str) -> None:
         client = {"model": MODEL, "api_key": KEY, "openai_base_url": url}
-        place = {"path": str(folder / "qdrant"), "on_disk": True, "embedding_model_dims": DIMENSIONS}
+        vector_store = {"path": str(folder / "qdrant"), "on_disk": True, "embedding_model_dims": DIMENSIONS}
         self._memory = importlib.import_module("mem0").Memory.from_config(
             {
-                "vector_store": {"provider": "qdrant", "config": place},
+                "vector_store": {"provider": "qdrant", "config": vector_store},
                 "embedder": {"provider": "openai", "config": client},
                 "llm": {"provider": "openai", "config": client},
                 "history_db_path": str(folder / "history.db"),

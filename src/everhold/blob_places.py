@@ -26,7 +26,7 @@ def make_archive_files(settings: Settings, records: Records, keys: DataKeys | No
     """Return the files of archived messages, encrypted with `keys`; None if the settings name no place for blobs."""
     if settings.blobs == "auto":
         return None
-    from everhold.adapters.files import FileBlobs  # takes a while
+    from everhold.adapters.files import FileBlobs  # slow to import
     from everhold.sessions.archive_files import ArchiveFiles
 
     # Each store has a separate folder, because two stores may have the same archive after a move.
@@ -85,7 +85,7 @@ def find_workspaces_folder(settings: Settings) -> Path:
 
 def make_contents(place: str, records: Records) -> "Contents":
     """Return the contents of a store's workspaces at a place for blobs."""
-    from everhold.adapters.files import FileBlobs  # takes a while
+    from everhold.adapters.files import FileBlobs  # slow to import
     from everhold.workspaces.contents import Contents
 
     return Contents(records, FileBlobs(f"{place.rstrip('/')}/workspaces/{_name_store(records, b'workspaces')}"))

@@ -79,7 +79,7 @@ def _uuid7() -> int:
             _random = os.urandom(_RANDOM_AT_ONCE * _RANDOM_BYTES)
         drawn, _random = int.from_bytes(_random[:_RANDOM_BYTES]), _random[_RANDOM_BYTES:]
         fresh = milliseconds << 80 | 7 << 76 | (drawn & _LOW_BITS) | 2 << 62
-        # In the same millisecond, or after the clock was set back, ids go on from the last one to stay in order.
+        # In the same millisecond, or after the clock was set back, ids continue from the last one to stay in order.
         # The step is random, so that an id does not reveal the next one.
         _last = fresh if fresh >> 80 > _last >> 80 else _last + (drawn & 0xFFFF_FFFF) + 1
         return _last

@@ -136,7 +136,7 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         """Write everything of an organization to a file of JSON lines and return how many rows there are.
 
         The file appears when it is complete, and only its owner can read it. One that exists is replaced only with
-        `overwrite`; a link is replaced like a file and never followed. An open text file is written to directly.
+        `overwrite`; a link is replaced like a file and never followed. An open text file is written to directly. Raise
         FileError if it cannot be written; nothing is left behind then. An engine with a master key refuses, unless you
         pass `decrypt`: the file holds encrypted fields in plain text.
         """
@@ -175,10 +175,10 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         the steps "checking", "importing" and "embedding".
 
         The other arguments are for data of other systems, which docs/import.md lists. `source` names the system; by
-        default, the content tells. `timezone` is that of times without one, `date_order` (dmy, mdy) that of dates such
-        as 03/04/2024. `users` renames users: {"default": "alice"}. With `dry_run`, the result says what would be
-        imported, and nothing is stored. Rows that cannot be imported are written to the file `quarantine`, which can be
-        corrected and imported; `overwrite` replaces it if it exists.
+        default, it is detected from the content. `timezone` is that of times without one, `date_order` (dmy, mdy) that
+        of dates such as 03/04/2024. `users` renames users: {"default": "alice"}. With `dry_run`, the result says what
+        would be imported, and nothing is stored. Rows that cannot be imported are written to the file `quarantine`,
+        which can be corrected and imported; `overwrite` replaces it if it exists.
         """
         from everhold.exchange import bundle, loading
         from everhold.views.imports import ForeignOptions, import_foreign, load_bundle, refuse_user
@@ -220,7 +220,7 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
     def accept_log(self, organization: str = DEFAULT_ORGANIZATION) -> "everhold.Verification":
         """Sign the access log as it is now, for example after restoring a backup; return the check of its chain.
 
-        A log whose chain is broken is not signed. The acceptance is written to the log. InvalidInput if no key is
+        A log whose chain is broken is not signed. The acceptance is written to the log. Raise InvalidInput if no key is
         set.
         """
         from everhold.access import chain
@@ -271,7 +271,7 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         """Undo everything that a run of maintenance changed in memories, their tags and relationships.
 
         Purges cannot be undone, also those since the run after the grace period. A change of a memory that was changed
-        again later is skipped and reported. NotFound if there is no such run.
+        again later is skipped and reported. Raise NotFound if there is no such run.
         """
         from everhold.remember.undo_run import undo_run
 
@@ -280,8 +280,8 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
     def extract(self) -> "everhold.Extracted":
         """Let the settings' language model read messages that it has not read yet; without a model, do nothing.
 
-        Messages of sessions are read, and memories of messages. ModelUnavailable if the model cannot be reached: what
-        was read before is kept, and the next call continues after it.
+        Messages of sessions are read, and memories of messages. Raise ModelUnavailable if the model cannot be reached:
+        what was read before is kept, and the next call continues after it.
         """
         from everhold.maintenance_jobs import extract_facts
 
@@ -318,7 +318,7 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         from everhold.stores import add_partitions, do_all
         from everhold.views.data_deps import copy_source_files
 
-        chosen = [settings.load(place, **fields) for place in (source, target)]
+        chosen = [settings.load(address, **fields) for address in (source, target)]
         places.check_there(find_file(chosen[0]))
         places.check_apart(*map(find_file, chosen))
         with ExitStack() as opened:

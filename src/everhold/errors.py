@@ -82,9 +82,9 @@ def spell_for_library(reference: Verb | Argument) -> str:
 
 
 class Remedy:
-    """What the caller can do. Each `{}` of the text stands for a verb or an argument, which every interface spells
-    in its own way: `Remedy("pass {}", Argument("overwrite", True))` is "pass overwrite=True" in the library and
-    "pass --overwrite" on the command line."""
+    """The action that the caller can take. Each `{}` of the text stands for a verb or an argument, which every
+    interface spells in its own way: `Remedy("pass {}", Argument("overwrite", True))` is "pass overwrite=True" in the
+    library and "pass --overwrite" on the command line."""
 
     def __init__(self, text: str, *references: Verb | Argument) -> None:
         self.text = text

@@ -92,7 +92,7 @@ class JsonStream:
                     wanted *= 2
                     continue
                 raise self._make_error(getattr(error, "msg", str(error)).lower()) from None
-            # A number may go on after the end of the buffer.
+            # A number may continue after the end of the buffer.
             if end < len(self._buffer) or not self._fill(wanted):
                 self._position = end
                 return value
@@ -180,7 +180,7 @@ def read_lines(file: Path | BinaryIO, name: str) -> Iterator[tuple[int, str]]:
 
 
 def parse_line(line: str) -> Any:
-    """Return the JSON value of a line. Raise ValueError with the reason if it is no JSON, too deep or too large."""
+    """Return the JSON value of a line. Raise ValueError with the reason if it is not JSON, too deep or too large."""
     if len(line) > 4 * _BLOCK and _count_values(line) > MAX_VALUES:
         raise ValueError(f"the line holds more than {MAX_VALUES:,} values")
     try:

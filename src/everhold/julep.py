@@ -155,7 +155,7 @@ class JulepAgent:
         *,
         budget: int = 4000,
     ) -> AgentReply:
-        """Store a message and the facts that it tells, recall what belongs to it, answer it, and store the answer.
+        """Store a message and the facts that it states, recall what belongs to it, answer it, and store the answer.
 
         A message is a text, or a dictionary with `content` and optionally `id`, `role`, `name`, `metadata`,
         `session_id` and `user_id`. A second message with the same `id` adds nothing. A context that is a dictionary may

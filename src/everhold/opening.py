@@ -29,7 +29,7 @@ class Opening(NamedTuple):
 def begin_opening(
     target: str | Path | None, *, create: bool = True, has_embedder: bool = False, **fields: Any
 ) -> Opening:
-    """Read the settings and begin to load the model. Without `create`, StoreMissing if there is no store."""
+    """Read the settings and begin to load the model. Without `create`, raise StoreMissing if there is no store."""
     chosen = settings.load(target, **fields)
     if not create:
         places.check_there(find_file(chosen))

@@ -101,7 +101,7 @@ class Parts:
 
     @property
     def session_deps(self) -> "SessionDeps":
-        """What the session verbs use."""
+        """The dependencies of the session verbs."""
         return self.sessions.get()
 
     def is_changing_model(self) -> bool:
@@ -137,7 +137,7 @@ class Parts:
 
     @cached_property
     def workspace_deps(self) -> "WorkspaceDeps":
-        """What the verbs on workspaces use."""
+        """The dependencies of the verbs on workspaces."""
         from everhold.blob_places import make_workspace_deps
 
         return make_workspace_deps(self.settings, self.records, self.write_deps.scope_rows)
@@ -282,7 +282,7 @@ def assemble(
             sessions.get()  # connect now, so that a wrong address of a server is reported when the engine is opened
         parts.beside = prepare_beside(settings, recall_deps, records, chunking, beside, parts.is_changing_model)
         _serve(parts, embedder, former)
-    except BaseException:  # otherwise its thread would go on
+    except BaseException:  # otherwise its thread would keep running
         access.close()
         raise
     return parts

@@ -7,8 +7,9 @@ once costs one function call. tenacity is imported after the first failure.
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, TypeVar
+
+from everhold.values import Value, value_class
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
@@ -20,9 +21,9 @@ Errors = type[Exception] | tuple[type[Exception], ...]
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
-    """How often a step is tried again, and how long to wait before each further attempt.
+@value_class
+class RetryPolicy(Value):
+    """The number of attempts of a step, and the waiting time before each further attempt.
 
     `attempts` counts the first one too. `seconds` bounds the time from the first failure to the last. The pause doubles
     from `first_pause` up to `longest_pause`. Each pause is drawn between half of that and all of it, because clients

@@ -176,11 +176,11 @@ def convert_agent_config(values: Mapping[str, Any]) -> dict[str, Any]:
     for old in ("decode_responses", "retry_on_timeout"):
         if redis.pop(old, True) is not True:
             raise InvalidSettings(f"memory.redis.{old} is not true", remedy="leave it out: it is always so here")
-    for place, left in (("", memory), (".sqlite", sqlite), (".sqlite.pragmas", pragmas), (".chroma", chroma),
+    for section, left in (("", memory), (".sqlite", sqlite), (".sqlite.pragmas", pragmas), (".chroma", chroma),
                         (".redis", redis)):  # fmt: skip
         if left:
             raise InvalidSettings(
-                f"memory{place} has no setting {next(iter(left))!r} that is understood here", remedy="leave it out"
+                f"memory{section} has no setting {next(iter(left))!r} that is understood here", remedy="leave it out"
             )
     return converted
 
@@ -192,11 +192,11 @@ def _make_redis_address(redis: dict[str, Any]) -> str:
     return f"redis://{who}{redis.pop('host')}:{redis.pop('port', 6379)}/{redis.pop('db', 0)}"
 
 
-def _read_section(place: str, value: Any) -> dict[str, Any]:
+def _read_section(section: str, value: Any) -> dict[str, Any]:
     """Return the settings of a section without empty ones."""
     if not isinstance(value, dict | None):
         got = format_value(_hide_secrets(value))
-        raise InvalidSettings(f"{place} is {got} and not a section", remedy="write `name: value` lines below it")
+        raise InvalidSettings(f"{section} is {got} and not a section", remedy="write `name: value` lines below it")
     return {name: inner for name, inner in (value or {}).items() if inner is not None}
 
 

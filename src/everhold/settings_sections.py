@@ -62,7 +62,7 @@ class Llm(SettingsSection):
 
 
 class Sqlite(SettingsSection):
-    """How a SQLite file is written. FULL survives a power cut; NORMAL may lose the last commits to one."""
+    """Settings for writing SQLite files. FULL survives a power cut; NORMAL may lose the last commits to one."""
 
     synchronous: Literal["FULL", "NORMAL"] = "FULL"
     busy_seconds: float = Field(default=30.0, ge=0)
@@ -141,7 +141,7 @@ class Remember(SettingsSection):
 
 
 class Maintenance(SettingsSection):
-    """How memories age, are pruned and consolidated, and how often the engine runs maintenance by itself."""
+    """Settings for aging, pruning and consolidating memories, and the interval of automatic maintenance."""
 
     every_minutes: float | None = Field(default=None, gt=0)
     decay: bool = True
@@ -199,7 +199,7 @@ class Uploads(SettingsSection):
 
 
 class Connections(SettingsSection):
-    """Which databases may be connected. Hosts of private networks and of this machine must be named."""
+    """Settings for the databases that may be connected. Hosts of private networks and of this machine must be named."""
 
     hosts: tuple[str, ...] = ("public",)
     drivers: tuple[str, ...] = ()

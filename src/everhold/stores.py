@@ -33,7 +33,7 @@ def open_store(settings: Settings) -> tuple[Records, SearchIndexes]:
             f"no store for {scheme}:// (storage is {describe_place(settings)})", remedy=f"use {known}"
         )
     if settings.blobs != "auto":
-        from everhold.adapters.files import check_place  # takes a while
+        from everhold.adapters.files import check_place  # slow to import
 
         check_place(settings.blobs)
     if settings.vectors != "auto":
@@ -68,7 +68,7 @@ def choose_vectors(settings: Settings, records: Records, candidates: SearchIndex
 
 
 def _find_entry_points() -> "EntryPoints":
-    from importlib.metadata import entry_points  # takes a while
+    from importlib.metadata import entry_points  # slow to import
 
     return entry_points(group=STORES_GROUP)
 
@@ -154,7 +154,7 @@ def _open_dynamodb(settings: Settings) -> tuple[Records, SearchIndexes]:
 
 def make_blobs(settings: Settings) -> "FileBlobs":
     """Return the store of large contents."""
-    from everhold.adapters.files import FileBlobs  # takes a while
+    from everhold.adapters.files import FileBlobs  # slow to import
 
     return FileBlobs(find_blob_place(settings))
 

@@ -1,4 +1,4 @@
-"""Values: frozen dataclasses that are defined quickly.
+"""Frozen dataclasses that are defined quickly.
 
 `dataclass` compiles a function for each method that it adds. For the classes of a short command that is a twentieth of
 its start. A class whose equality, hash and repr are not on a hot path shares those of `Value`, and its `__init__` is
@@ -22,8 +22,8 @@ class _FieldsSignature:
     """The signature of a class of values, for `help` and `inspect.signature`."""
 
     def __get__(self, instance: object, kind: type) -> inspect.Signature:
-        whole = inspect.signature(_compile_init(kind))
-        return whole.replace(parameters=list(whole.parameters.values())[1:])
+        signature = inspect.signature(_compile_init(kind))
+        return signature.replace(parameters=list(signature.parameters.values())[1:])
 
 
 class Value:
@@ -55,13 +55,13 @@ class Value:
 @dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(field,))
 def value_class(kind: type[T]) -> type[T]:
     """Make a class a frozen dataclass. Its base is `Value`."""
-    made: Any = dataclass(init=False, eq=False, repr=False)(kind)
+    value_type: Any = dataclass(init=False, eq=False, repr=False)(kind)
 
     def compile_and_call(self: Any, *args: Any, **given: Any) -> None:
-        made.__init__ = _compile_init(made)
-        made.__init__(self, *args, **given)
+        value_type.__init__ = _compile_init(value_type)
+        value_type.__init__(self, *args, **given)
 
-    made.__init__ = compile_and_call
+    value_type.__init__ = compile_and_call
     return kind
 
 

@@ -76,7 +76,7 @@ class Asked:
 
 class TestBesideWriters:
     @pytest.mark.parametrize("moment", ["before the head is read", "before samples are taken"])
-    def test_a_commit_during_a_check_is_not_taken_for_a_difference(
+    def test_a_commit_during_a_check_is_not_reported_as_a_difference(
         self, store: Store, moment: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         vectors = store.vectors()
@@ -94,7 +94,7 @@ class TestBesideWriters:
         assert generation_of(vectors) == generation
         assert vectors.find_problems() == []
 
-    def test_a_commit_beside_an_older_transaction_is_not_taken_for_a_difference(
+    def test_a_commit_during_an_older_transaction_is_not_reported_as_a_difference(
         self, postgres_store: Store, postgres_url: str
     ) -> None:
         vectors = postgres_store.vectors()
@@ -119,32 +119,32 @@ class TestBesideWriters:
         answers: list[tuple[list[str], list[str]]] = []
 
         def names(*given: Any) -> set[str]:
-            found = real(*given)
+            result = real(*given)
             if not answers:
                 asking = threading.Thread(
                     target=lambda: answers.append((store.add("a violin"), store.nearest(vectors, "a violin", 1)))
                 )
                 asking.start()
                 asking.join()
-            return found
+            return result
 
         with proved._maintenance_lock:
             vectors._chroma.ask("remove", name, [f"acme/{first}/0/0"])
             monkeypatch.setattr(rows, "list_chunk_ids", names)
             proved._check_at = clock.EPOCH
             proved.advance()
-        [(added, found)] = answers
-        assert found == added
-        asked = fallbacks(vectors)
+        [(added, hits)] = answers
+        assert hits == added
+        questions = fallbacks(vectors)
         assert store.nearest(vectors, "a violin", 1) == added
-        assert (fallbacks(vectors), generation_of(vectors)) == (asked, generation)
+        assert (fallbacks(vectors), generation_of(vectors)) == (questions, generation)
         assert vectors._chroma.ask("count", name) == 6
 
     def test_applied_lines_are_remembered_only_while_the_feed_repeats_them(self, postgres_store: Store) -> None:
         vectors = postgres_store.vectors()
         for text in sentences(30):
-            (made,) = postgres_store.add(text)
-            assert postgres_store.nearest(vectors, text, 1) == [made]
+            (memory,) = postgres_store.add(text)
+            assert postgres_store.nearest(vectors, text, 1) == [memory]
         assert len(projection_of(vectors)._follower._applied) < 10
 
     def test_more_than_a_page_is_fed_while_an_older_transaction_runs(
@@ -160,12 +160,12 @@ class TestBesideWriters:
                     postgres_store.add(text)
                 fed.follow()
                 assert fed.lag == 0
-            (made,) = postgres_store.add("green tea in winter")
-            assert postgres_store.nearest(vectors, "green tea in winter", 1) == [made]
+            (memory,) = postgres_store.add("green tea in winter")
+            assert postgres_store.nearest(vectors, "green tea in winter", 1) == [memory]
             fed.follow()
-            asked = fallbacks(vectors)
-            assert postgres_store.nearest(vectors, "green tea in winter", 1) == [made]
-            assert (fed.lag, fallbacks(vectors)) == (0, asked)
+            fallback_questions = fallbacks(vectors)
+            assert postgres_store.nearest(vectors, "green tea in winter", 1) == [memory]
+            assert (fed.lag, fallbacks(vectors)) == (0, fallback_questions)
 
 
 class TestBesideAnotherProcess:
@@ -195,9 +195,9 @@ class TestBesideAnotherProcess:
         feeding = projection_of(vectors)
         shut_out = ChromaProcess(vectors._chroma.address, 10.0)
         prefix = "memories" if built else "others"
-        place = CollectionSpace(MODEL, DIMENSIONS)
+        space = CollectionSpace(MODEL, DIMENSIONS)
         second = Projection(
-            folder_store.records, shut_out, place, prefix=prefix, batch=200, lease_seconds=600, stopped=lambda: False
+            folder_store.records, shut_out, space, prefix=prefix, batch=200, lease_seconds=600, stopped=lambda: False
         )
         try:
             with feeding._maintenance_lock:

@@ -65,11 +65,11 @@ class TestAnswers:
         vectors = store.vectors()
         questions = sentences(30, seed=9)
         for scope in (ALICE, Scope(organization="acme")):
-            found = sum(
-                len(set(store.nearest(vectors, one, 10, scope)) & set(store.scan_texts(one, 10, scope)))
-                for one in questions
+            found_count = sum(
+                len(set(store.nearest(vectors, question, 10, scope)) & set(store.scan_texts(question, 10, scope)))
+                for question in questions
             )
-            assert found >= 0.95 * 10 * len(questions)
+            assert found_count >= 0.95 * 10 * len(questions)
         assert fallbacks(vectors) == 0
 
     def test_an_empty_store_has_no_nearest_vectors(self, store: Store) -> None:
@@ -89,16 +89,18 @@ class TestAnswers:
             cut=lambda message: make_chunks_or_words([message], store.write_deps.chunking)[0],
         )
         chat = Scope(organization="acme", user="alice", session="s1")
-        said = [say(host, chat, {"role": "user", "text": text}).id for text in ("green tea", "a violin")]
+        message_ids = [say(host, chat, {"role": "user", "text": text}).id for text in ("green tea", "a violin")]
         space = SearchSpace("acme", ("alice",), MODEL, "message")
-        assert vectors.find_by_vector(space, store.ask("green tea"), 5) == said, "the records answer the first search"
+        assert vectors.find_by_vector(space, store.ask("green tea"), 5) == message_ids, (
+            "the records answer the first search"
+        )
         assert vectors.wait(SECONDS)
-        asked = fallbacks(vectors)
-        said.append(say(host, chat, {"role": "user", "text": "a piano in the rain"}).id)
-        assert vectors.find_by_vector(space, store.ask("piano rain"), 1) == said[-1:]
-        assert set(vectors.find_by_vector(space, store.ask("green tea"), 5)) == set(said)
+        fallback_questions = fallbacks(vectors)
+        message_ids.append(say(host, chat, {"role": "user", "text": "a piano in the rain"}).id)
+        assert vectors.find_by_vector(space, store.ask("piano rain"), 1) == message_ids[-1:]
+        assert set(vectors.find_by_vector(space, store.ask("green tea"), 5)) == set(message_ids)
         assert store.nearest(vectors, "green tea") == [memory]
-        assert fallbacks(vectors) == asked
+        assert fallbacks(vectors) == fallback_questions
 
     def test_a_memory_of_many_chunks_is_returned_once(self, store: Store) -> None:
         (long,) = store.add(" ".join(["tea garden"] * 2000))
@@ -106,15 +108,15 @@ class TestAnswers:
 
     def test_metadata_and_texts_can_be_asked_about(self, store: Store) -> None:
         (plain,) = store.add("green tea in the garden")
-        (told,) = [
+        (matcha_id,) = [
             memory.id
             for memory in _remember(
                 store, {"text": "black tea", "kind": "preference", "provenance": {"source": "import"}}
             )
         ]
         vectors, tea = store.vectors(), store.ask("tea")
-        found = vectors.search(ALICES, tea, n_results=5)
-        assert {one.metadata["owner_id"] for one in found} == {plain, told}
+        entries = vectors.search(ALICES, tea, n_results=5)
+        assert {entry.metadata["owner_id"] for entry in entries} == {plain, matcha_id}
         (match,) = vectors.search(ALICES, tea, where={"type": "preference"})
         moment = match.metadata["timestamp"]
         assert match.document == "black tea"
@@ -125,7 +127,7 @@ class TestAnswers:
             "type": "preference",
             "organization_id": "acme",
             "user_id": "alice",
-            "owner_id": told,
+            "owner_id": matcha_id,
         }
         assert clock.now() - datetime.fromisoformat(moment) < timedelta(minutes=5)
         (match,) = vectors.search(EVERYONES, tea, where_document={"$contains": "garden"})
@@ -152,7 +154,7 @@ def _remember(store: Store, *items: dict[str, Any]) -> list[Any]:
 
 
 class TestFollowing:
-    def test_what_is_committed_is_found_at_once(self, store: Store) -> None:
+    def test_committed_rows_are_found_at_once(self, store: Store) -> None:
         vectors = store.vectors()
         (tea,) = store.add("green tea")
         assert store.nearest(vectors, "green tea") == [tea]
@@ -177,7 +179,7 @@ class TestFollowing:
         (match,) = vectors.search(EVERYONES, store.ask("tea"))
         assert match.document == "green tea of day 2"
 
-    def test_a_user_who_goes_and_comes_back(self, store: Store) -> None:
+    def test_a_user_who_is_deleted_and_restored(self, store: Store) -> None:
         (tea,) = store.add("green tea")
         (coffee,) = store.add("black coffee", scope=BOB)
         vectors = store.vectors()
@@ -212,7 +214,7 @@ class TestFollowing:
         assert count_vectors(vectors) == 51
 
     def test_a_process_that_slept_longer_than_the_feed_is_kept_rebuilds(self, store: Store) -> None:
-        kept, gone = store.add("green tea", "black coffee")
+        kept, forgotten = store.add("green tea", "black coffee")
         store.vectors().close()
         state = store.opened[0].projection(CollectionSpace(MODEL, DIMENSIONS)).state
         serving = state.get_serving()
@@ -221,7 +223,7 @@ class TestFollowing:
         store.records.commit([Patch(ProjectionState, get_key(serving), {"caught_up_at": long_ago})])
         state.take()  # as a process does that then fails to reach Chroma
         state.release()
-        forget(store.write_deps, ALICE, gone, hard=True)
+        forget(store.write_deps, ALICE, forgotten, hard=True)
         (added,) = store.add("a violin in the snow")
         lines = store.records.feed(0).lines[:-1]
         store.records.commit([Delete(Outbox, (line.sequence,)) for line in lines])
@@ -236,8 +238,8 @@ class TestFollowing:
         def work(number: int) -> None:
             for n in range(10):
                 text = f"thread {number} wrote line {n} about glass"
-                (made,) = store.add(text)
-                if store.nearest(vectors, text, 1) != [made]:
+                (memory_id,) = store.add(text)
+                if store.nearest(vectors, text, 1) != [memory_id]:
                     wrong.append(text)
 
         threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
@@ -249,7 +251,7 @@ class TestFollowing:
 
 
 class TestTenants:
-    def test_the_same_texts_stay_apart(self, store: Store) -> None:
+    def test_equal_texts_stay_separate(self, store: Store) -> None:
         texts = sentences(30)
         mine, bobs, others = store.add(*texts), store.add(*texts, scope=BOB), store.add(*texts, scope=OTHER)
         vectors = store.vectors()
@@ -264,8 +266,8 @@ class TestTenants:
         store.add("green tea", scope=BOB)
         vectors = store.vectors()
         anywhere = {"$or": [{"organization_id": "other"}, {"user_id": "bob"}, {"type": "observation"}]}
-        found = vectors.search(ALICES, store.ask("green tea"), where=anywhere)
-        assert [one.metadata["owner_id"] for one in found] == [mine]
+        entries = vectors.search(ALICES, store.ask("green tea"), where=anywhere)
+        assert [entry.metadata["owner_id"] for entry in entries] == [mine]
 
     def test_wrong_metadata_in_chroma_reveals_no_memory(self, store: Store) -> None:
         """Chroma says that other users' chunks are ours, and has chunks that never existed."""
@@ -282,21 +284,21 @@ class TestTenants:
             chunk_id("acme", mine, 7, 0),
             "nonsense",
         ]
-        entries = [ChunkEntry(one, store.ask("green tea"), "green tea", claims) for one in names]
+        entries = [ChunkEntry(chunk_name, store.ask("green tea"), "green tea", claims) for chunk_name in names]
         projection = projection_of(vectors)
         name = projection.name(generation_of(vectors))
         vectors._chroma.ask("remove", name, names[:1] + names[2:3])
         vectors._chroma.ask("write", name, entries)
         assert store.nearest(vectors, "green tea", 50) == [mine]
-        found = vectors.search(ALICES, store.ask("green tea"), n_results=50)
-        assert [one.id for one in found] == [chunk_id("acme", mine, 0, 0)]
+        hits = vectors.search(ALICES, store.ask("green tea"), n_results=50)
+        assert [entry.id for entry in hits] == [chunk_id("acme", mine, 0, 0)]
         assert fallbacks(vectors) == 0
 
 
 class TestTwoAtOnce:
     def test_two_processes_see_each_other_s_writes(self, store: Store) -> None:
         first, second = store.vectors(), store.vectors()
-        assert [projection_of(one).state.holds for one in (first, second)] == [True, False]
+        assert [projection_of(vectors).state.holds for vectors in (first, second)] == [True, False]
         (tea,) = store.add("green tea")
         assert store.nearest(first, "green tea") == store.nearest(second, "green tea") == [tea]
         first.close()
@@ -304,9 +306,9 @@ class TestTwoAtOnce:
         assert store.nearest(second, "black coffee", 1) == [coffee]
         projection_of(second).advance()
         assert projection_of(second).state.holds
-        asked = fallbacks(second)
+        fallback_questions = fallbacks(second)
         assert store.nearest(second, "black coffee", 1) == [coffee]
-        assert fallbacks(second) == asked
+        assert fallbacks(second) == fallback_questions
 
     def test_a_generation_built_by_another_process_is_used(self, store: Store) -> None:
         store.add(*sentences(20))
@@ -321,11 +323,11 @@ class TestTwoAtOnce:
         other = Store.make(tmp_path / "second", store.address)
         try:
             (mine,), (theirs,) = store.add("green tea"), other.add("green tea")
-            here, there = store.vectors(), other.vectors()
-            assert (store.nearest(here, "tea"), other.nearest(there, "tea")) == ([mine], [theirs])
-            here.rebuild()
-            assert other.nearest(there, "tea") == [theirs]
-            assert fallbacks(there) == 0
+            first_index, second_index = store.vectors(), other.vectors()
+            assert (store.nearest(first_index, "tea"), other.nearest(second_index, "tea")) == ([mine], [theirs])
+            first_index.rebuild()
+            assert other.nearest(second_index, "tea") == [theirs]
+            assert fallbacks(second_index) == 0
         finally:
             other.close()
 
@@ -351,9 +353,9 @@ class TestRebuild:
         projection.state.begin(begun := clock.micros(clock.now()), store.records.head())
         name = projection.name(begun)
         vectors._chroma.ask("create", name)
-        (gone, kept) = store.scan_texts(texts[5], 2)
-        projection._content._write(name, "acme", [gone, kept])
-        forget(store.write_deps, ALICE, gone, hard=False)
+        (forgotten, kept) = store.scan_texts(texts[5], 2)
+        projection._content._write(name, "acme", [forgotten, kept])
+        forget(store.write_deps, ALICE, forgotten, hard=False)
         vectors.rebuild()
         assert generation_of(vectors) == begun
         assert count_vectors(vectors) == len(texts) - 1

@@ -354,9 +354,9 @@ def test_a_file_that_takes_too_much_memory_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_refusals_say_what_is_wrong(tmp_path: Path, name: str, content: bytes, fact: str) -> None:
-    with pytest.raises(UnreadableFile, match=fact) as refused:
+    with pytest.raises(UnreadableFile, match=fact) as caught:
         read_bytes(tmp_path, name, content)
-    assert str(refused.value.remedy)
+    assert str(caught.value.remedy)
 
 
 def test_the_child_reads_no_other_file(tmp_path: Path) -> None:

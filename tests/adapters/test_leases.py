@@ -108,9 +108,9 @@ class SlowRecords:
         self._records, self._meanwhile = records, meanwhile
 
     def scan(self, *given: Any, **options: Any) -> list[Any]:
-        found = self._records.scan(*given, **options)
+        rows = self._records.scan(*given, **options)
         self._meanwhile()
-        return found
+        return rows
 
     def commit(self, operations: Sequence[Operation]) -> None:
         self._records.commit(operations)
@@ -142,12 +142,12 @@ class TestALease:
             def take_lease_elsewhere() -> None:
                 with hold_lease(records, "work") as second:
                     assert second is not None
-                held.append(stack.enter_context(hold_lease(records, "work")))
+                leases.append(stack.enter_context(hold_lease(records, "work")))
 
-            held: list[HeldLease | None] = []
+            leases: list[HeldLease | None] = []
             with hold_lease(cast("Records", SlowRecords(records, take_lease_elsewhere)), "work") as slow:
                 assert slow is None
-            [third] = held
+            [third] = leases
             assert third is not None
             third.commit()
 
@@ -164,7 +164,7 @@ class TestALease:
         with hold_lease(records, "work") as third:  # the first has given back a lease that it no longer held
             assert third is not None
 
-    def test_work_with_long_names_is_told_apart(self, records: Records) -> None:
+    def test_jobs_with_long_names_are_distinct(self, records: Records) -> None:
         with hold_lease(records, "work", "x" * 255) as mine, hold_lease(records, "work", "x" * 254 + "y") as other:
             assert mine is not None
             assert other is not None
@@ -185,11 +185,11 @@ class TestALease:
 class TestProcesses:
     def test_no_job_is_done_twice(self, store: PostgresRecords, postgres_url: str) -> None:
         running = [process(PURGE, postgres_url) for _ in range(3)]
-        assert [read_line(one) for one in running] == ["ready"] * 3
-        for one in running:
-            go(one)
-        reports = [json.loads(read_line(one)) for one in running]
-        assert [one.wait(300) for one in running] == [0, 0, 0]
+        assert [read_line(process) for process in running] == ["ready"] * 3
+        for child in running:
+            go(child)
+        reports = [json.loads(read_line(process)) for process in running]
+        assert [process.wait(300) for process in running] == [0, 0, 0]
         purged: Counter[str] = Counter()
         for report in reports:
             for name in ("expire", "purge"):

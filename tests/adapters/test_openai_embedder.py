@@ -47,7 +47,7 @@ def embedder(endpoint: Endpoint) -> Iterator[OpenAIEmbedder]:
     embedder.close()
 
 
-def test_vectors_come_in_the_order_of_the_texts_whatever_the_order_of_the_answer(
+def test_vectors_are_in_the_order_of_the_texts_for_any_order_of_the_answer(
     endpoint: Endpoint, embedder: OpenAIEmbedder
 ) -> None:
     texts = ["x" * length for length in (5, 1, 9, 2, 7, 3)]

@@ -34,9 +34,9 @@ def memory(name: str, **given: Any) -> Memory:
     return Memory(id=name, organization_id="o", text=f"กาแฟ {name}\t\\N", created_at=NOW, updated_at=NOW, **given)
 
 
-def chunk(owner: str, **given: Any) -> Chunk:
-    given = {"span_start": 0, "span_end": 1, "terms": "a", "known_from": NOW, **given}
-    return Chunk(organization_id="o", owner_id=owner, **given)
+def chunk(owner: str, **fields: Any) -> Chunk:
+    fields = {"span_start": 0, "span_end": 1, "terms": "a", "known_from": NOW, **fields}
+    return Chunk(organization_id="o", owner_id=owner, **fields)
 
 
 def tag(owner: str) -> Tag:
@@ -50,21 +50,21 @@ def line(name: str) -> Outbox:
 def make_operations(count: int) -> list[Operation]:
     """Return operations as `remember_many` writes them: each memory with its chunk, tag and lines."""
     vector = struct.pack("<4e", 0.5, -0.25, 1e-3, 0)
-    made: list[Operation] = []
+    operations: list[Operation] = []
     for number in range(count):
         name = f"m{number}"
-        given = {
+        shared_fields = {
             "content": {"n": 1e23, "of": [number, None, "ö"]},
             "importance": number / 1000,
             "hash": struct.pack(">4q", *[number] * 4),
         }
-        made += [
-            Put(memory(name, **given)),
+        operations += [
+            Put(memory(name, **shared_fields)),
             Put(chunk(name, dimensions=4, vector=vector)),
             Put(tag(name)),
             Put(line(name)),
         ]
-    return made
+    return operations
 
 
 def one_by_one(records: PostgresRecords, operations: list[Operation]) -> None:
@@ -83,7 +83,7 @@ def test_rows_are_the_same_as_those_written_one_by_one(
     copied = [records.scan(entity, "o") for entity in entities]
     assert len(copied[0]) == MANY
     assert [line.entity_id for line in records.feed(0).lines] == [f"m{number}" for number in range(MANY)]
-    assert [one.sequence for one in records.feed(0).lines] == sorted(one.sequence for one in records.feed(0).lines)
+    assert [line.sequence for line in records.feed(0).lines] == sorted(line.sequence for line in records.feed(0).lines)
     records.commit([Delete(Memory, ("o", f"m{number}")) for number in range(MANY)])
     monkeypatch.setattr(bulk, "MIN_ROWS", 10**9)
     records.commit(operations)
@@ -122,17 +122,17 @@ def test_copy_and_insert_refuse_the_same_rows(
     records: PostgresRecords, wrong: Operation, error: type[EverholdError], said: tuple[str, str] | None, first: bool
 ) -> None:
     operations = [wrong, *make_operations(MANY)] if first else [*make_operations(MANY), wrong]
-    told = []
+    errors = []
     for write in (records.commit, lambda given: one_by_one(records, given)):
         with pytest.raises(error) as caught:
             write(operations)
         assert type(caught.value) is error
-        told.append(str(caught.value))
+        errors.append(str(caught.value))
         if isinstance(caught.value, AlreadyExists):
             assert (caught.value.table, caught.value.rule) == said
         assert records.count(Memory, "o") == 0
         assert records.feed(0).lines == []
-    assert told[0] == told[1]
+    assert errors[0] == errors[1]
 
 
 def test_a_row_before_the_row_that_it_refers_to_is_refused(records: PostgresRecords) -> None:
@@ -157,8 +157,8 @@ def test_lines_of_the_log_are_numbered_in_their_order(records: PostgresRecords) 
         AccessLog(organization_id="o", operation="read", timestamp=NOW, request={"n": number}, digest=bytes(32))
         for number in range(MANY)
     ]
-    records.commit([Put(one) for one in lines])
-    assert [one.request["n"] for one in records.scan(AccessLog, "o", order="sequence")] == list(range(MANY))
+    records.commit([Put(line) for line in lines])
+    assert [line.request["n"] for line in records.scan(AccessLog, "o", order="sequence")] == list(range(MANY))
 
 
 def test_random_operations_find_no_difference(postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:

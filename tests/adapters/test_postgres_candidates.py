@@ -110,9 +110,7 @@ def test_only_current_live_rows_of_the_scope_are_proposed(
     assert find_by_words(candidates, None, "another model", ["coffee"], 10) == []
 
 
-def test_the_nearest_come_first_whatever_else_is_there(
-    records: PostgresRecords, candidates: PostgresCandidates
-) -> None:
+def test_the_nearest_rows_come_first(records: PostgresRecords, candidates: PostgresCandidates) -> None:
     for degrees in (0, 20, 40, 80):
         angle = np.radians(degrees)
         records.commit(make_memory(str(degrees), "a", unit(np.cos(angle), np.sin(angle))))
@@ -148,23 +146,25 @@ MAKES = {
 
 @pytest.mark.parametrize("make", MAKES)
 def test_beyond_an_exact_search_the_index_is_used(records: PostgresRecords, postgres_url: str, make: str) -> None:
-    given, made = MAKES[make]
-    options = PostgresOptions(postgres_url, **given)
+    index_options, expected_index = MAKES[make]
+    options = PostgresOptions(postgres_url, **index_options)
     vectors = unit_vectors(600)
-    records.commit([one for at, vector in enumerate(vectors) for one in make_memory(f"m{at}", "a", vector)])
+    records.commit(
+        [operation for index, vector in enumerate(vectors) for operation in make_memory(f"m{index}", "a", vector)]
+    )
     exact, large = PostgresCandidates(records), PostgresCandidates(records, exact_up_to=500)
-    wanted = exact.find_by_vector(ALICES, vectors[0], 10)
-    assert large.find_by_vector(ALICES, vectors[0], 10) == wanted  # the search is exact while there is no index
+    expected = exact.find_by_vector(ALICES, vectors[0], 10)
+    assert large.find_by_vector(ALICES, vectors[0], 10) == expected  # the search is exact while there is no index
 
     with connect(options) as connection:
         assert build_missing_indexes(connection, options, exact_up_to=1000) == []
         assert build_missing_indexes(connection, options, exact_up_to=500) == [("memory", DIMENSIONS)]
-        assert connection.execute(BUILT, [INDEX]).fetchall() == [made]
+        assert connection.execute(BUILT, [INDEX]).fetchall() == [expected_index]
         assert build_missing_indexes(connection, options, exact_up_to=500) == []
     assert large._index_settings(ALICES, DIMENSIONS)
-    found = large.find_by_vector(ALICES, vectors[0], 10)
-    assert found[0] == "m0"
-    assert len(set(found) & set(wanted)) >= (10 if made[0] == "hnsw" else 4)
+    candidates = large.find_by_vector(ALICES, vectors[0], 10)
+    assert candidates[0] == "m0"
+    assert len(set(candidates) & set(expected)) >= (10 if expected_index[0] == "hnsw" else 4)
     assert len(large.find_by_vector(ALICES, vectors[0], 600)) > 550  # the search continues until there are enough rows
     index = name_vector_index("memory", DIMENSIONS)
     used = f"SELECT idx_scan > 0 FROM pg_stat_user_indexes WHERE indexrelname = '{index}'"
@@ -179,19 +179,31 @@ def test_beyond_an_exact_search_the_index_is_used(records: PostgresRecords, post
 
 
 def test_an_index_built_with_other_options_is_rebuilt(records: PostgresRecords, postgres_url: str) -> None:
-    records.commit([one for at, vector in enumerate(unit_vectors(60)) for one in make_memory(f"m{at}", "a", vector)])
+    records.commit(
+        [
+            operation
+            for index, vector in enumerate(unit_vectors(60))
+            for operation in make_memory(f"m{index}", "a", vector)
+        ]
+    )
     with connect(PostgresOptions(postgres_url)) as connection:
-        for given, made in (*MAKES.values(), MAKES["hnsw"]):
-            options = PostgresOptions(postgres_url, **given)
+        for index_options, expected_index in (*MAKES.values(), MAKES["hnsw"]):
+            options = PostgresOptions(postgres_url, **index_options)
             assert build_missing_indexes(connection, options, exact_up_to=50) == [("memory", DIMENSIONS)]
             assert build_missing_indexes(connection, options, exact_up_to=50) == []
-            assert connection.execute(BUILT, [INDEX]).fetchall() == [made]
+            assert connection.execute(BUILT, [INDEX]).fetchall() == [expected_index]
 
 
 def test_readers_do_not_wait_while_an_index_rebuild_waits_for_a_long_query(
     records: PostgresRecords, postgres_url: str
 ) -> None:
-    records.commit([one for at, vector in enumerate(unit_vectors(60)) for one in make_memory(f"m{at}", "a", vector)])
+    records.commit(
+        [
+            operation
+            for index, vector in enumerate(unit_vectors(60))
+            for operation in make_memory(f"m{index}", "a", vector)
+        ]
+    )
     built: list[list[int]] = []
 
     def build(make: str) -> None:
@@ -215,7 +227,13 @@ def test_readers_do_not_wait_while_an_index_rebuild_waits_for_a_long_query(
 def test_the_rebuild_of_a_partitioned_index_is_postponed_if_a_query_blocks_it(empty_postgres_url: str) -> None:
     records = PostgresRecords(PostgresOptions(empty_postgres_url, partitions="month"))
     records.commit([Put(Organization(id="o", name="o", created_at=NOW, updated_at=NOW))])
-    records.commit([one for at, vector in enumerate(unit_vectors(60)) for one in make_memory(f"m{at}", "a", vector)])
+    records.commit(
+        [
+            operation
+            for index, vector in enumerate(unit_vectors(60))
+            for operation in make_memory(f"m{index}", "a", vector)
+        ]
+    )
     options = PostgresOptions(empty_postgres_url, vector_index="ivfflat", lists=10)
     with connect(records.options) as connection:
         assert build_missing_indexes(connection, records.options, exact_up_to=50) == [("memory", DIMENSIONS)]

@@ -109,8 +109,8 @@ def test_the_doctor_reports_open_objects_and_the_owner_closes_them(
 ) -> None:
     with psycopg.connect(options.owner.url) as session:
         session.execute(opening.encode())
-    [found] = records.find_problems()
-    assert re.match(told, found)
+    [problem] = records.find_problems()
+    assert re.match(told, problem)
     with pytest.raises(StoreError, match=told):
         PostgresRecords(replace(options, owner_url=None))
     PostgresRecords(options).close()

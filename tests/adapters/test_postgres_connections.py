@@ -63,10 +63,10 @@ def test_a_wrong_password_is_named_and_not_shown(
     for scheme in ("postgresql", "postgresql+psycopg"):
         wrong = f"{scheme}://{url.partition('://')[2].replace('shop_reader', 'locked_reader:hunter2secret')}"
         monkeypatch.setenv("SHOP_URL", wrong)
-        with pytest.raises(DataUnavailable, match="password authentication failed") as refused:
+        with pytest.raises(DataUnavailable, match="password authentication failed") as caught:
             shop.connect("shop", url_env="SHOP_URL")
-        assert "check the user and the password" in str(refused.value)
-        assert "hunter2" not in repr(refused.value) + str(refused.value)
+        assert "check the user and the password" in str(caught.value)
+        assert "hunter2" not in repr(caught.value) + str(caught.value)
     assert shop.connections() == []
 
 
@@ -77,10 +77,10 @@ def test_a_driver_that_is_not_installed_is_named(driver: str, module: str, monke
     monkeypatch.setenv("SHOP_URL", f"{driver}://reader:hunter2secret@example.com/shop")
     with Everhold.open("memory://", connections={"drivers": [driver]}) as engine:
         shop = engine.scope(project="shop")
-        with pytest.raises(MissingExtra, match=f"the module '{module}' is not installed") as refused:
+        with pytest.raises(MissingExtra, match=f"the module '{module}' is not installed") as caught:
             shop.connect("shop", url_env="SHOP_URL")
-    assert "hunter2" not in repr(refused.value) + str(refused.value)
-    assert "everhold[" not in str(refused.value), "no extra has it"
+    assert "hunter2" not in repr(caught.value) + str(caught.value)
+    assert "everhold[" not in str(caught.value), "no extra has it"
 
 
 def test_a_superuser_is_refused(shop: View, empty_postgres_url: str) -> None:

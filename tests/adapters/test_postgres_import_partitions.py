@@ -97,8 +97,10 @@ def test_partitions_for_old_times_do_not_overlap_and_keep_to_the_limit(
         first = len(list_partitions(connection, "memories"))
         add_partitions(connection, "memories", [month(2024, 5)], PostgresOptions("", partitions="month"), None)
         add_partitions(connection, "memories", [month(2024, 6), month(2024, 4), month(2023, 12)], options, None)
-        made = [name for name in list_partitions(connection, "memories") if "@202" in name and name < "memories@2025"]
-        assert made == [
+        new_partitions = [
+            name for name in list_partitions(connection, "memories") if "@202" in name and name < "memories@2025"
+        ]
+        assert new_partitions == [
             "memories@2023-10_2024-01", "memories@2024-04_2024-05", "memories@2024-05_2024-06",
             "memories@2024-06_2024-07",
         ]  # fmt: skip

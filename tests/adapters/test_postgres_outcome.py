@@ -183,11 +183,11 @@ def test_a_commit_whose_answer_was_lost_is_not_repeated(records: PostgresRecords
 
 def test_a_commit_still_under_way_is_waited_for(records: PostgresRecords, wire: Wire, postgres_url: str) -> None:
     """The old backend keeps its transaction open until it is ended; before that no other session may write the row."""
-    held = threading.Event()
+    lock_held = threading.Event()
 
     def hold(_: Callable[[], bytes]) -> None:
-        threading.Thread(target=_release_later, args=(held,), daemon=True).start()
-        held.wait()
+        threading.Thread(target=_release_later, args=(lock_held,), daemon=True).start()
+        lock_held.wait()
 
     wire.at_commit = hold
     started = time.monotonic()

@@ -74,8 +74,8 @@ def part(table: str, start: int, end: int) -> str:
 
 def find_partitions(records: PostgresRecords, table: str, column: str) -> dict[Any, str]:
     """Return the partition in which each row is, by a column of the rows."""
-    found = records._fetch(f"""SELECT "{column}", trim('"' FROM tableoid::regclass::text) FROM {table}""", ())
-    return dict(found)
+    rows = records._fetch(f"""SELECT "{column}", trim('"' FROM tableoid::regclass::text) FROM {table}""", ())
+    return dict(rows)
 
 
 def list_parts(url: str, table: str) -> list[str]:
@@ -94,8 +94,8 @@ class TestWhereRowsGo:
         before, far = clock.least_id("mem", months_on(-5)), clock.least_id("mem", months_on(40))
         records.commit([Put(memory(name)) for name in (mine, later, before, far, "own-name", "zebra")])
         default = "memories@default"
-        wanted = {mine: part("memories", 0, 1), later: part("memories", 2, 3)}
-        assert find_partitions(records, "memories", "id") == wanted | dict.fromkeys(
+        expected = {mine: part("memories", 0, 1), later: part("memories", 2, 3)}
+        assert find_partitions(records, "memories", "id") == expected | dict.fromkeys(
             (before, far, "own-name", "zebra"), default
         )
         assert records.get(Memory, "o", [mine, far]).keys() == {mine, far}
@@ -105,8 +105,8 @@ class TestWhereRowsGo:
         records.commit([Put(line(NOW)), Put(line(months_on(1))), Put(line(NOW - timedelta(days=400)))])
         names = [part("memory_access_logs", 0, 1), part("memory_access_logs", 1, 2), "memory_access_logs@default"]
         assert list(find_partitions(records, "memory_access_logs", "sequence").values()) == names
-        found = records.scan(AccessLog, "o", order="sequence")
-        assert [one.sequence for one in found] == [1, 2, 3]
+        lines = records.scan(AccessLog, "o", order="sequence")
+        assert [line.sequence for line in lines] == [1, 2, 3]
         records.commit([Patch(AccessLog, (2,), {"sealed": 1, "hash": SAME})])
         assert records.scan(AccessLog, "o", order="sequence")[1].sealed == 1
         with pytest.raises(AlreadyExists) as caught:
@@ -116,22 +116,22 @@ class TestWhereRowsGo:
     def test_chunks_of_one_owner_are_together(self, records: PostgresRecords) -> None:
         records.commit([Put(memory(f"m{number}")) for number in range(40)])
         records.commit([Put(chunk(f"m{number}", chunk_index=index)) for number in range(40) for index in range(3)])
-        found = records._fetch("SELECT owner_id, count(DISTINCT tableoid) FROM chunks GROUP BY 1", ())
-        assert {count for _, count in found} == {1}
+        rows = records._fetch("SELECT owner_id, count(DISTINCT tableoid) FROM chunks GROUP BY 1", ())
+        assert {count for _, count in rows} == {1}
         assert len(set(find_partitions(records, "chunks", "owner_id").values())) > 4
         records.commit([Delete(Memory, ("o", "m1"))])
         assert records.count(Chunk, "o") == 39 * 3
 
     def test_the_least_id_of_a_moment_is_below_every_id_made_later(self) -> None:
         moment = clock.now()
-        made = clock.make_id("mem")
-        assert clock.least_id("mem", moment) <= made < clock.least_id("mem", moment + timedelta(days=1))
+        memory_id = clock.make_id("mem")
+        assert clock.least_id("mem", moment) <= memory_id < clock.least_id("mem", moment + timedelta(days=1))
         assert clock.least_id("mem", moment - timedelta(milliseconds=5)) < clock.least_id("mem", moment)
 
 
-def chunk(owner: str, **given: Any) -> Chunk:
-    given = {"span_start": 0, "span_end": 1, "terms": "a", "known_from": NOW, **given}
-    return Chunk(organization_id="o", owner_id=owner, user_id="alice", model="model", **given)
+def chunk(owner: str, **fields: Any) -> Chunk:
+    fields = {"span_start": 0, "span_end": 1, "terms": "a", "known_from": NOW, **fields}
+    return Chunk(organization_id="o", owner_id=owner, user_id="alice", model="model", **fields)
 
 
 class TestUniqueRules:
@@ -145,7 +145,7 @@ class TestUniqueRules:
             records.commit([Put(memory("twice")), Put(memory("twice"))])
         assert (caught.value.table, caught.value.rule) == ("memories", "key")
 
-    def test_of_many_writers_at_once_one_wins(self, records: PostgresRecords) -> None:
+    def test_only_one_of_many_concurrent_writers_wins(self, records: PostgresRecords) -> None:
         outcomes: Counter[str] = Counter()
 
         def take(number: int) -> None:
@@ -230,18 +230,18 @@ class TestMaintenance:
                 session.execute(f'CREATE TABLE "{name}" PARTITION OF memories {bounds}'.encode())
             drop(session, "memories", part("memories", 2, 3))
         records.maintain()
-        found = list_parts(monthly_url, "memories")
-        assert {part("memories", 2, 3), "memories_by_hand", "memories@2026-13_x"} <= set(found)
+        parts = list_parts(monthly_url, "memories")
+        assert {part("memories", 2, 3), "memories_by_hand", "memories@2026-13_x"} <= set(parts)
 
     def test_partitions_are_made_ahead(self, records: PostgresRecords, monthly_url: str) -> None:
-        made = ["memories@default", *(part("memories", start, start + 1) for start in range(3))]
-        assert sorted(list_parts(monthly_url, "memories")) == sorted(made)
+        expected = ["memories@default", *(part("memories", start, start + 1) for start in range(3))]
+        assert sorted(list_parts(monthly_url, "memories")) == sorted(expected)
         with psycopg.connect(monthly_url) as session:
             for table in ("memories", "memory_access_logs"):
                 for start in (1, 2):
                     drop(session, table, part(table, start, start + 1))
         records.maintain()
-        assert sorted(list_parts(monthly_url, "memories")) == sorted(made)
+        assert sorted(list_parts(monthly_url, "memories")) == sorted(expected)
         assert len(list_parts(monthly_url, "memory_access_logs")) == 4
 
     def test_old_partitions_are_dropped_when_they_are_empty(self, records: PostgresRecords, monthly_url: str) -> None:
@@ -253,9 +253,9 @@ class TestMaintenance:
         old = clock.least_id("mem", months_on(-2))
         records.commit([Put(memory(old)), Put(chunk(old))])
         records.maintain()
-        found = list_parts(monthly_url, "memories")
-        assert part("memories", -3, -2) not in found
-        assert part("memories", -2, -1) in found
+        parts = list_parts(monthly_url, "memories")
+        assert part("memories", -3, -2) not in parts
+        assert part("memories", -2, -1) in parts
         records.commit([Delete(Memory, ("o", old))])
         records.maintain()
         assert part("memories", -2, -1) not in list_parts(monthly_url, "memories")
@@ -271,10 +271,10 @@ class TestMaintenance:
         missed = clock.make_id("mem")
         records.commit([Put(memory(missed))])
         records.maintain()
-        found = list_parts(monthly_url, "memories")
-        assert part("memories", 0, 1) not in found
-        assert part("memories", 1, 2) in found
-        assert part("memories", 2, 3) in found
+        parts = list_parts(monthly_url, "memories")
+        assert part("memories", 0, 1) not in parts
+        assert part("memories", 1, 2) in parts
+        assert part("memories", 2, 3) in parts
         assert find_partitions(records, "memories", "id") == {missed: "memories@default"}
 
     def test_partitions_of_quarters_continue_where_those_of_months_end(
@@ -297,12 +297,15 @@ class TestMaintenance:
         chance = np.random.default_rng(7)
         vectors = chance.standard_normal((300, 8)).astype(np.float32)
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-        records.commit([Put(memory(f"m{at}")) for at in range(300)])
-        chunks = [chunk(f"m{at}", dimensions=8, vector=one.astype("<f2").tobytes()) for at, one in enumerate(vectors)]
-        records.commit([Put(one) for one in chunks])
+        records.commit([Put(memory(f"m{index}")) for index in range(300)])
+        chunks = [
+            chunk(f"m{index}", dimensions=8, vector=vector.astype("<f2").tobytes())
+            for index, vector in enumerate(vectors)
+        ]
+        records.commit([Put(chunk) for chunk in chunks])
         exact, large = PostgresCandidates(records), PostgresCandidates(records, exact_up_to=200)
         alices = SearchSpace("o", ("alice",), "model")
-        wanted = exact.find_by_vector(alices, vectors[0], 10)
+        expected = exact.find_by_vector(alices, vectors[0], 10)
         options = PostgresOptions(monthly_url, vector_index=kind, lists=4)
         with connect(options) as connection:
             assert build_missing_indexes(connection, options, exact_up_to=200) == [("memory", 8)]
@@ -310,9 +313,9 @@ class TestMaintenance:
             assert [name for name, _ in built] == [kind]
             assert build_missing_indexes(connection, options, exact_up_to=200) == []
         assert large._index_settings(alices, 8)
-        found = large.find_by_vector(alices, vectors[0], 10)
-        assert found[0] == "m0"
-        assert len(set(found) & set(wanted)) >= 5, "the index is approximate, and finds at least half"
+        candidates = large.find_by_vector(alices, vectors[0], 10)
+        assert candidates[0] == "m0"
+        assert len(set(candidates) & set(expected)) >= 5, "the index is approximate, and finds at least half"
         assert records.find_problems() == []
 
 
@@ -321,12 +324,12 @@ class TestStores:
         store = Store("postgres", empty_postgres_url)
         engine = store.open(postgres={"partitions": "quarter"})
         alice = engine.scope(user="alice")
-        kept = alice.remember_many([{"text": f"drinks tea number {number}"} for number in range(80)])
+        memories = alice.remember_many([{"text": f"drinks tea number {number}"} for number in range(80)])
         again = alice.remember("drinks tea number 3")
-        assert again.id in [one.id for one in kept]
+        assert again.id in [row.id for row in memories]
         assert texts(alice.recall("tea number 3", k=1)) == ["drinks tea number 3"]
         alice.revise(again.id, text="drinks coffee")
-        alice.forget(kept[0].id, hard=True)
+        alice.forget(memories[0].id, hard=True)
         assert len(alice.list(limit=100)) == 79
         engine.maintain()
         assert engine.verify_log("default").intact

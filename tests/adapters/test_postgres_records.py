@@ -59,14 +59,14 @@ def user(name: str, **given: Any) -> User:
     return User(id=name, organization_id="o", name=name, created_at=NOW, updated_at=NOW, **given)
 
 
-def memory(name: str, **given: Any) -> Memory:
-    given = {"organization_id": "o", "text": name, **given}
-    return Memory(id=name, created_at=NOW, updated_at=NOW, **given)
+def memory(name: str, **fields: Any) -> Memory:
+    fields = {"organization_id": "o", "text": name, **fields}
+    return Memory(id=name, created_at=NOW, updated_at=NOW, **fields)
 
 
-def chunk(owner: str, **given: Any) -> Chunk:
-    given = {"span_start": 0, "span_end": 1, "terms": "a", "known_from": NOW, **given}
-    return Chunk(organization_id="o", owner_id=owner, **given)
+def chunk(owner: str, **fields: Any) -> Chunk:
+    fields = {"span_start": 0, "span_end": 1, "terms": "a", "known_from": NOW, **fields}
+    return Chunk(organization_id="o", owner_id=owner, **fields)
 
 
 def test_a_commit_is_not_disturbed_by_another_that_ends_the_count_to_the_first_analysis(postgres_url: str) -> None:
@@ -89,9 +89,9 @@ class TestValues:
     def test_json_numbers_are_the_same_numbers(self, records: PostgresRecords, number: float) -> None:
         content = {"number": number, "in": [{"a list": number, "text": "1e+20"}], "t": True, "n": None}
         records.commit([Put(memory("m", content=content))])
-        found = records.get(Memory, "o", ["m"])["m"].content
-        assert found == content
-        assert type(found["number"]) is type(number)
+        stored_content = records.get(Memory, "o", ["m"])["m"].content
+        assert stored_content == content
+        assert type(stored_content["number"]) is type(number)
 
     def test_json_without_large_numbers_is_spelt_as_usual(self) -> None:
         assert encode_jsonb({"a": [1.5, "e+"]}) == '{"a":[1.5,"e+"]}'
@@ -112,7 +112,7 @@ class TestValues:
 
     def test_order_is_by_code_point(self, records: PostgresRecords) -> None:
         names = ["Z", "a", "É", "é", "ก", "東", "🧠"]
-        records.commit([Put(memory(f"m{at}", text=name)) for at, name in enumerate(reversed(names))])
+        records.commit([Put(memory(f"m{index}", text=name)) for index, name in enumerate(reversed(names))])
         assert [row.text for row in records.scan(Memory, "o", order="text")] == sorted(names)
 
     def test_a_long_text_of_different_words_is_indexed(self, records: PostgresRecords) -> None:
@@ -136,11 +136,11 @@ class TestFeed:
             slow.execute(insert)  # takes its number in the feed now and commits late
             records.commit([Put(line("quick"))])
             first = records.feed(0)
-            assert [one.entity_id for one in first.lines] == ["quick"]
+            assert [line.entity_id for line in first.lines] == ["quick"]
             assert records.head() == first.position
             slow.commit()
         second = records.feed(first.position)
-        assert [one.entity_id for one in second.lines] == ["slow", "quick"]
+        assert [line.entity_id for line in second.lines] == ["slow", "quick"]
         third = records.feed(second.position)
         assert (third.lines, third.position) == ([], records.head())
 
@@ -151,7 +151,7 @@ class TestFeed:
         seen, position = [], start
         while (feed := records.feed(position, limit=4)).lines:
             assert len(feed.lines) == 6
-            seen += [one.entity_id for one in feed.lines]
+            seen += [line.entity_id for line in feed.lines]
             position = feed.position
         assert seen == [f"{number}{letter}" for number in range(4) for letter in "abc"]
 
@@ -162,11 +162,11 @@ class TestFeed:
             slow.execute("SELECT pg_current_xact_id()")
             for number in range(5):
                 records.commit([Put(line(str(number)))])
-            assert {one.entity_id for one in records.feed(records.head(), limit=2).lines} == set("01234")
+            assert {line.entity_id for line in records.feed(records.head(), limit=2).lines} == set("01234")
 
     def test_a_position_of_another_server_starts_again(self, records: PostgresRecords) -> None:
         records.commit([Put(line("a"))])
-        assert [one.entity_id for one in records.feed(2**60).lines] == ["a"]
+        assert [line.entity_id for line in records.feed(2**60).lines] == ["a"]
 
     def test_ids_of_another_server_are_renewed(self, records: PostgresRecords, postgres_url: str) -> None:
         records.commit([Put(line("a"))])
@@ -174,7 +174,7 @@ class TestFeed:
             restored.execute("UPDATE outbox SET xid = '1152921504606846976'")
         PostgresRecords(records.options).close()
         feed = records.feed(0)
-        assert [one.entity_id for one in feed.lines] == ["a"]
+        assert [line.entity_id for line in feed.lines] == ["a"]
         assert records.feed(feed.position).lines == []
 
 
@@ -261,17 +261,17 @@ class TestErrors:
         with pytest.raises(InvalidSettings, match=r"does not exist.*check the user, the password and the database"):
             PostgresRecords(PostgresOptions(postgres_url.replace(*wrong)))
 
-    def test_an_at_sign_in_a_password_is_not_taken_for_a_host(self) -> None:
+    def test_an_at_sign_in_a_password_does_not_start_a_host(self) -> None:
         with pytest.raises(InvalidSettings, match="write one in a password as %40") as raised:
             PostgresRecords(PostgresOptions("postgresql://u:hid@den@127.0.0.1:1/db"))
         assert "den" not in str(raised.value)
 
     def test_encryption_can_be_demanded(self) -> None:
-        asked: list[bytes] = []
+        statements: list[bytes] = []
 
         def refuse_encryption() -> None:
             client, _ = listener.accept()
-            asked.append(client.recv(8))
+            statements.append(client.recv(8))
             client.sendall(b"N")
             client.close()
 
@@ -281,7 +281,7 @@ class TestErrors:
             # Raised at once, because a retry would not help.
             with pytest.raises(StoreUnavailable, match="does not support SSL"):
                 PostgresRecords(PostgresOptions(url, ssl="require"))
-        assert asked == [struct.pack("!ii", 8, 80877103)]
+        assert statements == [struct.pack("!ii", 8, 80877103)]
 
     def test_the_password_is_never_shown(self) -> None:
         options = PostgresOptions("postgresql://u:hidden@127.0.0.1:1/db", retries=0)

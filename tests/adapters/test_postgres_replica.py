@@ -126,7 +126,7 @@ def test_every_read_sees_the_engines_own_writes(records: PostgresRecords, replic
         position = replica_reading.feed(0).position
         line = Outbox(organization_id="o", entity="memories", entity_id=f"m{number}", operation="put")
         records.commit([Put(memory(f"m{number}")), Put(line)])
-        assert f"m{number}" in [one.entity_id for one in replica_reading.feed(position).lines]
+        assert f"m{number}" in [line.entity_id for line in replica_reading.feed(position).lines]
         assert replica_reading.get(Memory, "o", [f"m{number}"])
         assert len(list(replica_reading.columns(Memory, "o", ["id"]))) == number + 1
         assert len(replica_reading.scan(Memory, "o")) == number + 1
@@ -200,7 +200,7 @@ def test_reads_go_to_the_primary_until_a_lost_replica_returns(
             assert len(replica_reading.feed(0).lines) == 0
         assert not is_read_by_replica(replica_reading)
         assert [
-            "cannot be reached; the primary answers recalls" in told for told in replica_reading.find_problems()
+            "cannot be reached; the primary answers recalls" in problem for problem in replica_reading.find_problems()
         ] == [True]
     finally:
         replica.start()
@@ -209,7 +209,7 @@ def test_reads_go_to_the_primary_until_a_lost_replica_returns(
     assert replica_reading.find_problems() == []
 
 
-def test_reads_go_to_the_primary_if_the_replica_was_never_there(records: PostgresRecords) -> None:
+def test_reads_go_to_the_primary_if_the_replica_was_never_reachable(records: PostgresRecords) -> None:
     replica_reading = ReplicaReading(records, "postgresql://u@127.0.0.1:1/db", patience_seconds=0.1, rest_seconds=0.0)
     records.commit([Put(memory("m"))])
     assert replica_reading.get(Memory, "o", ["m"])
@@ -265,11 +265,11 @@ def test_a_frozen_replica_delays_only_one_read(
     replica_reading.close()
 
 
-def test_a_server_that_is_no_replica_is_not_asked(records: PostgresRecords, addresses: tuple[str, str]) -> None:
+def test_a_server_that_is_not_a_replica_is_not_queried(records: PostgresRecords, addresses: tuple[str, str]) -> None:
     replica_reading = ReplicaReading(records, addresses[0], rest_seconds=0.0, lag_seconds=0.0)
     assert replica_reading.count(Memory, "o") == 0
     assert not is_read_by_replica(replica_reading)
-    assert ["follows no primary" in told for told in replica_reading.find_problems()] == [True]
+    assert ["follows no primary" in problem for problem in replica_reading.find_problems()] == [True]
     replica_reading.close()
 
 
@@ -282,8 +282,8 @@ def test_a_role_that_bypasses_row_security_may_not_read_the_replica(
     records = PostgresRecords(PostgresOptions(mine, row_security=True, owner_url=url))
     records.commit([Put(Organization(id="o", name="o", created_at=NOW, updated_at=NOW)), Put(memory("m"))])
     with psycopg.connect(url) as session:
-        [(wanted,)] = session.execute("SELECT pg_current_wal_insert_lsn()").fetchall()
-    wait_until(lambda: _has_replayed(replica_url, wanted))
+        [(position,)] = session.execute("SELECT pg_current_wal_insert_lsn()").fetchall()
+    wait_until(lambda: _has_replayed(replica_url, position))
     with pytest.raises(StoreError, match="is above row-level security"):
         ReplicaReading(records, replica_url)
     replica_reading = ReplicaReading(records, theirs, rest_seconds=0.0, lag_seconds=0.0)
@@ -296,9 +296,9 @@ def test_a_role_that_bypasses_row_security_may_not_read_the_replica(
     records.close()
 
 
-def _has_replayed(url: str, wanted: str) -> bool:
+def _has_replayed(url: str, position: str) -> bool:
     with psycopg.connect(url) as session:
-        return session.execute("SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn", [wanted]).fetchall() == [(True,)]
+        return session.execute("SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn", [position]).fetchall() == [(True,)]
 
 
 class TestAnEngine:
@@ -316,10 +316,10 @@ class TestAnEngine:
         replica_reading = engine._parts.recall_deps.records
         assert isinstance(replica_reading, ReplicaReading)
         for number in range(30):
-            kept = alice.remember(f"drinks tea number {number}")
-            assert kept.id in [hit.memory.id for hit in alice.recall(f"tea number {number}", k=50, minimum=0)]
-        alice.forget(kept.id)
-        assert kept.id not in [hit.memory.id for hit in alice.recall("tea number 29", k=50, minimum=0)]
+            memory = alice.remember(f"drinks tea number {number}")
+            assert memory.id in [hit.memory.id for hit in alice.recall(f"tea number {number}", k=50, minimum=0)]
+        alice.forget(memory.id)
+        assert memory.id not in [hit.memory.id for hit in alice.recall("tea number 29", k=50, minimum=0)]
         wait_until(lambda: _is_recalled_by_replica(replica_reading, alice))
         assert "replica" in engine.doctor().parts
         assert engine.doctor().problems == []
@@ -335,7 +335,7 @@ class TestAnEngine:
         store = Store("postgres", addresses[0])
         away = {"replica_url": "postgresql://u@127.0.0.1:1/db"}
         engine = store.open(postgres=away, vectors=f"chroma:///{tmp_path / 'chroma'}")
-        assert any("the primary answers recalls" in told for told in engine.doctor().problems)
+        assert any("the primary answers recalls" in problem for problem in engine.doctor().problems)
         store.close()
 
     def test_nothing_is_left_open_if_vectors_cannot_be_found(self, addresses: tuple[str, str]) -> None:

@@ -44,12 +44,18 @@ def test_all_changes_applied_equal_created_new(empty_postgres_url: str, postgres
 
 def test_every_table_exists_with_the_columns_that_only_postgresql_has(empty_postgres_url: str) -> None:
     open_records(empty_postgres_url).close()
-    found = describe_schema(empty_postgres_url)
-    assert {table for what, table, *_ in found if what == "column"} == set(TABLES)
-    names = {name for what, _, name, _ in found if what == "index"}
-    wanted = ("in_memories_content", "in_memories_text", "in_users_preferences", "in_chunks_terms", "by_chunks_user_id")
-    assert set(wanted) <= names
-    text_columns = [row for row in found if row[0] == "column" and row[3].startswith(("varchar", "text"))]
+    schema = describe_schema(empty_postgres_url)
+    assert {table for kind, table, *_ in schema if kind == "column"} == set(TABLES)
+    names = {name for kind, _, name, _ in schema if kind == "index"}
+    expected = (
+        "in_memories_content",
+        "in_memories_text",
+        "in_users_preferences",
+        "in_chunks_terms",
+        "by_chunks_user_id",
+    )
+    assert set(expected) <= names
+    text_columns = [row for row in schema if row[0] == "column" and row[3].startswith(("varchar", "text"))]
     assert text_columns
     assert all(row[3].endswith("C") for row in text_columns)
 
@@ -92,7 +98,7 @@ def test_other_programs_tables_are_left_alone_unless_names_clash(empty_postgres_
         open_records(empty_postgres_url)
 
 
-def test_a_version_table_of_another_program_is_not_taken_for_ours(empty_postgres_url: str) -> None:
+def test_a_version_table_of_another_program_is_refused(empty_postgres_url: str) -> None:
     with psycopg.connect(empty_postgres_url) as connection:
         connection.execute("CREATE TABLE schema_versions (version text)")
     with pytest.raises(StoreDamaged, match="schema_versions"):

@@ -144,11 +144,11 @@ class TestWithoutTheEnginesOwnFilter:
         records.commit([Hide(Memory, ("acme", "theirs"), "del_1", NOW), Delete(Memory, ("acme", "theirs"))])
         with pytest.raises(StaleVersion):
             records.commit([Patch(Memory, ("acme", "theirs"), {"text": "mine"})])
-        found = {(row.organization_id, row.id): row for row in records.scan(Memory, None, deleted=True)}
-        assert found.keys() == {("acme", "m"), ("bolt", "m"), ("bolt", "theirs")}
-        assert found["acme", "m"].text == "mine"
-        assert [found["bolt", name].text for name in ("m", "theirs")] == ["m of bolt", "theirs of bolt"]
-        assert not found["bolt", "theirs"].is_deleted
+        memories = {(row.organization_id, row.id): row for row in records.scan(Memory, None, deleted=True)}
+        assert memories.keys() == {("acme", "m"), ("bolt", "m"), ("bolt", "theirs")}
+        assert memories["acme", "m"].text == "mine"
+        assert [memories["bolt", name].text for name in ("m", "theirs")] == ["m of bolt", "theirs of bolt"]
+        assert not memories["bolt", "theirs"].is_deleted
 
     def test_a_commit_may_write_to_several_organizations(self, records: PostgresRecords) -> None:
         both = [Patch(Memory, (name, "m"), {"text": name}) for name in ("acme", "bolt")]
@@ -171,8 +171,8 @@ class TestWithoutTheEnginesOwnFilter:
         records = CarelessRecords(options)
         proposals = PostgresCandidates(records)
         embedder = FakeEmbedder()
-        made = parts.assemble(chosen, records, SearchIndexes(proposals, proposals), embedder, embedder)
-        with Everhold(made) as engine:
+        engine_parts = parts.assemble(chosen, records, SearchIndexes(proposals, proposals), embedder, embedder)
+        with Everhold(engine_parts) as engine:
             outcome = run(engine, ATTEMPTS)
             assert outcome.findings == []
             common = {attempt.__name__ for attempt, weight in WEIGHTS.items() if weight >= 0.5}
@@ -382,14 +382,14 @@ def test_the_index_over_words_is_used_once_an_administrator_allows_it(
         records.commit([Put(chunk(name)) for name in names])
     records.maintain()
     page = (Path(__file__).parents[2] / "docs" / "postgresql.md").read_text("utf-8")
-    asked = """EXPLAIN SELECT FROM chunks WHERE known_to IS NULL AND owner_kind = 'memory' AND namespace = 'long-term'
+    query = """EXPLAIN SELECT FROM chunks WHERE known_to IS NULL AND owner_kind = 'memory' AND namespace = 'long-term'
     AND chunk_words(organization_id, owner_kind, namespace, terms)
       @> chunk_words('acme', 'memory', 'long-term', 'wordn7')"""
 
     def plan() -> str:
         with psycopg.connect(options.url) as session:
             session.execute("SELECT set_config('everhold.organization', 'acme', true)")
-            return "\n".join(text for (text,) in session.execute(asked).fetchall())
+            return "\n".join(text for (text,) in session.execute(query).fetchall())
 
     assert "in_chunks_terms" not in plan()
     with psycopg.connect(options.owner.url, autocommit=True) as session:
@@ -449,8 +449,10 @@ class TestOpening:
         with psycopg.connect(options.owner.url) as session:
             session.execute("ALTER TABLE users NO FORCE ROW LEVEL SECURITY")
             session.execute("CREATE POLICY too_much ON memories USING (true)")
-        wanted = ["table memories lacks its row-level security", "table users lacks its row-level security"]
-        assert [told[: len(text)] for told, text in zip(records.find_problems(), wanted, strict=True)] == wanted
+        expected = ["table memories lacks its row-level security", "table users lacks its row-level security"]
+        assert [
+            problem[: len(text)] for problem, text in zip(records.find_problems(), expected, strict=True)
+        ] == expected
         records.close()
         with pytest.raises(StoreError, match="table memories lacks its"):
             PostgresRecords(replace(options, owner_url=None))

@@ -71,33 +71,33 @@ NOTHING: dict[str, dict[str, int]] = {"expire": {}, "purge": {}, "outbox": {}}
 
 class TestMemories:
     def test_only_memories_deleted_longer_than_the_grace_period_are_purged(self, records: Records) -> None:
-        kept, gone = add(records, {"text": "tea", "tags": ["drink"]}, {"text": "rain", "tags": ["weather"]})
-        forget(make_write_deps(records), SCOPE, gone, hard=False)
+        kept, purged = add(records, {"text": "tea", "tags": ["drink"]}, {"text": "rain", "tags": ["weather"]})
+        forget(make_write_deps(records), SCOPE, purged, hard=False)
         assert run(records, days=29) == NOTHING
-        assert set(records.get(Memory, "acme", [kept, gone], deleted=True)) == {kept, gone}
+        assert set(records.get(Memory, "acme", [kept, purged], deleted=True)) == {kept, purged}
         assert run(records, dry_run=True)["purge"] == {"memories": 1, "memory_tags": 1}
         assert run(records)["purge"] == {"memories": 1}
-        assert set(records.get(Memory, "acme", [kept, gone], deleted=True)) == {kept}
+        assert set(records.get(Memory, "acme", [kept, purged], deleted=True)) == {kept}
         assert {chunk.owner_id for chunk in records.scan(Chunk, "acme")} == {kept}
         assert {tag.memory_id for tag in records.scan(Tag, "acme", deleted=True)} == {kept}
 
-    def test_expired_memories_are_counted_apart(self, records: Records) -> None:
+    def test_expired_memories_are_counted_separately(self, records: Records) -> None:
         soon = clock.now() + timedelta(days=1)
-        kept, gone = add(records, "tea", {"text": "rain", "expires_at": soon})
+        kept, expired = add(records, "tea", {"text": "rain", "expires_at": soon})
         assert run(records, days=30) == NOTHING
         assert run(records, days=32) == {**NOTHING, "expire": {"memories": 1}}
-        assert set(records.get(Memory, "acme", [kept, gone], deleted=True)) == {kept}
+        assert set(records.get(Memory, "acme", [kept, expired], deleted=True)) == {kept}
 
     def test_every_memory_leaves_a_line_in_the_log_and_in_the_feed(self, records: Records) -> None:
         ids = add(records, "tea", "rain", "snow")
-        for one in ids[:2]:
-            forget(make_write_deps(records), SCOPE, one, hard=False)
+        for erased_id in ids[:2]:
+            forget(make_write_deps(records), SCOPE, erased_id, hard=False)
         head = records.head()
         run(records)
-        told = records.feed(head).lines
-        assert [(line.entity, line.entity_id, line.operation, line.user_id) for line in told] == [
-            ("memories", one, "reindex", "alice")
-            for one in sorted(ids[:2])  # "delete" was in the feed when they were hidden
+        lines = records.feed(head).lines
+        assert [(line.entity, line.entity_id, line.operation, line.user_id) for line in lines] == [
+            ("memories", memory_id, "reindex", "alice")
+            for memory_id in sorted(ids[:2])  # "delete" was in the feed when they were hidden
         ]
         logged = [line for line in records.scan(AccessLog, "acme") if "purged" in line.request]
         assert [line.request["memory"] for line in logged] == sorted(ids[:2])
@@ -108,8 +108,8 @@ class TestMemories:
     def test_memories_of_every_organization_are_purged_in_batches(self, records: Records) -> None:
         for scope in (SCOPE, OTHER):
             ids = add(records, *[f"fact {number}" for number in range(25)], scope=scope)
-            for one in ids[:20]:
-                forget(make_write_deps(records), scope, one, hard=False)
+            for memory_id in ids[:20]:
+                forget(make_write_deps(records), scope, memory_id, hard=False)
         seen: list[StepProgress] = []
         assert run(records, batch=8, report=seen.append)["purge"] == {"memories": 40}
         purged = [progress for progress in seen if progress.step == "purge"]
@@ -146,7 +146,7 @@ class TestAboveMemories:
         job = Job(id="job", organization_id="acme", created_at=now, updated_at=now, kind="reembed", status="done")
         records.commit([Hide(Organization, ("acme",), clock.make_id("del"), now), Put(job)])
         run(records)
-        assert [one.id for one in records.scan(Organization, None, deleted=True)] == ["bolt"]
+        assert [organization.id for organization in records.scan(Organization, None, deleted=True)] == ["bolt"]
         assert records.count(Memory, "acme", deleted=True) == records.count(AccessLog, "acme") == 0
         assert records.count(Memory, "bolt") == 1
 

@@ -16,7 +16,7 @@ from everhold.adapters.redis.breaker import FIRST_PAUSE, MAX_PAUSE, Breaker
 from everhold.adapters.redis.connection import Link
 from everhold.errors import InvalidSettings
 from everhold.ports.session_cache import SessionKey
-from everhold.testing.session_cache_contract import PLACE, make_message, make_session, make_step, make_working
+from everhold.testing.session_cache_contract import KEY, make_message, make_session, make_step, make_working
 from tests.relay import AS_REDIS, certificate, relay
 from tests.servers.valkey import ValkeyServer
 
@@ -32,29 +32,29 @@ def secret() -> bytes:
 
 @pytest.fixture
 def client(valkey_server: ValkeyServer) -> Any:
-    found = valkey_server.client()
-    found.flushall()
-    return found
+    client = valkey_server.client()
+    client.flushall()
+    return client
 
 
 @pytest.fixture
 def cache(valkey_server: ValkeyServer, client: Any) -> Iterator[RedisSessions]:
-    made = RedisSessions(RedisOptions(valkey_server.url), secret)
-    yield made
-    made.close()
+    cache = RedisSessions(RedisOptions(valkey_server.url), secret)
+    yield cache
+    cache.close()
 
 
 def test_keys_and_values_have_the_documented_layout(cache: RedisSessions, client: Any) -> None:
     context = {"scope": "technical", "state": "active", "client": "web"}
-    cache.write(PLACE, make_working(messages=100, user_id="alice", topic="Tea", context=context))
+    cache.write(KEY, make_working(messages=100, user_id="alice", topic="Tea", context=context))
     assert sorted(client.keys("*")) == sorted([SESSION, HISTORY, ACTIVE, BY_ACTIVITY])
     assert [client.type(key) for key in (SESSION, HISTORY, ACTIVE, BY_ACTIVITY)] == ["hash", "list", "set", "zset"]
-    held = client.hgetall(SESSION)
-    assert (held["session_id"], held["user_id"], held["current_topic"]) == ("s1", "alice", "Tea")
-    assert (held["scope"], held["state"], held["client"], held["last_message"]) == (*context.values(), "m99")
-    assert json.loads(held["context"]) == context
-    assert held["last_active"] == make_session().last_active.isoformat()
-    assert cache.advance(PLACE, make_step(1, make_message(100)))
+    fields = client.hgetall(SESSION)
+    assert (fields["session_id"], fields["user_id"], fields["current_topic"]) == ("s1", "alice", "Tea")
+    assert (fields["scope"], fields["state"], fields["client"], fields["last_message"]) == (*context.values(), "m99")
+    assert json.loads(fields["context"]) == context
+    assert fields["last_active"] == make_session().last_active.isoformat()
+    assert cache.advance(KEY, make_step(1, make_message(100)))
     assert client.llen(HISTORY) == 100
     assert [json.loads(item)["id"] for item in client.lrange(HISTORY, 0, 1)] == ["m100", "m99"]
     assert client.smembers(ACTIVE) == {"s1"}
@@ -63,10 +63,10 @@ def test_keys_and_values_have_the_documented_layout(cache: RedisSessions, client
 
 
 def test_reading_renews_the_time_to_live(cache: RedisSessions, client: Any) -> None:
-    cache.write(PLACE, make_working())
+    cache.write(KEY, make_working())
     for key in client.keys("*"):
         client.expire(key, 100)
-    cache.read(PLACE)
+    cache.read(KEY)
     assert all(client.ttl(key) > 86_390 for key in client.keys("*"))
 
 
@@ -90,20 +90,20 @@ def test_reading_renews_the_time_to_live(cache: RedisSessions, client: Any) -> N
     ],
 )
 def test_an_incomplete_session_is_not_used(cache: RedisSessions, client: Any, damage: Any) -> None:
-    cache.write(PLACE, make_working())
-    assert cache.read(PLACE) == make_working()
+    cache.write(KEY, make_working())
+    assert cache.read(KEY) == make_working()
     damage(client)
-    assert cache.read(PLACE) is None
-    while cache.read(PLACE) is None:  # after bytes that are no text Redis is not asked for a moment
-        cache.write(PLACE, make_working())
-    assert cache.read(PLACE) == make_working()
+    assert cache.read(KEY) is None
+    while cache.read(KEY) is None:  # after invalid bytes Redis is not queried for a moment
+        cache.write(KEY, make_working())
+    assert cache.read(KEY) == make_working()
 
 
 def test_a_key_of_another_type_is_not_used(client: Any, valkey_server: ValkeyServer) -> None:
     client.set(SESSION, "something else")
     with_clock = RedisSessions(RedisOptions(valkey_server.url), secret)
-    assert with_clock.read(PLACE) is None
-    assert with_clock.advance(PLACE, make_step(1))
+    assert with_clock.read(KEY) is None
+    assert with_clock.advance(KEY, make_step(1))
     with_clock.close()
 
 
@@ -116,46 +116,46 @@ def test_a_session_that_was_read_is_answered_from_the_clients_memory(valkey_serv
     """The server tells a client of changes; until then the client answers from its own memory."""
     with relay(valkey_server.port, replacing=AS_REDIS) as port:
         cache = RedisSessions(RedisOptions(f"redis://127.0.0.1:{port}"), secret)
-        cache.write(PLACE, make_working())
-        assert cache.read(PLACE) == make_working()
-        assert cache.read(PLACE) == make_working()  # the first read set the time to live, which is a change
+        cache.write(KEY, make_working())
+        assert cache.read(KEY) == make_working()
+        assert cache.read(KEY) == make_working()  # the first read set the time to live, which is a change
         before = reads(client)
         for _ in range(20):
-            assert cache.read(PLACE) == make_working()
+            assert cache.read(KEY) == make_working()
         assert reads(client) <= before + 2  # once more if the server's message about that change came late
-        assert cache.advance(PLACE, make_step(1, make_message(3)))
-        assert cache.read(PLACE) == make_working(messages=4, version=2)
+        assert cache.advance(KEY, make_step(1, make_message(3)))
+        assert cache.read(KEY) == make_working(messages=4, version=2)
         assert reads(client) > before
         other = RedisSessions(RedisOptions(valkey_server.url), secret)
-        assert other.advance(PLACE, make_step(2, make_message(4)))
-        while (found := cache.read(PLACE)) in (None, make_working(messages=4, version=2)):
+        assert other.advance(KEY, make_step(2, make_message(4)))
+        while (working := cache.read(KEY)) in (None, make_working(messages=4, version=2)):
             pass  # None while the client knows of a change of only one key; the test's time limit ends this loop
-        assert found == make_working(messages=5, version=3)
-        cache.drop([PLACE])
-        assert cache.read(PLACE) is None
-        for one in (cache, other):
-            one.close()
+        assert working == make_working(messages=5, version=3)
+        cache.drop([KEY])
+        assert cache.read(KEY) is None
+        for each_cache in (cache, other):
+            each_cache.close()
 
 
 def test_a_write_by_another_client_in_the_middle_of_a_step_is_noticed(
     valkey_server: ValkeyServer, cache: RedisSessions
 ) -> None:
     """The other client writes between the read and the write of the step, so the step is based on an old state."""
-    with relay(valkey_server.port, before=(b"MULTI", lambda: cache.write(PLACE, make_working(version=7)))) as port:
+    with relay(valkey_server.port, before=(b"MULTI", lambda: cache.write(KEY, make_working(version=7)))) as port:
         stepping = RedisSessions(RedisOptions(f"redis://127.0.0.1:{port}"), secret)
-        cache.write(PLACE, make_working())
-        assert not stepping.advance(PLACE, make_step(1, make_message(3)))
+        cache.write(KEY, make_working())
+        assert not stepping.advance(KEY, make_step(1, make_message(3)))
         stepping.close()
-    found = cache.read(PLACE)
-    assert found is None or found == make_working(version=7)
+    working = cache.read(KEY)
+    assert working is None or working == make_working(version=7)
 
 
 def test_a_session_that_is_written_during_cleaning_stays(
     valkey_server: ValkeyServer, cache: RedisSessions, client: Any
 ) -> None:
-    with relay(valkey_server.port, before=(b"MULTI", lambda: cache.write(PLACE, make_working()))) as port:
+    with relay(valkey_server.port, before=(b"MULTI", lambda: cache.write(KEY, make_working()))) as port:
         cleaning = RedisSessions(RedisOptions(f"redis://127.0.0.1:{port}"), secret)
-        cache.write(PLACE, make_working())
+        cache.write(KEY, make_working())
         client.delete(SESSION, HISTORY)
         assert cleaning.clean("acme") == 0
         cleaning.close()
@@ -163,26 +163,26 @@ def test_a_session_that_is_written_during_cleaning_stays(
 
 
 def test_each_thread_has_its_own_memory_of_sessions(valkey_server: ValkeyServer, client: Any) -> None:
-    places = [SessionKey("acme", f"s{number}") for number in range(4)]
+    keys = [SessionKey("acme", f"s{number}") for number in range(4)]
     wrong: list[Any] = []
     with relay(valkey_server.port, replacing=AS_REDIS) as port:
         cache = RedisSessions(RedisOptions(f"redis://127.0.0.1:{port}"), secret)
-        for place in places:
-            cache.write(place, make_working(place))
+        for key in keys:
+            cache.write(key, make_working(key))
 
         def look(start: int) -> None:
             for number in range(100):
-                place = places[(start + number) % len(places)]
-                found = cache.read(place)
-                if found != make_working(place):
-                    wrong.append(found)
+                key = keys[(start + number) % len(keys)]
+                working = cache.read(key)
+                if working != make_working(key):
+                    wrong.append(working)
                 if number % 10 == start:
-                    cache.write(place, make_working(place))
+                    cache.write(key, make_working(key))
 
         with ThreadPoolExecutor(4) as pool:
             for done in [pool.submit(look, start) for start in range(4)]:
                 done.result()
-        assert [one for one in wrong if one is not None] == []
+        assert [difference for difference in wrong if difference is not None] == []
         cache.close()
 
 
@@ -191,11 +191,11 @@ def test_closing_ends_the_connections_of_every_thread(valkey_server: ValkeyServe
     with relay(valkey_server.port, replacing=AS_REDIS) as port, ThreadPoolExecutor(3) as pool:
         before = len(client.client_list())
         cache = RedisSessions(RedisOptions(f"redis://127.0.0.1:{port}"), secret)
-        cache.write(PLACE, make_working())
+        cache.write(KEY, make_working())
 
         def look(_: int) -> None:
             together.wait()
-            cache.read(PLACE)
+            cache.read(KEY)
 
         list(pool.map(look, range(3)))
         assert len(client.client_list()) > before + 3
@@ -213,13 +213,13 @@ def test_a_valkey_server_is_asked_each_time(valkey_server: ValkeyServer) -> None
 def test_passwords() -> None:
     with ValkeyServer(password="s3cret!word") as server:
         good = RedisSessions(RedisOptions(server.url), secret)
-        good.write(PLACE, make_working())
-        assert good.read(PLACE) == make_working()
+        good.write(KEY, make_working())
+        assert good.read(KEY) == make_working()
         assert good.find_problem() is None
         for url in (server.url.replace("s3cret!word", "wr0ng!word"), f"redis://127.0.0.1:{server.port}"):
             bad = RedisSessions(RedisOptions(url), secret)
-            assert bad.read(PLACE) is None
-            bad.write(PLACE, make_working())
+            assert bad.read(KEY) is None
+            bad.write(KEY, make_working())
             problem = bad.find_problem()
             assert problem is not None
             assert "refused the user or the password" in problem
@@ -230,7 +230,7 @@ def test_passwords() -> None:
         raw = server.client()
         raw.config_set("requirepass", "changed")
         raw.client_kill_filter(_type="normal", skipme=True)
-        assert good.read(PLACE) is None  # the password becomes wrong while the client is connected
+        assert good.read(KEY) is None  # the password becomes wrong while the client is connected
         assert "refused the user or the password" in str(good.find_problem())
         good.close()
 
@@ -239,11 +239,11 @@ def test_tls(valkey_server: ValkeyServer, client: Any, tmp_path: Path) -> None:
     context, trusted = certificate(tmp_path)
     with relay(valkey_server.port, tls=context) as port:
         cache = RedisSessions(RedisOptions(f"rediss://127.0.0.1:{port}?ssl_ca_certs={trusted}"), secret)
-        cache.write(PLACE, make_working())
-        assert cache.read(PLACE) == make_working()
+        cache.write(KEY, make_working())
+        assert cache.read(KEY) == make_working()
         cache.close()
         untrusting = RedisSessions(RedisOptions(f"rediss://127.0.0.1:{port}"), secret)
-        assert untrusting.read(PLACE) is None
+        assert untrusting.read(KEY) is None
         assert "certificate verify failed" in str(untrusting.find_problem())
         untrusting.close()
 
@@ -254,9 +254,9 @@ def test_tls(valkey_server: ValkeyServer, client: Any, tmp_path: Path) -> None:
      "redis://:secret@host/first", "redis://:secret@host/0#1"],
 )  # fmt: skip
 def test_an_invalid_address_is_refused(url: str) -> None:
-    with pytest.raises(InvalidSettings, match="is not the address of a Redis server") as refused:
+    with pytest.raises(InvalidSettings, match="is not the address of a Redis server") as caught:
         RedisSessions(RedisOptions(url), secret)
-    assert "secret" not in str(refused.value)
+    assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -269,17 +269,17 @@ def test_an_invalid_address_is_refused(url: str) -> None:
     ],
 )
 def test_parameters_that_the_driver_does_not_take_are_refused(query: str, told: str) -> None:
-    with pytest.raises(InvalidSettings, match=told) as refused:
+    with pytest.raises(InvalidSettings, match=told) as caught:
         RedisSessions(RedisOptions(f"redis://:secret@host?{query}"), secret)
-    assert "secret" not in str(refused.value)
+    assert "secret" not in str(caught.value)
 
 
-def test_an_address_where_nobody_listens_is_unavailable() -> None:
+def test_an_address_without_a_server_is_unavailable() -> None:
     cache = RedisSessions(RedisOptions("redis://:secret@127.0.0.1:1", socket_seconds=0.2), secret)
-    assert cache.read(PLACE) is None
-    cache.write(PLACE, make_working())
-    assert cache.advance(PLACE, make_step(1))
-    cache.drop([PLACE])
+    assert cache.read(KEY) is None
+    cache.write(KEY, make_working())
+    assert cache.advance(KEY, make_step(1))
+    cache.drop([KEY])
     assert (cache.list_active("acme"), cache.list_recent("acme", make_session().created_at), cache.clean("acme")) == (
         set(),
         [],
@@ -306,12 +306,12 @@ class Time:
 
 
 def test_the_pauses_double_until_redis_answers() -> None:
-    time, told = Time(), []
-    breaker = Breaker((OSError,), lambda: told.append(1), lambda: time.now)
+    time, warnings = Time(), []
+    breaker = Breaker((OSError,), lambda: warnings.append(1), lambda: time.now)
     pause = FIRST_PAUSE
     for failures in range(1, 12):
         assert breaker.ask(time.fail, 0) == 0
-        assert time.asked == failures == len(told)
+        assert time.asked == failures == len(warnings)
         time.now += pause * 0.99
         assert breaker.ask(time.work, 0) == 0
         assert time.asked == failures

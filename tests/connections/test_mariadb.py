@@ -112,10 +112,10 @@ def test_the_server_ends_a_long_query(engine: SandboxedDataEngine, server: Maria
 
 def test_a_wrong_password(engine: SandboxedDataEngine, url: str) -> None:
     wrong = url.replace("reader-of-the-test", "hunter2secret")
-    with pytest.raises(DataUnavailable, match=r"refuses the login .*Access denied") as refused:
+    with pytest.raises(DataUnavailable, match=r"refuses the login .*Access denied") as caught:
         engine.run(make_tables(wrong), CheckedStatement("SELECT 1", "mysql", frozenset(), 10))
-    assert "check the user and the password" in str(refused.value)
-    assert "hunter2secret" not in str(refused.value)
+    assert "check the user and the password" in str(caught.value)
+    assert "hunter2secret" not in str(caught.value)
 
 
 def test_large_tables_are_sampled(server: MariadbServer, url: str) -> None:

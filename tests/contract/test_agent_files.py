@@ -225,8 +225,8 @@ def test_a_letta_file_becomes_an_agent(engine: Everhold, tmp_path: Path) -> None
     view = engine.scope(user="kari", agent=agent.id)
     assert [message.role for message in view.buffered_messages()] == ["system", "assistant", "tool"]
     (session,) = view.sessions()
-    said = engine.scope(user="kari", agent=agent.id, session=session.id).messages(oldest_first=True)
-    assert [message.text for message in said] == ["You look after a garden.", "Hello", None, "the roses are wet"]
+    messages = engine.scope(user="kari", agent=agent.id, session=session.id).messages(oldest_first=True)
+    assert [message.text for message in messages] == ["You look after a garden.", "Hello", None, "the roses are wet"]
     assert view.recall("wet roses", among="message", minimum=0)[0].message.text == "the roses are wet"
     document = export(view, tmp_path / "gardener.json")
     assert [(block["label"], block["value"], block["limit"]) for block in document["blocks"]] == [

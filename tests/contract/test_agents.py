@@ -55,9 +55,9 @@ def test_every_column_of_an_agent_is_written_read_and_changed(engine: Everhold) 
     assert (changed.version, changed.last_updated_by_id, changed.created_at) == (2, "alice", created.created_at)
     assert changed.updated_at >= created.updated_at
     assert view.agent() == changed
-    with pytest.raises(StaleVersion, match="agent 'coder' is at version 2, not 1") as refused:
+    with pytest.raises(StaleVersion, match="agent 'coder' is at version 2, not 1") as caught:
         view.update_agent(expected_version=1, topic="late")
-    assert refused.value.current_version == 2
+    assert caught.value.current_version == 2
     cleared = view.update_agent(description=None, system=None, topic=None, agent_type=None, name=None)
     assert (cleared.description, cleared.system, cleared.name, view.agent().topic) == (None, None, None, None)
 
@@ -108,19 +108,19 @@ def test_an_agent_is_paused_resumed_and_terminated(coder: View) -> None:
     assert coder.pause_agent() == paused
     assert coder.resume_agent().status == "active"
     assert coder.terminate_agent().status == "terminated"
-    for refused in (coder.pause_agent, coder.resume_agent):
+    for call in (coder.pause_agent, coder.resume_agent):
         with pytest.raises(Conflict, match=r"agent 'coder' is terminated, which is final; .* clone_agent\(\)"):
-            refused()
+            call()
     assert coder.terminate_agent().status == coder.agent().status == "terminated"
 
 
 def test_the_window_of_messages_grows_and_is_cut(engine: Everhold, coder: View) -> None:
     coder.create_agent()
     chat = engine.scope(agent="coder", session="s1")
-    said = [chat.say(f"line {number}").id for number in range(4)]
-    assert coder.buffer_messages(*said[:2]).message_ids == said[:2]
-    assert coder.buffer_messages(said[1], said[2]).message_ids == said[:3]
-    assert coder.buffer_messages(said[3], keep=2).message_ids == said[2:]
+    message_ids = [chat.say(f"line {number}").id for number in range(4)]
+    assert coder.buffer_messages(*message_ids[:2]).message_ids == message_ids[:2]
+    assert coder.buffer_messages(message_ids[1], message_ids[2]).message_ids == message_ids[:3]
+    assert coder.buffer_messages(message_ids[3], keep=2).message_ids == message_ids[2:]
     assert [message.text for message in coder.buffered_messages()] == ["line 2", "line 3"]
     assert not engine.scope(agent="coder", user="bob").buffered_messages()
     threads = [threading.Thread(target=coder.buffer_messages, args=(f"m{number}",)) for number in range(4)]
@@ -128,7 +128,7 @@ def test_the_window_of_messages_grows_and_is_cut(engine: Everhold, coder: View) 
         thread.start()
     for thread in threads:
         thread.join()
-    assert set(coder.agent().message_ids) == {*said[2:], "m0", "m1", "m2", "m3"}
+    assert set(coder.agent().message_ids) == {*message_ids[2:], "m0", "m1", "m2", "m3"}
     assert coder.buffer_messages(keep=0).message_ids == []
 
 
@@ -141,16 +141,16 @@ def test_everything_that_belongs_to_an_agent_is_deleted_and_restored_with_it(eng
     alice.remember("Alice tests parsers")
     engine.scope(user="alice").remember("Alice drinks tea")
     engine.scope(agent="other").set_state("mine")
-    for refused in (alice.delete_agent, alice.restore_agent):
+    for verb in (alice.delete_agent, alice.restore_agent):
         with pytest.raises(Conflict, match="others may use it; use a scope without the user"):
-            refused()
+            verb()
     preview = coder.delete_agent(preview=True)
     expected = {"agents": 1, "agent_states": 2, "sessions": 1, "messages": 1, "memories": 1}
     assert {name: preview.rows[name] for name in expected} == expected
     assert coder.delete_agent().rows == preview.rows
-    for gone in (coder.agent, coder.state, alice.state, coder.delete_agent, lambda: coder.set_state(1)):
+    for call in (coder.agent, coder.state, alice.state, coder.delete_agent, lambda: coder.set_state(1)):
         with pytest.raises(NotFound, match="has been deleted"):
-            gone()
+            call()
     with pytest.raises(AlreadyExists, match=r"agent 'coder' has been deleted; call restore_agent\(\)"):
         coder.create_agent(system="Be brief")
     assert [memory.text for memory in engine.scope(user="alice").list()] == ["Alice drinks tea"]
@@ -243,9 +243,9 @@ def test_a_state_is_compared_before_it_is_set(coder: View) -> None:
     with pytest.raises(StaleVersion, match="the state of agent 'coder' is at version 0, not 1"):
         coder.set_state("b", expected_version=1)
     assert coder.set_state("a", expected_version=0).version == 1
-    with pytest.raises(StaleVersion, match=r"at version 1, not 0; .*retry with expected_version=1") as refused:
+    with pytest.raises(StaleVersion, match=r"at version 1, not 0; .*retry with expected_version=1") as caught:
         coder.set_state("b", expected_version=0)
-    assert refused.value.current_version == 1
+    assert caught.value.current_version == 1
     assert coder.clear_state(expected_version=1)
     assert coder.state() is None
     assert not coder.clear_state()

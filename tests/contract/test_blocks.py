@@ -38,7 +38,7 @@ def list_labels(view: View) -> list[str]:
 
 def test_every_column_of_a_block(engine: Everhold, coder: View) -> None:
     before = datetime.now(UTC)
-    made = coder.create_block(
+    block = coder.create_block(
         "human",
         "Likes tea",
         id="b1",
@@ -47,32 +47,32 @@ def test_every_column_of_a_block(engine: Everhold, coder: View) -> None:
         template_name="people",
         metadata={"source": {"form": [1, None, "ü"]}},
     )
-    assert isinstance(made, Block)
-    assert (made.id, made.organization_id, made.user_id, made.label) == ("b1", "default", "alice", "human")
-    assert (made.value, made.limit, made.description, made.template_name) == (
+    assert isinstance(block, Block)
+    assert (block.id, block.organization_id, block.user_id, block.label) == ("b1", "default", "alice", "human")
+    assert (block.value, block.limit, block.description, block.template_name) == (
         "Likes tea", 500, "About the user", "people"
     )  # fmt: skip
-    assert (made.is_template, made.is_deleted, made.version) == (False, False, 1)
-    assert made.metadata == {"source": {"form": [1, None, "ü"]}}
-    assert (made.created_by_id, made.last_updated_by_id) == ("alice", "alice")
-    assert before <= made.created_at == made.updated_at
-    assert coder.block("b1") == coder.block("human") == made == engine.scope().block("b1")
+    assert (block.is_template, block.is_deleted, block.version) == (False, False, 1)
+    assert block.metadata == {"source": {"form": [1, None, "ü"]}}
+    assert (block.created_by_id, block.last_updated_by_id) == ("alice", "alice")
+    assert before <= block.created_at == block.updated_at
+    assert coder.block("b1") == coder.block("human") == block == engine.scope().block("b1")
     changed = engine.scope(agent="coder").update_block(
         "b1", limit=9, description=None, template_name=None, metadata={"n": 1}, reason="tidy"
     )
     assert (changed.limit, changed.description, changed.template_name, changed.metadata) == (9, None, None, {"n": 1})
-    assert (changed.version, changed.created_at, changed.created_by_id) == (2, made.created_at, "alice")
+    assert (changed.version, changed.created_at, changed.created_by_id) == (2, block.created_at, "alice")
     assert changed.last_updated_by_id == "coder"
-    assert changed.updated_at > made.updated_at
+    assert changed.updated_at > block.updated_at
     assert coder.block("b1") == changed
     assert coder.update_block("b1", limit=9) == changed  # nothing to do
-    assert repr(made) == "Block('Likes tea', label='human', user='alice', id='b1')"
+    assert repr(block) == "Block('Likes tea', label='human', user='alice', id='b1')"
     plain = engine.scope().create_block("system")
     assert (plain.value, plain.limit, plain.user_id, plain.created_by_id) == ("", 2000, None, None)
     assert plain.id.startswith("blk_")
-    for refused in ({"label": "other"}, {"user_id": "bob"}, {"limit": -1}, {"limit": "9"}, {"version": 9}, {}):
+    for fields in ({"label": "other"}, {"user_id": "bob"}, {"limit": -1}, {"limit": "9"}, {"version": 9}, {}):
         with pytest.raises(InvalidInput):
-            coder.update_block("b1", **refused)
+            coder.update_block("b1", **fields)
     for label in ("", "x" * 51, None, "a\x00b"):
         with pytest.raises(InvalidInput):
             coder.create_block(label, "v")
@@ -80,18 +80,18 @@ def test_every_column_of_a_block(engine: Everhold, coder: View) -> None:
 
 
 def test_every_column_of_a_link(engine: Everhold, coder: View) -> None:
-    made = coder.create_block("human", "Likes tea", id="b1")
+    block = coder.create_block("human", "Likes tea", id="b1")
     alice, everybody = engine.scope(user="alice"), engine.scope()
     assert coder.block_agents("human") == ["coder"]
-    assert alice.attach_block("human", agent="tester") == made
-    assert alice.attach_block("human", agent="tester") == made
+    assert alice.attach_block("human", agent="tester") == block
+    assert alice.attach_block("human", agent="tester") == block
     assert everybody.block_agents("b1") == ["coder", "tester"]
     tester = engine.scope(user="alice", agent="tester")
     assert tester.append_block("human", "and cake").value == coder.block("human").value == "Likes tea\nand cake"
     assert tester.detach_block("human").id == "b1"
     assert everybody.block_agents("b1") == ["coder"]
     assert list_labels(engine.scope(agent="tester")) == []
-    for refused in (
+    for call in (
         lambda: coder.attach_block("human", agent="tester"),
         lambda: alice.attach_block("human"),
         lambda: alice.detach_block("human", agent="tester"),
@@ -99,7 +99,7 @@ def test_every_column_of_a_link(engine: Everhold, coder: View) -> None:
         lambda: engine.scope(organization="acme").attach_block("b1", agent="tester"),
     ):
         with pytest.raises((InvalidInput, NotFound)):
-            refused()
+            call()
     assert everybody.block_agents("b1") == ["coder"]
 
 
@@ -108,7 +108,7 @@ def test_the_limit_is_checked_before_every_write(coder: View) -> None:
     message = r"^block 'human' would hold 2,130 characters, 130 over its limit of 2,000; shorten it or raise the limit$"
     with pytest.raises(InvalidInput, match=message):
         coder.create_block("human", "x" * 2130)
-    for refused in (
+    for call in (
         lambda: coder.write_block("human", "y" * 11),
         lambda: coder.append_block("human", ""),  # the line break
         lambda: coder.replace_in_block("human", "x", "yy", every=True),
@@ -116,7 +116,7 @@ def test_the_limit_is_checked_before_every_write(coder: View) -> None:
         lambda: coder.update_block("human", limit=9),
     ):
         with pytest.raises(InvalidInput, match=r"would hold (10|11|20) characters, (1|10) over its limit of (9|10);"):
-            refused()
+            call()
     assert coder.block("human") == block
     assert coder.block_history("human") == []
     assert coder.write_block("human", "😀" * 10).value == "😀" * 10  # characters, not bytes
@@ -165,17 +165,19 @@ def test_lines_of_unicode(coder: View) -> None:
 
 
 def test_history_diff_as_of_and_undo(engine: Everhold, coder: View) -> None:
-    made = coder.create_block("human", "a", id="b1")
+    block = coder.create_block("human", "a", id="b1")
     for number, value in enumerate(("b", "c", "d"), 2):
         assert coder.write_block("human", value, reason=f"to {value}").version == number
-    versions = [made, *(coder.block("human"),)]
-    kept = [(revision.revision, revision.value["value"], revision.reason) for revision in coder.block_history("b1")]
-    assert kept == [
+    versions = [block, *(coder.block("human"),)]
+    revisions = [
+        (revision.revision, revision.value["value"], revision.reason) for revision in coder.block_history("b1")
+    ]
+    assert revisions == [
         (1, "a", "to b"), (2, "b", "to c"), (3, "c", "to d")
     ]  # fmt: skip
     history = coder.block_history("human")
     assert [revision.owner_kind for revision in history] == ["block"] * 3
-    assert [revision.known_from for revision in history] == [made.created_at, *(r.known_to for r in history[:-1])]
+    assert [revision.known_from for revision in history] == [block.created_at, *(r.known_to for r in history[:-1])]
     assert versions[-1].updated_at == history[-1].known_to
     for revision in history:
         then = coder.block("human", as_of=revision.known_from)
@@ -183,7 +185,7 @@ def test_history_diff_as_of_and_undo(engine: Everhold, coder: View) -> None:
         assert coder.block("b1", as_of=revision.known_to - timedelta(microseconds=1)) == then
     assert coder.block("human", as_of=history[-1].known_to) == coder.block("human")
     with pytest.raises(NotFound, match="block 'human' did not exist at"):
-        coder.block("human", as_of=made.created_at - timedelta(microseconds=1))
+        coder.block("human", as_of=block.created_at - timedelta(microseconds=1))
     assert coder.diff_block("human").splitlines() == [
         "--- human version 3", "+++ human version 4", "@@ -1 +1 @@", "-c", "+d"
     ]  # fmt: skip
@@ -205,11 +207,11 @@ def test_history_diff_as_of_and_undo(engine: Everhold, coder: View) -> None:
 
 
 def test_undo_takes_back_all_fields(coder: View) -> None:
-    made = coder.create_block("human", "a", limit=5, description="x", metadata={"k": [1]})
+    block = coder.create_block("human", "a", limit=5, description="x", metadata={"k": [1]})
     coder.update_block("human", limit=1, description=None, metadata={})
     undone = coder.undo_block("human")
     assert (undone.value, undone.limit, undone.description, undone.metadata) == ("a", 5, "x", {"k": [1]})
-    assert undone.version == made.version + 2
+    assert undone.version == block.version + 2
 
 
 def test_an_expected_version_guards_an_edit(coder: View) -> None:
@@ -224,9 +226,9 @@ def test_an_expected_version_guards_an_edit(coder: View) -> None:
         lambda: coder.undo_block("human", expected_version=1),
     )
     for edit in edits:
-        with pytest.raises(StaleVersion, match=r"is at version 2, not 1; .*expected_version=2") as refused:
+        with pytest.raises(StaleVersion, match=r"is at version 2, not 1; .*expected_version=2") as caught:
             edit()
-        assert refused.value.current_version == 2
+        assert caught.value.current_version == 2
     assert coder.block("human").value == "b"
 
 
@@ -291,12 +293,12 @@ def test_which_scopes_see_which_blocks(engine: Everhold, coder: View) -> None:
         assert {block.id for block in view.blocks()} == expected, dimensions
         assert {hit.id for hit in view.recall("persona", among="block", minimum=0, k=50)} == expected, dimensions
         for block_id in (everything | {"acme"}) - expected:
-            for refused in (view.block, view.block_history, view.delete_block, view.undo_block):
+            for call in (view.block, view.block_history, view.delete_block, view.undo_block):
                 with pytest.raises(NotFound, match=f"no block '{block_id}' in this scope"):
-                    refused(block_id)
+                    call(block_id)
         if "user" in dimensions or "agent" in dimensions:
-            shown = view.render_blocks()
-            assert {block.id for block in engine.scope().blocks() if block.value in shown} == expected - {"acme"}
+            rendered = view.render_blocks()
+            assert {block.id for block in engine.scope().blocks() if block.value in rendered} == expected - {"acme"}
             assert all((block.value in view.context("x", budget=5000).text) for block in view.blocks())
     with pytest.raises(InvalidInput, match=r"2 blocks of this scope have the label 'human': .*; name one by its id"):
         engine.scope(agent="coder").block("human")
@@ -308,7 +310,7 @@ def test_which_scopes_see_which_blocks(engine: Everhold, coder: View) -> None:
 
 
 def test_blocks_are_found_by_their_current_text(engine: Everhold, coder: View) -> None:
-    made = coder.create_block("human", "Alice grows roses", id="b1")
+    block = coder.create_block("human", "Alice grows roses", id="b1")
     coder.create_block("plan", "Water the tulips on Monday")
     assert find_words(coder, "roses") == ["Alice grows roses"]
     coder.write_block("human", "Alice sails boats\n" * 40)
@@ -318,7 +320,7 @@ def test_blocks_are_found_by_their_current_text(engine: Everhold, coder: View) -
     assert find_words(coder, "boats") == []
     [hit] = coder.recall("roses", among="block", recipe="words", minimum=1e-6)
     assert (hit.kind, hit.id, hit.record) == ("block", "b1", coder.block("b1"))
-    assert find_words(coder, "roses", as_of=made.created_at - timedelta(hours=1)) == []
+    assert find_words(coder, "roses", as_of=block.created_at - timedelta(hours=1)) == []
     both = coder.recall("tulips roses", among=["memory", "block"], minimum=0)
     assert {hit.kind for hit in both} == {"block"}
     tester = engine.scope(agent="tester")
@@ -340,38 +342,43 @@ def test_templates(engine: Everhold, coder: View) -> None:
     assert list_labels(coder) == []
     assert [block.template_name for block in coder.blocks(templates=True)] == ["people", "kind"]
     assert [block.id for block in engine.scope(user="bob").blocks(templates=True)] == ["t1"]
-    made = coder.create_block(template="kind")
-    assert (made.label, made.value, made.limit, made.description) == ("persona", "You are kind", 50, "d")
-    assert (made.template_name, made.is_template, made.user_id) == ("kind", False, "alice")
+    from_template = coder.create_block(template="kind")
+    assert (from_template.label, from_template.value, from_template.limit, from_template.description) == (
+        "persona",
+        "You are kind",
+        50,
+        "d",
+    )
+    assert (from_template.template_name, from_template.is_template, from_template.user_id) == ("kind", False, "alice")
     other = coder.create_block("human", "Name: Alice", template="people", limit=100)
     assert (other.value, other.limit) == ("Name: Alice", 100)
     everybody.write_block("t1", "You are strict")
     assert coder.block("persona").value == "You are kind"
     assert coder.create_block("voice", template="t1").value == "You are strict"
     assert sorted(find(everybody, "You are kind")) == ["Name: Alice", "You are kind", "You are strict"]
-    asked = find(everybody, "kind", where={"is_template": True})
-    assert sorted(asked) == ["Name: unknown", "You are strict"]
+    by_filter = find(everybody, "kind", where={"is_template": True})
+    assert sorted(by_filter) == ["Name: unknown", "You are strict"]
     assert "unknown" not in coder.render_blocks() + coder.context("unknown", budget=2000).text
-    for refused in (
+    for call in (
         lambda: everybody.attach_block("t1", agent="coder"),
         lambda: coder.write_block("t1", "mine"),
         lambda: coder.delete_block("t1"),
     ):
         with pytest.raises(Conflict):
-            refused()
+            call()
     with pytest.raises(NotFound, match="no template 'people' in this scope"):
         engine.scope(user="bob").create_block(template="people")
 
 
-def test_a_deleted_block_comes_back(engine: Everhold, coder: View) -> None:
+def test_a_deleted_block_is_restored(engine: Everhold, coder: View) -> None:
     coder.create_block("human", "Alice likes secretum", id="b1")
     coder.write_block("human", "Alice likes tea")
     preview = coder.delete_block("human", preview=True)
     assert (preview.preview, preview.rows) == (True, {"blocks": 1, "blocks_agents": 1, "revisions": 1})
     assert coder.delete_block("human").rows == preview.rows
-    for refused in (coder.block, coder.delete_block, coder.undo_block):
+    for call in (coder.block, coder.delete_block, coder.undo_block):
         with pytest.raises(NotFound, match="no block 'human' in this scope"):
-            refused("human")
+            call("human")
     assert (find(coder, "tea"), coder.render_blocks()) == ([], "")
     with pytest.raises(NotFound):
         engine.scope(user="bob", agent="coder").restore_block("b1")
@@ -411,12 +418,12 @@ def test_deleting_a_shared_block_leaves_it_to_other_agents(engine: Everhold, cod
 
 
 def test_a_repeated_call_adds_nothing(engine: Everhold, coder: View) -> None:
-    made = coder.create_block("human", "Likes tea", id="b1", metadata={"n": 1})
-    assert coder.create_block("human", "Likes tea", id="b1", metadata={"n": 1}) == made
+    block = coder.create_block("human", "Likes tea", id="b1", metadata={"n": 1})
+    assert coder.create_block("human", "Likes tea", id="b1", metadata={"n": 1}) == block
     for scope, value in ((coder, "Likes coffee"), (engine.scope(user="bob"), "Likes tea")):
         with pytest.raises(AlreadyExists, match="block id 'b1' is taken by another block; choose another"):
             scope.create_block("human", value, id="b1", metadata={"n": 1})
-    assert coder.blocks() == [made]
+    assert coder.blocks() == [block]
     with pytest.raises(AlreadyExists, match="agent 'coder' has a block with the label 'human'; change that one"):
         coder.create_block("human", "Likes tea")
     engine.scope(user="alice", agent="tester").create_block("human", "For the tester", id="b2")

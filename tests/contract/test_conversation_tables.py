@@ -266,14 +266,16 @@ def test_memory_relationships(pair: Pair) -> None:
     writer, reader = pair.write(user="u1"), pair.read(user="u1")
     question, answer = writer.remember("Who waters the roses?"), writer.remember("Bob does")
     for kind in ("reply_to", "reference", "follow_up"):
-        made = writer.relate(answer.id, question.id, kind, metadata=NESTED)
-        assert writer.relate(answer.id, question.id, kind).id == made.id
+        relationship = writer.relate(answer.id, question.id, kind, metadata=NESTED)
+        assert writer.relate(answer.id, question.id, kind).id == relationship.id
         [related] = reader.relations(answer.id, relationship_type=kind)
         link = related.relationship
-        assert (link.id, link.source_memory_id, link.target_memory_id) == (made.id, answer.id, question.id)
+        assert (link.id, link.source_memory_id, link.target_memory_id) == (relationship.id, answer.id, question.id)
         assert (link.relationship_type, link.metadata, related.memory.id) == (kind, NESTED, question.id)
-        assert link.created_at == made.created_at >= answer.created_at
-        assert [item.relationship.id for item in reader.relations(question.id, relationship_type=kind)] == [made.id]
+        assert link.created_at == relationship.created_at >= answer.created_at
+        assert [item.relationship.id for item in reader.relations(question.id, relationship_type=kind)] == [
+            relationship.id
+        ]
     writer.forget(answer.id, hard=True)
     assert not reader.relations(question.id)
 
@@ -367,15 +369,15 @@ def test_session_of_working_memory(pair: Pair) -> None:
     chat = pair.write(user="u1", session="s1")
     context = {"scope": "technical", "conversation_state": "active", "user_preferences": {"technical_level": "expert"}}
     chat.open_session(topic="Python frameworks", context=context, metadata={"client_info": "web_interface"})
-    said = [chat.say(f"Message {number}", id=f"m{number}") for number in range(3)]
+    messages = [chat.say(f"Message {number}", id=f"m{number}") for number in range(3)]
     working = pair.read(user="u1", session="s1").session()
     assert (working.user, working.topic, working.scope, working.context) == (
         "u1", "Python frameworks", "technical", context
     )  # fmt: skip
     assert working.session.metadata == {"client_info": "web_interface"}
-    assert working.session.last_active == said[-1].created_at
+    assert working.session.last_active == messages[-1].created_at
     assert [message.id for message in working.history] == ["m2", "m1", "m0"]
-    assert working.last_message == said[-1]
+    assert working.last_message == messages[-1]
     assert [session.id for session in pair.read(user="u1").sessions()] == ["s1"]
     chat.update_session(topic="Databases", context={})
     working = pair.read(user="u1", session="s1").session()

@@ -37,9 +37,9 @@ def test_the_life_of_a_session(engine: Everhold, chat: View) -> None:
     ended = chat.end_session(summary="Roses are pruned in March.")
     assert (ended.summary, ended.is_archived) == ("Roses are pruned in March.", False)
     assert chat.end_session().ended_at == ended.ended_at
-    for refused in (lambda: chat.say("And tulips?"), chat.open_session):
+    for call in (lambda: chat.say("And tulips?"), chat.open_session):
         with pytest.raises(Conflict, match=r"session 's1' has ended .*; call reopen_session\(\)"):
-            refused()
+            call()
     archived = chat.archive_session()
     assert (archived.is_archived, archived.ended_at) == (True, ended.ended_at)
     reopened = chat.reopen_session()
@@ -50,16 +50,16 @@ def test_the_life_of_a_session(engine: Everhold, chat: View) -> None:
     assert [session.id for session in engine.scope(project="garden").sessions()] == ["s1"]
 
 
-def test_a_deleted_session_comes_back_with_what_was_deleted(engine: Everhold, chat: View) -> None:
+def test_a_deleted_session_is_restored_with_its_rows(engine: Everhold, chat: View) -> None:
     chat.say("Roses need water", conversation="roses")
     chat.remember("Alice grows roses")
     chat.delete_message(chat.say("Tulips do not").id)
     preview = chat.delete_session(preview=True)
     assert (preview.preview, preview.rows["messages"], preview.rows["conversations"]) == (True, 1, 1)
     assert chat.delete_session().rows == preview.rows
-    for refused in (chat.messages, chat.delete_session, chat.reopen_session):
+    for call in (chat.messages, chat.delete_session, chat.reopen_session):
         with pytest.raises(NotFound):
-            refused()
+            call()
     assert not chat.recall("roses", among=["memory", "message"], minimum=0)
     assert chat.restore_session().id == "s1"
     assert list_texts(chat.messages().messages) == ["Roses need water"]
@@ -80,9 +80,9 @@ def test_only_the_owner_of_a_session_can_delete_it(engine: Everhold) -> None:
     team.say("Who brings the tea?", sender_id="bob")
     alice = engine.scope(user="alice", session="team")
     alice.say("I do")
-    for refused in (alice.delete_session, alice.restore_session):
+    for call in (alice.delete_session, alice.restore_session):
         with pytest.raises(Conflict, match="belongs to no user, and others may take part in it; use a scope without"):
-            refused()
+            call()
     engine.scope(user="alice", session="diary").say("Dear diary")
     for stranger in ({"user": "bob"}, {"organization": "acme"}, {"user": "alice", "agent": "spy"}):
         with pytest.raises((NotFound, Conflict)):
@@ -100,49 +100,57 @@ def test_content_is_stored_unchanged_and_found_by_its_words(chat: View) -> None:
         {"type": "tool_result", "content": [{"type": "text", "text": "pressure: 0.5 bar"}]},
     ]
     thing = {"parts": [{"text": "Call the plumber"}], "safety": [None, 1.5, {"ü": "茶"}]}
-    said = [
+    messages = [
         chat.say(content="The cellar is flooded"),
         chat.say(role="tool", content=parts, tool_call_id="call-1", tool_returns=[{"ok": True}]),
         chat.say(role="assistant", content=thing, tool_calls=[{"id": "call-2", "arguments": {"n": 1}}]),
         chat.say("A drawing", content={"type": "svg"}, references=[{"message": "m1"}], otid="o1", group_id="g1"),
     ]
-    assert [message.content for message in said] == [[], parts, thing, {"type": "svg"}]
-    assert chat.messages(oldest_first=True).messages == tuple(said)
-    assert chat.session().history[::-1] == tuple(said)
-    assert [message.text for message in said[1:]] == [
+    assert [message.content for message in messages] == [[], parts, thing, {"type": "svg"}]
+    assert chat.messages(oldest_first=True).messages == tuple(messages)
+    assert chat.session().history[::-1] == tuple(messages)
+    assert [message.text for message in messages[1:]] == [
         "The pump is broken\npressure: 0.5 bar", "Call the plumber", "A drawing"
     ]  # fmt: skip
-    for question, message in (("flooded cellar", said[0]), ("pressure of the pump", said[1]), ("plumber", said[2])):
+    for question, message in (
+        ("flooded cellar", messages[0]),
+        ("pressure of the pump", messages[1]),
+        ("plumber", messages[2]),
+    ):
         assert chat.recall(question, among="message", minimum=0)[0].message == message
     assert chat.add([{"role": "assistant", "content": thing}]).messages[0].content == thing
-    for refused in ({"text": "a", "content": "b"}, {"content": 5}, {"content": {1: 2}}, {"content": ""}, {}):
+    for arguments in ({"text": "a", "content": "b"}, {"content": 5}, {"content": {1: 2}}, {"content": ""}, {}):
         with pytest.raises(InvalidInput):
-            chat.say(**refused)
+            chat.say(**arguments)
 
 
 def test_history_is_read_in_both_directions(chat: View) -> None:
-    said = [chat.say(f"line {number}", conversation="even" if number % 2 == 0 else None) for number in range(9)]
-    middle = chat.messages(around=said[4].id, limit=3)
+    messages = [chat.say(f"line {number}", conversation="even" if number % 2 == 0 else None) for number in range(9)]
+    middle = chat.messages(around=messages[4].id, limit=3)
     assert list_texts(middle) == ["line 5", "line 4", "line 3"]
     assert list_texts(chat.messages(cursor=middle.cursor, limit=2)) == ["line 2", "line 1"]
     newer = chat.messages(cursor=middle.back_cursor, oldest_first=True, limit=2)
     assert list_texts(newer) == ["line 6", "line 7"]
     assert list_texts(chat.messages(cursor=newer.back_cursor, limit=2)) == ["line 5", "line 4"]
     assert list_texts(chat.messages(cursor=newer.cursor, oldest_first=True)) == ["line 8"]
-    end = chat.messages(around=said[8].id, limit=5, oldest_first=True)
+    end = chat.messages(around=messages[8].id, limit=5, oldest_first=True)
     assert (list_texts(end), end.cursor) == (["line 6", "line 7", "line 8"], None)
     assert list_texts(chat.messages(cursor=end.back_cursor, limit=1)) == ["line 5"]
-    beginning = chat.messages(around=said[0].id, limit=4)
+    beginning = chat.messages(around=messages[0].id, limit=4)
     assert (list_texts(beginning), beginning.cursor) == (["line 2", "line 1", "line 0"], None)
-    even = chat.messages(around=said[4].id, limit=3, conversation="even")
+    even = chat.messages(around=messages[4].id, limit=3, conversation="even")
     assert list_texts(even) == ["line 6", "line 4", "line 2"]
-    chat.delete_message(said[3].id)
-    assert list_texts(chat.messages(around=said[4].id, limit=3)) == ["line 5", "line 4", "line 2"]
-    for refused in ({"around": said[3].id}, {"around": "none"}, {"around": said[5].id, "conversation": "even"}):
+    chat.delete_message(messages[3].id)
+    assert list_texts(chat.messages(around=messages[4].id, limit=3)) == ["line 5", "line 4", "line 2"]
+    for arguments in (
+        {"around": messages[3].id},
+        {"around": "none"},
+        {"around": messages[5].id, "conversation": "even"},
+    ):
         with pytest.raises(NotFound, match="no message"):
-            chat.messages(**refused)
+            chat.messages(**arguments)
     with pytest.raises(InvalidInput, match="around and cursor are both given; pass one of them"):
-        chat.messages(around=said[4].id, cursor=said[5].id)
+        chat.messages(around=messages[4].id, cursor=messages[5].id)
 
 
 def test_messages_are_searched_with_their_neighbours(engine: Everhold, chat: View) -> None:
@@ -279,15 +287,15 @@ def test_every_field_of_a_session_is_kept(engine: Everhold) -> None:
 
 def test_a_conversation_holds_its_messages(engine: Everhold) -> None:
     chat = engine.scope(session="s1")
-    said = [
+    messages = [
         chat.say(text, conversation=name, metadata={"n": text}) for text, name in (("a", "x"), ("b", "y"), ("c", "x"))
     ]
     chat.update_conversation("x", name="First", metadata={"topic": "tea"})
     assert [(row.id, row.session_id, row.metadata) for row in chat.conversations()] == [
         ("y", "s1", {}), ("x", "s1", {"topic": "tea"})
     ]  # fmt: skip
-    assert chat.messages(conversation="x", oldest_first=True).messages == (said[0], said[2])
-    assert said[0].created_at < said[1].created_at < said[2].created_at
-    assert said[2].metadata == {"n": "c"}
+    assert chat.messages(conversation="x", oldest_first=True).messages == (messages[0], messages[2])
+    assert messages[0].created_at < messages[1].created_at < messages[2].created_at
+    assert messages[2].metadata == {"n": "c"}
     assert chat.delete_session(hard=True).rows == {"sessions": 1, "conversations": 2, "messages": 3}
     assert chat.say("d", conversation="x").position == 0

@@ -38,16 +38,16 @@ class Combination(NamedTuple):
 
 
 COMBINATIONS = [
-    pytest.param(one, id="_".join(one), marks=pytest.mark.xdist_group("_".join(one)))
-    for one in map(Combination._make, product(STORES, SEARCHES, CACHES))
-    if one.search != "native" or one.store not in NOT_NATIVE
+    pytest.param(combination, id="_".join(combination), marks=pytest.mark.xdist_group("_".join(combination)))
+    for combination in map(Combination._make, product(STORES, SEARCHES, CACHES))
+    if combination.search != "native" or combination.store not in NOT_NATIVE
 ]
 
 
 @pytest.fixture(scope="module", params=COMBINATIONS)
 def combination(request: pytest.FixtureRequest) -> Combination:
-    found: Combination = request.param
-    return found
+    combination: Combination = request.param
+    return combination
 
 
 @pytest.fixture(scope="module")

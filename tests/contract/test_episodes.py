@@ -73,8 +73,8 @@ def test_deleted_messages_are_quoted_nowhere(store: Store) -> None:
     alice.delete_message("s1-1", hard=True)
     alice.delete_message("s2-0")
     rows = records_of(engine).scan(Episode, "default")
-    told = " ".join(f"{row.summary} {row.quotes} {row.key_facts} {row.topics}" for row in rows)
-    assert [name for name in ("Leeds", "Lisbon", "Juniper") if name in told] == ["Juniper"]
+    text = " ".join(f"{row.summary} {row.quotes} {row.key_facts} {row.topics}" for row in rows)
+    assert [name for name in ("Leeds", "Lisbon", "Juniper") if name in text] == ["Juniper"]
     terms = " ".join(terms for (terms,) in records_of(engine).columns(Chunk, "default", ("terms",)))
     assert "leed" not in terms.split()
     assert alice.episodes(level="year").episodes[0].message_count == 5

@@ -211,9 +211,9 @@ def test_a_cancelled_run_takes_no_result(gardener: View) -> None:
     assert (step.status, step.error) == ("cancelled", {"message": "It rains"})
     with pytest.raises(Conflict):
         run.complete("wet")
-    for refused in (run.finish, run.pause, run.retry, lambda: run.propose("rest")):
+    for call in (run.finish, run.pause, run.retry, lambda: run.propose("rest")):
         with pytest.raises(Conflict):
-            refused()
+            call()
     paused = gardener.run("Cut the roses")
     paused.propose("cut")
     paused.pause()
@@ -226,13 +226,13 @@ def test_an_agent_that_is_not_active_takes_nothing_new(engine: Everhold, gardene
     run.propose("water")
     set_agent_status(engine, status)
     run.complete("wet")
-    for refused in (
+    for call in (
         lambda: gardener.run("Cut the roses"),
         lambda: run.propose("rest"),
         lambda: run.fork(0),
     ):
         with pytest.raises(Conflict, match=f"agent 'gardener' is {status}"):
-            refused()
+            call()
     assert gardener.run("Water the roses", id="run-1").id == "run-1"
     set_agent_status(engine, "active")
     assert run.propose("rest").cycle_index == 1
@@ -298,9 +298,9 @@ def test_a_run_is_deleted_and_restored(engine: Everhold, gardener: View) -> None
     preview = gardener.delete_run("r1", preview=True)
     assert preview.rows == {"executions": 1, "cycles": 1, "action_proposals": 1, "action_results": 1}
     assert gardener.delete_run("r1").rows == preview.rows
-    for refused in (gardener.get_run, gardener.resume, gardener.delete_run):
+    for call in (gardener.get_run, gardener.resume, gardener.delete_run):
         with pytest.raises(NotFound):
-            refused("r1")
+            call("r1")
     with pytest.raises(IdempotencyMismatch):
         gardener.run("Water", id="r1", message=message.id)
     assert [row.id for row in gardener.runs()] == [fork.id]
@@ -327,9 +327,9 @@ def test_runs_are_visible_only_in_their_scope(engine: Everhold, gardener: View) 
     strangers = ({"user": "bob"}, {"agent": "cook"}, {"project": "kitchen"}, {"organization": "acme"})
     for names in strangers:
         view = engine.scope(**names)
-        for refused in (view.get_run, view.resume):
+        for call in (view.get_run, view.resume):
             with pytest.raises(NotFound, match="no run 'run-1' in this scope"):
-                refused("run-1")
+                call("run-1")
         assert view.runs() == []
     with pytest.raises(IdempotencyMismatch, match="run id 'run-1' is taken"):
         engine.scope(user="bob").run("Water the roses", id="run-1")

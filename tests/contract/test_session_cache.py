@@ -54,7 +54,9 @@ def cache(kind: str, servers: list[Any], seconds: Clock, request: pytest.Fixture
 
 
 @pytest.fixture
-def longer(kind: str, servers: list[Any], seconds: Clock, request: pytest.FixtureRequest) -> Iterator[SessionCache]:
+def longer_cache(
+    kind: str, servers: list[Any], seconds: Clock, request: pytest.FixtureRequest
+) -> Iterator[SessionCache]:
     yield from _open_cache(kind, LONGER, seconds, request)
 
 

@@ -50,7 +50,7 @@ def coder(engine: Everhold) -> View:
 
 def test_the_table_of_tools_has_every_column(coder: View) -> None:
     begun = datetime.now(UTC) - timedelta(seconds=1)
-    made = coder.create_tool(
+    tool = coder.create_tool(
         "get_weather",
         id="tool-1",
         description="Return the weather — 天気.",
@@ -60,19 +60,19 @@ def test_the_table_of_tools_has_every_column(coder: View) -> None:
         tags=["weather", "Ünïcode"],
         metadata={"owner": {"team": "sky"}},
     )
-    assert coder.tool("tool-1") == made == coder.tool("get_weather")
-    assert (made.id, made.organization_id, made.name) == ("tool-1", "default", "get_weather")
-    assert (made.description, made.json_schema) == ("Return the weather — 天気.", SCHEMA)
-    assert (made.source_type, made.source_code) == ("python", "def get_weather(city, days=3): ...\n")
-    assert (made.tags, made.metadata) == (["weather", "Ünïcode"], {"owner": {"team": "sky"}})
-    assert (made.created_by_id, made.last_updated_by_id, made.is_deleted, made.version) == ("alice", None, False, 1)
-    assert made.created_at == made.updated_at >= begun
+    assert coder.tool("tool-1") == tool == coder.tool("get_weather")
+    assert (tool.id, tool.organization_id, tool.name) == ("tool-1", "default", "get_weather")
+    assert (tool.description, tool.json_schema) == ("Return the weather — 天気.", SCHEMA)
+    assert (tool.source_type, tool.source_code) == ("python", "def get_weather(city, days=3): ...\n")
+    assert (tool.tags, tool.metadata) == (["weather", "Ünïcode"], {"owner": {"team": "sky"}})
+    assert (tool.created_by_id, tool.last_updated_by_id, tool.is_deleted, tool.version) == ("alice", None, False, 1)
+    assert tool.created_at == tool.updated_at >= begun
     changed = coder.update_tool("tool-1", description=None, tags=[], metadata={"owner": None}, expected_version=1)
     assert coder.tool("tool-1") == changed
     assert (changed.description, changed.tags, changed.metadata) == (None, [], {"owner": None})
     assert (changed.version, changed.last_updated_by_id, changed.json_schema) == (2, "alice", SCHEMA)
-    assert changed.updated_at > made.updated_at
-    assert changed.created_at == made.created_at
+    assert changed.updated_at > tool.updated_at
+    assert changed.created_at == tool.created_at
     with pytest.raises(StaleVersion, match="at version 2, not 1; read it again and retry with expected_version=2"):
         coder.update_tool("tool-1", tags=["x"], expected_version=1)
 
@@ -106,9 +106,9 @@ def test_the_table_of_tools_and_agents(engine: Everhold, coder: View) -> None:
 
 
 def test_a_tool_made_from_a_function_is_rendered_for_models(coder: View) -> None:
-    made = coder.create_tool_from(get_weather, attach=True, tags=["weather"])
-    assert made.source_code is not None
-    assert made.source_code.startswith("def get_weather(")
+    tool = coder.create_tool_from(get_weather, attach=True, tags=["weather"])
+    assert tool.source_code is not None
+    assert tool.source_code.startswith("def get_weather(")
     schema = {
         "type": "object",
         "properties": {
@@ -122,14 +122,14 @@ def test_a_tool_made_from_a_function_is_rendered_for_models(coder: View) -> None
     assert coder.tools().as_openai() == [{"type": "function", "function": {**head, "parameters": schema}}]
     assert coder.tools(tag="weather").as_anthropic() == [{**head, "input_schema": schema}]
     assert coder.tools(tag="other").as_openai() == []
-    assert coder.create_tool_from(get_weather, replace=True, attach=True, tags=["weather"]) == made
+    assert coder.create_tool_from(get_weather, replace=True, attach=True, tags=["weather"]) == tool
     assert coder.create_tool_from(get_weather, replace=True, description="Better.").version == 2
     with pytest.raises(AlreadyExists, match="tool 'get_weather' exists; choose another name, or create it with repl"):
         coder.create_tool_from(get_weather)
     assert coder.check_call("get_weather", '{"city": "Rome"}') == {"city": "Rome", "unit": "celsius"}
-    with pytest.raises(InvalidArguments) as refused:
+    with pytest.raises(InvalidArguments) as caught:
         coder.check_call("get_weather", {"town": "Rome", "unit": "kelvin"})
-    assert [str(fault) for fault in refused.value.faults] == [
+    assert [str(fault) for fault in caught.value.faults] == [
         "unit is 'kelvin'; pass 'celsius' or 'fahrenheit' for unit",
         "city is missing; pass text for city",
         "there is no parameter 'town'; choose from city, unit",
@@ -141,9 +141,9 @@ def test_deleting_and_restoring_a_tool(engine: Everhold, coder: View) -> None:
     preview = coder.delete_tool("search", preview=True)
     assert (preview.preview, preview.rows) == (True, {"tools": 1, "tools_agents": 1})
     assert coder.delete_tool("search").rows == preview.rows
-    for refused in (coder.tool, coder.delete_tool, coder.attach_tool, coder.update_tool):
+    for call in (coder.tool, coder.delete_tool, coder.attach_tool, coder.update_tool):
         with pytest.raises(NotFound, match="no tool 'search' in organization 'default'"):
-            refused("search")
+            call("search")
     assert not coder.tools()
     replacement = coder.create_tool("search")
     with pytest.raises(AlreadyExists, match="tool 'search' exists"):
@@ -183,10 +183,10 @@ def test_an_agent_cannot_change_a_tool_that_another_agent_has(engine: Everhold, 
 def test_an_organization_cannot_see_tools_of_another(engine: Everhold, coder: View) -> None:
     tool = coder.create_tool("search", attach=True)
     other = engine.scope(organization="other", agent="coder")
-    for refused in (other.tool, other.attach_tool, other.delete_tool, other.restore_tool):
+    for call in (other.tool, other.attach_tool, other.delete_tool, other.restore_tool):
         for name in ("search", tool.id):
             with pytest.raises(NotFound, match=f"no tool {name!r} in organization 'other'"):
-                refused(name)
+                call(name)
     assert not other.tools()
     assert other.create_tool("search", id=tool.id).organization_id == "other"
     assert coder.tool("search") == tool
@@ -194,7 +194,7 @@ def test_an_organization_cannot_see_tools_of_another(engine: Everhold, coder: Vi
 
 def test_concurrent_updates_lose_nothing(coder: View) -> None:
     coder.create_tool("search", metadata={"n": 0})
-    refused: list[StaleVersion] = []
+    errors: list[StaleVersion] = []
 
     def add_one() -> None:
         for _ in range(5):
@@ -204,7 +204,7 @@ def test_concurrent_updates_lose_nothing(coder: View) -> None:
                     coder.update_tool("search", metadata={"n": tool.metadata["n"] + 1}, expected_version=tool.version)
                     break
                 except StaleVersion as error:
-                    refused.append(error)
+                    errors.append(error)
 
     threads = [threading.Thread(target=add_one) for _ in range(3)]
     for thread in threads:

@@ -48,13 +48,13 @@ def test_a_long_conversation(engine: Everhold, chat: View) -> None:
     engine.scope(user="alice").remember("Rosalind breeds llamas and alpacas", occurred_at=SPRING)
     engine.scope(user="alice").remember("Is allergic to nuts", pinned=True, occurred_at=SPRING)
     window = chat.window(budget=600, system="Be brief.", timezone="Europe/Berlin", minimum=0)
-    told = list_texts(window)
-    assert told[0] == "Be brief.\n\nYou are kind."
-    assert "- [3 May 2026] Is allergic to nuts" in told[1]
-    assert "Earlier in this session:" in told[1]
-    assert told[-2] == "nothing known"
-    assert "[message 1 of this session, said by Alice on " in told[-1]
-    assert "- [3 May 2026] Rosalind breeds llamas and alpacas" in told[-1]
+    texts = list_texts(window)
+    assert texts[0] == "Be brief.\n\nYou are kind."
+    assert "- [3 May 2026] Is allergic to nuts" in texts[1]
+    assert "Earlier in this session:" in texts[1]
+    assert texts[-2] == "nothing known"
+    assert "[message 1 of this session, said by Alice on " in texts[-1]
+    assert "- [3 May 2026] Rosalind breeds llamas and alpacas" in texts[-1]
     assert window.tokens <= 600
     older = chat.messages(cursor=window.cursor, limit=100)
     assert len(older) + len(window.messages) == len(chat.messages(limit=100))
@@ -93,15 +93,15 @@ def test_the_summary_of_turns_before_the_window(engine: Everhold, chat: View) ->
     after = chat.window(budget=600, strategy="summarise")
     assert after.messages[0] == before.messages[0]
     assert after.background.text == before.background.text
-    told = after
+    window = after
     for hard in (False, True):
-        older = chat.messages(limit=100, cursor=told.cursor)
-        quoted = next(message for message in older if str(message.text) in told.background.text)
+        older = chat.messages(limit=100, cursor=window.cursor)
+        quoted = next(message for message in older if str(message.text) in window.background.text)
         chat.delete_message(quoted.id, hard=hard)
-        told = chat.window(budget=600, strategy="summarise")
-        assert told.messages[0] == before.messages[0]
-        assert str(quoted.text) not in told.background.text
-    assert "Earlier in this session" in told.background.text
+        window = chat.window(budget=600, strategy="summarise")
+        assert window.messages[0] == before.messages[0]
+        assert str(quoted.text) not in window.background.text
+    assert "Earlier in this session" in window.background.text
 
 
 def test_a_scope_sees_its_own_messages_and_memories(engine: Everhold, chat: View) -> None:
@@ -110,10 +110,10 @@ def test_a_scope_sees_its_own_messages_and_memories(engine: Everhold, chat: View
     engine.scope(user="bob").remember("Bob grows tulips", pinned=True)
     window = engine.scope(user="alice", session="s3")
     window.say("Who grows tulips?")
-    told = list_texts(window.window())
-    assert "message 0 of session s1, said by user" in told[0]
-    assert "secret" not in str(told)
-    assert "Bob" not in str(told)
+    texts = list_texts(window.window())
+    assert "message 0 of session s1, said by user" in texts[0]
+    assert "secret" not in str(texts)
+    assert "Bob" not in str(texts)
     assert list_texts(window.window(only="session")) == ["Who grows tulips?"]
     with pytest.raises(NotFound, match="no session 's2' in this scope"):
         engine.scope(user="alice", session="s2").window()

@@ -68,9 +68,9 @@ def test_every_column_of_a_workspace(engine: Everhold, coder: View, tmp_path: Pa
     assert changed.updated_at > row.updated_at
     assert coder.delete_workspace("site", preview=True).rows == {"workspaces": 1, "workspace_files": 1}
     coder.delete_workspace("site")
-    for refused in (lambda: coder.workspace("site"), opened.files, opened.snapshot, lambda: opened.read("a.txt")):
+    for call in (lambda: coder.workspace("site"), opened.files, opened.snapshot, lambda: opened.read("a.txt")):
         with pytest.raises(NotFound):
-            refused()
+            call()
     restored = coder.restore_workspace("site")
     assert (restored.is_deleted, restored.deleted_at, restored.deletion_id) == (False, None, None)
     assert opened.read("a.txt") == b"hello\n"
@@ -115,9 +115,9 @@ def test_every_column_of_a_file(engine: Everhold, coder: View) -> None:
     workspace.write("main/a.py", "1")
     assert [file.path for file in workspace.files(under="main")] == ["main/a.py"]
     workspace.delete("plan.md")
-    for refused in (lambda: workspace.delete("plan.md"), lambda: workspace.read("plan.md")):
+    for call in (lambda: workspace.delete("plan.md"), lambda: workspace.read("plan.md")):
         with pytest.raises(NotFound):
-            refused()
+            call()
     records_of(engine).commit([Patch(Agent, ("default", "coder"), {"name": "Coder"})])
     with pytest.raises(NotFound, match="no cycle"):
         engine.scope(agent="other").workspace("w").write("a", "b", cycle=cycle)
@@ -231,9 +231,9 @@ def test_a_scope_sees_its_own_workspaces(engine: Everhold, coder: View, tmp_path
     mine.write("a.txt", "mine")
     bob = engine.scope(user="bob", project="site", agent="coder")
     assert bob.workspaces() == []
-    for refused in (lambda: bob.workspace(mine.id, create=False), lambda: bob.delete_workspace(mine.id)):
+    for call in (lambda: bob.workspace(mine.id, create=False), lambda: bob.delete_workspace(mine.id)):
         with pytest.raises(NotFound, match=f"no workspace '{mine.id}' in this scope"):
-            refused()
+            call()
     assert bob.workspace("site").id != mine.id
     assert bob.workspace("site").files() == []
     assert engine.scope(user="alice").workspace(mine.id).read("a.txt") == b"mine"
@@ -293,9 +293,9 @@ def test_another_machine_fetches_the_files(any_store: Store, engine: Everhold, c
     coder.workspace("site").write("a/b.txt", "hello\n", executable=True)
     engine.close()  # a DuckDB file is open once at a time
     elsewhere = open_engine(any_store, tmp_path / "elsewhere", tmp_path / "blobs")
-    there = elsewhere.scope(user="alice", project="site", agent="coder").workspace("site")
-    assert there.folder.is_relative_to(tmp_path / "elsewhere")
-    assert there.read("a/b.txt") == b"hello\n"
-    assert there.scan().removed == ()
-    assert there.verify().is_intact
-    assert os.access(there.folder / "a/b.txt", os.X_OK)
+    copied = elsewhere.scope(user="alice", project="site", agent="coder").workspace("site")
+    assert copied.folder.is_relative_to(tmp_path / "elsewhere")
+    assert copied.read("a/b.txt") == b"hello\n"
+    assert copied.scan().removed == ()
+    assert copied.verify().is_intact
+    assert os.access(copied.folder / "a/b.txt", os.X_OK)

@@ -158,8 +158,8 @@ def errors_never_raised(modules: Iterable[Module]) -> Iterator[str]:
         if isinstance(node, ast.ClassDef)
     }
     groups = {base for bases in defined.values() for base in bases}
-    made = {name for module in listed for name in _errors_made(module)}
-    yield from sorted(defined.keys() - groups - made)
+    constructed = {name for module in listed for name in _errors_made(module)}
+    yield from sorted(defined.keys() - groups - constructed)
 
 
 def _errors_made(module: Module) -> Iterator[str]:

@@ -68,10 +68,10 @@ def run_page(name: str, text: str, folder: Path) -> None:
                 run_command(command, f"{name}:{block.line}", folder)
 
 
-def run_command(command: str, place: str, folder: Path) -> None:
+def run_command(command: str, location: str, folder: Path) -> None:
     needs_shell = SHELL_SYNTAX.search(QUOTED.sub("", command))
     code, output = run_in_shell(command, folder) if needs_shell else run_here(command)
-    assert code == 0, f"{place} {command}\nexited {code}\n{output}"
+    assert code == 0, f"{location} {command}\nexited {code}\n{output}"
 
 
 def run_here(command: str) -> tuple[int, str]:
@@ -191,6 +191,6 @@ def test_a_command_that_fails_is_found(tmp_path: Path) -> None:
         run_page("page.md", "```console\n$ everhold no-such-verb\nits output\n```\n", tmp_path)
 
 
-def test_commands_are_told_from_output() -> None:
+def test_commands_and_output_are_distinguished() -> None:
     (block,) = blocks_of("```console\n$ make run\n$ everhold log \\\n    --json\neverhold 0.1\n```\n")
     assert [command.split() for command in commands_of(block)] == [["everhold", "log", "--json"]]

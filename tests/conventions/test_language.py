@@ -35,11 +35,11 @@ def test_fragments_are_found(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["find_rows", "__init__", "embed", "on_change", "with_lock", "test_held"])
-def test_verbs_are_left_alone(name: str) -> None:
+def test_verbs_are_not_counted(name: str) -> None:
     assert not is_participle_like(name)
 
 
-def test_what_breaks_the_rules_is_counted(tmp_path: Path) -> None:
+def test_broken_language_rules_are_counted(tmp_path: Path) -> None:
     source = tmp_path / "module.py"
     source.write_text(
         'def held() -> None:\n    """Whoever asks."""\n\n\nclass Place: ...\n\n\nclass Place: ...  # twice\n'

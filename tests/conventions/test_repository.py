@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import pytest
 from hatchling.metadata.core import ProjectMetadata
 from hatchling.plugin.manager import PluginManager
 
@@ -16,6 +17,7 @@ from everhold.adapters.postgres.privileges import PRIVILEGES
 from everhold.model.base import Row
 from everhold.schema.catalog import TABLES
 from tests.conventions.source_tree import PACKAGE, REPOSITORY, assert_none, repository_files
+from tests.exhaustive import LEFT_OUT_FILES
 
 # The names are written in parts, because this file must not contain them either.
 REGISTRY_HOSTS = [
@@ -30,6 +32,25 @@ REGISTRY = re.compile(
     + r"|(index-url|index_url|find-links|trusted-host)[\s=:\"']+(https?:|file:|/)"
     + r"|https?://\S+/simple\b"
 )
+
+SHORTENS = re.compile(r"^from tests\.exhaustive import .*\bchoose_size\b", re.MULTILINE)
+
+
+def test_contract_runs_all_that_is_left_to_it(request: pytest.FixtureRequest) -> None:
+    """`make contract` has each file with tests that `make test` shortens, or leaves out of those collected here."""
+    listed = subprocess.run(["make", "--silent", "list-contract"], cwd=REPOSITORY, capture_output=True, check=True)
+    run = [REPOSITORY / name for name in listed.stdout.decode().split()]
+    assert all(place.exists() for place in run)
+    sources = {path: path.read_text() for path in (REPOSITORY / "tests").rglob("test_*.py")}
+    shortened = {path for path, source in sources.items() if SHORTENS.search(source)}
+    left = shortened | request.config.stash[LEFT_OUT_FILES]
+    assert find_missing(left, run) == []
+    assert find_missing({*left, REPOSITORY / "tests/unit/test_new.py"}, run) == [REPOSITORY / "tests/unit/test_new.py"]
+
+
+def find_missing(files: Iterable[Path], places: list[Path]) -> list[Path]:
+    """Return the files that are neither among the places nor in a folder among them."""
+    return sorted(file for file in files if not any(file.is_relative_to(place) for place in places))
 
 
 def test_import_rules_hold() -> None:

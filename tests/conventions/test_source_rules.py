@@ -1,4 +1,4 @@
-"""The house rules hold in the package, and each of them can fail."""
+"""The package follows the house rules, and each rule fails on bad code."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ pytestmark = pytest.mark.xdist_group("source tree")
 
 @dataclass(frozen=True)
 class Rule:
-    says: str
+    text: str
     find: Callable[[Iterable[Module]], Iterator[str]]
-    broken_by: tuple[str, ...]  # modules that break the rule
-    kept_by: tuple[str, ...] = ()  # modules that do not break it
+    bad: tuple[str, ...]  # modules that break the rule
+    good: tuple[str, ...] = ()  # modules that do not break it
     name: str = "recall/pipeline.py"
 
-    def offenders(self, text: str) -> list[str]:
-        return list(self.find([Module(self.name, text)]))
+    def find_offenders(self, source: str) -> list[str]:
+        return list(self.find([Module(self.name, source)]))
 
 
 LONG_BODY = "def f():\n" + "    x = 1\n" * 40
@@ -124,23 +124,23 @@ RULES = [
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.find.__name__)
 def test_rule_holds(rule: Rule) -> None:
-    assert_none(rule.find(package_modules()), rule.says)
+    assert_none(rule.find(package_modules()), rule.text)
 
 
 @pytest.mark.parametrize(
-    ("rule", "text"),
-    [pytest.param(rule, text, id=rule.find.__name__) for rule in RULES for text in rule.broken_by],
+    ("rule", "source"),
+    [pytest.param(rule, source, id=rule.find.__name__) for rule in RULES for source in rule.bad],
 )
-def test_rule_finds_what_breaks_it(rule: Rule, text: str) -> None:
-    assert rule.offenders(text)
+def test_a_rule_finds_bad_code(rule: Rule, source: str) -> None:
+    assert rule.find_offenders(source)
 
 
 @pytest.mark.parametrize(
-    ("rule", "text"),
-    [pytest.param(rule, text, id=rule.find.__name__) for rule in RULES for text in rule.kept_by],
+    ("rule", "source"),
+    [pytest.param(rule, source, id=rule.find.__name__) for rule in RULES for source in rule.good],
 )
-def test_rule_leaves_the_rest_alone(rule: Rule, text: str) -> None:
-    assert rule.offenders(text) == []
+def test_a_rule_accepts_good_code(rule: Rule, source: str) -> None:
+    assert rule.find_offenders(source) == []
 
 
 def test_a_vague_file_name_is_found() -> None:

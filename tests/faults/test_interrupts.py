@@ -8,7 +8,7 @@ pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("store", ["sqlite", "memory"])
-def test_the_engine_goes_on_after_random_interrupts(store: str) -> None:
+def test_the_engine_works_after_random_interrupts(store: str) -> None:
     outcome = interrupts.run(store, 40)
     assert not outcome.wrong
     assert outcome.interrupts == 40

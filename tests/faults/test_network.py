@@ -92,8 +92,8 @@ LINES = {"postgres": to_postgres, "dynamodb": to_dynamodb, "valkey": to_valkey, 
 
 @pytest.fixture
 def line(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Line]:
-    with ExitStack() as held:
-        yield LINES[request.param](request, tmp_path, held)
+    with ExitStack() as resources:
+        yield LINES[request.param](request, tmp_path, resources)
 
 
 def remember_note(engine: Everhold, number: int) -> str:
@@ -123,7 +123,7 @@ def attempt(call: Callable[[], Any]) -> tuple[Any, StoreError | None]:
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("line", LINES, indirect=True)
-def test_what_was_acknowledged_is_there_once_and_the_engine_recovers(line: Line, fault: Fault) -> None:
+def test_acknowledged_writes_are_stored_once_and_the_engine_recovers(line: Line, fault: Fault) -> None:
     engine = line.open()
     stored_keys = [remember_note(engine, number) for number in range(BEFORE)]
     line.proxy.fault = fault
@@ -149,21 +149,21 @@ def test_what_was_acknowledged_is_there_once_and_the_engine_recovers(line: Line,
 
 @pytest.mark.parametrize("fault", [Fault.RESET, Fault.CUT, Fault.HALF_OPEN, Fault.LOST_ANSWER])
 @pytest.mark.parametrize("line", ["valkey"], indirect=True)
-def test_conversations_go_on_without_the_cache(line: Line, fault: Fault) -> None:
+def test_conversations_continue_without_the_cache(line: Line, fault: Fault) -> None:
     engine = line.open()
     chat = engine.scope(user="alice", session="monday")
-    said = [f"Line {number}" for number in range(8)]
-    for number, text in enumerate(said):
+    texts = [f"Line {number}" for number in range(8)]
+    for number, text in enumerate(texts):
         if number == 3:
             line.proxy.fault = fault
         if number == 6:
             line.proxy.heal()
         chat.say(text)
-        assert [message.text for message in chat.messages(oldest_first=True)] == said[: number + 1]
+        assert [message.text for message in chat.messages(oldest_first=True)] == texts[: number + 1]
 
 
 @pytest.mark.parametrize("line", ["postgres", "dynamodb"], indirect=True)
-def test_a_store_that_is_gone_is_said_to_be_gone(line: Line) -> None:
+def test_an_unreachable_store_is_reported(line: Line) -> None:
     engine = line.open()
     remember_note(engine, 0)
     line.proxy.close()

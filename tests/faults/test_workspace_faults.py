@@ -24,9 +24,9 @@ SECRET = "outside"
 
 @pytest.fixture
 def store() -> Iterator[Store]:
-    made = Store("in_memory", "memory://", KeptRecords())
-    yield made
-    made.close()
+    store = Store("in_memory", "memory://", KeptRecords())
+    yield store
+    store.close()
 
 
 def open_workspace(store: Store, folder: Path) -> WorkspaceFolder:
@@ -280,7 +280,7 @@ def test_damage_is_found(workspace: WorkspaceFolder, tmp_path: Path) -> None:
         workspace.restore(snapshot.id)
 
 
-def test_a_collection_beside_writers_loses_nothing(store: Store, workspace: WorkspaceFolder) -> None:
+def test_collecting_garbage_during_writes_loses_nothing(store: Store, workspace: WorkspaceFolder) -> None:
     """Garbage is collected without a minimum age while others write. Every content that a row names must be kept."""
     deps = workspace._parts.workspace_deps
     stop, errors = threading.Event(), list[Exception]()

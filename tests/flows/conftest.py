@@ -12,9 +12,9 @@ from tests.engines import Store, make_store
 @pytest.fixture
 def sqlite_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """An empty SQLite store, for flows that do not depend on the kind of store."""
-    made = make_store("sqlite", request, tmp_path)
-    yield made
-    made.close()
+    store = make_store("sqlite", request, tmp_path)
+    yield store
+    store.close()
 
 
 @pytest.fixture

@@ -11,17 +11,17 @@ PLACE = SessionKey("default", "s1")
 UNTRUE = "what only the cache says"
 
 
-def read_cached(engine: Everhold, place: SessionKey = PLACE) -> WorkingMemory | None:
-    return engine._parts.session_deps.cache.read(place)
+def read_cached(engine: Everhold, key: SessionKey = PLACE) -> WorkingMemory | None:
+    return engine._parts.session_deps.cache.read(key)
 
 
-def mark(engine: Everhold, place: SessionKey = PLACE) -> bool:
+def mark(engine: Everhold, key: SessionKey = PLACE) -> bool:
     """Change the cached session so that it differs from the records. Return False if nothing is cached."""
-    cache, working = engine._parts.session_deps.cache, read_cached(engine, place)
+    cache, working = engine._parts.session_deps.cache, read_cached(engine, key)
     if working is None:
         return False
-    cache.write(place, replace(working, history=(working.history[0].evolve(text=UNTRUE), *working.history[1:])))
-    return read_cached(engine, place) is not None
+    cache.write(key, replace(working, history=(working.history[0].evolve(text=UNTRUE), *working.history[1:])))
+    return read_cached(engine, key) is not None
 
 
 def is_from_cache(view: View) -> bool:

@@ -333,8 +333,8 @@ def test_every_verb_of_an_engine_has_its_line(store: Store, tmp_path: Path) -> N
     def check(
         operation: str, verb: Callable[..., object], *args: Any, about: dict[str, str] | None = None, **fields: str
     ) -> None:
-        given = {} if verb.__name__ in WITHOUT_ORGANIZATION else {"organization": "acme"}
-        lines = lines_after(engine, acme, lambda: verb(*args, **given, **fields))
+        arguments = {} if verb.__name__ in WITHOUT_ORGANIZATION else {"organization": "acme"}
+        lines = lines_after(engine, acme, lambda: verb(*args, **arguments, **fields))
         assert {(line.operation, line.success, line.interface) for line in lines} == {(operation, True, "a test")}, verb
         for line in lines:
             ids = {"user_id": line.user_id, "session_id": line.session_id, "memory_id": line.memory_id}
@@ -469,8 +469,8 @@ def test_no_word_of_a_memory_or_a_question_is_in_the_log(engine: Everhold, alice
     lines = records_of(engine).scan(AccessLog, None)
     assert len(lines) > 20
     for line in lines:
-        said = repr({**line.__dict__, "request": {k: v for k, v in line.request.items() if k != "relationship"}})
-        assert CANARY not in said, line
+        content = repr({**line.__dict__, "request": {k: v for k, v in line.request.items() if k != "relationship"}})
+        assert CANARY not in content, line
 
 
 def test_lines_of_reads_are_written_and_sealed_in_the_background(store: Store) -> None:
@@ -526,7 +526,7 @@ def test_closing_writes_waiting_lines(store: Store) -> None:
     assert operations == ["create", *["search"] * 5]
 
 
-def test_lines_about_memories_that_were_purged_meanwhile(engine: Everhold, alice: View) -> None:
+def test_lines_about_purged_memories(engine: Everhold, alice: View) -> None:
     """A memory is purged between a read and its line: the line still names its id."""
     memory = alice.remember("Short-lived")
     alice.get(memory.id)

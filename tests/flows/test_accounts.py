@@ -28,11 +28,11 @@ def log_of(engine: Everhold, organization: str = "acme") -> list[tuple[Any, ...]
 
 def test_reading_and_changing(engine: Everhold) -> None:
     engine.create_organization("acme", "Acme")
-    made = engine.create_user("John Doe", organization="acme", email="j@x.org", name="John")
+    user = engine.create_user("John Doe", organization="acme", email="j@x.org", name="John")
     engine.create_project("moon", organization="acme", user="John Doe")
-    assert engine.get_user("John Doe", organization="acme") == made
+    assert engine.get_user("John Doe", organization="acme") == user
     changed = engine.update_user(
-        "John Doe", organization="acme", expected_version=made.version, name="J", email=None, preferences={"a": 1}
+        "John Doe", organization="acme", expected_version=user.version, name="J", email=None, preferences={"a": 1}
     )
     assert changed == engine.get_user("John Doe", organization="acme")
     assert (changed.name, changed.email, changed.preferences, changed.version) == ("J", None, {"a": 1}, 2)
@@ -74,7 +74,7 @@ REFUSED: dict[str, tuple[Callable[[Everhold], object], type[Exception], str]] = 
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_refused_changes_nothing(sqlite_store: Store, case: str) -> None:
+def test_a_refused_call_changes_nothing(sqlite_store: Store, case: str) -> None:
     engine = sqlite_store.open()
     engine.create_user("alice", email="a@x.org", password="correct horse")
     engine.create_user("bob", email="b@x.org")
@@ -96,8 +96,8 @@ def test_listing(engine: Everhold) -> None:
     assert ([user.id for user in rest.rows], rest.cursor) == (["user 4"], None)
     assert [user.id for user in engine.list_users(organization="acme", status="away")] == ["user 3"]
     assert [user.id for user in engine.list_users(organization="acme", deleted=True)] == ["user 1"]
-    assert [one.id for one in engine.list_organizations()] == ["acme", "bolt"]
-    assert [one.id for one in engine.list_organizations(limit=1, cursor="acme")] == ["bolt"]
+    assert [organization.id for organization in engine.list_organizations()] == ["acme", "bolt"]
+    assert [organization.id for organization in engine.list_organizations(limit=1, cursor="acme")] == ["bolt"]
     for project in ("p1", "p2"):
         engine.create_project(project, organization="acme", user="user 0" if project == "p1" else None)
     assert [project.id for project in engine.list_projects(organization="acme")] == ["p1", "p2"]

@@ -94,7 +94,7 @@ def test_one_invalid_message_refuses_the_whole_call(
         engine.scope(user="alice").add(["hello"])
 
 
-def test_what_adding_refuses(engine: Everhold, chat: View) -> None:
+def test_invalid_messages_are_refused(engine: Everhold, chat: View) -> None:
     assert chat.add([]).messages == ()
     chat.add(TURNS, conversation="about Lisbon")
     assert {message.conversation_id for message in chat.messages()} == {"about Lisbon"}

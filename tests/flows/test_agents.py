@@ -32,7 +32,7 @@ def fill(engine: Everhold) -> None:
     engine.scope(agent="coder", session="s2").say("Hello")
 
 
-def test_agents_and_states_go_through_a_bundle(engine: Everhold, tmp_path: Path) -> None:
+def test_agents_and_states_are_exported_and_imported(engine: Everhold, tmp_path: Path) -> None:
     fill(engine)
     engine.export(tmp_path / "bundle.jsonl")
     engine.load(tmp_path / "bundle.jsonl", organization="acme")

@@ -101,7 +101,11 @@ def test_replaced_memories_can_be_searched_and_form_a_timeline() -> None:
         assert [hit.memory.id for hit in mia.recall(question)] == [new.id]
         both = mia.recall(question, include_superseded=True)
         assert {hit.memory.id for hit in both} == {old.id, new.id}
-        assert mia.why_not(old.id, question).reasons[0].startswith("it was replaced")
+        missed = mia.why_not(old.id, question)
+        assert missed.reasons[0].startswith("it was replaced")
+        assert missed.admitted_by == {"include_superseded": True}
+        for past in ("Where did I live before Denver?", "Where did I use to live?"):
+            assert mia.recall(past)[0].memory.id == old.id, past
         assert mia.why_not(old.id, question, include_superseded=True).returned
         periods = mia.timeline(question)
         assert [period.memory.id for period in periods] == [old.id, new.id]

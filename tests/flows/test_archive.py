@@ -27,9 +27,9 @@ SECRET = "zanzibar"
 @pytest.fixture(params=[*(f"{name}-records" for name in EVERY_STORE), "sqlite-files", "postgres-files"])
 def archive_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Store, dict[str, Any]]]:
     """A store, with settings that put archives into its records or into files."""
-    name, _, place = request.param.partition("-")
+    name, _, location = request.param.partition("-")
     store = make_store(name, request, tmp_path)
-    yield store, {"blobs": str(tmp_path / "blobs")} if place == "files" else {}
+    yield store, {"blobs": str(tmp_path / "blobs")} if location == "files" else {}
     store.close()
 
 
@@ -38,10 +38,6 @@ def talk(engine: Everhold, session: str = "s1", user: str | None = "alice", coun
     for number in range(count):
         view.say(f"{SECRET} number {number} of {session}", id=f"{session}-{number}")
     return view
-
-
-def end(view: View) -> None:
-    view.archive_session()
 
 
 def archive(engine: Everhold) -> dict[str, int]:
@@ -64,7 +60,7 @@ def test_messages_leave_the_tables_and_come_back_unchanged(archive_store: tuple[
     engine = store.open(**values)
     view, records = talk(engine), records_of(engine)
     texts, before = read_texts(view), hash_rows(records)
-    end(view)
+    view.archive_session()
     assert engine.maintain(["archive"], dry_run=True)["archive"].counts == {"sessions": 1}
     assert archive(engine) == {"sessions": 1, "messages": 3}
     assert not records.scan(Message, None, deleted=True)
@@ -95,9 +91,9 @@ def list_files(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
-def archive_one(engine: Everhold, **who: Any) -> View:
-    view = talk(engine, **who)
-    end(view)
+def archive_one(engine: Everhold, **session: Any) -> View:
+    view = talk(engine, **session)
+    view.archive_session()
     archive(engine)
     assert records_of(engine).count(SessionArchive, "default") == 1
     return view
@@ -121,14 +117,14 @@ def test_sessions_are_archived_some_days_after_their_end(sqlite_store: Store) ->
 def test_a_long_session_has_several_archives(engine: Everhold) -> None:
     view = talk(engine, count=260)
     texts = read_texts(view)
-    end(view)
+    view.archive_session()
     assert archive(engine) == {"sessions": 1, "messages": 260}
     assert records_of(engine).count(SessionArchive, "default") == 2
     assert view.messages(limit=1, oldest_first=True).messages[0].text == texts[0]
     assert read_texts(view)[:50] == texts[:50]
 
 
-def test_a_reopened_session_goes_on_where_it_ended(engine: Everhold) -> None:
+def test_a_reopened_session_continues_where_it_ended(engine: Everhold) -> None:
     view = archive_one(engine)
     view.reopen_session()
     assert view.say("hello again").position == 3
@@ -140,7 +136,7 @@ def test_a_reopened_session_goes_on_where_it_ended(engine: Everhold) -> None:
 def test_every_way_to_read_puts_messages_back(engine: Everhold, verb: str) -> None:
     view = archive_one(engine)
     text = f"{SECRET} number 2 of s1"
-    shown = {
+    result = {
         "messages": lambda: view.messages(limit=1),
         "around": lambda: view.messages(around="s1-2"),
         "session": lambda: view.session().history,
@@ -149,7 +145,7 @@ def test_every_way_to_read_puts_messages_back(engine: Everhold, verb: str) -> No
         "window": lambda: view.window(text),
         "forgotten": lambda: view.delete_message("s1-2"),
     }[verb]()
-    assert text in str(shown)
+    assert text in str(result)
     assert not records_of(engine).scan(SessionArchive, None)
 
 
@@ -166,7 +162,7 @@ def test_a_retry_of_an_archived_message_changes_nothing(engine: Everhold) -> Non
     assert len(view.messages()) == 3
 
 
-def test_no_message_is_lost_if_its_id_was_used_again_meanwhile(engine: Everhold) -> None:
+def test_no_message_is_lost_if_its_id_is_reused(engine: Everhold) -> None:
     view = archive_one(engine)
     engine.scope(user="alice", session="s2").say("another one", id="s1-1")
     assert read_texts(view) == [f"{SECRET} number {number} of s1" for number in range(3)]
@@ -247,7 +243,7 @@ def test_a_purged_session_leaves_nothing_behind(engine: Everhold, files: Path) -
     view = engine.scope(user="alice", session="s1")
     view.add([f"I live in {SECRET.title()}"])
     assert engine.scope(user="alice").list().memories
-    end(view)
+    view.archive_session()
     archive(engine)
     engine.delete_session("s1", hard=True)
     assert_erased(engine, files)
@@ -255,11 +251,11 @@ def test_a_purged_session_leaves_nothing_behind(engine: Everhold, files: Path) -
 
 
 @pytest.mark.parametrize("kind", ["session", "user", "organization"])
-def test_what_is_purged_after_the_grace_leaves_nothing_behind(sqlite_store: Store, files: Path, kind: str) -> None:
+def test_purging_after_the_grace_period_deletes_all_rows(sqlite_store: Store, files: Path, kind: str) -> None:
     engine = sqlite_store.open(blobs=str(files), grace_days=0)
     view = engine.scope(user="alice", session="s1")
     view.add([f"I live in {SECRET.title()}"])
-    end(view)
+    view.archive_session()
     archive(engine)
     getattr(engine, f"delete_{kind}")({"session": "s1", "user": "alice", "organization": "default"}[kind])
     assert engine.maintain(["purge"], dry_run=True)["purge"].counts["messages"] == 1
@@ -282,7 +278,7 @@ def make_group(engine: Everhold) -> View:
     group.say("hello all")
     for user in ("alice", "bob"):
         engine.scope(user=user, session="group").say(f"{SECRET} of {user}")
-    end(group)
+    group.archive_session()
     archive(engine)
     assert group.sessions()[0].archived_messages == 3
     return group
@@ -334,7 +330,7 @@ def test_one_archived_message_is_deleted_and_restored(engine: Everhold, files: P
 def test_forgetting_names_archived_messages(engine: Everhold) -> None:
     view = engine.scope(user="alice", session="s1")
     [memory] = view.add(["I live in Bergen"]).memories
-    end(view)
+    view.archive_session()
     archive(engine)
     forgotten = engine.scope(user="alice").forget_where(kind=memory.kind)
     assert [message.text for message in forgotten.messages] == ["I live in Bergen"]
@@ -346,7 +342,7 @@ def test_forgetting_names_archived_messages(engine: Everhold) -> None:
 def test_an_export_holds_archived_messages(engine: Everhold, tmp_path: Path) -> None:
     view = talk(engine)
     before = hash_rows(records_of(engine))
-    end(view)
+    view.archive_session()
     archive(engine)
     engine.export(tmp_path / "bundle.jsonl")
     assert view.sessions()[0].archived_messages == 3  # an export puts nothing back
@@ -371,15 +367,15 @@ def test_a_move_takes_the_files_along(sqlite_store: Store, engine: Everhold, fil
     assert list_files(files) == []
 
 
-# a process that dies
+# killed processes
 
 
 class Died(BaseException):
-    """Stands for the death of a process: no code catches it."""
+    """Simulates a killed process: no code catches it."""
 
 
 class Steps:
-    """Raises `Died` before or after a chosen write to the store or to files."""
+    """Raise `Died` before or after a chosen write to the store or to files."""
 
     def __init__(self, patched: pytest.MonkeyPatch) -> None:
         self.left: float = float("inf")
@@ -402,14 +398,14 @@ class Steps:
 
 
 @pytest.mark.parametrize("work", ["archive", "read"])
-def test_a_death_at_any_step_loses_nothing(
+def test_a_kill_at_any_step_loses_nothing(
     sqlite_store: Store, files: Path, monkeypatch: pytest.MonkeyPatch, work: str
 ) -> None:
     steps = Steps(monkeypatch)
     for step in range(100):
         engine = sqlite_store.open(blobs=str(files))
         view = talk(engine, f"s{step}")
-        end(view)
+        view.archive_session()
         if work == "read":
             archive(engine)
         steps.left = step

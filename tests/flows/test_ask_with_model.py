@@ -52,14 +52,14 @@ class ChatEndpoint(HttpEndpoint):
         return [request["messages"][0]["content"] for request in self.requests]
 
     def answer(self, body: dict[str, Any]) -> HttpAnswer:
-        said = self.script.pop(0) if self.script else "NONE"
-        if callable(said):
-            said = said()
-        if isinstance(said, int):
-            return said, {}, KEY.encode()
-        if isinstance(said, bytes):
-            return 200, {}, said
-        return 200, {}, {"choices": [{"message": {"role": "assistant", "content": said}}]}
+        reply = self.script.pop(0) if self.script else "NONE"
+        if callable(reply):
+            reply = reply()
+        if isinstance(reply, int):
+            return reply, {}, KEY.encode()
+        if isinstance(reply, bytes):
+            return 200, {}, reply
+        return 200, {}, {"choices": [{"message": {"role": "assistant", "content": reply}}]}
 
 
 @pytest.fixture(scope="module")
@@ -72,11 +72,11 @@ def shared_endpoint() -> Iterator[ChatEndpoint]:
 def store(shared_endpoint: ChatEndpoint, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """A store with the orders in the project "shop". Uploading takes longer than most tests, so all share it."""
     folder = tmp_path_factory.mktemp("store")
-    made = Store("sqlite", str(folder / "shop.db"))
+    store = Store("sqlite", str(folder / "shop.db"))
     (folder / "orders.csv").write_text(ORDERS)
-    open_shop(made, shared_endpoint).upload(str(folder / "orders.csv"))
-    yield made
-    made.close()
+    open_shop(store, shared_endpoint).upload(str(folder / "orders.csv"))
+    yield store
+    store.close()
 
 
 @pytest.fixture
@@ -219,9 +219,9 @@ def test_a_statement_is_repaired_once(shop: View, endpoint: ChatEndpoint) -> Non
     assert repair["similar_names"] == ["orders.amount"]
 
     endpoint.script = ["SELECT a FROM orders", "SELECT b FROM orders", "SELECT sum(amount) FROM orders"]
-    refused = shop.ask(UNSURE)
-    assert refused.status == AnswerStatus.CANNOT
-    assert refused.assumptions == ("the language model 'tiny' gave no statement that can be used",)
+    refusal = shop.ask(UNSURE)
+    assert refusal.status == AnswerStatus.CANNOT
+    assert refusal.assumptions == ("the language model 'tiny' gave no statement that can be used",)
     assert len(endpoint.requests) == 4
 
 
@@ -327,9 +327,9 @@ def test_a_question_is_answered_without_a_broken_model(
     note = f"the language model 'tiny' was not used: it {reason}"
     assert answer.assumptions[-1] == note
     endpoint.script = [said, said]
-    refused = shop.ask(UNSURE)
-    assert (refused.status, refused.assumptions) == (AnswerStatus.CANNOT, (note,))
-    assert KEY not in repr(refused) + repr(answer)
+    refusal = shop.ask(UNSURE)
+    assert (refusal.status, refusal.assumptions) == (AnswerStatus.CANNOT, (note,))
+    assert KEY not in repr(refusal) + repr(answer)
 
 
 def test_a_question_is_answered_without_a_dead_model(store: Store, endpoint: ChatEndpoint) -> None:
@@ -467,7 +467,7 @@ def test_a_rejected_statement_is_not_proposed_again(shop: View, endpoint: ChatEn
     )  # fmt: skip
 
 
-def test_what_was_sent_is_recorded_without_its_content(shop: View, endpoint: ChatEndpoint, store: Store) -> None:
+def test_prompts_are_recorded_without_their_content(shop: View, endpoint: ChatEndpoint, store: Store) -> None:
     endpoint.script = ["SELECT nothing FROM orders", "SELECT count(*) FROM orders"]
     query = read_query(store, shop.ask(UNSURE))
     use = query.metadata["language_model"]

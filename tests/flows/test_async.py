@@ -73,7 +73,7 @@ def test_the_same_verbs(store: Store, embedder: HeldEmbedder) -> None:
         assert hits[0].memory.id == memory.id
         revised = await alice.revise(memory.id, text="Likes green tea")
         assert await alice.get(memory.id) == revised
-        assert [one.value["text"] for one in await alice.history(memory.id)] == ["Likes tea"]
+        assert [revision.value["text"] for revision in await alice.history(memory.id)] == ["Likes tea"]
         await alice.undo(memory.id)
         assert (await alice.list(limit=1)).cursor
         assert await alice.tags() == {"t": 1}
@@ -107,15 +107,15 @@ def test_every_verb_is_offered(sqlite_store: Store, embedder: HeldEmbedder) -> N
 
 def test_why_tags_and_pinned_are_read_before_recall_returns(store: Store, embedder: HeldEmbedder) -> None:
     """Tags and pinned memories can be used without waiting, even after the store was closed."""
-    found: list[Hits] = []
+    results: list[Hits] = []
 
     async def flow(everhold: AsyncEverhold) -> None:
         alice = everhold.scope(user="alice")
         await alice.remember("Likes tea", tags=["drink"], pinned=True)
-        found.append(await alice.recall("tea", minimum=0))
+        results.append(await alice.recall("tea", minimum=0))
 
     run(store, embedder, flow)
-    [hits] = found
+    [hits] = results
     assert [hit.tags for hit in hits] == [("drink",)]
     assert [memory.text for memory in hits.pinned] == ["Likes tea"]
     assert hits[0].why.by_retriever
@@ -169,9 +169,9 @@ def test_the_loop_ticks_while_a_verb_is_slow(store: Store, embedder: HeldEmbedde
     async def flow(everhold: AsyncEverhold) -> None:
         alice = everhold.scope(user="alice")
         await alice.remember("Likes tea")
-        ticked, found = await ticks_during(getattr(alice, verb)("Likes something"), embedder)
+        ticked, result = await ticks_during(getattr(alice, verb)("Likes something"), embedder)
         assert ticked >= 100
-        assert found
+        assert result
 
     run(store, embedder, flow)
 
@@ -179,10 +179,10 @@ def test_the_loop_ticks_while_a_verb_is_slow(store: Store, embedder: HeldEmbedde
 def test_many_at_once(store: Store, embedder: HeldEmbedder) -> None:
     async def flow(everhold: AsyncEverhold) -> None:
         alice = everhold.scope(user="alice")
-        kept = await asyncio.gather(*(alice.remember(f"Tea {n % 20}") for n in range(60)))
-        assert len({memory.id for memory in kept}) == 20
-        found = await asyncio.gather(*(alice.recall(f"tea {n % 20}", k=1, minimum=0) for n in range(60)))
-        assert [hits[0].memory.text for hits in found] == [f"Tea {n % 20}" for n in range(60)]
+        memories = await asyncio.gather(*(alice.remember(f"Tea {n % 20}") for n in range(60)))
+        assert len({memory.id for memory in memories}) == 20
+        results = await asyncio.gather(*(alice.recall(f"tea {n % 20}", k=1, minimum=0) for n in range(60)))
+        assert [hits[0].memory.text for hits in results] == [f"Tea {n % 20}" for n in range(60)]
         assert len(await alice.list()) == 20
 
     run(store, embedder, flow)
@@ -248,7 +248,7 @@ def test_cancelling_at_random_leaves_whole_writes(store: Store, embedder: HeldEm
         for task in tasks[::2]:
             task.cancel()
         done = await asyncio.gather(*tasks, return_exceptions=True)
-        acknowledged = {one.text for one in done if not isinstance(one, BaseException)}
+        acknowledged = {result.text for result in done if not isinstance(result, BaseException)}
         assert {f"Note {n}" for n in range(1, 80, 2)} <= acknowledged
         while everhold._pool._work_queue.qsize():
             await asyncio.sleep(0.01)

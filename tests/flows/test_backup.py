@@ -49,10 +49,10 @@ STORE_STATE: tuple[type[Row], ...] = (
 )  # fmt: skip
 
 
-def compare_with(engine: Everhold, target: Path, place: str, **options: Any) -> None:
+def compare_with(engine: Everhold, target: Path, storage: str, **options: Any) -> None:
     """Restore the latest backup, and fail unless every table is equal in both stores."""
-    Everhold.restore_backup(target, place, **options)
-    records, indexes = stores.open_store(settings.load(place))
+    Everhold.restore_backup(target, storage, **options)
+    records, indexes = stores.open_store(settings.load(storage))
     try:
         moving.compare(records_of(engine), records)
     finally:
@@ -74,19 +74,19 @@ def list_files(target: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("store", ["in_memory", "sqlite", "postgres", "duckdb", "dynamodb"], indirect=True)
-def test_every_row_of_every_kind_of_store_comes_back(store: Store, tmp_path: Path) -> None:
+def test_every_row_of_every_kind_of_store_is_restored(store: Store, tmp_path: Path) -> None:
     engine, target = store.open(), tmp_path / "backups"
     family = make_rows()
     records_of(engine).commit([Put(row) for row in family])
     alice = engine.scope(user="alice")
-    kept, changed, gone, *_ = alice.remember_many([f"note {number}" for number in range(30)])
+    kept, changed, deleted, *_ = alice.remember_many([f"note {number}" for number in range(30)])
     first = engine.backup(target)
     assert first.is_full
     assert first.rows >= len(family)
     compare_with(engine, target, str(tmp_path / "first.db"))
     alice.revise(changed.id, text="Alice plays go")
     records_of(engine).commit([Increment(Memory, ("default", kept.id), {"access_count": 3})])
-    records_of(engine).commit([Delete(Memory, ("default", gone.id))])
+    records_of(engine).commit([Delete(Memory, ("default", deleted.id))])
     third = engine.backup(target)
     assert third.changed_rows < third.rows / 2
     assert third.deleted_rows >= 2
@@ -102,13 +102,13 @@ def test_a_backup_is_restored_into_another_kind_of_store(
     records_of(engine).commit([Put(row) for row in make_rows()])
     engine.scope(user="alice").remember("Alice drinks tea", tags=["drink"])
     engine.backup(target)
-    place = make_store(kind, request, tmp_path)
-    compare_with(engine, target, place.storage)
-    restored = place.open()
+    target_store = make_store(kind, request, tmp_path)
+    compare_with(engine, target, target_store.storage)
+    restored = target_store.open()
     assert [hit.memory.text for hit in restored.scope(user="alice").recall("what does Alice drink", minimum=0)]
     assert restored.verify_log().intact
     assert not restored.doctor().problems
-    place.close()
+    target_store.close()
 
 
 def test_an_incremental_backup_stores_only_what_changed(sqlite_store: Store, tmp_path: Path) -> None:
@@ -193,12 +193,12 @@ def test_one_changed_byte_anywhere_is_noticed(sqlite_store: Store, tmp_path: Pat
     for path in files:
         content = path.read_bytes()
         places = {len(content) - 1, dice.randrange(len(content))}
-        for place in places:
+        for address in places:
             damaged = bytearray(content)
-            damaged[place] ^= 1 << dice.randrange(8)
+            damaged[address] ^= 1 << dice.randrange(8)
             path.write_bytes(damaged)
             ids = [entry.id for entry in Everhold.list_backups(target)]
-            assert not all(Everhold.verify_backup(target, name).intact for name in ids), f"{path.name} at {place}"
+            assert not all(Everhold.verify_backup(target, name).intact for name in ids), f"{path.name} at {address}"
         path.write_bytes(content)
     assert Everhold.verify_backup(target).intact
 
@@ -282,21 +282,21 @@ def test_one_organization_or_one_user_is_restored(kind: str, request: pytest.Fix
         engine.scope(user="alice", session="talk", project="boat").remember("Alice drinks tea", tags=["drink"])
         engine.scope(user="bob").remember("Bob plays chess")
         engine.backup(target)
-    place = replace_place(store, request, tmp_path, "organization")
-    Everhold.restore_backup(target, place, organization="other")
-    with Everhold.open(place, embedder=_embedder(), **CALM) as one:
-        assert find_tables_with(one, "Carol")
-        assert not find_tables_with(one, "Alice")
-        assert one.verify_log("other").intact
-    place = replace_place(store, request, tmp_path, "user")
-    Everhold.restore_backup(target, place, user="alice")
-    with Everhold.open(place, embedder=_embedder(), **CALM) as one:
-        assert find_tables_with(one, "tea")
-        assert not find_tables_with(one, "chess")
-        assert not find_tables_with(one, "sails")
-        [hit] = one.scope(user="alice").recall("tea")
+    restored = replace_place(store, request, tmp_path, "organization")
+    Everhold.restore_backup(target, restored, organization="other")
+    with Everhold.open(restored, embedder=_embedder(), **CALM) as source_engine:
+        assert find_tables_with(source_engine, "Carol")
+        assert not find_tables_with(source_engine, "Alice")
+        assert source_engine.verify_log("other").intact
+    restored = replace_place(store, request, tmp_path, "user")
+    Everhold.restore_backup(target, restored, user="alice")
+    with Everhold.open(restored, embedder=_embedder(), **CALM) as source_engine:
+        assert find_tables_with(source_engine, "tea")
+        assert not find_tables_with(source_engine, "chess")
+        assert not find_tables_with(source_engine, "sails")
+        [hit] = source_engine.scope(user="alice").recall("tea")
         assert hit.memory.session_id == "talk"
-        assert not one.doctor().problems
+        assert not source_engine.doctor().problems
     with pytest.raises(NotFound, match="no user 'nobody'"):
         Everhold.restore_backup(target, tmp_path / "nobody.db", user="nobody")
     with pytest.raises(NotFound, match="no organization 'nowhere'"):
@@ -313,15 +313,15 @@ def test_an_interrupted_restore_continues(sqlite_store: Store, tmp_path: Path) -
     engine, target = sqlite_store.open(), tmp_path / "backups"
     engine.scope(user="alice").remember_many([f"note {number}" for number in range(700)])
     engine.backup(target)
-    place = tmp_path / "restored.db"
+    restored = tmp_path / "restored.db"
 
     def stop(progress: Any) -> None:
         if progress.step == "restoring" and progress.done > 900:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Everhold.restore_backup(target, place, progress=stop)
-    compare_with(engine, target, str(place))
+        Everhold.restore_backup(target, restored, progress=stop)
+    compare_with(engine, target, str(restored))
 
 
 def test_a_time_between_two_backups_is_reached(sqlite_store: Store, tmp_path: Path) -> None:
@@ -453,8 +453,12 @@ def test_wrong_targets_are_refused(sqlite_store: Store, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(InvalidInput, match="is a file"):
         engine.backup(tmp_path / "file")
-    with pytest.raises(StoreUnavailable):
-        engine.backup("/proc/nothing/here")
+    for unreachable in ("/proc/nothing/here", "ftp://127.0.0.1:1/here"):
+        with pytest.raises(StoreUnavailable):
+            engine.backup(unreachable)
+    for address in ("nothing://here", "reference://here"):
+        with pytest.raises(InvalidInput, match="at this address"):
+            engine.backup(address)
     engine.backup(target)
     with (
         Everhold.open(tmp_path / "another.db", embedder=_embedder(), **CALM) as another,

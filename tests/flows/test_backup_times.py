@@ -184,8 +184,11 @@ def test_rows_counted_as_exact_are_those_of_the_time(store: Store, seed: int, tm
 def test_fully_journalled_changes_are_restored_exactly(store: Store, seed: int, tmp_path: Path) -> None:
     approximate, differences = restore_between(store, tmp_path, seed, is_journalled=True)
     assert not approximate
-    assert {name for name, found in differences.items() if any(found)} <= {"memory_tags", "memory_relationships"}
-    assert all(found.different == found.unexpected == 0 for found in differences.values())
+    assert {name for name, difference in differences.items() if any(difference)} <= {
+        "memory_tags",
+        "memory_relationships",
+    }
+    assert all(difference.different == difference.unexpected == 0 for difference in differences.values())
 
 
 @pytest.mark.parametrize("per_user", [False, True])
@@ -194,4 +197,4 @@ def test_encrypted_rows_come_back_exactly(per_user: bool, sqlite_store: Store, t
     encryption = {"master_key": make_key(tmp_path), "per_user": per_user, "fields": fields}
     approximate, differences = restore_between(sqlite_store, tmp_path, 3, is_journalled=True, encryption=encryption)
     assert not approximate
-    assert all(found.different == found.unexpected == 0 for found in differences.values())
+    assert all(difference.different == difference.unexpected == 0 for difference in differences.values())

@@ -113,12 +113,12 @@ def assert_unchanged(engine: Everhold, act: Callable[[], object], error: type[Ex
 def test_every_bad_field(durable_store: Store) -> None:
     engine = durable_store.open()
     alice = engine.scope(user="alice")
-    held = alice.remember("There before", tags=["t"])
+    memory = alice.remember("There before", tags=["t"])
     for name, (fields, error, words) in BAD.items():
-        given = {"text": "fine", **fields}
-        assert_unchanged(engine, lambda given=given: alice.remember(**given), error, words)
-        assert_unchanged(engine, lambda given=given: alice.remember_many(["good", given]), error, words)
-        assert_unchanged(engine, lambda given=given: alice.supersede(held.id, **given), error, words)
+        arguments = {"text": "fine", **fields}
+        assert_unchanged(engine, lambda draft=arguments: alice.remember(**draft), error, words)
+        assert_unchanged(engine, lambda draft=arguments: alice.remember_many(["good", draft]), error, words)
+        assert_unchanged(engine, lambda draft=arguments: alice.supersede(memory.id, **draft), error, words)
         assert name
 
 
@@ -225,19 +225,19 @@ def test_a_store_opened_read_only(sqlite_store: Store) -> None:
     before = read_all_rows(writer)
     engine = sqlite_store.open(storage=f"sqlite:///{sqlite_store.storage}?mode=ro")
     alice = engine.scope(user="alice")
-    [held] = alice.list()
+    [memory] = alice.list()
     for act in (
         lambda: alice.remember("No"), lambda: alice.remember_many(["No", "Nor"]),
-        lambda: alice.revise(held.id, text="x"), lambda: alice.supersede(held.id, "x"),
-        lambda: alice.forget(held.id), lambda: alice.forget(held.id, hard=True),
-        lambda: alice.forget_where(tags="t"), lambda: alice.tag(held.id, "x"), lambda: alice.untag(held.id, "t"),
+        lambda: alice.revise(memory.id, text="x"), lambda: alice.supersede(memory.id, "x"),
+        lambda: alice.forget(memory.id), lambda: alice.forget(memory.id, hard=True),
+        lambda: alice.forget_where(tags="t"), lambda: alice.tag(memory.id, "x"), lambda: alice.untag(memory.id, "t"),
         lambda: engine.create_user("bob"), lambda: engine.delete_user("alice"),
         lambda: engine.delete_organization("default", hard=True),
     ):  # fmt: skip
         with pytest.raises(StoreReadOnly, match="read-only; open it"):
             act()
     assert texts(alice.recall("written", minimum=0)) == ["Written before"]
-    assert alice.get(held.id) == held
+    assert alice.get(memory.id) == memory
     assert alice.tags() == {"t": 1}
     alice.log()
     assert any("access log" in problem for problem in engine.doctor().problems)
@@ -262,31 +262,31 @@ def test_a_full_disk(sqlite_store: Store) -> None:
     engine.close()
     small = sqlite_store.open(sqlite={"synchronous": "NORMAL", "maximum_pages": pages + 12})
     alice = small.scope(user="alice")
-    kept: list[str] = []
+    accepted_ids: list[str] = []
 
     def fill() -> None:
         for n in range(1000):
-            kept.append(alice.remember(f"Filling {n} " + "with many words " * 40).id)  # noqa: PERF401
+            accepted_ids.append(alice.remember(f"Filling {n} " + "with many words " * 40).id)  # noqa: PERF401
 
     with pytest.raises(StoreFull, match=r"no space left for .*; free some disk or raise its limit"):
         fill()
-    assert len(kept) < 1000
-    assert len(alice.recall("filling", k=1000, minimum=0)) == len(kept) + 1
+    assert len(accepted_ids) < 1000
+    assert len(alice.recall("filling", k=1000, minimum=0)) == len(accepted_ids) + 1
     for _ in range(100):
-        alice.get(kept[0])
+        alice.get(accepted_ids[0])
     sqlite_store.opened.remove(small)
     with pytest.raises(StoreFull):
         small.close()  # there is no room for the log's waiting lines either
     wide = sqlite_store.open()
-    held = {memory.id for memory in wide.scope(user="alice").list(limit=2000)}
-    assert held >= set(kept)
-    assert len(held) == len(kept) + 1
+    stored_ids = {memory.id for memory in wide.scope(user="alice").list(limit=2000)}
+    assert stored_ids >= set(accepted_ids)
+    assert len(stored_ids) == len(accepted_ids) + 1
     rows = read_all_rows(wide, without=[AccessLog])
-    assert {row.owner_id for row in rows["chunks"].values()} == held  # type: ignore[attr-defined]
+    assert {row.owner_id for row in rows["chunks"].values()} == stored_ids  # type: ignore[attr-defined]
     announced = {row.entity_id for row in rows["outbox"].values()}  # type: ignore[attr-defined]
-    assert announced == held | {"default", "alice"}
+    assert announced == stored_ids | {"default", "alice"}
     assert wide.doctor().problems == []
-    assert wide.scope(user="alice").remember("Room again").id not in held
+    assert wide.scope(user="alice").remember("Room again").id not in stored_ids
 
 
 FILL = """
@@ -325,22 +325,22 @@ def test_a_limit_of_the_system_on_file_size(sqlite_store: Store) -> None:
     *kept, last = ran.stdout.splitlines()
     assert last == "refused StoreFull", ran.stderr
     engine = sqlite_store.open()
-    held = {memory.id for memory in engine.scope(user="alice").list(limit=5000)}
-    assert held == set(kept)
+    stored_ids = {memory.id for memory in engine.scope(user="alice").list(limit=5000)}
+    assert stored_ids == set(kept)
     assert engine.doctor().problems == []
 
 
 def test_nothing_is_left_of_a_failed_commit(engine: Everhold, alice: View, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error in the middle of the last step leaves every table as it was."""
-    held = alice.remember("There before", tags=["t"])
+    memory = alice.remember("There before", tags=["t"])
     before = read_all_rows(engine)
 
     def fail(*_: object) -> None:
         raise StoreFull("no room")
 
     for act in (
-        lambda: alice.remember("x" * 3000, tags=["a"]), lambda: alice.revise(held.id, text="y"),
-        lambda: alice.supersede(held.id, "z"), lambda: alice.forget(held.id), lambda: alice.tag(held.id, "u"),
+        lambda: alice.remember("x" * 3000, tags=["a"]), lambda: alice.revise(memory.id, text="y"),
+        lambda: alice.supersede(memory.id, "z"), lambda: alice.forget(memory.id), lambda: alice.tag(memory.id, "u"),
     ):  # fmt: skip
         with monkeypatch.context() as patched:
             patched.setattr(type(engine._parts.records), "commit", fail)
@@ -388,12 +388,12 @@ def test_a_provenance_may_hold_anything(name: str, request: pytest.FixtureReques
     text = "Anna likes green tea with milk and honey in the morning at home"
     for number, value in enumerate(ODD_VALUES):
         provenance = {name: value, "merged": ODD_VALUES}
-        kept = view.remember(text, kind="fact", key=f"k{number}", provenance=provenance)
+        memory = view.remember(text, kind="fact", key=f"k{number}", provenance=provenance)
         view.remember(text.replace("likes", "really likes"), kind="fact", provenance=provenance)
-        view.revise(kept.id, metadata={"number": number})
-        assert kept.id in {hit.memory.id for hit in view.recall("what does Anna like?", minimum=0)}
+        view.revise(memory.id, metadata={"number": number})
+        assert memory.id in {hit.memory.id for hit in view.recall("what does Anna like?", minimum=0)}
         view.context("what does Anna like?")
         view.merge_duplicates()
-        assert describe_origin(view.get(kept.id), ZoneInfo("UTC")) is not None
+        assert describe_origin(view.get(memory.id), ZoneInfo("UTC")) is not None
         view.forget_where(where={"kind": "fact"}, hard=True)
         assert view.list().memories == ()

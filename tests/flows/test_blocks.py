@@ -187,9 +187,9 @@ def test_an_edit_between_reading_and_writing(store: Store) -> None:
             coder.append_block("human", "other")
         return BlockEdit({"value": f"{block.value} mine"})
 
-    with pytest.raises(StaleVersion, match="has changed since it was read and is at version 2 now") as refused:
+    with pytest.raises(StaleVersion, match="has changed since it was read and is at version 2 now") as caught:
         change_block(coder._block_deps, coder.scope, "human", edit)
-    assert (refused.value.current_version, coder.block("human").value) == (2, "a\nother")
+    assert (caught.value.current_version, coder.block("human").value) == (2, "a\nother")
     values.clear()
     changed = change_block(coder._block_deps, coder.scope, "human", edit, is_relative=True)
     assert values == ["a\nother", "a\nother\nother"]

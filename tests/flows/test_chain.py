@@ -125,9 +125,9 @@ def assert_tampering_found(store: Store, statements: Sequence[str]) -> None:
     assert (first.intact, first.lines, first.reason) == (True, 16, None)
     sequences = numbers(engine)
     run_sql(store, *(fill_numbers(statement, sequences) for statement in statements))
-    found = engine.verify_log("acme")
-    assert not found.intact
-    assert found.reason
+    report = engine.verify_log("acme")
+    assert not report.intact
+    assert report.reason
     engine.scope(organization="acme", user="alice").remember("Written after")
     assert not engine.verify_log("acme").intact, "further lines do not hide the tampering"
     if "'bolt'" not in " ".join(statements):
@@ -159,8 +159,8 @@ def test_a_line_that_is_inserted_between_others_is_noticed(sqlite_store: Store) 
         f"INSERT INTO {LINES} (sequence, {COPIED}) "
         f"SELECT -5, {COPIED} FROM {LINES} WHERE sequence = {numbers(engine)[4]}",
     )
-    found = engine.verify_log("acme")
-    assert (found.intact, found.reason) == (False, "line -5 was not added by the engine")
+    report = engine.verify_log("acme")
+    assert (report.intact, report.reason) == (False, "line -5 was not added by the engine")
 
 
 def test_ordinary_operations_leave_the_chain_intact(engine: Everhold) -> None:
@@ -187,8 +187,8 @@ def test_a_purged_organization_that_is_created_again_begins_a_new_chain(engine: 
     engine.delete_organization("acme", hard=True)
     assert engine.verify_log("acme").lines == 0
     engine.scope(organization="acme").remember("Second life")
-    found = engine.verify_log("acme")
-    assert (found.intact, found.lines) == (True, 1)
+    report = engine.verify_log("acme")
+    assert (report.intact, report.lines) == (True, 1)
 
 
 def test_many_batches(sqlite_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,15 +207,15 @@ class Interrupted:
         self._records, self._verb, self._left, self._act = records, verb, nth, act
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._records, name)
+        method = getattr(self._records, name)
         if name != self._verb:
-            return found
+            return method
 
         def call(*given: Any, **named: Any) -> Any:
             self._left -= 1
             if self._left == 0:
                 self._act()
-            return found(*given, **named)
+            return method(*given, **named)
 
         return call
 
@@ -237,13 +237,13 @@ def test_two_sealers_at_any_instant(store: Store, verb: str, nth: int, writes: b
 
     chain.seal(Interrupted(records_of(engine), verb, nth, meanwhile))  # type: ignore[arg-type]
     for organization in ("acme", "bolt"):
-        found = engine.verify_log(organization)
-        assert found.intact, found
+        report = engine.verify_log(organization)
+        assert report.intact, report
     engine.scope(organization="acme", user="alice").remember("It goes on")
-    found = other.verify_log("acme")
-    assert found.intact, found
+    report = other.verify_log("acme")
+    assert report.intact, report
     count = records_of(engine).count(AccessLog, "acme")
-    assert found.lines == count
+    assert report.lines == count
 
 
 @pytest.mark.parametrize("verb", ["scan", "get"])
@@ -275,8 +275,8 @@ def test_many_sealers_and_writers(store: Store) -> None:
             raise
 
     threads = [
-        threading.Thread(target=work, args=(engine, f"user{n}{at}"))
-        for at, engine in enumerate(engines)
+        threading.Thread(target=work, args=(engine, f"user{n}{index}"))
+        for index, engine in enumerate(engines)
         for n in range(2)
     ]
     for thread in threads:
@@ -284,8 +284,8 @@ def test_many_sealers_and_writers(store: Store) -> None:
     for thread in threads:
         thread.join()
     assert not failed
-    found = engines[0].verify_log("acme")
-    assert (found.intact, found.lines) == (True, 48)
+    report = engines[0].verify_log("acme")
+    assert (report.intact, report.lines) == (True, 48)
 
 
 def test_a_store_that_is_only_read_can_still_be_verified(sqlite_store: Store) -> None:
@@ -295,5 +295,5 @@ def test_a_store_that_is_only_read_can_still_be_verified(sqlite_store: Store) ->
     reader = sqlite_store.open(storage=f"sqlite:///{sqlite_store.storage}?mode=ro")
     assert reader.verify_log("acme").intact
     engine.scope(organization="acme").remember("Not sealed")
-    found = reader.verify_log("acme")
-    assert (found.intact, found.lines) == (True, 16)
+    report = reader.verify_log("acme")
+    assert (report.intact, report.lines) == (True, 16)

@@ -35,10 +35,10 @@ def test_same_answers_on_every_store(
     address = f"chroma:///{tmp_path / 'chroma'}" if name == "sqlite" else chroma_server.url
     engine = open_with_chroma(store, address, **whole)
     fill(engine)  # Chroma follows remember, revise, forget and supersede
-    held = store.open(**whole)
+    from_images = store.open(**whole)
     vectors_of(engine).projection(CollectionSpace("fake", 384)).advance()
     for scope in ({"user": "alice"}, {}):
-        assert answers(engine.scope(**scope), QUESTIONS[:4]) == answers(held.scope(**scope), QUESTIONS[:4])
+        assert answers(engine.scope(**scope), QUESTIONS[:4]) == answers(from_images.scope(**scope), QUESTIONS[:4])
     report = engine.doctor()
     assert report.parts["vectors"].startswith(f"chroma ({address[:10]}")
     assert any("0 lines behind, serves" in line for line in report.parts.values())
@@ -51,11 +51,11 @@ def test_two_engines_on_one_store_and_one_server(
 ) -> None:
     store = make_store("sqlite", request, tmp_path)
     first, second = (open_with_chroma(store, chroma_server.url) for _ in range(2))
-    made = first.scope(user="alice").remember("green tea in the garden")
+    memory = first.scope(user="alice").remember("green tea in the garden")
     for engine in (first, second):
         hits = engine.scope(user="alice").recall("green tea", minimum=0)
-        assert [one for one, _ in ranking(hits)] == [made.id]
+        assert [memory_id for memory_id, _ in ranking(hits)] == [memory.id]
         assert hits.approximate
-    second.scope(user="alice").forget(made.id)
+    second.scope(user="alice").forget(memory.id)
     assert not first.scope(user="alice").recall("green tea", minimum=0)
     store.close()

@@ -72,8 +72,8 @@ def test_a_newer_statement_supersedes_an_older_one(engine: Everhold, alice: View
     old = alice.remember("I live in Bangkok", kind="fact", tags=["home"])
     between = datetime.now(UTC)
     new = alice.remember("I live in Lisbon", kind="fact")
-    held = alice.get(old.id)
-    assert (held.superseded_by, held.superseded_at, held.valid_to) == (new.id, new.created_at, new.created_at)
+    memory = alice.get(old.id)
+    assert (memory.superseded_by, memory.superseded_at, memory.valid_to) == (new.id, new.created_at, new.created_at)
     assert texts(alice.recall("live", minimum=0.0)) == ["I live in Lisbon"]
     assert texts(alice.recall("live", minimum=0.0, as_of=between)) == ["I live in Bangkok"]
     [link] = records_of(engine).scan(Relationship, "default")
@@ -87,8 +87,8 @@ def test_undo_restores_the_old_and_hides_the_new(engine: Everhold, alice: View) 
     alice.remember("I live in Lisbon")
     change = alice.undo()
     assert (change.kind, change.reason) == ("supersede", "replaces: lives_in")
-    held = alice.get(old.id)
-    assert (held.superseded_by, held.superseded_at, held.valid_to) == (None, None, None)
+    stored = alice.get(old.id)
+    assert (stored.superseded_by, stored.superseded_at, stored.valid_to) == (None, None, None)
     assert [memory.text for memory in alice.list()] == ["I live in Bangkok"]
     assert texts(alice.recall("live", minimum=0.0)) == ["I live in Bangkok"]
     assert not records_of(engine).scan(Relationship, "default")
@@ -162,9 +162,9 @@ def test_scopes_do_not_leak(engine: Everhold, alice: View) -> None:
         {},
         {"user": "alice", "organization": "other"},
     ]
-    kept = [engine.scope(**scope).remember("I live in Bangkok") for scope in scopes]
+    memories = [engine.scope(**scope).remember("I live in Bangkok") for scope in scopes]
     alice.remember("I live in Lisbon")
-    for scope, memory in zip(scopes, kept, strict=True):
+    for scope, memory in zip(scopes, memories, strict=True):
         assert engine.scope(**scope).get(memory.id) == memory
 
 
@@ -175,11 +175,11 @@ def test_going_back_and_forth(engine: Everhold, alice: View) -> None:
     assert again.id != first.id
     assert list_current_texts(alice) == {"I live in Bangkok"}
     many = ["I live in Lisbon", "I live in Bangkok", "I live in Lisbon", "I live in Bangkok", "I live in Bangkok"]
-    kept = alice.remember_many(many)
+    memories = alice.remember_many(many)
     assert list_current_texts(alice) == {"I live in Bangkok"}
-    assert kept[3].id == kept[4].id != again.id
-    assert [alice.get(memory.id) for memory in kept] == kept
-    assert [memory.superseded_by for memory in kept] == [kept[1].id, kept[2].id, kept[3].id, None, None]
+    assert memories[3].id == memories[4].id != again.id
+    assert [alice.get(memory.id) for memory in memories] == memories
+    assert [memory.superseded_by for memory in memories] == [memories[1].id, memories[2].id, memories[3].id, None, None]
 
 
 def test_saying_it_again_adds_nothing(engine: Everhold, alice: View) -> None:
@@ -201,7 +201,9 @@ def test_it_can_be_switched_off(sqlite_store: Store) -> None:
     assert not changes(engine)
 
 
-def test_a_memory_that_changes_meanwhile_is_read_again(sqlite_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_memory_that_changes_during_the_job_is_read_again(
+    sqlite_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine = sqlite_store.open()
     alice = engine.scope(user="alice")
     old = alice.remember("I live in Bangkok")
@@ -216,8 +218,8 @@ def test_a_memory_that_changes_meanwhile_is_read_again(sqlite_store: Store, monk
 
     monkeypatch.setattr(embedder, "embed", revise_once)
     new = alice.remember("I live in Lisbon")
-    held = alice.get(old.id)
-    assert (held.superseded_by, held.importance) == (new.id, 1.0)
+    memory = alice.get(old.id)
+    assert (memory.superseded_by, memory.importance) == (new.id, 1.0)
 
 
 # near-duplicates
@@ -240,8 +242,8 @@ def test_near_duplicates_are_merged_and_undo_separates_them(engine: Everhold) ->
     alice = engine.scope(user="alice")
     first, second = remember_twice(alice)
     alice.remember(TEA.replace("tea", "coffee"), kind="fact")
-    shown = alice.merge_duplicates(preview=True)
-    assert (shown.count, shown.preview, len(alice.list())) == (1, True, 3)
+    preview = alice.merge_duplicates(preview=True)
+    assert (preview.count, preview.preview, len(alice.list())) == (1, True, 3)
     done = alice.merge_duplicates()
     assert [(pair.kept.id, pair.merged.id) for pair in done.pairs] == [(second.id, first.id)]
     kept = alice.get(second.id)

@@ -224,8 +224,8 @@ def test_a_refresh_notices_what_changed(engine: Everhold, shop: View, tmp_path: 
     assert before.items() <= after.items()
     assert shop.find_tables("Storgata")[0].table.table_name == "shops"
     change(tmp_path / "shop.sqlite", "DROP TABLE shops")
-    [gone] = shop.refresh_connection("sales").changes
-    assert (gone.table, gone.kind) == ("shops", "removed")
+    [removal] = shop.refresh_connection("sales").changes
+    assert (removal.table, removal.kind) == ("shops", "removed")
     assert not [hit for hit in shop.find_tables("shops in a street") if hit.table.table_name == "shops"]
     owners = {row.owner_id for row in records_of(engine).scan(Chunk, "default") if row.owner_kind in ("table", "field")}
     known = {row.id for entity in (TableMetadata, FieldMetadata) for row in records_of(engine).scan(entity, "default")}
@@ -289,9 +289,9 @@ def test_a_failed_connection_leaves_nothing_behind(engine: Everhold, shop: View,
 
 
 def test_a_password_is_not_stored_without_a_master_key(shop: View) -> None:
-    with pytest.raises(InvalidInput, match="no secret is stored; set a master key") as refused:
+    with pytest.raises(InvalidInput, match="no secret is stored; set a master key") as caught:
         shop.connect("db", f"postgresql://reader:{SECRET}@example.com/shop")
-    assert SECRET not in str(refused.value)
+    assert SECRET not in str(caught.value)
 
 
 def test_only_the_name_of_a_variable_is_stored(
@@ -317,9 +317,9 @@ def test_secrets_are_shown_nowhere(
     shop = engine.scope(project="shop")
     caplog.set_level("DEBUG")
     for variable in ("SALES_URL", "NO_URL"):
-        with pytest.raises((InvalidInput, DataUnavailable)) as refused:
+        with pytest.raises((InvalidInput, DataUnavailable)) as caught:
             shop.connect("sales", url_env=variable)
-        assert SECRET not in f"{refused.value!s}{refused.value!r}{refused.value.value}"
+        assert SECRET not in f"{caught.value!s}{caught.value!r}{caught.value.value}"
     shop.remember("something")
     engine.export(str(tmp_path / "bundle.jsonl"))
     assert SECRET not in (tmp_path / "bundle.jsonl").read_text()

@@ -40,11 +40,11 @@ def fill(alice: View) -> None:
     alice.remember("Prefers window seats on long flights!", kind="preference", tags=["seats"])
     alice.remember("I live in Oslo", kind="fact", created_at=day(0))
     alice.remember("I live in Bergen", kind="fact", created_at=day(9))
-    for number, what in enumerate(["painted the fence", "lost a key", "won at chess"]):
-        alice.remember(f"Yesterday Ingrid {what}, said Ingrid", created_at=day(number * 2), kind="observation")
+    for number, event in enumerate(["painted the fence", "lost a key", "won at chess"]):
+        alice.remember(f"Yesterday Ingrid {event}, said Ingrid", created_at=day(number * 2), kind="observation")
 
 
-def test_one_run_consolidates_and_one_call_takes_it_back(any_store: Store) -> None:
+def test_one_run_consolidates_and_one_call_undoes_it(any_store: Store) -> None:
     writer = any_store.open(**OFF)
     fill(writer.scope(user="alice"))
     writer.close()
@@ -178,8 +178,8 @@ def test_users_are_never_mixed(sqlite_store: Store) -> None:
 def test_consolidation_displaces_no_answer(engine: Everhold) -> None:
     """Reflections are in a separate namespace, and relations by a shared name do not change scores."""
     alice = engine.scope(user="alice")
-    for number, what in enumerate(["painted the fence", "lost a key", "won at chess", "lost a glove"]):
-        alice.remember(f"My neighbour Ingrid {what}", created_at=day(number))
+    for number, event in enumerate(["painted the fence", "lost a key", "won at chess", "lost a glove"]):
+        alice.remember(f"My neighbour Ingrid {event}", created_at=day(number))
 
     def ask() -> list[tuple[str, float]]:
         return ranking(alice.recall("My neighbour Ingrid lost a key", minimum=0, k=50, asked_at=day(9)))
@@ -201,7 +201,7 @@ def mention(view: View, *days: int, where: str = "at the harbour") -> list[Memor
     ]
 
 
-def test_two_days_are_no_pattern(sqlite_store: Store) -> None:
+def test_two_days_are_not_a_pattern(sqlite_store: Store) -> None:
     engine = sqlite_store.open()
     mention(engine.scope(user="alice"), 0, 0, 1)
     consolidate(engine)
@@ -256,7 +256,7 @@ def test_an_erased_source_takes_the_reflection_with_it(sqlite_store: Store, how:
     assert alice.list(kind="reflection").memories == ()
 
 
-def test_a_reflection_on_episodes_goes_with_a_message(sqlite_store: Store) -> None:
+def test_a_reflection_on_episodes_is_deleted_with_a_message(sqlite_store: Store) -> None:
     engine = sqlite_store.open()
     for number in range(3):
         session = engine.scope(user="alice", session=f"s{number}")

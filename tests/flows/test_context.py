@@ -35,8 +35,8 @@ def summarise(engine: Everhold, session: str, summary: str) -> None:
 
 
 def lines(view: View, question: str = "tea", **options: object) -> list[str]:
-    given = {"budget": 1000, "minimum": 0.0, **options}
-    return view.context(question, **given).text.splitlines()[1:-1]  # type: ignore[arg-type]
+    arguments = {"budget": 1000, "minimum": 0.0, **options}
+    return view.context(question, **arguments).text.splitlines()[1:-1]  # type: ignore[arg-type]
 
 
 def today() -> str:
@@ -54,9 +54,9 @@ def test_all_sections_in_their_order(engine: Everhold, chat: View) -> None:
         chat.remember(text, kind="conversation", speaker="Alice", occurred_at=spring)
     add_block(engine, "persona", "Speaks kindly", agent="guide")
     summarise(engine, "s1", "They talk about drinks")
-    found = lines(chat, "who drinks tea?", include="user")
-    said = "[said by Alice on 3 May 2026]"
-    assert found[:-2] == [
+    found_lines = lines(chat, "who drinks tea?", include="user")
+    source = "[said by Alice on 3 May 2026]"
+    assert found_lines[:-2] == [
         "Pinned:",
         "- [3 May 2026] Is allergic to nuts",
         "Core memory:",
@@ -64,11 +64,11 @@ def test_all_sections_in_their_order(engine: Everhold, chat: View) -> None:
         "Summary of this session:",
         f"- [{today()}] They talk about drinks",
         "Recent turns of this session:",
-        f"- {said} Which tea do you like?",
-        f"- {said} Something without milk",
+        f"- {source} Which tea do you like?",
+        f"- {source} Something without milk",
         "Recalled for the question:",
     ]
-    assert set(found[-2:]) == {
+    assert set(found_lines[-2:]) == {
         "- [said by Mia on 3 May 2026] Drinks green tea",
         "- [from file house.md on 3 May 2026] Tea is at five",
     }
@@ -111,7 +111,7 @@ def test_only_pinned_memories_that_are_valid_now_are_shown(engine: Everhold) -> 
     alice.supersede(alice.remember("Lives in Rome", pinned=True).id, "Lives in Oslo", pinned=True, priority=9)
     engine.scope(user="bob").remember("Of bob", pinned=True)
     engine.scope(organization="other", user="alice").remember("Of another alice", pinned=True)
-    pinned = [one.partition("] ")[2] for one in lines(alice) if one.startswith("- ")]
+    pinned = [line.partition("] ")[2] for line in lines(alice) if line.startswith("- ")]
     assert pinned == ["Lives in Oslo", "Holds"]
 
 
@@ -123,7 +123,7 @@ def test_pinned_memories_of_a_wider_reach_are_shown_with_include(engine: Everhol
     chat.remember("Of this session", pinned=True)
 
     def read_items(*include: str) -> set[str]:
-        return {one.partition("] ")[2] for one in lines(chat, include=include) if one.startswith("- ")}
+        return {line.partition("] ")[2] for line in lines(chat, include=include) if line.startswith("- ")}
 
     assert read_items() == {"Of this session"}
     own = {"Of this session", "Of alice", "Of another session"}
@@ -132,7 +132,7 @@ def test_pinned_memories_of_a_wider_reach_are_shown_with_include(engine: Everhol
     assert read_items("session") == {"Of this session"}
 
 
-def test_core_memory_is_the_agents_and_the_users_and_nobody_elses(engine: Everhold, chat: View) -> None:
+def test_core_memory_belongs_to_one_agent_and_one_user(engine: Everhold, chat: View) -> None:
     chat.remember("Hello")
     for other in ({"user": "bob"}, {"agent": "critic"}):
         engine.scope(**other).remember("Hello")
@@ -142,9 +142,9 @@ def test_core_memory_is_the_agents_and_the_users_and_nobody_elses(engine: Everho
     add_block(engine, "persona", "Speaks sharply", agent="critic")
     add_block(engine, "draft", "A template", user_id="alice", is_template=True)
     add_block(engine, "rules", "Be brief", user_id="alice", agent="guide")
-    core = [one for one in lines(chat, "hello", kind="plan") if one.startswith("- ")]
+    core = [line for line in lines(chat, "hello", kind="plan") if line.startswith("- ")]
     assert core == ["- [persona] Speaks kindly", "- [rules] Be brief", "- [human] Is called Alice"]
-    assert not any("Is called" in one for one in lines(engine.scope(user="carol")))
+    assert not any("Is called" in line for line in lines(engine.scope(user="carol")))
 
 
 def test_a_session_of_another_user_adds_nothing(engine: Everhold, chat: View) -> None:
@@ -158,11 +158,11 @@ def test_a_session_of_another_user_adds_nothing(engine: Everhold, chat: View) ->
 def test_the_newest_turns_are_kept(engine: Everhold, chat: View) -> None:
     chat.remember_many({"text": f"Turn {n} about tea", "kind": "conversation"} for n in range(100))
     chat.remember("Not a turn", kind="fact")
-    made = chat.context("nothing", budget=200, kind="plan")
-    shown = [one.text for one in made.memories]
+    context = chat.context("nothing", budget=200, kind="plan")
+    shown = [memory.text for memory in context.memories]
     assert shown == [f"Turn {n} about tea" for n in range(100 - len(shown), 100)]
     assert 8 < len(shown) < 20
-    assert made.sections[0].left_out == 100 - len(shown)
+    assert context.sections[0].left_out == 100 - len(shown)
 
 
 def test_dates_are_in_the_time_zone_of_the_user(engine: Everhold) -> None:
@@ -182,12 +182,12 @@ def test_dates_are_in_the_time_zone_of_the_user(engine: Everhold) -> None:
 def test_the_budget_holds(engine: Everhold, budget: int) -> None:
     alice = engine.scope(user="alice")
     alice.remember_many({"text": f"Note {n} about tea. It is long." * 3, "pinned": n % 3 == 0} for n in range(60))
-    made = alice.context("tea", budget=budget, k=60, minimum=0.0)
-    assert made.tokens == count(FakeEmbedder(), made.text) <= budget
+    context = alice.context("tea", budget=budget, k=60, minimum=0.0)
+    assert context.tokens == count(FakeEmbedder(), context.text) <= budget
     if budget >= 100:
-        assert made.tokens > budget * 0.6
+        assert context.tokens > budget * 0.6
     else:
-        assert made.tokens in range(budget + 1)
+        assert context.tokens in range(budget + 1)
 
 
 def test_filters_narrow_what_is_recalled(engine: Everhold) -> None:
@@ -195,7 +195,7 @@ def test_filters_narrow_what_is_recalled(engine: Everhold) -> None:
     alice.remember("Tea is a plan", kind="plan", tags=["x"])
     alice.remember("Tea is a fact", kind="fact")
     for narrowed in ({"kind": "plan"}, {"tags": "x"}, {"where": {"kind": "plan"}}):
-        assert [one.text for one in alice.context("tea", minimum=0.0, **narrowed).memories] == ["Tea is a plan"]
+        assert [memory.text for memory in alice.context("tea", minimum=0.0, **narrowed).memories] == ["Tea is a plan"]
 
 
 def test_a_memory_without_text_tells_its_content(engine: Everhold) -> None:
@@ -213,18 +213,18 @@ def test_bad_questions_and_budgets_are_refused_and_noted(engine: Everhold) -> No
         alice.context("tea", budget=0)
     with pytest.raises(InvalidInput, match="k is 0"):
         alice.context("tea", k=0)
-    assert [(one.operation, one.success) for one in alice.log(operation="search")] == [("search", False)] * 3
+    assert [(line.operation, line.success) for line in alice.log(operation="search")] == [("search", False)] * 3
 
 
 def test_only_shown_memories_count_as_read(engine: Everhold) -> None:
     alice = engine.scope(user="alice")
-    kept = alice.remember_many(f"Note {n} about tea and more" for n in range(40))
-    made = alice.context("tea", budget=120, k=40, minimum=0.0)
+    memories = alice.remember_many(f"Note {n} about tea and more" for n in range(40))
+    context = alice.context("tea", budget=120, k=40, minimum=0.0)
     (line,) = alice.log(operation="search")
-    assert line.request == {"k": 40, "budget": 120, "hits": len(made.memories), "length": 3}
-    memory_ids = {one.id for one in made.memories}
+    assert line.request == {"k": 40, "budget": 120, "hits": len(context.memories), "length": 3}
+    memory_ids = {memory.id for memory in context.memories}
     assert 0 < len(memory_ids) < 40
-    assert {one.id for one in kept if alice.get(one.id).access_count} == memory_ids
+    assert {memory.id for memory in memories if alice.get(memory.id).access_count} == memory_ids
 
 
 def test_it_can_be_awaited(sqlite_store: Store) -> None:

@@ -81,7 +81,7 @@ def test_a_conversation_belongs_to_one_session(engine: Everhold) -> None:
         engine.scope(user="bob", session="s1").conversations()
     with pytest.raises(MalformedId):
         alice.say("x", conversation=" c")
-    assert [one.id for one in alice.conversations()] == ["c"]
+    assert [conversation.id for conversation in alice.conversations()] == ["c"]
 
 
 def test_conversations_move_with_their_organization(store: Store, tmp_path: Any) -> None:
@@ -91,7 +91,7 @@ def test_conversations_move_with_their_organization(store: Store, tmp_path: Any)
     engine.load(tmp_path / "bundle.jsonl", organization="copy")
     copied = engine.scope(organization="copy", user="alice", session="s1")
     assert read_messages(copied, conversation="about tea") == ["one", "three"]
-    assert [one.name for one in copied.conversations()] == [None, "Tea"]
+    assert [conversation.name for conversation in copied.conversations()] == [None, "Tea"]
 
 
 def test_messages_are_imported_with_their_times(session_engine: Everhold) -> None:

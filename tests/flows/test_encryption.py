@@ -62,8 +62,8 @@ def test_a_secret_is_found_by_its_names_and_tags_and_not_by_its_words(any_store:
     alice.remember("Alice drinks tea")
     assert [hit.id for hit in alice.recall("the bank card")] == [secret.id]
     assert secret.id not in {hit.id for hit in alice.recall(CANARY)}
-    for found in (alice.list(tags="bank"), alice.list(kind="vault"), alice.list(where={"key": "my-pin"})):
-        assert [memory.text for memory in found] == [f"The PIN is {CANARY}"]
+    for page in (alice.list(tags="bank"), alice.list(kind="vault"), alice.list(where={"key": "my-pin"})):
+        assert [memory.text for memory in page] == [f"The PIN is {CANARY}"]
     [chunk] = stored_of(engine).scan(Chunk, "default", [Where("owner_id", Op.EQ, secret.id)])
     assert (chunk.vector, CANARY in chunk.terms) == (None, False)
 
@@ -117,7 +117,7 @@ def test_conditions_on_encrypted_fields_are_evaluated(store: Store, tmp_path: Pa
     assert alice.count(where={"content.number": {"<": 2}}) == 2
 
 
-def test_a_memory_that_becomes_a_secret_loses_its_plain_remains(store: Store, tmp_path: Path) -> None:
+def test_a_memory_that_becomes_a_secret_leaves_no_plain_text(store: Store, tmp_path: Path) -> None:
     engine = open_encrypted(store, tmp_path)
     alice = engine.scope(user="alice")
     memory = alice.remember(f"Alice likes {CANARY}")
@@ -153,11 +153,16 @@ def test_without_the_master_key_nothing_is_shown_or_changed(any_store: Store, tm
             read()
         assert CANARY not in str(caught.value)
     assert other.scope(user="alice").get(plain.id).text == "Alice drinks tea"
+    for scope in (other.scope(user="bob"), other.scope(organization="new", user="bob")):
+        with pytest.raises(error):  # also where no key exists that the wrong one could not unwrap
+            scope.remember("Bob's secret", kind="vault")
     assert other.doctor().problems
     after = [(row.text, row.content, row.hash, row.version) for row in stored_of(other).scan(Memory, "default")]
     assert after == before
     other.close()
-    assert open_encrypted(any_store, tmp_path).scope(user="alice").get(secret.id).text == f"The PIN is {CANARY}"
+    engine = open_encrypted(any_store, tmp_path)
+    assert engine.scope(user="alice").get(secret.id).text == f"The PIN is {CANARY}"
+    assert engine.scope(user="bob").remember("Bob's secret", kind="vault").text == "Bob's secret"
 
 
 def test_a_swapped_or_changed_value_is_not_decrypted(any_store: Store, tmp_path: Path) -> None:

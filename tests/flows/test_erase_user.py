@@ -30,10 +30,10 @@ class RecordingTargets:
 
 @pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "encrypted"])
 def test_nothing_of_the_user_is_left_in_any_table(any_store: Store, tmp_path: Path, encrypted: bool) -> None:
-    given = {"blobs": str(tmp_path / "blobs"), "workspaces": {"folder": str(tmp_path / "files")}}
+    options = {"blobs": str(tmp_path / "blobs"), "workspaces": {"folder": str(tmp_path / "files")}}
     if encrypted:
-        given["encryption"] = {"master_key": make_key(tmp_path)}
-    engine = any_store.open(**given)
+        options["encryption"] = {"master_key": make_key(tmp_path)}
+    engine = any_store.open(**options)
     write_user(engine, "alice", make_canaries(len(KINDS), "alice"))
     write_user(engine, "bob", make_canaries(len(KINDS), "bob"))
     bob = {memory.text for memory in engine.scope(user="bob").list(limit=100)}
@@ -76,7 +76,7 @@ def test_the_proof_is_in_the_log_and_in_the_list(store: Store) -> None:
         engine.erase("alice")
 
 
-def test_backups_are_told_and_those_out_of_reach_are_named(store: Store, tmp_path: Path) -> None:
+def test_user_erasure_names_backups_and_unreachable_ones(store: Store, tmp_path: Path) -> None:
     engine = open_encrypted(store, tmp_path)
     engine.scope(user="alice").remember("Secret", kind="vault")
     targets = parts_of(engine).backup_targets = RecordingTargets()
@@ -88,7 +88,7 @@ def test_backups_are_told_and_those_out_of_reach_are_named(store: Store, tmp_pat
     assert proof.digest == proof.compute_digest()
 
 
-def test_a_row_that_comes_back_cannot_be_read(store: Store, tmp_path: Path) -> None:
+def test_a_restored_row_of_an_erased_user_is_unreadable(store: Store, tmp_path: Path) -> None:
     engine = open_encrypted(store, tmp_path)
     memory = engine.scope(user="alice").remember("Secret", kind="vault")
     [row] = stored_of(engine).scan(Memory, "default")
@@ -132,7 +132,7 @@ def test_an_interrupted_erasure_is_continued(store: Store, tmp_path: Path, monke
     assert records_of(engine).count(UserErasure, "default") == 1
 
 
-def test_what_is_written_meanwhile_is_readable_or_gone(store: Store, tmp_path: Path) -> None:
+def test_rows_written_during_the_erasure_are_readable_or_deleted(store: Store, tmp_path: Path) -> None:
     engine = open_encrypted(store, tmp_path)
     engine.scope(user="alice").remember("First", kind="vault")
     stop, failures = threading.Event(), list[BaseException]()

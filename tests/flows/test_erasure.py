@@ -45,7 +45,7 @@ def test_a_fact_with_another_source_stays_without_the_trace(engine: Everhold, al
     assert alice.list().memories == ()
 
 
-def test_a_fact_that_was_also_told_directly_stays(engine: Everhold, alice: View) -> None:
+def test_a_fact_that_was_also_stated_directly_stays(engine: Everhold, alice: View) -> None:
     turn = alice.remember("I live in Osaka.", kind="conversation", speaker="Alice")
     [fact] = [memory for memory in alice.list() if memory.id != turn.id]
     again = alice.remember(fact.text, kind=fact.kind, speaker=fact.speaker)
@@ -114,16 +114,16 @@ def test_a_merged_memory_loses_what_came_from_a_purged_one(engine: Everhold, ali
     brought: dict[str, Any] = {"aliases": [CANARY, "matcha"], "tags": [CANARY.lower()], "provenance": {"by": CANARY}}
     merged = alice.remember(text, kind="fact", priority=5, **brought)
     text = text.replace("likes", "really likes")
-    kept = alice.remember(text, kind="fact", priority=9, aliases=["matcha"], tags=["drink"])
+    memory = alice.remember(text, kind="fact", priority=9, aliases=["matcha"], tags=["drink"])
     assert alice.merge_duplicates().count == 1
-    alice.revise(kept.id, metadata={"checked": True})
-    assert CANARY in alice.get(kept.id).aliases
+    alice.revise(memory.id, metadata={"checked": True})
+    assert CANARY in alice.get(memory.id).aliases
     alice.forget(merged.id, hard=True)
-    survivor = alice.get(kept.id)
+    survivor = alice.get(memory.id)
     assert (survivor.aliases, survivor.provenance) == (["matcha"], {})
-    assert alice.tags_of([kept.id]) == {kept.id: ("drink",)}
+    assert alice.tags_of([memory.id]) == {memory.id: ("drink",)}
     assert find_tables_with(engine, CANARY) == []
-    assert [hit.memory.id for hit in alice.recall("matcha green tea")] == [kept.id]
+    assert [hit.memory.id for hit in alice.recall("matcha green tea")] == [memory.id]
 
 
 def test_a_superseded_memory_no_longer_names_its_successor(engine: Everhold, alice: View) -> None:

@@ -24,7 +24,7 @@ def fill(engine: Everhold, organization: str = "acme") -> None:
     engine.create_user("alice", organization=organization, email="a@x.org", password="long enough", profile={"a": [1]})
     engine.create_project("p", organization=organization, user="alice", description="ด้วย")
     alice = engine.scope(organization=organization, user="alice", project="p", agent="bot", session="s1")
-    kept = alice.remember_many(
+    memories = alice.remember_many(
         {
             "text": f'Note {n} กาแฟ \u2028 \x85 "quoted" {"long " * (n * 40)}',
             "tags": [f"t{n % 3}", "ภาษา"],
@@ -35,11 +35,11 @@ def fill(engine: Everhold, organization: str = "acme") -> None:
         }
         for n in range(30)
     )
-    alice.relate(kept[0].id, kept[1].id, "reference", metadata={"why": "test"})
-    alice.revise(kept[2].id, text="Revised", reason="because")
-    alice.supersede(kept[3].id, "Heir")
-    alice.forget(kept[4].id)
-    alice.tag(kept[5].id, "extra")
+    alice.relate(memories[0].id, memories[1].id, "reference", metadata={"why": "test"})
+    alice.revise(memories[2].id, text="Revised", reason="because")
+    alice.supersede(memories[3].id, "Heir")
+    alice.forget(memories[4].id)
+    alice.tag(memories[5].id, "extra")
     engine.scope(organization=organization).remember("Shared by all")
     engine.scope(organization="elsewhere").remember("Must not be in the bundle")
 
@@ -49,14 +49,14 @@ def target(request: pytest.FixtureRequest, store: Store, tmp_path: Path) -> Any:
     """An empty store to import into: in memory if the bundle comes from SQLite, and otherwise on SQLite."""
     folder = tmp_path / "target"
     folder.mkdir()
-    made = make_store("in_memory" if store.name == "sqlite" else "sqlite", request, folder)
-    yield made
-    made.close()
+    new_store = make_store("in_memory" if store.name == "sqlite" else "sqlite", request, folder)
+    yield new_store
+    new_store.close()
 
 
 def rows_of(engine: Everhold, organization: str) -> dict[str, Any]:
     """Return every row of an organization that a bundle contains, without the id of the organization."""
-    found: dict[str, Any] = {}
+    content: dict[str, Any] = {}
     for name, rows in read_all_rows(engine, without=NOT_CARRIED).items():
         rows_of_table: dict[Any, Any] = {}
         for row in rows.values():
@@ -65,8 +65,8 @@ def rows_of(engine: Everhold, organization: str) -> dict[str, Any]:
             owner = values.pop("id" if name == "organizations" else "organization_id", None)
             if owner == organization:
                 rows_of_table[json.dumps(values, default=str, sort_keys=True)] = values
-        found[name] = rows_of_table
-    return found
+        content[name] = rows_of_table
+    return content
 
 
 def test_a_round_trip_into_an_empty_store(engine: Everhold, target: Store, tmp_path: Path) -> None:
@@ -84,11 +84,11 @@ def test_a_round_trip_into_an_empty_store(engine: Everhold, target: Store, tmp_p
     assert loaded.count > 100
     assert rows_of(other, "acme") == rows_of(engine, "acme")
     here = engine.scope(organization="acme", user="alice")
-    there = other.scope(organization="acme", user="alice")
-    assert ranking(there.recall("กาแฟ note", k=40, minimum=0)) == ranking(here.recall("กาแฟ note", k=40, minimum=0))
-    assert there.tags() == here.tags()
+    imported = other.scope(organization="acme", user="alice")
+    assert ranking(imported.recall("กาแฟ note", k=40, minimum=0)) == ranking(here.recall("กาแฟ note", k=40, minimum=0))
+    assert imported.tags() == here.tags()
     assert other.sign_in("a@x.org", "long enough", organization="acme").id == "alice"
-    assert there.undo().kind == "forget"
+    assert imported.undo().kind == "forget"
     assert other.doctor().problems == []
 
 

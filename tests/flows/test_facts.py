@@ -12,15 +12,15 @@ DAY = timedelta(days=1)
 
 
 def facts(view: View, *, all_of_them: bool = False) -> list[Memory]:
-    found = view.list(where={"provenance.memory": {"!=": None}}, oldest_first=True, limit=500).memories
-    return [one for one in found if all_of_them or one.superseded_by is None]
+    memories = view.list(where={"provenance.memory": {"!=": None}}, oldest_first=True, limit=500).memories
+    return [memory for memory in memories if all_of_them or memory.superseded_by is None]
 
 
 def read_fact_texts(view: View) -> list[str]:
     return [fact.text for fact in facts(view)]
 
 
-def test_a_message_tells_facts(engine: Everhold) -> None:
+def test_facts_are_extracted_from_a_message(engine: Everhold) -> None:
     chat = engine.scope(user="alice", agent="helper", project="home", session="s1")
     text = "Hi! I live in Bangkok. My sister lives in Oslo, and what a day it was."
     message = chat.remember(text, kind="conversation", speaker="Alice", trust=0.5, occurred_at=datetime.now(UTC) - DAY)
@@ -35,7 +35,7 @@ def test_a_message_tells_facts(engine: Everhold) -> None:
     start, end = first.provenance["span"]
     assert (first.provenance["memory"], text[start:end]) == (message.id, "I live in Bangkok")
     links = records_of(engine).scan(Relationship, "default")
-    assert {(one.source_memory_id, one.target_memory_id, one.relationship_type) for one in links} == {
+    assert {(link.source_memory_id, link.target_memory_id, link.relationship_type) for link in links} == {
         (fact.id, message.id, "derived_from") for fact in (first, second)
     }
     assert texts(chat.recall("what a day it was", minimum=0.0, k=1, recipe="words")) == [text]
@@ -43,13 +43,13 @@ def test_a_message_tells_facts(engine: Everhold) -> None:
 
 
 def test_a_message_without_facts_is_stored_alone(alice: View) -> None:
-    kept = alice.remember("How was your weekend?", kind="conversation", speaker="Alice")
-    assert list(alice.list().memories) == [kept]
+    memory = alice.remember("How was your weekend?", kind="conversation", speaker="Alice")
+    assert list(alice.list().memories) == [memory]
 
 
 def test_times_are_those_of_the_message(alice: View) -> None:
-    said = datetime(2023, 6, 14, 10, tzinfo=UTC)
-    alice.remember("I moved to Lisbon last May.", kind="interaction", speaker="Alice", occurred_at=said)
+    occurred_at = datetime(2023, 6, 14, 10, tzinfo=UTC)
+    alice.remember("I moved to Lisbon last May.", kind="interaction", speaker="Alice", occurred_at=occurred_at)
     lives, moved = sorted(facts(alice), key=lambda fact: fact.kind, reverse=True)
     assert (lives.text, lives.kind, lives.valid_from) == (
         "Alice lives in Lisbon.",
@@ -61,14 +61,14 @@ def test_times_are_those_of_the_message(alice: View) -> None:
 
 def test_a_zone_says_which_day_it_was(sqlite_store: Store) -> None:
     alice = sqlite_store.open(timezone="Asia/Bangkok").scope(user="alice")
-    said = datetime(2023, 6, 14, 20, tzinfo=UTC)  # already the 15th in Bangkok
-    alice.remember("I visited Kyoto yesterday.", kind="conversation", speaker="Alice", occurred_at=said)
+    occurred_at = datetime(2023, 6, 14, 20, tzinfo=UTC)  # already the 15th in Bangkok
+    alice.remember("I visited Kyoto yesterday.", kind="conversation", speaker="Alice", occurred_at=occurred_at)
     [fact] = facts(alice)
     assert fact.occurred_at == datetime(2023, 6, 13, 17, tzinfo=UTC)
     assert "14 June 2023" in fact.text
 
 
-def test_facts_replace_facts_and_undo_takes_it_back(engine: Everhold) -> None:
+def test_a_fact_replaces_an_older_one_until_undo(engine: Everhold) -> None:
     alice = engine.scope(user="alice")
     for number, city in enumerate(("Bangkok", "Lisbon")):
         chat = engine.scope(user="alice", session=f"s{number}")
@@ -93,7 +93,7 @@ def test_facts_replace_facts_and_undo_takes_it_back(engine: Everhold) -> None:
         ("I like coffee.", "I hate coffee.", ["Alice dislikes coffee."]),
     ],
 )
-def test_facts_that_their_sentence_alone_would_not_give_back(
+def test_facts_that_cannot_be_read_from_their_own_sentence(
     sqlite_store: Store, before: str, after: str, left: list[str]
 ) -> None:
     alice = sqlite_store.open().scope(user="alice")
@@ -109,7 +109,7 @@ def test_a_sentence_replaces_a_fact(alice: View) -> None:
     assert old.superseded_by == new.id
 
 
-def test_saying_it_again_reinforces_the_fact(alice: View) -> None:
+def test_repeating_a_statement_reinforces_the_fact(alice: View) -> None:
     for _ in range(2):
         alice.remember("I live in Bangkok.", kind="conversation", speaker="Alice")
     [fact] = facts(alice)
@@ -118,16 +118,16 @@ def test_saying_it_again_reinforces_the_fact(alice: View) -> None:
 
 
 def test_a_retry_adds_nothing_twice(engine: Everhold, alice: View) -> None:
-    said = {
+    draft = {
         "text": "I live in Bangkok. I like tea.",
         "kind": "conversation",
         "speaker": "Alice",
         "idempotency_key": "k",
     }
-    message = alice.remember(**said)
+    message = alice.remember(**draft)
     before = read_all_rows(engine)
-    assert alice.remember(**said).id == message.id
-    assert [one.id for one in alice.remember_many([said, said])] == [message.id] * 2
+    assert alice.remember(**draft).id == message.id
+    assert [memory.id for memory in alice.remember_many([draft, draft])] == [message.id] * 2
     assert read_all_rows(engine) == before
 
 
@@ -142,15 +142,15 @@ def test_many_messages_at_once(engine: Everhold, alice: View) -> None:
             ("Alice", "I live in Bangkok."),
         ]
     ]
-    kept = alice.remember_many(items)
-    assert [memory.text for memory in kept] == [item["text"] for item in items]
+    memories = alice.remember_many(items)
+    assert [memory.text for memory in memories] == [item["text"] for item in items]
     assert sorted(read_fact_texts(alice)) == ["Alice likes tea.", "Alice lives in Bangkok.", "Bob lives in Oslo."]
     assert len(facts(alice, all_of_them=True)) == 5
     sources = {fact.provenance["memory"] for fact in facts(alice) if fact.text == "Alice lives in Bangkok."}
-    assert sources == {kept[4].id}
+    assert sources == {memories[4].id}
 
 
-def test_messages_that_come_late_are_history(alice: View) -> None:
+def test_older_messages_imported_later_become_history(alice: View) -> None:
     now = datetime.now(UTC)
     for city, days in (("Lisbon", 10), ("Bangkok", 400)):
         alice.remember(f"I live in {city}.", kind="conversation", speaker="Alice", occurred_at=now - days * DAY)
@@ -159,9 +159,9 @@ def test_messages_that_come_late_are_history(alice: View) -> None:
 
 
 def test_facts_belong_to_the_owner_of_the_message(engine: Everhold) -> None:
-    said = {"text": "I live in Bangkok.", "kind": "conversation", "speaker": "Alice"}
-    engine.scope(user="bob", session="s").remember(**said)
-    engine.scope(session="alone").remember(**said)
+    draft = {"text": "I live in Bangkok.", "kind": "conversation", "speaker": "Alice"}
+    engine.scope(user="bob", session="s").remember(**draft)
+    engine.scope(session="alone").remember(**draft)
     engine.scope(user="alice").remember("I live in Lisbon.", kind="conversation", speaker="Alice")
     assert read_fact_texts(engine.scope(user="bob")) == ["Alice lives in Bangkok."]
     assert read_fact_texts(engine.scope(user="alice")) == ["Alice lives in Lisbon."]

@@ -19,7 +19,7 @@ DAY = timedelta(days=1)
 
 
 def keep(view: View) -> list[Memory]:
-    kept = view.remember_many(
+    memories = view.remember_many(
         {
             "text": f"Tea number {n}",
             "kind": ("fact", "plan", "conversation")[n % 3],
@@ -44,9 +44,9 @@ def keep(view: View) -> list[Memory]:
         }
         for n in range(20)
     )
-    for memory in kept[:5]:
+    for memory in memories[:5]:
         view.get(memory.id)
-    return kept
+    return memories
 
 
 WHERE: list[dict[str, Any]] = [
@@ -127,7 +127,7 @@ def test_every_field_can_be_named(engine: Everhold, alice: View) -> None:
     engine.flush()
     for name in Memory.model_fields:
         expected = match_in_python(engine._parts.records.scan(Memory, "default"), {name: {"!=": None}})
-        assert sorted(one.id for one in alice.list(where={name: {"!=": None}})) == expected, name
+        assert sorted(memory.id for memory in alice.list(where={name: {"!=": None}})) == expected, name
 
 
 def test_tags_must_all_be_there(alice: View) -> None:
@@ -212,7 +212,9 @@ def test_kinds_and_times(alice: View) -> None:
         (make_nested_filter(11), InvalidInput, "where is nested deeper than 10 levels"),
     ],
 )
-def test_what_a_filter_refuses(sqlite_store: Store, where: dict[str, Any], error: type[Exception], words: str) -> None:
+def test_invalid_filters_are_refused(
+    sqlite_store: Store, where: dict[str, Any], error: type[Exception], words: str
+) -> None:
     alice = sqlite_store.open().scope(user="alice")
     for verb in (
         lambda: alice.list(where=where),
@@ -226,18 +228,18 @@ def test_what_a_filter_refuses(sqlite_store: Store, where: dict[str, Any], error
 def test_other_arguments_are_checked_too(sqlite_store: Store) -> None:
     alice = sqlite_store.open().scope(user="alice")
     naive = datetime(2020, 1, 1)  # noqa: DTZ001
-    for given in ({"after": naive}, {"before": naive}, {"kind": 5}, {"kind": ["\x00"]}, {"tags": "\ud800"}):
+    for arguments in ({"after": naive}, {"before": naive}, {"kind": 5}, {"kind": ["\x00"]}, {"tags": "\ud800"}):
         with pytest.raises(InvalidInput):
-            alice.list(**given)
+            alice.list(**arguments)
         with pytest.raises(InvalidInput):
-            alice.recall("x", **given)
+            alice.recall("x", **arguments)
     with pytest.raises(InvalidInput, match="as_of: time 2020-01-01T00:00:00 has no zone"):
         alice.recall("x", as_of=naive)
     with pytest.raises(InvalidInput, match="limit is 0; pass 1 to"):
         alice.list(limit=0)
-    for given in ({"asked_at": naive}, {"asked_at": "now"}, {"k": "5"}, {"k": True}, {"minimum": "high"}):
-        with pytest.raises(InvalidInput, match=next(iter(given))):
-            alice.recall("x", **given)
+    for arguments in ({"asked_at": naive}, {"asked_at": "now"}, {"k": "5"}, {"k": True}, {"minimum": "high"}):
+        with pytest.raises(InvalidInput, match=next(iter(arguments))):
+            alice.recall("x", **arguments)
     for limit in (-1, "5"):
         with pytest.raises(InvalidInput, match="limit is"):
             alice.log(limit=limit)
@@ -247,16 +249,18 @@ def test_other_arguments_are_checked_too(sqlite_store: Store) -> None:
 
 
 def test_a_listing_has_pages(alice: View) -> None:
-    kept = [alice.remember(f"Item {n}").id for n in range(5)]
-    kept += [memory.id for memory in alice.remember_many(f"Same moment {n}" for n in range(20))]
+    memory_ids = [alice.remember(f"Item {n}").id for n in range(5)]
+    memory_ids += [memory.id for memory in alice.remember_many(f"Same moment {n}" for n in range(20))]
     for oldest_first in (False, True):
         for limit in (1, 4, 24, 25, 26):
-            given = {"limit": limit, "oldest_first": oldest_first}
-            pages = fetch_all_pages(lambda cursor, given=given: alice.list(cursor=cursor, **given))
-            assert [one.id for page in pages for one in page.memories] == sorted(kept, reverse=not oldest_first)
+            arguments = {"limit": limit, "oldest_first": oldest_first}
+            pages = fetch_all_pages(lambda cursor, arguments=arguments: alice.list(cursor=cursor, **arguments))
+            assert [memory.id for page in pages for memory in page.memories] == sorted(
+                memory_ids, reverse=not oldest_first
+            )
 
 
 def test_a_listing_with_a_filter_has_pages(alice: View) -> None:
     keep(alice)
-    found = fetch_all_pages(lambda cursor: alice.list(limit=2, cursor=cursor, where={"content.flag": True}, tags="u0"))
-    assert [memory.id for page in found for memory in page.memories] == ["mem_18", "mem_12", "mem_06", "mem_00"]
+    pages = fetch_all_pages(lambda cursor: alice.list(limit=2, cursor=cursor, where={"content.flag": True}, tags="u0"))
+    assert [memory.id for page in pages for memory in page.memories] == ["mem_18", "mem_12", "mem_06", "mem_00"]

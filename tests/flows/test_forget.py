@@ -9,7 +9,7 @@ from everhold.remember import forget
 from tests.engines import Store, read_all_rows, records_of, texts
 
 
-def test_forgotten_is_hidden_everywhere_and_comes_back(engine: Everhold, alice: View) -> None:
+def test_a_forgotten_memory_is_hidden_everywhere_and_restored(engine: Everhold, alice: View) -> None:
     memory = alice.remember("Hide me", tags=["t"], key="k")
     other = alice.remember("Hide nothing")
     alice.relate(memory.id, other.id)
@@ -22,7 +22,7 @@ def test_forgotten_is_hidden_everywhere_and_comes_back(engine: Everhold, alice: 
         with pytest.raises(NotFound):
             absent()
     assert texts(alice.recall("hide", minimum=0)) == ["Hide nothing"]
-    assert [one.id for one in alice.list()] == [other.id]
+    assert [memory.id for memory in alice.list()] == [other.id]
     assert alice.tags() == {}
     assert alice.relations(other.id) == []
     alice.undo(memory.id)
@@ -72,9 +72,9 @@ def test_by_filter_with_a_preview(engine: Everhold, alice: View, hard: bool) -> 
     assert sorted(memory.text for memory in preview.memories) == ["Plan 0", "Plan 2", "Plan 4"]
     assert read_all_rows(engine)["memories"] == before
     seen: list[int] = []
-    gone = alice.forget_where(kind="plan", tags="t0", hard=hard, progress=seen.append)
-    assert (gone.count, gone.preview, sum(seen)) == (3, False, 3)
-    assert gone.memories == preview.memories
+    forgotten = alice.forget_where(kind="plan", tags="t0", hard=hard, progress=seen.append)
+    assert (forgotten.count, forgotten.preview, sum(seen)) == (3, False, 3)
+    assert forgotten.memories == preview.memories
     assert sorted(memory.text for memory in alice.list()) == ["Fact", "Plan 1", "Plan 3", "Plan 5"]
     assert len(engine.scope(user="bob").list()) == 1
     assert records_of(engine).count(Memory, "default", deleted=True) == (5 if hard else 8)
@@ -84,12 +84,12 @@ def test_by_filter_with_a_preview(engine: Everhold, alice: View, hard: bool) -> 
     assert alice.forget_where(kind="nothing").count == 0
 
 
-def test_forgetting_everything_must_be_said(engine: Everhold, alice: View) -> None:
+def test_forgetting_everything_must_be_explicit(engine: Everhold, alice: View) -> None:
     alice.remember_many(["a", "b"])
     engine.scope(user="bob").remember("c")
-    for given in ({}, {"everything": False}, {"everything": True, "kind": "fact"}):
+    for arguments in ({}, {"everything": False}, {"everything": True, "kind": "fact"}):
         with pytest.raises(InvalidInput, match="either a filter or everything=True"):
-            alice.forget_where(**given)
+            alice.forget_where(**arguments)
     preview = alice.forget_where(everything=True, preview=True)
     assert (preview.count, alice.count(), engine.scope().count()) == (2, 2, 3)
     assert alice.forget_where(everything=True).count == 2
@@ -103,7 +103,7 @@ class Stopped(Exception):
 
 
 @pytest.mark.parametrize("hard", [False, True])
-def test_a_stopped_job_goes_on(store: Store, monkeypatch: pytest.MonkeyPatch, hard: bool) -> None:
+def test_a_stopped_job_continues(store: Store, monkeypatch: pytest.MonkeyPatch, hard: bool) -> None:
     monkeypatch.setattr(forget, "_BATCH", 10)
     engine = store.open()
     alice = engine.scope(user="alice")
@@ -121,13 +121,13 @@ def test_a_stopped_job_goes_on(store: Store, monkeypatch: pytest.MonkeyPatch, ha
     assert len(alice.list()) == 20
     again = store.open()  # as after a restart
     late = again.scope(user="alice").remember("Plan late", kind="plan")
-    [job] = [one for one in records_of(again).scan(Job, "default") if one.kind == "forget"]
+    [job] = [job_row for job_row in records_of(again).scan(Job, "default") if job_row.kind == "forget"]
     assert (job.status, job.progress, job.total) == ("running", 20, 35)
     assert forget.resume(again._parts.write_deps, job) == 15
-    left = again.scope(user="alice").list().memories
-    assert {memory.text for memory in left} == {f"Other {n}" for n in range(5)} | {"Plan late"}
-    assert late.id in {memory.id for memory in left}, "the list was frozen when the job began"
-    [job] = [one for one in records_of(again).scan(Job, "default") if one.kind == "forget"]
+    memories = again.scope(user="alice").list().memories
+    assert {memory.text for memory in memories} == {f"Other {n}" for n in range(5)} | {"Plan late"}
+    assert late.id in {memory.id for memory in memories}, "the list was frozen when the job began"
+    [job] = [job_row for job_row in records_of(again).scan(Job, "default") if job_row.kind == "forget"]
     assert (job.status, job.progress, job.state) == ("done", 35, {})
     assert len(again.scope(user="alice").recall("plan", k=50, minimum=0)) == 6
     assert records_of(again).count(Chunk, "default") == (6 if hard else 41)
@@ -135,6 +135,6 @@ def test_a_stopped_job_goes_on(store: Store, monkeypatch: pytest.MonkeyPatch, ha
 
 def test_a_job_never_leaves_its_scope(engine: Everhold, alice: View) -> None:
     mine, theirs = alice.remember("Mine"), engine.scope(user="bob").remember("Theirs")
-    gone = forget.forget_all(engine._parts.write_deps, alice.scope, [mine.id, theirs.id, "nothing"], hard=True)
-    assert gone == 1
+    forgotten = forget.forget_all(engine._parts.write_deps, alice.scope, [mine.id, theirs.id, "nothing"], hard=True)
+    assert forgotten == 1
     assert engine.scope(user="bob").get(theirs.id).text == "Theirs"

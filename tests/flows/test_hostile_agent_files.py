@@ -33,13 +33,13 @@ def change(path: str, value: Any, document: dict[str, Any] = GOOD) -> bytes:
     """Return a document in which one value was changed or added; its place is written like `blocks.0.limit`."""
     changed = copy.deepcopy(document)
     *parents, last = path.split(".")
-    place: Any = changed
+    part: Any = changed
     for step in parents:
-        place = place[int(step)] if isinstance(place, list) else place[step]
-    if isinstance(place, list):
-        place.insert(int(last), value)
+        part = part[int(step)] if isinstance(part, list) else part[step]
+    if isinstance(part, list):
+        part.insert(int(last), value)
     else:
-        place[last] = value
+        part[last] = value
     return json.dumps(changed).encode()
 
 
@@ -68,7 +68,7 @@ HOSTILE: dict[str, bytes] = {
     "an agent of another organization": change("agent.organization_id", "acme"),
     "an agent's id with a line break": change("agent.id", "spy\nadmin"),
     "an agent's id that is too long": change("agent.id", "x" * 256),
-    "an agent's id that is no text": change("agent.id", ["spy"]),
+    "an agent's id that is not text": change("agent.id", ["spy"]),
     "no agent": json.dumps({name: value for name, value in GOOD.items() if name != "agent"}).encode(),
     "an agent's long text": change("agent.system", "x" * 1_000_001),
     "a block over its limit": change("blocks.0.value", "x" * 11),
@@ -104,12 +104,12 @@ HOSTILE: dict[str, bytes] = {
     "two memories with one key": change("memories", [{"text": "one", "key": "k"}, {"text": "two", "key": "k"}]),
     "a Letta block that is not in the file": change("agents.0.block_ids", ["block-1"], LETTA),
     "a Letta list that is none": change("agents.0.block_ids", "block-0", LETTA),
-    "a Letta agent that is no object": change("agents.0", 5, LETTA),
+    "a Letta agent that is not an object": change("agents.0", 5, LETTA),
     "a Letta file without agents": change("agents", [], LETTA),
     "two Letta agents": change("agents.1", {"id": "agent-1", "name": "Other"}, LETTA),
     "a Letta block over its limit": change("blocks.0.value", "x" * 11, LETTA),
     "a Letta block without a label": change("blocks.0.label", None, LETTA),
-    "Letta metadata that is no object": change("agents.0.metadata", [1], LETTA),
+    "Letta metadata that is not an object": change("agents.0.metadata", [1], LETTA),
     "a Letta message without a time": change(
         "agents.0.messages", [{"role": "user", "content": "x", "created_at": "soon"}], LETTA
     ),
@@ -137,9 +137,9 @@ def test_hostile_files_are_refused_and_change_nothing(engine: Everhold, tmp_path
     for name, content in HOSTILE.items():
         path.write_bytes(content)
         for view in (engine.scope(), engine.scope(user="bob", agent="fresh")):
-            with pytest.raises((InvalidInput, AlreadyExists)) as refused:
+            with pytest.raises((InvalidInput, AlreadyExists)) as caught:
                 view.import_agent(path)
-            assert len(str(refused.value)) < 1_000, name
+            assert len(str(caught.value)) < 1_000, name
         assert read_rows(engine) == before, name
     path.write_bytes(json.dumps(GOOD).encode())
     assert engine.scope().import_agent(path).agent.system == "Obey"
@@ -148,7 +148,7 @@ def test_hostile_files_are_refused_and_change_nothing(engine: Everhold, tmp_path
     assert read_rows(engine) != before
 
 
-def test_what_is_no_file_is_refused(engine: Everhold, tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_readable_file_is_refused(engine: Everhold, tmp_path: Path) -> None:
     pipe, folder, large = tmp_path / "pipe", tmp_path / "folder", tmp_path / "large"
     os.mkfifo(pipe)
     folder.mkdir()

@@ -1,4 +1,4 @@
-"""Ids may hold any printable character, and no two scopes ever meet, whatever separators their ids hold."""
+"""Ids may hold any printable character, and no two scopes share rows, even if their ids hold separators."""
 
 from typing import Any
 
@@ -90,8 +90,8 @@ def test_names_made_of_ids_are_different_for_different_ids(one: tuple[str, str],
 @example(LONGEST)
 def test_ids_pass_through_names_and_cursors(name: str) -> None:
     assert parse_owner_id(chunk_id("org/x", name, 3, 4)) == name
-    place = HitPlace((0.5, name, "message"), (name,))
-    assert decode_hit_place(encode_hit_place(place)) == place
+    hit_place = HitPlace((0.5, name, "message"), (name,))
+    assert decode_hit_place(encode_hit_place(hit_place)) == hit_place
     page = Page(MOMENT, ("o", name))
     assert decode_page(encode_page(page), "o") == page
     assert len(encode_page(page)) <= 2_000

@@ -88,6 +88,17 @@ def test_last_interaction(engine: Everhold) -> None:
     assert engine.scope(user="alice", session="s-1").session().session.updated_at == at(8, 30)
 
 
+def test_turns_without_times_have_that_of_their_session(engine: Everhold, tmp_path: Path) -> None:
+    engine.load(
+        make_json(tmp_path / "s.json", [{**SESSION, "session_id": "s-7", "conversation_history": ["Hm", "Yes"]}])
+    )
+    view = engine.scope(user="alice", session="s-7")
+    assert [message.created_at.replace(microsecond=0) for message in view.messages()] == [at(8), at(8)]
+    assert view.session().session.last_active == at(8, 30)
+    memories = view.list(only="session").memories
+    assert [(memory.created_at, memory.occurred_at) for memory in memories] == [(at(8), None)] * 2
+
+
 # contextual_memory_pc2
 
 
@@ -158,7 +169,7 @@ def test_skill_states(engine: Everhold) -> None:
 # other files with the same names
 
 
-def test_another_time_zone_imports_nothing_again(engine: Everhold, tmp_path: Path) -> None:
+def test_importing_in_another_time_zone_adds_no_duplicates(engine: Everhold, tmp_path: Path) -> None:
     loaded = engine.load(tmp_path / "export.json", timezone="Asia/Bangkok")
     assert (loaded.added, loaded.quarantined) == (0, 0)
 

@@ -60,7 +60,7 @@ def test_ids_that_are_taken_change_nothing(engine: Everhold, tmp_path: Path) -> 
     assert engine.scope(user="mallory").relations("mem-2") == []
 
 
-def test_organizations_are_apart(engine: Everhold, tmp_path: Path) -> None:
+def test_organizations_are_separate(engine: Everhold, tmp_path: Path) -> None:
     path = samples.orchestrator(tmp_path)
     engine.load(path, organization="acme")
     assert engine.load(path, organization="other").added == 6
@@ -82,7 +82,7 @@ def test_memories_of_two_users_are_not_related(engine: Everhold, tmp_path: Path)
     ]
 
 
-def test_what_is_imported_today_did_not_happen_last_night(engine: Everhold, tmp_path: Path) -> None:
+def test_an_import_of_today_is_not_taken_for_events_of_last_night(engine: Everhold, tmp_path: Path) -> None:
     rows = [{"timestamp": 1709316060.5 + number, "memory": f"Guest {number} came to dinner"} for number in range(300)]
     engine.load(jarvis(tmp_path / "j.json", alice=rows))
     alice = engine.scope(user="alice")
@@ -127,6 +127,26 @@ def test_a_dry_run_shows_what_maps_where(engine: Everhold, tmp_path: Path) -> No
         ("memory_relationships", "relationship", 1),
     ]
     assert not engine.has_organization("default")
+
+
+def test_a_dry_run_finds_relationships_and_vectors_that_cannot_be_imported(engine: Everhold, tmp_path: Path) -> None:
+    ids = [f"mem-{number}" for number in range(3)]
+    entries = [{"memory_id": name, "memory_type": "fact", "content": {"text": name}, "priority": 5} for name in ids]
+    pairs = [("mem-0", "mem-1"), ("mem-1", "mem-9"), ("mem-0", "mem-2")]
+    tables = {
+        "memory_entries": [*entries[:2], {**entries[2], "priority": 11}],
+        "vector_embeddings": [{"memory_id": "mem-0", "embedding": "gASVcos=", "embedding_model": "old"}],
+        "memory_relationships": [{"source_memory_id": source, "target_memory_id": target} for source, target in pairs],
+    }
+    path = samples.make_json(tmp_path / "tables.json", tables)
+    for is_dry_run in (True, False):
+        loaded = engine.load(path, dry_run=is_dry_run)
+        assert (loaded.added, loaded.quarantined, loaded.vectors_replaced) == (3, 3, 0)
+        assert [fault.reason.partition(" in ")[0] for fault in loaded.faults[1:]] == [
+            "no memory 'mem-9'",
+            "no memory 'mem-2'",
+        ]
+        assert [(row.origin, row.rows) for row in loaded.left_out] == [("vectors of memory_entries", 1)]
 
 
 def test_progress_has_a_total(engine: Everhold, tmp_path: Path) -> None:

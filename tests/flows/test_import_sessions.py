@@ -44,7 +44,7 @@ def test_a_chat_begins_with_its_first_message(engine: Everhold, tmp_path: Path) 
     )
 
 
-def test_other_dates_of_a_file_tell_the_order(engine: Everhold, tmp_path: Path) -> None:
+def test_ambiguous_dates_take_the_order_of_other_dates_in_the_file(engine: Everhold, tmp_path: Path) -> None:
     rows = "role,content,created_at\nuser,first,03/04/2024 10:00\nassistant,second,25/04/2024 10:00\n"
     (tmp_path / "log.csv").write_text(rows)
     assert engine.load(tmp_path / "log.csv").quarantined == 0

@@ -272,7 +272,7 @@ def test_equal_messages_without_times_are_all_kept(engine: Everhold, folder: Pat
     assert engine.load(samples.make_json(path, [{"role": "user", "content": "ok"}] * 4)).added == 1
 
 
-def test_a_list_of_memories_and_a_text_are_no_other_system(folder: Path) -> None:
+def test_a_list_of_memories_and_a_text_are_not_taken_for_another_system(folder: Path) -> None:
     (folder / "notes.jsonl").write_text('"Alice has a cat"\n{"text": "The cat is called Miso"}\n')
     (folder / "notes.json").write_text(json.dumps([{"text": "Alice has a cat"}]))
     (folder / "handbook.md").write_text("The office opens at 8:00 - on Mondays.\n")
@@ -310,8 +310,8 @@ def test_a_large_file_is_recognised_by_its_beginning(folder: Path, make: Make, s
     path = make(folder)
     samples.make_json(path, enlarge(json.loads(path.read_text("utf-8"))))
     assert path.stat().st_size > 262_144
-    [(found, _)] = find_parts(ForeignFiles(path, open_foreign_tables)).parts
-    assert found.name == source
+    [(detected, _)] = find_parts(ForeignFiles(path, open_foreign_tables)).parts
+    assert detected.name == source
 
 
 def test_a_sample_of_a_folder_lists_its_files(folder: Path) -> None:

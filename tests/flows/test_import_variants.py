@@ -4,6 +4,7 @@ import json
 import zipfile
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -106,7 +107,7 @@ def test_the_markup_of_slack(engine: Everhold, tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_what_claude_has_noted_and_what_was_pasted(engine: Everhold, tmp_path: Path) -> None:
+def test_claudes_notes_and_pasted_files_are_imported(engine: Everhold, tmp_path: Path) -> None:
     folder = tmp_path / "export"
     pasted = {"file_name": "paste.txt", "extracted_content": "A long recipe"}
     message = {"uuid": "m-9", "text": "", "sender": "human", "created_at": "2024-03-09T08:00:00Z"}
@@ -135,12 +136,43 @@ def test_other_shapes_of_mem0(engine: Everhold, tmp_path: Path) -> None:
 
 
 def test_the_history_of_an_early_mem0(engine: Everhold, tmp_path: Path) -> None:
-    tables = "CREATE TABLE history (id, memory_id, prev_value, new_value, event, timestamp, is_deleted);"
+    tables = (
+        "CREATE TABLE history (id TEXT PRIMARY KEY, memory_id, prev_value, new_value, event, timestamp, is_deleted);"
+    )
     rows = [("h1", "m1", None, "Quin likes rock", "ADD", "2024-03-01 08:00:00", 0),
-            ("h2", "m1", "Quin likes rock", "Quin likes folk", "UPDATE", "2024-03-02 08:00:00", 0)]  # fmt: skip
-    engine.load(samples.make_database(tmp_path / "history.db", tables, {"history": rows}))
+            ("h2", "m1", "Quin likes rock", "Quin likes folk", "UPDATE", "2024-03-02 08:00:00", 0),
+            ("h3", "m2", None, "Quin has a drum", "ADD", "2024-03-01 08:00:00", 0),
+            ("h4", "m2", "Quin has a drum", None, "DELETE", None, 1)]  # fmt: skip
+    loaded = engine.load(samples.make_database(tmp_path / "history.db", tables, {"history": rows}))
+    assert (loaded.added, [row.reason for row in loaded.left_out]) == (1, ["deleted in mem0"])
     memory = engine.scope().get("m1")
     assert (memory.text, memory.occurred_at) == ("Quin likes folk", datetime(2024, 3, 1, 8, tzinfo=UTC))
+
+
+POINT = {"id": "p", "vector": [0.5], "payload": {"data": "x", "hash": "y"}}
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "value"),
+    [
+        ("jarvis", "j.json", {"ann": None, **{user: [{"timestamp": 1, "memory": user}] for user in ("bo", "cy")}}),
+        ("jarvis", "j.json", {"bo": [{"memory": "x"}, *[{"timestamp": 1, "memory": text} for text in "yz"]]}),
+        ("contextual", "c.json", {"sessions": {"s_1": ["x", *[{"timestamp": 1, "content": text} for text in "yz"]]}}),
+        ("user-profile", "u.json", {"ann": None, **{user: {"name": user, "reminders": []} for user in ("bo", "cy")}}),
+        ("error-patterns", "e.json", {"patterns": {"a": None, "b": {"pattern": "x"}, "c": {"solution": "y"}}}),
+        ("digital-twins", "twins.json", {"ann": None, "bo": {"mood": "good"}, "cy": {"mood": "bad"}}),
+        ("unified", "m.json", {"data": {"memories": [None, *[{"content": text, "strength": 1} for text in "xy"]]}}),
+        ("mem0", "m.json", [{"id": "p0", "payload": None}, POINT, {"id": "q", "memory": "z"}]),
+        ("server-memory", "g.jsonl", [{"type": "?"}, *[{"type": "entity", "name": name} for name in "xy"]]),
+    ],
+)  # fmt: skip
+def test_a_bad_row_does_not_hide_the_system(
+    engine: Everhold, tmp_path: Path, source: str, name: str, value: Any
+) -> None:
+    path = tmp_path / name
+    path.write_text("\n".join(map(json.dumps, value)) if name.endswith(".jsonl") else json.dumps(value))
+    planned = engine.load(path, dry_run=True)
+    assert (planned.source, planned.added >= 2) == (source, True)
 
 
 def test_the_graph_of_server_memory(engine: Everhold, tmp_path: Path) -> None:

@@ -176,14 +176,14 @@ def test_the_layout_has_exact_names_and_one_organization(tmp_path: Path, valkey:
         assert vectors_of(engine).wait(SECONDS)
         bundle = tmp_path / "all.jsonl"
         engine.export(bundle)
-        for refused in (
+        for call in (
             lambda: engine.scope(organization="other"),
             lambda: engine.create_organization("other"),
             lambda: engine.create_user("bob", organization="other"),
             lambda: engine.load(bundle, organization="other"),
         ):
             with pytest.raises(InvalidInput, match="the layout 'julep' has a single organization, 'default'"):
-                refused()
+                call()
     collection = chromadb.PersistentClient(str(tmp_path / "storage/chromadb")).get_collection("julep_memories")
     [metadata], [document] = collection.get()["metadatas"], collection.get()["documents"]
     assert (document, metadata["type"], metadata["session_id"]) == (memory.text, "fact", "chat:ü{1}")
@@ -255,7 +255,7 @@ def test_a_cluster_is_refused(tmp_path: Path) -> None:
         )
 
 
-def test_what_a_configuration_says(tmp_path: Path) -> None:
+def test_a_julep_configuration_becomes_settings(tmp_path: Path) -> None:
     text = CONFIG.format(folder="/data", port=6380)
     values = make_settings(read_config(text), {"timezone": "Europe/Paris"})
     assert (values["layout"], values["storage"]) == ("julep", "sqlite:////data/storage/memory.db")

@@ -144,7 +144,7 @@ def test_an_interrupted_rotation_continues(store: Store, tmp_path: Path) -> None
     assert read_texts(engine) == texts
 
 
-def test_writers_go_on_while_keys_are_rotated(store: Store, tmp_path: Path) -> None:
+def test_writers_continue_while_keys_are_rotated(store: Store, tmp_path: Path) -> None:
     engine = open_encrypted(store, tmp_path)
     write_memories(engine, 100)
     stop, failures, written = threading.Event(), list[BaseException](), list[str]()
@@ -217,7 +217,7 @@ def test_keys_cannot_be_rotated_without_a_master_key(store: Store, tmp_path: Pat
 # where the master key is
 
 
-@pytest.mark.parametrize("text", ["", "short", "é" * 40, "0" * 63, "not base 64 " * 4])
+@pytest.mark.parametrize("text", ["", " \n", "short", "é" * 40, "0" * 63, "not base 64 " * 4])
 def test_a_file_without_a_key_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "bad.key"
     path.write_text(text)
@@ -278,7 +278,7 @@ def test_a_source_that_cannot_be_read_is_named(source: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [{"master_key": "master.key"}, {}, {"master_key": "keyring:alone"}, {"master_key": "command:"}]
+    "given", [{}, *({"master_key": source} for source in ("master.key", "keyring:alone", "command:", "file:", "env: "))]
 )
 def test_settings_that_name_no_source_are_refused(given: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="encryption"):

@@ -65,8 +65,8 @@ NASTY = [
 @pytest.mark.parametrize("max_memories", [200_000, 0], ids=["images", "candidates"])
 def test_anything_typed_is_plain_text(store: Store, max_memories: int) -> None:
     writer = store.open().scope(user="alice")
-    kept = writer.remember_many({"text": f"tea {text}", "kind": "conversation"} for text in NASTY)
-    assert [memory.text for memory in kept] == [f"tea {text}" for text in NASTY]
+    memories = writer.remember_many({"text": f"tea {text}", "kind": "conversation"} for text in NASTY)
+    assert [memory.text for memory in memories] == [f"tea {text}" for text in NASTY]
     alice = store.open(images={"max_memories": max_memories}).scope(user="alice")
     plain = texts(alice.recall("tea coffee", k=3, minimum=0))
     for query in NASTY:
@@ -78,7 +78,7 @@ def test_anything_typed_is_plain_text(store: Store, max_memories: int) -> None:
         assert len(hits) == 3, query
     assert texts(alice.recall('"tea" AND (coffee)', k=3, recipe="words")) != []
     assert texts(alice.recall("tea coffee", k=3, minimum=0)) == plain
-    for memory in kept:
+    for memory in memories:
         assert writer.get(memory.id).text == memory.text
 
 
@@ -93,9 +93,9 @@ def views(tmp_path_factory: pytest.TempPathFactory) -> tuple[View, View]:
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(max_size=60) | st.text(alphabet="\"'*()-:^+&|!<>\\ teaORNDกา東京\x00\ud800", max_size=30))
 def test_any_question_is_answered_or_refused(views: tuple[View, View], query: str) -> None:
-    held, proposed = views
+    from_images, proposed = views
     try:
-        hits = held.recall(query, k=5, minimum=0)
+        hits = from_images.recall(query, k=5, minimum=0)
     except InvalidInput:
         blank = not query.strip()
         assert blank or "\x00" in query or any(0xD800 <= ord(letter) <= 0xDFFF for letter in query)
@@ -108,12 +108,12 @@ def test_any_question_is_answered_or_refused(views: tuple[View, View], query: st
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(min_size=1, max_size=80))
 def test_any_text_is_kept_as_it_is(views: tuple[View, View], text: str) -> None:
-    held, _ = views
+    from_images, _ = views
     try:
-        kept = held.remember(text, kind="conversation", metadata={"own": text})
+        stored = from_images.remember(text, kind="conversation", metadata={"own": text})
     except InvalidInput:
         assert not text.strip() or "\x00" in text
         return
-    found = held.get(kept.id)
-    assert (found.text, found.metadata) == (text, {"own": text})
-    held.forget(kept.id, hard=True)
+    memory = from_images.get(stored.id)
+    assert (memory.text, memory.metadata) == (text, {"own": text})
+    from_images.forget(stored.id, hard=True)

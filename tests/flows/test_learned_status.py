@@ -1,4 +1,4 @@
-"""What `learned` says about what is used no more: its tables have changed or are gone, or it was contradicted."""
+"""The status that `learned` shows for patterns no longer used: a table changed, or a user contradicted them."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -67,7 +67,7 @@ def test_a_statement_that_defines_a_table_waits_for_its_columns(engine: Everhold
     assert find_pattern(shop).status == "active"
 
 
-def test_what_has_changed_is_said_before_the_next_question(shop: View, tmp_path: Path) -> None:
+def test_schema_changes_are_reported_before_the_next_question(shop: View, tmp_path: Path) -> None:
     teach(shop)
     for content, why in (
         (ORDERS.replace(",20,", ",twenty,").replace(",35,", ",many,"), "orders.amount was a number and is a text"),
@@ -79,7 +79,7 @@ def test_what_has_changed_is_said_before_the_next_question(shop: View, tmp_path:
     assert {item.status for item in shop.learned()} == {"active"}
 
 
-def test_what_was_learned_on_a_deleted_table_is_not_active(shop: View) -> None:
+def test_patterns_of_a_deleted_table_are_not_active(shop: View) -> None:
     teach(shop)
     shop.delete_source("orders.csv")
     why = "there is no table 'orders' any more"
@@ -114,7 +114,7 @@ def test_a_lesson_that_a_second_correction_confirms_stays(shop: View) -> None:
 
 
 @pytest.mark.parametrize("sql", ["SELECT 65", "SELECT 65 FROM orders", "WITH t AS (SELECT 65 AS n) SELECT n FROM t"])
-def test_a_constant_is_no_correction(shop: View, sql: str) -> None:
+def test_a_constant_is_not_a_correction(shop: View, sql: str) -> None:
     with pytest.raises(StatementRefused, match=r"reads no table|selects only constants"):
         shop.correct(shop.ask(QUESTION).query, sql=sql)
     assert shop.learned() == []

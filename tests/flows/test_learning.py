@@ -73,7 +73,7 @@ def test_learned_says_what_was_learned_and_why(shop: View) -> None:
     assert (items["alias"].text, items["alias"].meaning) == ("moolah", "orders.amount")
 
 
-def test_an_alias_serves_questions_of_another_shape(shop: View) -> None:
+def test_an_alias_is_used_for_other_questions(shop: View) -> None:
     assert shop.ask("moolah per channel").status == AnswerStatus.CANNOT
     teach(shop)
     answer = shop.ask("moolah per channel")
@@ -191,7 +191,7 @@ def test_nothing_is_learned_across_projects_users_and_tenants(engine: Everhold, 
             view.confirm(query)
 
 
-def test_what_a_project_learned_serves_its_users(engine: Everhold, shop: View) -> None:
+def test_knowledge_of_a_project_helps_all_its_users(engine: Everhold, shop: View) -> None:
     teach(shop)
     assert engine.scope(project="shop", user="bob").ask("how much moolah came from France").table.rows == ((35,),)
 
@@ -272,7 +272,7 @@ DRIFTS = {
 }
 
 
-def test_what_was_learned_waits_until_it_runs_on_a_changed_schema(shop: View, tmp_path: Path) -> None:
+def test_learned_patterns_are_inactive_until_they_run_on_the_changed_schema(shop: View, tmp_path: Path) -> None:
     teach(shop)
     for name, (content, status) in DRIFTS.items():
         upload(shop, tmp_path, content)
@@ -285,13 +285,13 @@ def test_what_was_learned_waits_until_it_runs_on_a_changed_schema(shop: View, tm
         assert {item.status for item in shop.learned()} == {"active"}
 
 
-def test_new_rows_are_no_change_of_the_schema(shop: View, tmp_path: Path) -> None:
+def test_new_rows_do_not_change_the_schema(shop: View, tmp_path: Path) -> None:
     teach(shop)
     upload(shop, tmp_path, ORDERS + "5,web,Italy,7,2025-03-01\n")
     assert shop.ask("how much moolah came from Italy").table.rows == ((7,),)
 
 
-def test_what_was_learned_is_exported(engine: Everhold, shop: View, tmp_path: Path) -> None:
+def test_learned_patterns_are_exported(engine: Everhold, shop: View, tmp_path: Path) -> None:
     teach(shop)
     engine.export(tmp_path / "all.everhold")
     with Everhold.open("memory://", blobs=str(tmp_path / "others"), embedder=FakeEmbedder()) as other:
@@ -353,7 +353,7 @@ def test_a_metric_is_followed_by_fragments(sales: View) -> None:
         answer = sales.ask(question)
         again = sales.ask("only in 2025", after=answer.earlier)
         assert {frozenset(row) for row in again.table.rows} == {frozenset({35, "France"}), frozenset({85, "Spain"})}
-        assert [item.kind for item in sales.confirm(again.query).learned] == ["metric"], "a fragment is no pattern"
+        assert [item.kind for item in sales.confirm(again.query).learned] == ["metric"], "a fragment is not a pattern"
 
 
 def test_a_wrong_metric_is_retired_by_one_rejection(sales: View) -> None:
@@ -387,7 +387,7 @@ def test_a_stored_formula_passes_the_guard_at_every_use(engine: Everhold, sales:
         assert "getenv" not in answer.sql.lower()
 
 
-def test_what_is_confirmed_later_in_a_conversation_is_learned(engine: Everhold, shop: View) -> None:
+def test_a_later_confirmation_in_a_conversation_is_learned(engine: Everhold, shop: View) -> None:
     chat = engine.scope(project="shop", user="ana", session="s1")
     chat.ask("number of orders per channel")
     teach(chat)

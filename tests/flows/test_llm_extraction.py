@@ -42,12 +42,12 @@ class Endpoint(HttpEndpoint):
         return [json.loads(line) for line in prompt.splitlines() if line.startswith('{"message"')]
 
     def answer(self, body: dict[str, Any]) -> Answer:
-        said = self.script.pop(0) if self.script else "[]"
-        if isinstance(said, int):
-            return said, {}, KEY.encode()
-        if isinstance(said, bytes):
-            return 200, {}, said
-        return 200, {}, {"choices": [{"message": {"role": "assistant", "content": said}}]}
+        reply = self.script.pop(0) if self.script else "[]"
+        if isinstance(reply, int):
+            return reply, {}, KEY.encode()
+        if isinstance(reply, bytes):
+            return 200, {}, reply
+        return 200, {}, {"choices": [{"message": {"role": "assistant", "content": reply}}]}
 
 
 @pytest.fixture
@@ -65,9 +65,9 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.fixture(params=("sqlite", "in_memory"))
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made = make_store(request.param, request, tmp_path)
-    yield made
-    made.close()
+    store = make_store(request.param, request, tmp_path)
+    yield store
+    store.close()
 
 
 def open_with_llm(store: Store, endpoint: Endpoint, *, grace_days: int = 30, **options: Any) -> Everhold:
@@ -112,7 +112,7 @@ def test_the_endpoint_is_asked_its_way(store: Store, endpoint: Endpoint) -> None
     maya = engine.scope(user="maya")
     say(maya, "Pottery\ncalms me", occurred_at=MONDAY)
     say(maya, "Nobody is named here", speaker=None, occurred_at=MONDAY)
-    maya.remember("A note is no message", kind="observation")
+    maya.remember("A note is not a message", kind="observation")
     engine.maintain()
     [request] = endpoint.requests
     assert (request["path"], request["model"], request["temperature"]) == ("/v1/chat/completions", "reader", 0)
@@ -123,7 +123,7 @@ def test_the_endpoint_is_asked_its_way(store: Store, endpoint: Endpoint) -> None
     ]
 
 
-def test_facts_go_to_whom_their_message_belongs(store: Store, endpoint: Endpoint) -> None:
+def test_facts_belong_to_the_owner_of_their_message(store: Store, endpoint: Endpoint) -> None:
     engine = open_with_llm(store, endpoint)
     say(engine.scope(user="maya"), "My cat is called Biscuit")
     say(engine.scope(user="omar"), "My dog is called Pepper", speaker="Omar")
@@ -151,7 +151,7 @@ def test_a_fact_that_is_known_is_reinforced(store: Store, endpoint: Endpoint) ->
     assert facts(maya) == {}
 
 
-def test_what_only_the_model_can_read_replaces_what_was_known(store: Store, endpoint: Endpoint) -> None:
+def test_a_fact_that_only_the_model_extracts_supersedes_an_older_one(store: Store, endpoint: Endpoint) -> None:
     engine = open_with_llm(store, endpoint)
     maya = engine.scope(user="maya")
     old = maya.remember("Maya lives in Bangkok.", speaker="Maya")
@@ -165,7 +165,7 @@ def test_what_only_the_model_can_read_replaces_what_was_known(store: Store, endp
     assert maya.get(old.id).superseded_by is None
 
 
-def test_what_was_told_before_replaces_nothing_newer(store: Store, endpoint: Endpoint) -> None:
+def test_a_fact_from_an_older_message_supersedes_nothing_newer(store: Store, endpoint: Endpoint) -> None:
     engine = open_with_llm(store, endpoint)
     maya = engine.scope(user="maya")
     say(maya, "So here I am, settled: Bergen is where I live", occurred_at=MONDAY)
@@ -199,7 +199,7 @@ REFUSED = {
     "out of range": item("Maya adopted 12 hens.", 2),
     "message zero": item("Maya adopted 12 hens.", 0),
     "negative": item("Maya adopted 12 hens.", -1),
-    "true is no number": item("Maya adopted 12 hens.", True),
+    "true is not a number": item("Maya adopted 12 hens.", True),
     "number as text": item("Maya adopted 12 hens.", "1"),
     "unknown kind": item("Maya adopted 12 hens.", kind="conversation"),
     "kind of no text": item("Maya adopted 12 hens.", kind=["fact"]),
@@ -240,8 +240,8 @@ def test_a_fact_that_the_turn_does_not_support_is_refused(message: Utterance, na
     ],
 )
 def test_a_supported_fact_is_kept_once(message: Utterance, text: str) -> None:
-    found, refused = check_answer(json.dumps([item(text), item(text)]), [message])
-    assert ([fact.text for fact in found], refused) == ([text], 0)
+    accepted, refused = check_answer(json.dumps([item(text), item(text)]), [message])
+    assert ([fact.text for fact in accepted], refused) == ([text], 0)
 
 
 def test_good_items_are_kept_beside_refused_ones(store: Store, endpoint: Endpoint) -> None:
@@ -254,7 +254,7 @@ def test_good_items_are_kept_beside_refused_ones(store: Store, endpoint: Endpoin
 
 
 @pytest.mark.parametrize("answer", ["I found nothing.", "", '{"message": 1}', "null", "[" * 100_000, '[{"message": 1,'])
-def test_an_answer_that_is_no_list_refuses_its_batch_only(store: Store, endpoint: Endpoint, answer: str) -> None:
+def test_an_answer_that_is_not_a_list_refuses_only_its_batch(store: Store, endpoint: Endpoint, answer: str) -> None:
     engine = open_with_llm(store, endpoint, batch=1)
     maya = engine.scope(user="maya")
     say(maya, "My dog is called Pepper")
@@ -280,12 +280,12 @@ def test_nothing_is_read_twice_even_by_another_engine(store: Store, endpoint: En
     assert again.extract() == Extracted(0, 0, 0)
     say(maya, "Message 3", id="0")
     assert again.extract().read == 1
-    asked = [shown["text"] for number in range(3) for shown in endpoint.messages(number)]
-    assert asked == ["Message 0", "Message 1", "Message 2", "Message 3"]
+    texts = [message["text"] for number in range(3) for message in endpoint.messages(number)]
+    assert texts == ["Message 0", "Message 1", "Message 2", "Message 3"]
     assert len(endpoint.requests) == 3
 
 
-def test_what_is_gone_or_too_long_is_not_shown(store: Store, endpoint: Endpoint) -> None:
+def test_forgotten_expired_and_too_long_messages_are_not_sent(store: Store, endpoint: Endpoint) -> None:
     engine = open_with_llm(store, endpoint)
     maya = engine.scope(user="maya")
     maya.forget(say(maya, "This is forgotten").id)
@@ -295,8 +295,8 @@ def test_what_is_gone_or_too_long_is_not_shown(store: Store, endpoint: Endpoint)
     say(maya, "b " * 9000)
     say(maya, "This stays")
     assert engine.extract().read == 3
-    shown = [[message["text"][:10] for message in endpoint.messages(number)] for number in range(2)]
-    assert shown == [["a a a a a ", "b b b b b "], ["This stays"]]
+    texts = [[message["text"][:10] for message in endpoint.messages(number)] for number in range(2)]
+    assert texts == [["a a a a a ", "b b b b b "], ["This stays"]]
 
 
 def test_a_crash_before_the_note_repeats_nothing(store: Store, endpoint: Endpoint) -> None:
@@ -345,9 +345,9 @@ def test_two_engines_that_read_at_the_same_time_keep_one_fact(store: Store, endp
         _remember(engine._parts, scope, items)
 
     assert extract(engine._parts.records, model, keep_after_the_other, 1) == Extracted(1, 1, 0)
-    kept = facts(maya)
-    assert set(kept) == {"Maya's cat is called Biscuit.", "Maya's dog is called Pepper."}
-    assert all(fact.access_count == 0 for fact in kept.values())
+    facts_before = facts(maya)
+    assert set(facts_before) == {"Maya's cat is called Biscuit.", "Maya's dog is called Pepper."}
+    assert all(fact.access_count == 0 for fact in facts_before.values())
     assert len(endpoint.requests) == 3
 
 
@@ -357,7 +357,7 @@ def test_two_engines_that_read_at_the_same_time_keep_one_fact(store: Store, endp
 def test_messages_of_sessions_are_read_once(store: Store, endpoint: Endpoint) -> None:
     engine = open_with_llm(store, endpoint, batch=2)
     chat = engine.scope(user="maya", project="home", agent="helper", session="s1")
-    told = [chat.say(text, role="user", name="Maya") for text in ("My cat is called Biscuit", "Thanks a lot")]
+    messages = [chat.say(text, role="user", name="Maya") for text in ("My cat is called Biscuit", "Thanks a lot")]
     chat.say("Your cat is called Biscuit", role="assistant")
     chat.say("My dog is called Pepper", role="user", name="Maya")
     chat.say(role="user", content=[{"type": "image"}])
@@ -368,17 +368,17 @@ def test_messages_of_sessions_are_read_once(store: Store, endpoint: Endpoint) ->
     endpoint.says(item("Maya's cat is called Biscuit."))
     endpoint.says(item("Maya's dog is called Pepper."))
     assert engine.maintain()["extract"].counts == {"messages": 3, "facts": 2}
-    assert [[shown["text"] for shown in endpoint.messages(number)] for number in range(2)] == [
+    assert [[message["text"] for message in endpoint.messages(number)] for number in range(2)] == [
         ["My cat is called Biscuit", "Thanks a lot"],
         ["My dog is called Pepper"],
     ]
     assert engine.maintain()["extract"].counts == {}
-    kept = facts(engine.scope(user="maya"))
-    assert set(kept) == {"Maya's cat is called Biscuit.", "Maya's dog is called Pepper."}
-    fact = kept["Maya's cat is called Biscuit."]
-    assert fact.provenance == {"message": told[0].id, "by": "reader"}
+    facts_before = facts(engine.scope(user="maya"))
+    assert set(facts_before) == {"Maya's cat is called Biscuit.", "Maya's dog is called Pepper."}
+    fact = facts_before["Maya's cat is called Biscuit."]
+    assert fact.provenance == {"message": messages[0].id, "by": "reader"}
     assert (fact.user_id, fact.project_id, fact.agent_id, fact.session_id) == ("maya", "home", "helper", None)
-    assert fact.occurred_at == told[0].created_at
+    assert fact.occurred_at == messages[0].created_at
 
     chat.say("My parrot is called Kiwi", role="user", name="Maya")
     endpoint.says(item("Maya's parrot is called Kiwi."))
@@ -386,7 +386,9 @@ def test_messages_of_sessions_are_read_once(store: Store, endpoint: Endpoint) ->
 
 
 @pytest.mark.parametrize("how", ["at once", "by maintenance"])
-def test_facts_go_with_the_message_that_alone_told_them(sqlite_store: Store, endpoint: Endpoint, how: str) -> None:
+def test_a_fact_is_deleted_with_the_only_message_that_states_it(
+    sqlite_store: Store, endpoint: Endpoint, how: str
+) -> None:
     engine = open_with_llm(sqlite_store, endpoint, batch=1, grace_days=0)
     maya = engine.scope(user="maya")
     for text in ("My cat is called Biscuit", "My dog is called Pepper"):
@@ -429,7 +431,7 @@ def test_a_model_that_cannot_be_reached_loses_nothing(store: Store, endpoint: En
     endpoint.says(item("Maya's cat is called Biscuit."))
     engine.maintain()
     assert set(facts(maya)) == {"Maya's dog is called Pepper.", "Maya's cat is called Biscuit."}
-    assert [shown["text"] for shown in endpoint.messages(-1)] == ["My cat is called Biscuit"]
+    assert [message["text"] for message in endpoint.messages(-1)] == ["My cat is called Biscuit"]
 
 
 def test_a_passing_failure_is_tried_again(store: Store, endpoint: Endpoint) -> None:
@@ -440,7 +442,7 @@ def test_a_passing_failure_is_tried_again(store: Store, endpoint: Endpoint) -> N
     assert engine.extract().kept == 1
 
 
-def test_nobody_listens(store: Store) -> None:
+def test_a_server_that_cannot_be_reached_is_reported(store: Store) -> None:
     unused = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
     unused.server_close()
     url = f"http://reader:{KEY}@127.0.0.1:{unused.server_port}/v1"
@@ -484,7 +486,7 @@ def test_without_a_model_nothing_happens(store: Store) -> None:
 @pytest.mark.parametrize(
     "wrong", [{"url": "localhost:11434/v1"}, {"url": "http://here:port/v1"}, {"api_key": "sk-é"}, {"api_key": "sk\nb"}]
 )
-def test_what_can_never_work_is_refused_when_the_engine_opens(wrong: dict[str, str]) -> None:
+def test_unusable_llm_settings_are_refused_when_the_engine_opens(wrong: dict[str, str]) -> None:
     with pytest.raises(InvalidSettings, match="llm") as raised:
         make_language_model(load("memory://", llm={"url": "http://localhost/v1", "model": "reader", **wrong}))
     assert "sk" not in str(raised.value)
@@ -498,7 +500,7 @@ def test_without_its_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
         make_language_model(load("memory://", llm={"url": "http://localhost/v1", "model": "reader"}))
 
 
-def test_a_missing_name_is_told_without_the_secret_beside_it() -> None:
+def test_a_missing_name_is_reported_without_the_secret() -> None:
     with pytest.raises(InvalidSettings, match=r"setting llm\.model is missing") as raised:
         load("memory://", llm={"url": "http://localhost/v1", "api_key": KEY})
     assert KEY not in str(raised.value)

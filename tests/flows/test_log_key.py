@@ -84,7 +84,7 @@ def test_random_tampering_is_noticed_on_postgres(postgres_url: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("statements", [cut_tail(2), REMOVE_LOG], ids=["tail and head cut", "all removed"])
-def test_what_only_a_key_notices(
+def test_only_a_signed_log_detects_these_changes(
     sqlite_store: Store, log_settings: dict[str, Any], statements: tuple[str, ...]
 ) -> None:
     engine = sqlite_store.open(**log_settings)

@@ -54,7 +54,7 @@ def test_everything_that_can_expire_expires(any_store: Store) -> None:
     assert engine.maintain(["expire"])["expire"].counts == {}
 
 
-def test_what_expired_within_the_grace_stays(store: Store) -> None:
+def test_memories_that_expired_within_the_grace_period_stay(store: Store) -> None:
     engine = store.open(grace_days=30)
     for days in (-31, -29, 1):
         expires_at = clock.now() + timedelta(days=days)
@@ -103,8 +103,8 @@ def test_a_dry_run_changes_nothing_and_tells_what_a_run_does(store: Store) -> No
     for name in ("log", "forget", "expire", "outbox", "sessions"):
         assert done[name].counts == counts[name], name
     assert done["files"].counts["purges"] > counts["files"]["purges"], "this run has purged too"
-    left = [job.name for job in engine.maintain(dry_run=True).jobs if job.counts]
-    assert set(left) <= {"log", "purge", "runs"}, "without a grace period, the row of the run just made can go, too"
+    pending = [job.name for job in engine.maintain(dry_run=True).jobs if job.counts]
+    assert set(pending) <= {"log", "purge", "runs"}, "without a grace period, the row of the run just made can go, too"
 
 
 # what can go wrong
@@ -155,12 +155,12 @@ def test_a_job_stops_between_two_batches_when_its_time_is_up(sqlite_store: Store
 
 def test_a_job_that_another_process_holds_or_takes_over(store: Store) -> None:
     records = records_of(store.open())
-    held = make_job("same", noop, lease="work")
+    job = make_job("same", noop, lease="work")
 
     def run_beside(_: Records, run: JobRun) -> None:
-        assert outcomes(run_jobs(records, [held], records)) == {"same": "held"}
+        assert outcomes(run_jobs(records, [job], records)) == {"same": "held"}
         records.commit([Patch(Lease, ("work",), {"until": clock.now() - LONG_AGO})])  # as if it had taken too long
-        assert outcomes(run_jobs(records, [held], records)) == {"same": "done"}
+        assert outcomes(run_jobs(records, [job], records)) == {"same": "done"}
         run.add("things")
         run.commit([Put(OutboxMark(day="2020-01-01", last_sequence=1))])
 
@@ -188,9 +188,9 @@ def test_two_threads_at_once_do_everything_once(store: Store) -> None:
         thread.start()
     for thread in threads:
         thread.join(300)
-    told = {(name, outcome) for report in reports for name, outcome in outcomes(report).items()}
+    reported = {(name, outcome) for report in reports for name, outcome in outcomes(report).items()}
     # An engine that still reads the file keeps it from being rewritten; the next run finishes that.
-    assert {outcome for _, outcome in told - {("files", "unfinished")}} <= {"done", "held"}
+    assert {outcome for _, outcome in reported - {("files", "unfinished")}} <= {"done", "held"}
     assert engines[0].maintain(["files"])["files"].outcome == "done"
     assert sum(report["purge"].counts.get("memories", 0) for report in reports) == 120
     records = records_of(engines[0])

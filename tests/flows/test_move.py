@@ -56,22 +56,22 @@ def places(
     postgres_server.drop_database(url.partition("?")[0].rpartition("/")[2])
 
 
-def open_records(place: str) -> Records:
-    records, _ = stores.open_store(settings.load(place, **CALM))
+def open_records(address: str) -> Records:
+    records, _ = stores.open_store(settings.load(address, **CALM))
     return records
 
 
-def fill(place: str, memories: int = 40) -> None:
+def fill(address: str, memories: int = 40) -> None:
     """Store two families of all entities in two organizations, some of them deleted, and memories with vectors."""
-    records = open_records(place)
+    records = open_records(address)
     for organization in ("acme", "globex"):
         for name in ("one", "two"):
             rows = make_family(organization, name)
             # A store with a data key is opened with its master key only.
-            wanted = [row for table, row in rows.items() if TABLES[table].tenant and table != "data_keys"]
-            records.commit([Put(row) for row in wanted if name == "one" or type(row).__name__ != "Organization"])
+            moved_rows = [row for table, row in rows.items() if TABLES[table].tenant and table != "data_keys"]
+            records.commit([Put(row) for row in moved_rows if name == "one" or type(row).__name__ != "Organization"])
     cycle = records.scan(Cycle, "acme")[0]
-    forks = [cycle.model_copy(update={"id": f"{at}", "cycle_index": 90 + at}) for at in range(9, 0, -1)]
+    forks = [cycle.model_copy(update={"id": f"{index}", "cycle_index": 90 + index}) for index in range(9, 0, -1)]
     above = [cycle.id, *[fork.id for fork in forks]]
     records.commit(
         [Put(fork.model_copy(update={"parent_id": parent})) for fork, parent in zip(forks, above, strict=False)]
@@ -79,7 +79,7 @@ def fill(place: str, memories: int = 40) -> None:
     memory = records.scan(Memory, "acme")[0]
     records.commit([Hide(Memory, ("acme", memory.id), "deletion", NOON)])
     records.close()
-    store = Store("any", place)
+    store = Store("any", address)
     engine = store.open()
     alice = engine.scope(user="alice")
     alice.remember_many(f"Note {number} about tea and ship {number}" for number in range(memories))
@@ -90,17 +90,17 @@ def fill(place: str, memories: int = 40) -> None:
     store.close()
 
 
-def hashes(place: str) -> dict[str, moving.TableHash]:
-    records = open_records(place)
-    found = {table.name: moving.table_hash(records, entity, table) for entity, table in moving.list_moved_entities()}
+def hashes(address: str) -> dict[str, moving.TableHash]:
+    records = open_records(address)
+    hashes = {table.name: moving.table_hash(records, entity, table) for entity, table in moving.list_moved_entities()}
     records.close()
-    return found
+    return hashes
 
 
 def test_round_through_every_store(places: dict[str, str]) -> None:
     fill(places["sqlite"])
     before = hashes(places["sqlite"])
-    empty = {name for name, found in before.items() if not found.rows}
+    empty = {name for name, table_hash in before.items() if not table_hash.rows}
     # A store with a data key is opened with its master key only: tests/flows/test_encryption.py moves one.
     assert empty == {"data_keys"}, "every table has rows, so that its comparison means something"
     for source, target in itertools.pairwise(places.values()):
@@ -110,9 +110,9 @@ def test_round_through_every_store(places: dict[str, str]) -> None:
     store = Store("sqlite", places["again"])
     alice = store.open().scope(user="alice")
     first = Store("sqlite", places["sqlite"]).open().scope(user="alice")
-    asked = "which ship has note 17?"
-    assert [(hit.memory.id, hit.score) for hit in alice.recall(asked, minimum=0)] == [
-        (hit.memory.id, hit.score) for hit in first.recall(asked, minimum=0)
+    question = "which ship has note 17?"
+    assert [(hit.memory.id, hit.score) for hit in alice.recall(question, minimum=0)] == [
+        (hit.memory.id, hit.score) for hit in first.recall(question, minimum=0)
     ]
     assert alice.remember("Said once", idempotency_key="key-1").id == first.list(limit=50)[0].id
     store.close()
@@ -172,10 +172,10 @@ def interrupt_after(target: Records, after: int) -> Records:
 
 
 def test_a_move_continues_after_an_interruption_before_any_commit(tmp_path: Path) -> None:
-    place = f"sqlite:///{tmp_path / 'from.db'}"
-    fill(place)
-    before = hashes(place)
-    source, into = open_records(place), tmp_path / "to.db"
+    address = f"sqlite:///{tmp_path / 'from.db'}"
+    fill(address)
+    before = hashes(address)
+    source, into = open_records(address), tmp_path / "to.db"
     for after in itertools.count():
         target = interrupt_after(open_records(f"sqlite:///{into}"), after % 7)
         try:
@@ -202,9 +202,9 @@ def test_a_store_that_holds_something_else_is_left_alone(tmp_path: Path) -> None
 
 
 def test_a_row_that_differs_is_found(tmp_path: Path) -> None:
-    place = f"sqlite:///{tmp_path / 'from.db'}"
-    fill(place)
-    source, target = open_records(place), open_records(f"sqlite:///{tmp_path / 'to.db'}")
+    address = f"sqlite:///{tmp_path / 'from.db'}"
+    fill(address)
+    source, target = open_records(address), open_records(f"sqlite:///{tmp_path / 'to.db'}")
     moving.move(source, target)
     memory = target.scan(Memory, "default")[3]
     target.commit([Patch(Memory, ("default", memory.id), {"importance": 0.123})])
@@ -214,7 +214,7 @@ def test_a_row_that_differs_is_found(tmp_path: Path) -> None:
     target.close()
 
 
-def test_an_engine_on_the_moved_store_goes_on(tmp_path: Path) -> None:
+def test_an_engine_works_on_the_moved_store(tmp_path: Path) -> None:
     first = Store("sqlite", str(tmp_path / "a.db"))
     alice = first.open().scope(user="alice")
     alice.remember("Lives in Bangkok", speaker="Alice")
@@ -250,12 +250,12 @@ def test_a_file_that_does_not_exist_is_not_moved(tmp_path: Path, name: str, monk
 
 def test_a_store_is_not_moved_onto_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    place = store_memory(tmp_path / "a.db")
-    (tmp_path / "linked.db").symlink_to(place)
-    (tmp_path / "hard.db").hardlink_to(place)
-    for other in (place, "a.db", f"sqlite:///{place}", "linked.db", "hard.db", "sqlite:///x/../a.db"):
+    source = store_memory(tmp_path / "a.db")
+    (tmp_path / "linked.db").symlink_to(source)
+    (tmp_path / "hard.db").hardlink_to(source)
+    for other in (source, "a.db", f"sqlite:///{source}", "linked.db", "hard.db", "sqlite:///x/../a.db"):
         with pytest.raises(InvalidInput, match="are the same store; move into another one"):
-            Everhold.move(place, other)
+            Everhold.move(source, other)
 
 
 def test_a_database_is_not_moved_onto_itself_by_another_address(postgres_url: str) -> None:
@@ -269,11 +269,11 @@ def test_a_database_is_not_moved_onto_itself_by_another_address(postgres_url: st
 
 
 def cut_short(source: str, target: str, after: int) -> None:
-    here, there = open_records(source), interrupt_after(open_records(target), after)
+    source_records, target_records = open_records(source), interrupt_after(open_records(target), after)
     with pytest.raises(KeyboardInterrupt):
-        moving.move(here, there)
-    here.close()
-    there.close()
+        moving.move(source_records, target_records)
+    source_records.close()
+    target_records.close()
 
 
 def test_a_store_that_holds_part_of_another_says_so(tmp_path: Path) -> None:
@@ -305,21 +305,21 @@ def test_a_log_with_gaps_in_its_numbers_verifies_where_it_is_moved_to(tmp_path: 
     store.close()
     Everhold.move(store.storage, target.format(tmp_path), **CALM)
     moved = Store("any", target.format(tmp_path))
-    found = moved.open().verify_log("acme")
-    assert (found.intact, found.lines, found.reason) == (True, 3, None)
+    report = moved.open().verify_log("acme")
+    assert (report.intact, report.lines, report.reason) == (True, 3, None)
     moved.close()
 
 
 def test_a_stopped_move_closes_what_it_was_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If it did not, a generator would end after its store was closed, and its error would be lost."""
-    place = f"sqlite:///{tmp_path / 'from.db'}"
-    fill(place)
+    source = f"sqlite:///{tmp_path / 'from.db'}"
+    fill(source)
     monkeypatch.setattr(moving, "_BATCH", 5)
     unheard: list[object] = []
     monkeypatch.setattr(sys, "unraisablehook", unheard.append)
     for steps in map(range, range(0, 80, 4)):
         left = iter(steps)
         with suppress(StopIteration):
-            Everhold.move(place, f"sqlite:///{tmp_path / 'to.db'}", lambda *_, left=left: next(left), **CALM)
+            Everhold.move(source, f"sqlite:///{tmp_path / 'to.db'}", lambda *_, left=left: next(left), **CALM)
     gc.collect()
     assert unheard == []

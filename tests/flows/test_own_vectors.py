@@ -25,14 +25,14 @@ SECONDS = 30
 
 def direction(number: int, dimensions: int = 32) -> list[float]:
     """Return a vector along one axis, which no text has."""
-    return [1.0 if at == number else 0.0 for at in range(dimensions)]
+    return [1.0 if index == number else 0.0 for index in range(dimensions)]
 
 
 def vectors_of(view: View, memory_id: str, model: str = "first", *, current: bool = True) -> list[Any]:
     where = [Where("owner_id", Op.EQ, memory_id), Where("model", Op.EQ, model)]
     where += [Where("known_to", Op.EQ, None)] if current else []
     chunks = view._parts.records.scan(Chunk, view.scope.organization, where)
-    return [None if one.vector is None else np.frombuffer(one.vector, "<f2").tolist() for one in chunks]
+    return [None if chunk.vector is None else np.frombuffer(chunk.vector, "<f2").tolist() for chunk in chunks]
 
 
 def embed_text(text: str, embedder: FakeEmbedder = FIRST) -> list[Any]:
@@ -55,41 +55,41 @@ class TestOwnVectors:
         engine = any_store.open(FIRST)
         alice = engine.scope(user="alice")
         plain = alice.remember("Reads by the window")
-        one = alice.remember("Prefers green tea", vector=direction(1))
+        first = alice.remember("Prefers green tea", vector=direction(1))
         two, three = alice.remember_many(
             [
                 {"text": "Walks in the rain", "vector": np.array(direction(2)) * 7},
                 {"text": "Long " * 2000, "vector": {"first": direction(3)}},
             ]
         )
-        assert vectors_of(alice, one.id) == [direction(1)]
+        assert vectors_of(alice, first.id) == [direction(1)]
         assert vectors_of(alice, plain.id) == embed_text("Reads by the window")
         assert len(vectors_of(alice, three.id)) > 1
-        for number, memory in enumerate((one, two, three), 1):
+        for number, memory in enumerate((first, two, three), 1):
             assert nearest(alice, direction(number)) == memory.id
         matched = {hit.memory.id: hit.why.matched for hit in alice.recall("green tea", vector=direction(2), minimum=0)}
-        assert matched[one.id] == ("green", "tea"), "words still count"
+        assert matched[first.id] == ("green", "tea"), "words still count"
         successor = alice.supersede(two.id, "Walks in the snow", vector=direction(4))
         assert nearest(alice, direction(4)) == successor.id
 
-        alice.revise(one.id, aliases=["cha"])
-        assert vectors_of(alice, one.id) == [direction(1)], "its text is the same"
-        alice.revise(one.id, text="Prefers black coffee")
-        assert vectors_of(alice, one.id) == embed_text("Prefers black coffee")
-        alice.undo(one.id)
-        assert vectors_of(alice, one.id) == [direction(1)]
-        alice.revise(one.id, vector=direction(5))
-        assert (vectors_of(alice, one.id), alice.get(one.id).text) == ([direction(5)], "Prefers green tea")
-        assert alice.get(one.id).aliases == ["cha"]
-        alice.undo(one.id)
-        assert vectors_of(alice, one.id) == [direction(1)]
-        assert nearest(alice, direction(1)) == one.id
+        alice.revise(first.id, aliases=["cha"])
+        assert vectors_of(alice, first.id) == [direction(1)], "its text is the same"
+        alice.revise(first.id, text="Prefers black coffee")
+        assert vectors_of(alice, first.id) == embed_text("Prefers black coffee")
+        alice.undo(first.id)
+        assert vectors_of(alice, first.id) == [direction(1)]
+        alice.revise(first.id, vector=direction(5))
+        assert (vectors_of(alice, first.id), alice.get(first.id).text) == ([direction(5)], "Prefers green tea")
+        assert alice.get(first.id).aliases == ["cha"]
+        alice.undo(first.id)
+        assert vectors_of(alice, first.id) == [direction(1)]
+        assert nearest(alice, direction(1)) == first.id
 
         engine.export(tmp_path / "bundle.jsonl")
         engine.load(tmp_path / "bundle.jsonl", organization="copy")
         copy = engine.scope(organization="copy", user="alice")
-        assert vectors_of(copy, one.id, current=False) == vectors_of(alice, one.id, current=False)
-        assert nearest(copy, direction(1)) == one.id
+        assert vectors_of(copy, first.id, current=False) == vectors_of(alice, first.id, current=False)
+        assert nearest(copy, direction(1)) == first.id
 
     def test_a_large_scope_is_searched_by_them_too(self, store: Store) -> None:
         alice = store.open(FIRST, images={"max_memories": 0}).scope(user="alice")
@@ -109,12 +109,12 @@ class TestOwnVectors:
 
     def test_survive_a_merge(self, sqlite_store: Store) -> None:
         alice = sqlite_store.open(FIRST).scope(user="alice")
-        kept = alice.remember("Prefers the green tea", vector=direction(1), pinned=True)
+        memory = alice.remember("Prefers the green tea", vector=direction(1), pinned=True)
         other = alice.remember("Prefers green tea", vector=direction(1), aliases=["cha"])
         assert alice.merge_duplicates().count == 1
-        assert vectors_of(alice, kept.id) == [direction(1)]
+        assert vectors_of(alice, memory.id) == [direction(1)]
         alice.forget(other.id, hard=True)
-        assert vectors_of(alice, kept.id) == [direction(1)], "purging takes out the alias, and nothing else"
+        assert vectors_of(alice, memory.id) == [direction(1)], "purging takes out the alias, and nothing else"
 
     def test_the_past_is_searched_by_the_vector_of_then(self, sqlite_store: Store) -> None:
         alice = sqlite_store.open(FIRST).scope(user="alice")
@@ -257,7 +257,7 @@ class TestModelBesideTheFirst:
         assert len(collections) == 2
         assert all("serves" in line for line in collections)
 
-    def test_what_a_program_without_it_wrote_is_embedded_at_the_next_opening(self, store: Store) -> None:
+    def test_memories_written_without_the_second_model_are_embedded_later(self, store: Store) -> None:
         for _ in range(2):
             engine = store.open(FIRST, also=[SECOND])
             assert engine._parts.beside["second"].filling.wait(SECONDS)

@@ -1,4 +1,4 @@
-"""Which rows are deleted with a row, and which users may write into a session."""
+"""Rows that are deleted with their owner, and the users who may write into a session."""
 
 import random
 import threading
@@ -47,10 +47,12 @@ def test_a_project_outlives_the_user_who_mentioned_it_first(any_store: Store, ha
     engine.scope(user="bob", project="apollo").remember("Bob drew the plan")
     engine.create_user("dora")
     engine.create_project("gemini", user="dora")
-    kept = [engine.scope(user="alice", project=name).remember(f"Alice built {name}") for name in ("apollo", "gemini")]
+    memories = [
+        engine.scope(user="alice", project=name).remember(f"Alice built {name}") for name in ("apollo", "gemini")
+    ]
     for name in ("bob", "dora"):
         engine.delete_user(name, hard=hard)
-    for memory, project in zip(kept, ("apollo", "gemini"), strict=True):
+    for memory, project in zip(memories, ("apollo", "gemini"), strict=True):
         alice = engine.scope(user="alice", project=project)
         assert alice.get(memory.id) == memory
         assert alice.recall("what did Alice build?", minimum=0)
@@ -165,7 +167,7 @@ def test_a_session_that_another_user_has_just_begun_is_not_joined(any_store: Sto
     assert "no session 's1'" in require_refusal(lambda: bob.remember("Bob was second"))
 
 
-def test_of_users_who_begin_a_session_at_once_one_owns_it(engine: Everhold) -> None:
+def test_only_one_of_several_users_starting_a_session_at_once_owns_it(engine: Everhold) -> None:
     start = threading.Barrier(len(USERS))
 
     def write(user: str) -> None:
@@ -277,14 +279,14 @@ def read_rows_of_others(engine: Everhold, victim: str) -> dict[str, dict[Any, Ro
         return values.get("session_id") in own_sessions or ("email" in values and values["id"] == victim)
 
     own_ids = {row.id for name in ("memories", "messages", "executions") for row in rows[name].values() if is_own(row)}
-    kept: dict[str, dict[Any, Row]] = {}
+    rows_kept: dict[str, dict[Any, Row]] = {}
     for name in KEPT:
-        kept[name] = {
+        rows_kept[name] = {
             key: row.model_copy(update={"user_id": None}) if isinstance(row, Project) else row
             for key, row in rows[name].items()
             if not is_own(row) and not find_named_memories(row) & own_ids
         }
-    return kept
+    return rows_kept
 
 
 # Slow stores get fewer rounds, with fewer writes in each.

@@ -52,8 +52,8 @@ def test_memories_that_are_not_valid_are_never_returned(alice: View, fields: dic
     alice.remember("The parking code is 1234", **fields)
     alice.remember("The parking lot is behind the house")
     for recipe in ("hybrid", "meaning", "words"):
-        found = alice.recall("parking code 1234", recipe=recipe, minimum=0)
-        assert texts(found) == ["The parking lot is behind the house"]
+        hits = alice.recall("parking code 1234", recipe=recipe, minimum=0)
+        assert texts(hits) == ["The parking lot is behind the house"]
 
 
 def test_superseded_memories_are_never_returned(alice: View) -> None:
@@ -71,9 +71,9 @@ def test_near_duplicates_are_one_hit(alice: View) -> None:
     best = alice.remember(same[0], kind="conversation", priority=9)
     alice.remember_many({"text": text, "kind": "conversation", "priority": 3} for text in same[1:])
     alice.remember("Drinks green tea in the evening", kind="conversation")
-    found = alice.recall("green tea in the morning", minimum=0)
-    assert [hit.memory.id for hit in found if "morning" in hit.memory.text] == [best.id]
-    assert len(found) == 2, "another time is another thing"
+    hits = alice.recall("green tea in the morning", minimum=0)
+    assert [hit.memory.id for hit in hits if "morning" in hit.memory.text] == [best.id]
+    assert len(hits) == 2, "another time is another thing"
     assert len(alice.recall("green tea in the morning", recipe="meaning")) == 4
 
 
@@ -86,9 +86,9 @@ def test_a_left_out_duplicate_makes_room_for_another_hit(alice: View) -> None:
 def test_a_fact_and_the_message_it_was_drawn_from_are_one_hit(alice: View) -> None:
     message = alice.remember("I drink green tea", kind="conversation")
     fact = alice.remember("Alice drinks green tea", kind="fact", provenance={"memory": message.id})
-    found = alice.recall("who drinks green tea?", minimum=0)
-    assert len(found) == 1
-    assert found[0].memory.id in (message.id, fact.id)
+    hits = alice.recall("who drinks green tea?", minimum=0)
+    assert len(hits) == 1
+    assert hits[0].memory.id in (message.id, fact.id)
 
 
 # related memories
@@ -101,15 +101,15 @@ def test_memories_related_to_an_answer_are_hits_too(alice: View) -> None:
     question = "who drinks green tea every morning on the porch?"
     assert [hit.memory.id for hit in alice.recall(question)] == [tea.id]
     alice.relate(tea.id, cup.id)
-    found = alice.recall(question)
-    assert [hit.memory.id for hit in found] == [tea.id, cup.id]
-    assert found[1].why.contributions["related"] > 0
+    hits = alice.recall(question)
+    assert [hit.memory.id for hit in hits] == [tea.id, cup.id]
+    assert hits[1].why.contributions["related"] > 0
     assert alice.recall("a gift from grandmother")[0].memory.id == cup.id
     alice.forget(tea.id)
     assert texts(alice.recall(question)) == []
 
 
-def test_a_memory_that_an_answer_contradicts_is_no_hit(alice: View) -> None:
+def test_a_memory_that_an_answer_contradicts_is_not_a_hit(alice: View) -> None:
     tea = alice.remember("Drinks green tea every morning on the porch")
     never = alice.remember("A stranger to hot drinks")
     alice.relate(tea.id, never.id, "contradicts")
@@ -139,11 +139,11 @@ def test_pinned_memories_are_a_tier_of_their_own(engine: Everhold, alice: View) 
 
 
 def reason(view: View, memory_id: str, question: str, **given: Any) -> str:
-    found = view.why_not(memory_id, question, **given)
-    assert not found.returned
-    assert found.memory.id == memory_id
+    explanation = view.why_not(memory_id, question, **given)
+    assert not explanation.returned
+    assert explanation.memory.id == memory_id
     assert memory_id not in {hit.memory.id for hit in view.recall(question, **given)}
-    return found.reasons[0]
+    return explanation.reasons[0]
 
 
 def test_why_not_explains_invalid_memories(alice: View) -> None:
@@ -172,15 +172,22 @@ def test_why_not_explains_low_scores(alice: View) -> None:
     near = alice.remember("Tea and cake with Mia on the porch")
     far = alice.remember("The engine of the boat is broken")
     question = "tea and cake with Mia on the porch"
-    found = alice.why_not(far.id, question)
-    assert found.reasons == (f"its score {found.score:.3f} is below the minimum of {ONE_AMONG_FEW.minimum:.3f}",)
-    assert found.place == 2
-    assert found.winner is not None
-    assert (found.winner.memory.id, found.behind) == (near.id, pytest.approx(found.winner.score - found.score))
-    assert found.admitted_by.keys() == {"minimum"}
-    assert far.id in {hit.memory.id for hit in alice.recall(question, **found.admitted_by)}
-    assert found.why is not None
-    assert HYBRID.score(found.why.base + sum(found.why.contributions.values())) == pytest.approx(found.score, abs=1e-5)
+    explanation = alice.why_not(far.id, question)
+    assert explanation.reasons == (
+        f"its score {explanation.score:.3f} is below the minimum of {ONE_AMONG_FEW.minimum:.3f}",
+    )
+    assert explanation.place == 2
+    assert explanation.winner is not None
+    assert (explanation.winner.memory.id, explanation.behind) == (
+        near.id,
+        pytest.approx(explanation.winner.score - explanation.score),
+    )
+    assert explanation.admitted_by.keys() == {"minimum"}
+    assert far.id in {hit.memory.id for hit in alice.recall(question, **explanation.admitted_by)}
+    assert explanation.why is not None
+    assert HYBRID.score(explanation.why.base + sum(explanation.why.contributions.values())) == pytest.approx(
+        explanation.score, abs=1e-5
+    )
     assert reason(alice, far.id, question, minimum=0.9).endswith("is below the minimum of 0.900")
     came = alice.why_not(near.id, question)
     assert (came.returned, came.reasons, came.place) == (True, ("it came back, at place 1",), 1)
@@ -198,10 +205,10 @@ def test_why_not_explains_scores_far_below_the_best(alice: View) -> None:
 
 def test_why_not_explains_ranks_beyond_k(alice: View) -> None:
     first, second, third = (alice.remember(text) for text in ("tea", "tea cup", "tea cup and a long spoon"))
-    given: dict[str, Any] = {"k": 2, "minimum": 0.0}
-    assert [hit.memory.id for hit in alice.recall("tea", **given)] == [first.id, second.id]
-    assert reason(alice, third.id, "tea", **given) == "it is at place 3, and 2 were asked for"
-    assert alice.why_not(third.id, "tea", **given).admitted_by == {"k": 3}
+    arguments: dict[str, Any] = {"k": 2, "minimum": 0.0}
+    assert [hit.memory.id for hit in alice.recall("tea", **arguments)] == [first.id, second.id]
+    assert reason(alice, third.id, "tea", **arguments) == "it is at place 3, and 2 were asked for"
+    assert alice.why_not(third.id, "tea", **arguments).admitted_by == {"k": 3}
     both = alice.why_not(third.id, "tea", k=2, minimum=0.999).admitted_by
     assert both.keys() == {"k", "minimum"}
     assert third.id in {hit.memory.id for hit in alice.recall("tea", **both)}
@@ -219,10 +226,10 @@ def test_why_not_explains_memories_that_cannot_be_scored(alice: View) -> None:
 def test_why_not_by_the_stores_indexes(store: Store) -> None:
     store.open().scope(user="alice").remember("Tea on the porch", id="mem_tea")
     looking = store.open(images={"max_memories": 0}).scope(user="alice")
-    found = looking.why_not("mem_tea", "engine of the boat")
-    assert "is below the minimum" in found.reasons[0]
-    assert found.why is not None
-    assert found.why.searched == "candidates"
+    explanation = looking.why_not("mem_tea", "engine of the boat")
+    assert "is below the minimum" in explanation.reasons[0]
+    assert explanation.why is not None
+    assert explanation.why.searched == "candidates"
     assert looking.why_not("mem_tea", "tea on the porch").returned
 
 
@@ -236,7 +243,7 @@ def test_why_not_works_only_for_memories_of_the_scope(engine: Everhold, alice: V
         alice.why_not(mine.id, "  ")
 
 
-def test_a_speaker_without_a_name_harms_nobody(alice: View) -> None:
+def test_a_speaker_without_a_name_is_accepted(alice: View) -> None:
     alice.remember("Tea at five", speaker="\u0301")
     alice.remember("Tea at six", speaker=" ")
     assert len(alice.recall("tea", minimum=0)) == 2

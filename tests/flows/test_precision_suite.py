@@ -34,10 +34,10 @@ def test_precision_and_recall(report: PrecisionReport) -> None:
 def test_known_gaps_are_still_open(report: PrecisionReport) -> None:
     """If a gap has closed, remove its mark, so that the case must pass from then on."""
     assert len(report.gaps) <= 0.2 * len(report.outcomes)
-    assert not [one.name for one in report.gaps if one.passed]
+    assert not [gap.name for gap in report.gaps if gap.passed]
 
 
 def test_every_case_passes(report: PrecisionReport) -> None:
     assert report.passed == len(report.outcomes), json.dumps(
-        [one.as_json() for one in report.failed], indent=1, ensure_ascii=False
+        [outcome.as_json() for outcome in report.failed], indent=1, ensure_ascii=False
     )

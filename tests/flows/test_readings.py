@@ -29,7 +29,7 @@ def test_readings_are_kept_and_follow_changes(engine: Everhold) -> None:
     assert not any("nordwind" in reading.terms for reading in get_image(engine).readings.values())
 
 
-def test_no_text_is_read_for_a_question_about_no_attribute(engine: Everhold) -> None:
+def test_a_question_without_an_attribute_reads_no_text(engine: Everhold) -> None:
     mia = engine.scope(user="mia")
     mia.remember("The glacier calves into the fjord")
     mia.recall("glacier and fjord", minimum=0)
@@ -39,8 +39,8 @@ def test_no_text_is_read_for_a_question_about_no_attribute(engine: Everhold) -> 
 def test_an_image_keeps_a_limited_number_of_readings(engine: Everhold, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "_MAX_READINGS", 3)
     mia = engine.scope(user="mia")
-    for place in ("Porto", "Oslo", "Turku"):
-        mia.remember(f"I rent a flat in {place}")
+    for city in ("Porto", "Oslo", "Turku"):
+        mia.remember(f"I rent a flat in {city}")
     mia.recall("Where do I live?", minimum=0)
     mia.remember("I work at Nordwind")
     mia.recall("Where do I live?", minimum=0)

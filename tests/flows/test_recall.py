@@ -38,14 +38,14 @@ def test_the_best_come_first(alice: View) -> None:
     assert texts(alice.recall(question)) == ["Prefers backend work over design"]
 
 
-def test_k_limits_and_a_cursor_goes_on(alice: View) -> None:
+def test_k_limits_the_hits_and_a_cursor_continues(alice: View) -> None:
     remember_notes(alice)
     whole = ranking(alice.recall("tea and coffee notes", k=1000, minimum=0))
     assert len(whole) == 120
     for k in (1, 7, 40, 119, 120):
         pages = fetch_all_pages(lambda cursor, k=k: alice.recall("tea and coffee notes", k=k, minimum=0, cursor=cursor))
         assert [len(page) for page in pages[:-1]] == [k] * (len(pages) - 1)
-        assert [one for page in pages for one in ranking(page)] == whole, k
+        assert [hit for page in pages for hit in ranking(page)] == whole, k
 
 
 def test_pages_of_equal_scores_lose_nothing(alice: View) -> None:
@@ -56,16 +56,16 @@ def test_pages_of_equal_scores_lose_nothing(alice: View) -> None:
     assert len({score for _, score in whole}) == 1
     assert whole == sorted(whole)
     pages = fetch_all_pages(lambda cursor: alice.recall("ping", k=4, recipe="words", cursor=cursor))
-    assert [one for page in pages for one in ranking(page)] == whole
+    assert [hit for page in pages for hit in ranking(page)] == whole
 
 
-def test_pages_repeat_nothing_that_was_said(alice: View) -> None:
+def test_pages_repeat_no_message(alice: View) -> None:
     """A later page does not return a hit that repeats a hit of an earlier page in other words."""
     alice.remember_many({"text": f"Tea with {SUBJECTS[n % 4]}", "kind": "conversation"} for n in range(12))
     whole = ranking(alice.recall("tea", minimum=0))
     assert len(whole) == 4
     pages = fetch_all_pages(lambda cursor: alice.recall("tea", k=1, minimum=0, cursor=cursor))
-    assert [one for page in pages for one in ranking(page)] == whole
+    assert [hit for page in pages for hit in ranking(page)] == whole
 
 
 def test_pages_while_others_write(alice: View) -> None:
@@ -107,7 +107,7 @@ def test_hits_below_the_minimum_score_are_left_out(alice: View) -> None:
     remember_notes(alice)
     whole = ranking(alice.recall("tea and coffee", k=1000, minimum=0))
     least = whole[17][1]
-    assert ranking(alice.recall("tea and coffee", k=1000, minimum=least)) == [one for one in whole if one[1] >= least]
+    assert ranking(alice.recall("tea and coffee", k=1000, minimum=least)) == [hit for hit in whole if hit[1] >= least]
     assert ranking(alice.recall("tea and coffee", k=5, minimum=least)) == whole[:5]
     with pytest.raises(InvalidInput, match=r"minimum is 1\.5; pass a score from 0 to 1"):
         alice.recall("tea and coffee", minimum=1.5)
@@ -253,11 +253,11 @@ def test_access_is_counted_after_a_flush(engine: Everhold, alice: View) -> None:
         alice.recall("counted tea", k=1, minimum=0)
     alice.get(memory.id)
     engine.flush()
-    held = alice.get(memory.id)
-    assert held.access_count == 4
-    assert held.last_accessed is not None
-    assert held.last_accessed > memory.created_at
-    assert held.version == memory.version
+    stored = alice.get(memory.id)
+    assert stored.access_count == 4
+    assert stored.last_accessed is not None
+    assert stored.last_accessed > memory.created_at
+    assert stored.version == memory.version
     assert alice.get(other.id).access_count == 0
 
 
@@ -294,7 +294,7 @@ def test_a_reranker_that_is_wrong_is_refused(alice: View) -> None:
 
 @pytest.mark.model
 def test_typing_mistakes_are_corrected_and_existing_words_are_not() -> None:
-    asked = {
+    answers = {
         "What is Alice alergic to?": "Alice is allergic to nuts",
         "Which eror did the nightly job have?": "The nightly job failed with error 1146",
         "Where do we use mogodb?": "Sessions are kept in MongoDB",
@@ -303,8 +303,8 @@ def test_typing_mistakes_are_corrected_and_existing_words_are_not() -> None:
     }
     with Everhold.open("memory://") as engine:
         view = engine.scope(user="mia")
-        view.remember_many([*asked.values(), "The ruin on the hill is closed"])
-        for question, answer in asked.items():
+        view.remember_many([*answers.values(), "The ruin on the hill is closed"])
+        for question, answer in answers.items():
             hits = view.recall(question)
             assert hits, question
             assert hits[0].memory.text == answer
@@ -327,7 +327,7 @@ def test_respellings_follow_what_is_remembered_and_forgotten(alice: View) -> Non
 
 
 @pytest.mark.model
-def test_a_time_may_be_told_by_an_event() -> None:
+def test_a_time_may_be_given_by_an_event() -> None:
     with Everhold.open("memory://") as engine:
         view = engine.scope(user="mia")
         trip = datetime(2026, 6, 20, 9, tzinfo=UTC)
@@ -348,7 +348,7 @@ def test_times_are_meant_in_the_users_zone(store: Store, timezone: str, met: boo
         view = engine.scope(user="malee")
         view.remember("Ate mango", occurred_at=datetime(2026, 5, 4, 18, 30, tzinfo=UTC))
         view.remember("Ate rice", occurred_at=datetime(2026, 5, 7, 3, tzinfo=UTC))
-        asked = datetime(2026, 5, 9, 3, tzinfo=UTC)
-        hits = view.recall("what did I eat on 5 May 2026?", minimum=0, asked_at=asked)
+        asked_at = datetime(2026, 5, 9, 3, tzinfo=UTC)
+        hits = view.recall("what did I eat on 5 May 2026?", minimum=0, asked_at=asked_at)
         date = {hit.memory.text: hit.why.contributions.get("date", 0.0) for hit in hits}
         assert (date["Ate mango"] > date["Ate rice"]) is met

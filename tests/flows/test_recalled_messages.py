@@ -56,14 +56,14 @@ def test_filters_may_name_only_fields_of_the_searched_kinds(sqlite_store: Store)
     assert recall_texts(chat, "tea", as_of=datetime(2000, 1, 1, tzinfo=UTC)) == []
     both = {"among": ["memory", "message"], "minimum": 0}
     assert {hit.kind for hit in chat.recall("tea", **both)} == {"memory", "message"}  # type: ignore[arg-type]
-    for refused in ({"kind": "fact"}, {"tags": "x"}, {"where": {"priority": 3}}, {"where": {"tags": "x"}}):
+    for arguments in ({"kind": "fact"}, {"tags": "x"}, {"where": {"priority": 3}}, {"where": {"tags": "x"}}):
         with pytest.raises(UnknownField, match="messages have no field"):
-            recall_texts(chat, "tea", **refused)
+            recall_texts(chat, "tea", **arguments)
     with pytest.raises(UnknownField, match="memories have no field 'role'"):
         chat.recall("tea", where={"role": "user"}, **both)  # type: ignore[arg-type]
-    for refused in ({"namespace": "short-term"}, {"include": "organization"}):
+    for arguments in ({"namespace": "short-term"}, {"include": "organization"}):
         with pytest.raises(InvalidInput, match="is about memories"):
-            recall_texts(chat, "tea", **refused)
+            recall_texts(chat, "tea", **arguments)
     for among in ("mesage", [], ["memory", "x"]):
         with pytest.raises(InvalidInput, match="among"):
             chat.recall("tea", among=among)

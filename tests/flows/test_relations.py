@@ -16,7 +16,7 @@ def test_walking(alice: View) -> None:
     alice.relate(d.id, e.id, "my_own_type")
 
     def walk(start: str, **given: object) -> list[tuple[str, int]]:
-        return sorted((one.memory.text, one.depth) for one in alice.relations(start, **given))  # type: ignore[arg-type]
+        return sorted((relation.memory.text, relation.depth) for relation in alice.relations(start, **given))  # type: ignore[arg-type]
 
     assert walk(a.id) == [("b", 1), ("d", 1)]
     assert walk(a.id, depth=2) == [("b", 1), ("c", 2), ("d", 1), ("e", 2)]
@@ -25,8 +25,8 @@ def test_walking(alice: View) -> None:
     assert walk(a.id, depth=3, relationship_type="derived_from") == [("b", 1), ("c", 2), ("d", 1)]
     assert walk(a.id, relationship_type="contradicts") == []
     [first] = alice.relations(a.id, relationship_type="derived_from")[:1]
-    assert [one.depth for one in alice.relations(e.id, depth=3)] == [1, 2, 2, 3]
-    link = next(one.relationship for one in alice.relations(a.id) if one.memory.id == b.id)
+    assert [relation.depth for relation in alice.relations(e.id, depth=3)] == [1, 2, 2, 3]
+    link = next(relation.relationship for relation in alice.relations(a.id) if relation.memory.id == b.id)
     assert (link.source_memory_id, link.target_memory_id, link.metadata) == (a.id, b.id, {"why": "test"})
     assert first.memory.id in (b.id, d.id)
 
@@ -49,7 +49,7 @@ def test_depth_is_bounded(sqlite_store: Store, depth: int) -> None:
         alice.relations(memory.id, depth=depth)
 
 
-def test_what_cannot_be_related(engine: Everhold, alice: View) -> None:
+def test_invalid_relations_are_refused(engine: Everhold, alice: View) -> None:
     a, b = alice.remember("a"), alice.remember("b")
     theirs = engine.scope(user="bob").remember("his")
     before = read_all_rows(engine)["memory_relationships"]
@@ -69,7 +69,7 @@ def test_a_walk_does_not_pass_through_what_is_not_seen(engine: Everhold, alice: 
     everything = engine.scope()
     everything.relate(mine.id, his.id)
     everything.relate(his.id, far.id)
-    assert [one.memory.text for one in everything.relations(mine.id, depth=2)] == ["his", "far"]
+    assert [relation.memory.text for relation in everything.relations(mine.id, depth=2)] == ["his", "far"]
     assert alice.relations(mine.id, depth=5) == []
 
 
@@ -109,7 +109,7 @@ def test_relevance_is_passed_on_among_candidates_too(store: Store) -> None:
     alice.remember_many(f"A note about matter {number}" for number in range(20))
     alice.relate(hit.id, related.id)
     answers = [
-        [(found.id, found.score, found.why.contributions) for found in view.recall("harbour café cardamom", minimum=0)]
+        [(hit.id, hit.score, hit.why.contributions) for hit in view.recall("harbour café cardamom", minimum=0)]
         for view in (alice, store.open(images={"max_memories": 0}).scope(user="alice"))
     ]
     assert answers[0] == answers[1]

@@ -37,9 +37,9 @@ FIELDS: dict[str, Any] = {
 
 def test_every_field_is_kept(engine: Everhold) -> None:
     view = engine.scope(organization="acme", project="p", user="alice", agent="bot", session="s1")
-    kept = view.remember("Drinks coffee at nine", tags=["habit", "drink"], **FIELDS)
+    stored = view.remember("Drinks coffee at nine", tags=["habit", "drink"], **FIELDS)
     for memory in (
-        kept,
+        stored,
         view.get("mem_of-my-own"),
         view.list()[0],
         view.recall("coffee", minimum=0)[0].memory,
@@ -51,7 +51,7 @@ def test_every_field_is_kept(engine: Everhold) -> None:
     assert view.recall("coffee", minimum=0)[0].tags == ("drink", "habit")
 
 
-def test_what_is_not_given_has_a_default(alice: View) -> None:
+def test_omitted_fields_have_defaults(alice: View) -> None:
     memory = alice.get(alice.remember("Plain").id)
     assert (memory.kind, memory.priority, memory.confidence, memory.pinned) == ("observation", 5, 1.0, False)
     assert (memory.content, memory.metadata, memory.aliases, memory.provenance) == ({}, {}, [], {})
@@ -83,9 +83,9 @@ def test_content_alone_is_enough(alice: View) -> None:
 def test_many_are_kept_in_order_and_counted(alice: View) -> None:
     seen: list[int] = []
     items = [f"Fact number {n}" for n in range(40)] + [{"text": "with fields", "kind": "plan", "tags": "one"}]
-    kept = alice.remember_many(iter(items), progress=seen.append)
-    assert [memory.text for memory in kept] == [*(f"Fact number {n}" for n in range(40)), "with fields"]
-    assert kept[-1].kind == "plan"
+    memories = alice.remember_many(iter(items), progress=seen.append)
+    assert [memory.text for memory in memories] == [*(f"Fact number {n}" for n in range(40)), "with fields"]
+    assert memories[-1].kind == "plan"
     assert sum(seen) == 41
     assert alice.tags() == {"one": 1}
     assert alice.remember_many([]) == []
@@ -93,8 +93,8 @@ def test_many_are_kept_in_order_and_counted(alice: View) -> None:
 
 def test_more_than_a_batch(sqlite_store: Store) -> None:
     alice = sqlite_store.open().scope(user="alice")
-    kept = alice.remember_many(f"Note {n}" for n in range(BATCH + 3))
-    assert len({memory.id for memory in kept}) == BATCH + 3
+    memories = alice.remember_many(f"Note {n}" for n in range(BATCH + 3))
+    assert len({memory.id for memory in memories}) == BATCH + 3
     assert texts(alice.recall(f"note {BATCH + 1}", k=1, minimum=0)) == [f"Note {BATCH + 1}"]
 
 
@@ -144,9 +144,9 @@ def test_the_same_words_in_another_scope_or_kind_are_another_memory(engine: Ever
         {}, {"user": "a"}, {"user": "b"}, {"user": "a", "project": "p"}, {"user": "a", "agent": "x"},
         {"user": "a", "session": "s"}, {"organization": "o2", "user": "a"},
     ]  # fmt: skip
-    kept = [engine.scope(**scope).remember("The same words") for scope in scopes]
-    kept.append(engine.scope().remember("The same words", kind="fact"))
-    assert len({memory.id for memory in kept}) == len(kept)
+    memories = [engine.scope(**scope).remember("The same words") for scope in scopes]
+    memories.append(engine.scope().remember("The same words", kind="fact"))
+    assert len({memory.id for memory in memories}) == len(memories)
 
 
 @pytest.mark.parametrize("kind", ["conversation", "interaction"])
@@ -159,10 +159,10 @@ def test_turns_of_a_conversation_are_never_duplicates(alice: View, kind: str) ->
 
 def test_duplicates_within_one_batch_are_one(alice: View) -> None:
     items = [{"text": "Same", "tags": ["a"]}, {"text": "same.", "tags": ["b"]}, "Other", {"text": "SAME", "tags": "c"}]
-    kept = alice.remember_many(items)
-    assert kept[0].id == kept[1].id == kept[3].id != kept[2].id
+    memories = alice.remember_many(items)
+    assert memories[0].id == memories[1].id == memories[3].id != memories[2].id
     assert len(alice.list()) == 2
-    assert alice.tags_of([kept[0].id]) == {kept[0].id: ("a", "b", "c")}
+    assert alice.tags_of([memories[0].id]) == {memories[0].id: ("a", "b", "c")}
 
 
 def test_a_kind_has_one_name(alice: View) -> None:
@@ -172,7 +172,7 @@ def test_a_kind_has_one_name(alice: View) -> None:
     assert len(alice.recall("tea", kind="user_preference", minimum=0)) == 1
 
 
-def test_forgotten_words_can_be_remembered_anew(alice: View) -> None:
+def test_a_forgotten_text_can_be_remembered_again(alice: View) -> None:
     first = alice.remember("Now you see me")
     alice.forget(first.id)
     second = alice.remember("Now you see me")
@@ -180,7 +180,7 @@ def test_forgotten_words_can_be_remembered_anew(alice: View) -> None:
     assert [hit.memory.id for hit in alice.recall("see me", minimum=0)] == [second.id]
 
 
-def test_what_was_superseded_can_be_remembered_anew(alice: View) -> None:
+def test_a_superseded_text_can_be_remembered_again(alice: View) -> None:
     paris = alice.remember("Lives in Paris", kind="fact")
     alice.supersede(paris.id, "Lives in Rome")
     back = alice.remember("Lives in Paris", kind="fact")
@@ -188,7 +188,7 @@ def test_what_was_superseded_can_be_remembered_anew(alice: View) -> None:
     assert alice.get(back.id).superseded_by is None
 
 
-def test_what_has_expired_can_be_remembered_anew(alice: View) -> None:
+def test_an_expired_text_can_be_remembered_again(alice: View) -> None:
     alice.remember("Parking code 1234", expires_at=datetime.now(UTC) - timedelta(seconds=1))
     alice.remember("Door code 99", valid_to=datetime.now(UTC) - timedelta(seconds=1))
     assert texts(alice.recall("code", minimum=0)) == []
@@ -271,12 +271,12 @@ def test_a_retried_batch_is_kept_once(engine: Everhold, alice: View) -> None:
 
 
 def test_one_key_twice_in_a_batch(alice: View) -> None:
-    said = {"text": "Said", "kind": "conversation", "idempotency_key": "k"}
-    first, second = alice.remember_many([said, said])
+    draft = {"text": "Said", "kind": "conversation", "idempotency_key": "k"}
+    first, second = alice.remember_many([draft, draft])
     assert first.id == second.id
     assert len(alice.list()) == 1
     with pytest.raises(IdempotencyMismatch):
-        alice.remember_many([{**said, "idempotency_key": "j"}, {**said, "text": "Other", "idempotency_key": "j"}])
+        alice.remember_many([{**draft, "idempotency_key": "j"}, {**draft, "text": "Other", "idempotency_key": "j"}])
     assert len(alice.list()) == 1
 
 

@@ -85,7 +85,7 @@ def test_merging_again_and_again_nests_nothing(engine: Everhold, alice: View) ->
     assert len(survivor.provenance["merged"]) == 24
 
 
-def test_what_would_be_too_large_together_stays_apart(engine: Everhold, alice: View) -> None:
+def test_memories_too_large_to_merge_are_not_merged(engine: Everhold, alice: View) -> None:
     nested: dict[str, Any] = {}
     for _ in range(62):
         nested = {"in": nested}

@@ -66,11 +66,11 @@ def test_a_retry_by_key_returns_what_is_stored(engine: Everhold, batch: bool) ->
 
 def test_a_retry_in_a_batch_does_not_say_again_what_the_batch_replaces(alice: View) -> None:
     first = alice.remember("I live in Lisbon", idempotency_key="once", id="own")
-    kept = alice.remember_many(
+    memories = alice.remember_many(
         ["I live in Porto", {"text": "I live in Lisbon", "idempotency_key": "once", "id": "own"}]
     )
-    assert kept[1].id == first.id
-    assert alice.get("own").superseded_by == kept[0].id
+    assert memories[1].id == first.id
+    assert alice.get("own").superseded_by == memories[0].id
 
 
 def test_a_retry_of_what_was_purged_is_refused(alice: View) -> None:
@@ -101,15 +101,15 @@ def test_a_key_is_one_users_own(any_store: Store) -> None:
         engine.scope(),
         engine.scope(agent="bot", user="carol"),
     ]
-    kept = [view.remember(f"Paid by {number}", idempotency_key="payment") for number, view in enumerate(views)]
-    assert len({memory.id for memory in kept}) == len(views)
+    memories = [view.remember(f"Paid by {number}", idempotency_key="payment") for number, view in enumerate(views)]
+    assert len({memory.id for memory in memories}) == len(views)
     for number, view in enumerate(views):
         view.remember("Something else")
-        assert view.remember(f"Paid by {number}", idempotency_key="payment") == kept[number]
+        assert view.remember(f"Paid by {number}", idempotency_key="payment") == memories[number]
         with pytest.raises(IdempotencyMismatch):
             view.remember("Paid by nobody", idempotency_key="payment")
     assert engine.scope(user="dora").remember("Paid by 0", idempotency_key="payment").id not in {
-        memory.id for memory in kept
+        memory.id for memory in memories
     }
 
 
@@ -118,18 +118,18 @@ def test_a_key_is_one_users_own(any_store: Store) -> None:
 
 def test_a_message_said_again_with_its_own_id_is_a_retry(any_store: Store) -> None:
     chat = any_store.open().scope(user="alice", agent="bot", session="s1")
-    said: dict[str, Any] = {"text": "Tea?", "id": "m1", "metadata": {"n": 1}, "content": [{"a": [1, None]}]}
-    first = chat.say(**said)
+    fields: dict[str, Any] = {"text": "Tea?", "id": "m1", "metadata": {"n": 1}, "content": [{"a": [1, None]}]}
+    first = chat.say(**fields)
     chat.say("Another one")
-    assert chat.say(**said) == first
+    assert chat.say(**fields) == first
     chat.end_session()
-    assert chat.say(**said) == first
+    assert chat.say(**fields) == first
     with pytest.raises(Conflict, match="has ended"):
         chat.say("New", id="m2")
     assert len(chat.messages()) == 2
 
 
-def test_the_id_of_another_message_is_refused_alike(engine: Everhold) -> None:
+def test_the_id_of_another_message_is_refused(engine: Everhold) -> None:
     chat = engine.scope(user="alice", session="s1")
     chat.say("Tea?", id="m1")
     others = [chat, engine.scope(user="alice", session="s2"), engine.scope(user="bob", session="s3")]
@@ -147,14 +147,14 @@ def test_the_id_of_another_message_is_refused_alike(engine: Everhold) -> None:
 def test_the_same_item_twice_in_a_batch(alice: View) -> None:
     for number, kind in enumerate(("fact", "conversation")):
         item = {"text": "Same", "kind": kind, "id": f"own-{number}", "idempotency_key": f"k{number}"}
-        kept = alice.remember_many([{**item, "tags": ["a"]}, {**item, "tags": ["b"]}, "Between"])
-        assert [memory.id for memory in kept[:2]] == [f"own-{number}"] * 2
+        memories = alice.remember_many([{**item, "tags": ["a"]}, {**item, "tags": ["b"]}, "Between"])
+        assert [memory.id for memory in memories[:2]] == [f"own-{number}"] * 2
         assert alice.tags_of([f"own-{number}"]) == {f"own-{number}": ("a", "b")}
         with pytest.raises(AlreadyExists):
             alice.remember_many([{**item, "id": "x"}, {"text": "Other", "kind": kind, "id": "x"}])
 
 
-def test_what_is_said_again_and_replaced_in_one_batch(alice: View) -> None:
+def test_repeated_and_replaced_texts_in_one_batch(alice: View) -> None:
     alice.remember("I live in Paris")
     alice.remember_many([{"text": "I live in Paris", "priority": 9}, "I live in Rome"])
     assert {memory.text: memory.superseded_by is None for memory in alice.list()} == {

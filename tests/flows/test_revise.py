@@ -23,9 +23,9 @@ def test_a_revision_keeps_what_was(engine: Everhold, alice: View) -> None:
     assert alice.recall("rome", minimum=0)[0].tags == ("home",)
     alice.revise(memory.id, text="Lives in Oslo")
     history = alice.history("home")
-    assert [one.value["text"] for one in history] == ["Lives in Paris", "Lives in Rome"]
-    assert [one.revision for one in history] == [0, 1]
-    assert [one.reason for one in history] == ["moved", None]
+    assert [revision.value["text"] for revision in history] == ["Lives in Paris", "Lives in Rome"]
+    assert [revision.revision for revision in history] == [0, 1]
+    assert [revision.reason for revision in history] == ["moved", None]
     assert history[0].known_from == memory.created_at
     assert history[0].known_to == history[1].known_from == revised.updated_at
     assert history[1].known_to == alice.get(memory.id).updated_at
@@ -44,8 +44,8 @@ def test_every_revisable_field(alice: View) -> None:
     }  # fmt: skip
     memory = alice.remember("Old text")
     alice.revise(memory.id, **changes)
-    held = alice.get(memory.id)
-    assert {name: getattr(held, name) for name in changes} == changes
+    stored = alice.get(memory.id)
+    assert {name: getattr(stored, name) for name in changes} == changes
     alice.undo(memory.id)
     back = alice.get(memory.id)
     assert {name: getattr(back, name) for name in changes} == {name: getattr(memory, name) for name in changes}
@@ -98,7 +98,7 @@ def test_revising_into_a_duplicate_is_refused(engine: Everhold, alice: View) -> 
         ({"expires_at": datetime(2020, 1, 2)}, InvalidInput, "has no zone"),  # noqa: DTZ001
     ],
 )  # fmt: skip
-def test_what_a_revision_refuses(
+def test_invalid_revisions_are_refused(
     sqlite_store: Store, changes: dict[str, object], error: type[Exception], words: str
 ) -> None:
     engine = sqlite_store.open()
@@ -137,16 +137,16 @@ def test_a_successor_takes_the_place(engine: Everhold, alice: View) -> None:
     successor = alice.supersede(old.id, "Works at Initrode", tags=["job"], priority=9)
     assert (successor.kind, successor.user_id, successor.priority) == ("fact", "alice", 9)
     assert texts(alice.recall("where does she work", minimum=0)) == ["Works at Initrode"]
-    held = alice.get(old.id)
-    assert held.superseded_by == successor.id
-    assert held.superseded_at == held.valid_to == successor.created_at
+    memory = alice.get(old.id)
+    assert memory.superseded_by == successor.id
+    assert memory.superseded_at == memory.valid_to == successor.created_at
     [related] = alice.relations(successor.id, relationship_type="supersedes")
     assert related.memory.id == old.id
     assert related.relationship.source_memory_id == successor.id
     assert len(alice.list()) == 2
 
 
-def test_a_successor_belongs_to_whom_the_old_one_did(engine: Everhold, alice: View) -> None:
+def test_a_successor_belongs_to_the_owner_of_the_old_memory(engine: Everhold, alice: View) -> None:
     old = alice.remember("Hers")
     successor = engine.scope().supersede(old.id, "Still hers")
     assert successor.user_id == "alice"
@@ -171,7 +171,7 @@ def test_superseding_by_what_is_already_known(alice: View) -> None:
     assert texts(alice.recall("old known", minimum=0)) == ["Known"]
 
 
-def test_there_and_back_again(alice: View) -> None:
+def test_a_superseded_text_can_become_current_again(alice: View) -> None:
     paris = alice.remember("Lives in Paris")
     rome = alice.supersede(paris.id, "Lives in Rome")
     alice.supersede(rome.id, "Lives in Paris")
@@ -229,11 +229,11 @@ def test_undo_goes_back_one_step_at_a_time(engine: Everhold, alice: View) -> Non
 
 
 def test_undoing_a_change_of_kind_frees_the_words(alice: View) -> None:
-    said = alice.remember("Said", kind="conversation")
-    alice.revise(said.id, kind="fact")
-    alice.undo(said.id)
-    assert alice.get(said.id).hash is None
-    assert alice.remember("Said", kind="fact").id != said.id
+    turn = alice.remember("Said", kind="conversation")
+    alice.revise(turn.id, kind="fact")
+    alice.undo(turn.id)
+    assert alice.get(turn.id).hash is None
+    assert alice.remember("Said", kind="fact").id != turn.id
 
 
 def test_undo_by_key(alice: View) -> None:
@@ -289,7 +289,7 @@ def test_undoing_after_the_old_one_was_purged_keeps_the_successor(alice: View) -
     assert alice.get(successor.id).text == "New"
 
 
-def test_undoing_a_forget_when_the_words_were_said_again(alice: View) -> None:
+def test_undoing_a_forget_after_the_text_was_remembered_again(alice: View) -> None:
     memory = alice.remember("Twice")
     alice.forget(memory.id)
     alice.remember("Twice")
@@ -304,8 +304,8 @@ def test_a_purge_leaves_no_word_behind(engine: Everhold, alice: View) -> None:
     alice.revise(memory.id, text="Canary two", reason="moved")
     successor = alice.supersede(memory.id, "Canary three")
     alice.undo()
-    for one in (memory.id, successor.id):
-        alice.forget(one, hard=True)
+    for memory_id in (memory.id, successor.id):
+        alice.forget(memory_id, hard=True)
     rows = read_all_rows(engine)
     assert find_tables_with(engine, "canary") == []
     assert rows["memories"] == rows["chunks"] == rows["revisions"] == rows["memory_tags"] == {}
@@ -326,7 +326,7 @@ def test_the_past_can_be_asked(alice: View) -> None:
     t3 = moment()
     alice.revise(successor.id, text="Lives in Bergen")
     t4 = moment()
-    answers = [texts(alice.recall("lives in", as_of=at, minimum=0)) for at in (t0, t1, t2, t3, t4)]
+    answers = [texts(alice.recall("lives in", as_of=moment, minimum=0)) for moment in (t0, t1, t2, t3, t4)]
     assert answers == [[], ["Lives in Paris"], ["Lives in Rome"], ["Lives in Oslo"], ["Lives in Bergen"]]
     assert alice.recall("paris", as_of=t1, minimum=0)[0].why.matched == ("pari",)
     assert alice.recall("lives", as_of=t1, minimum=0)[0].memory.revision == 0
@@ -343,7 +343,7 @@ def test_the_past_after_reinforcement(alice: View) -> None:
     alice.remember("Second text", priority=10)
     t3 = moment()
     alice.revise(memory.id, text="Third text")
-    answers = [texts(alice.recall("text", as_of=at, minimum=0)) for at in (t1, t2, t3)]
+    answers = [texts(alice.recall("text", as_of=moment, minimum=0)) for moment in (t1, t2, t3)]
     assert answers == [["First text"], ["First text"], ["Second text"]]
 
 
@@ -355,13 +355,13 @@ def test_validity_and_expiry(alice: View) -> None:
     alice.remember("Will be true", valid_from=now + day)
     alice.remember("Has expired", expires_at=now - timedelta(seconds=1))
     alice.remember("Will expire", expires_at=now + 3 * day)
-    kept = moment()
+    moment_before = moment()
     assert sorted(texts(alice.recall("true expire", minimum=0))) == ["Is true", "Will expire"]
-    assert sorted(texts(alice.recall("true expire", as_of=kept + 2 * day, minimum=0))) == [
+    assert sorted(texts(alice.recall("true expire", as_of=moment_before + 2 * day, minimum=0))) == [
         "Will be true",
         "Will expire",
     ]
-    assert sorted(texts(alice.recall("true expire", as_of=kept + 4 * day, minimum=0))) == ["Will be true"]
+    assert sorted(texts(alice.recall("true expire", as_of=moment_before + 4 * day, minimum=0))) == ["Will be true"]
     assert texts(alice.recall("true expire", as_of=now - 2 * day, minimum=0)) == []  # not known yet
     assert len(alice.list()) == 5
 

@@ -171,8 +171,8 @@ def test_changes_of_runs_are_events(store: Store) -> None:
     run.complete("built")
     run.finish(remember=False)
     coder.delete_run("r1")
-    told = [(event.operation, event.id) for event in coder.events() if event.entity == "run"]
-    assert told == [*[("put", "r1")] * 4, ("delete", "r1")]
+    run_events = [(event.operation, event.id) for event in coder.events() if event.entity == "run"]
+    assert run_events == [*[("put", "r1")] * 4, ("delete", "r1")]
     assert not [event for event in engine.scope(user="bob").events() if event.entity == "run"]
 
 

@@ -28,10 +28,10 @@ OTHERS = choose_size(2000, 5000)
 
 def items(count: int, seed: int = 7) -> list[dict[str, Any]]:
     chance = random.Random(seed)
-    made = []
+    drafts = []
     for n in range(count):
         words = chance.choices(SUBJECTS, k=chance.randint(3, 14))
-        made.append(
+        drafts.append(
             {
                 "text": f"{' '.join(words)} {n}",
                 "kind": chance.choice(["fact", "plan", "conversation"]),
@@ -41,8 +41,8 @@ def items(count: int, seed: int = 7) -> list[dict[str, Any]]:
                 "tags": [f"t{n % 3}"],
             }
         )
-    made.append({"text": " ".join(chance.choices(SUBJECTS, k=3000)), "id": f"mem_long{seed}"})
-    return made
+    drafts.append({"text": " ".join(chance.choices(SUBJECTS, k=3000)), "id": f"mem_long{seed}"})
+    return drafts
 
 
 def fill(engine: Everhold) -> None:
@@ -61,54 +61,54 @@ def answers(view: View, questions: Sequence[str] = QUESTIONS) -> dict[str, Any]:
             for hit in hits
         ]  # fmt: skip
 
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for question in questions:
-        found[question] = list_results(view.recall(question, k=25))
-        found[question, "nearest"] = list_results(view.recall(question, k=25, minimum=0))
-        found[question, "words"] = list_results(view.recall(question, k=25, recipe="words", minimum=1e-6))
-        found[question, "plan"] = list_results(view.recall(question, k=25, kind="plan", tags="t1", minimum=0))
+        results[question] = list_results(view.recall(question, k=25))
+        results[question, "nearest"] = list_results(view.recall(question, k=25, minimum=0))
+        results[question, "words"] = list_results(view.recall(question, k=25, recipe="words", minimum=1e-6))
+        results[question, "plan"] = list_results(view.recall(question, k=25, kind="plan", tags="t1", minimum=0))
         first = view.recall(question, k=5, minimum=0)
-        found[question, "next"] = list_results(view.recall(question, k=5, minimum=0, cursor=first.cursor))
-    return found
+        results[question, "next"] = list_results(view.recall(question, k=5, minimum=0, cursor=first.cursor))
+    return results
 
 
 @pytest.fixture
 def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, Store]]:
-    made = {name: make_store(name, request, tmp_path) for name in STORES}
-    yield made
-    for store in made.values():
+    stores = {name: make_store(name, request, tmp_path) for name in STORES}
+    yield stores
+    for store in stores.values():
         store.close()
 
 
 def test_on_every_store(stores: dict[str, Store]) -> None:
-    found = {}
+    results = {}
     for name, store in stores.items():
         engine = store.open()
         fill(engine)
         reopened = store.open()
         assert answers(engine.scope(user="alice")) == answers(reopened.scope(user="alice"))
-        found[name] = [answers(reopened.scope(user="alice")), answers(reopened.scope())]
-    first = found.pop("sqlite")
+        results[name] = [answers(reopened.scope(user="alice")), answers(reopened.scope())]
+    first = results.pop("sqlite")
     assert sum(len(hits) for hits in first[0].values()) > 500
-    for name, other in found.items():
+    for name, other in results.items():
         assert other == first, name
 
 
 @pytest.mark.parametrize("name", STORES)
-def test_by_images_and_by_candidates(stores: dict[str, Store], name: str) -> None:
+def test_images_and_candidates_give_the_same_hits(stores: dict[str, Store], name: str) -> None:
     whole = {"embedding": {"chunk_tokens": 512}}  # so that all chunks are among those that the indexes propose
     fill(stores[name].open(**whole))
-    held, proposed = stores[name].open(**whole), stores[name].open(**whole, images={"max_memories": 0})
+    from_images, proposed = stores[name].open(**whole), stores[name].open(**whole, images={"max_memories": 0})
     for scope in ({"user": "alice"}, {}):
         hits = proposed.scope(**scope).recall("tea", minimum=0)
         assert hits.approximate
         assert {hit.why.searched for hit in hits} == {"candidates"}
         some = QUESTIONS if name == "sqlite" else QUESTIONS[:5]
-        assert answers(proposed.scope(**scope), some) == answers(held.scope(**scope), some)
+        assert answers(proposed.scope(**scope), some) == answers(from_images.scope(**scope), some)
 
 
 @pytest.mark.parametrize("name", LASTING)
-def test_others_change_nobodys_scores(stores: dict[str, Store], name: str) -> None:
+def test_rows_of_other_tenants_do_not_change_scores(stores: dict[str, Store], name: str) -> None:
     """Scores of a tenant do not depend on the number of rows of other tenants."""
     store, some = stores[name], QUESTIONS[:3]
     engine = store.open()
@@ -123,7 +123,7 @@ def test_others_change_nobodys_scores(stores: dict[str, Store], name: str) -> No
     assert answers(store.open().scope(user="alice")) == before[0]
 
 
-def test_where_a_row_lies_does_not_matter(sqlite_store: Store) -> None:
+def test_scores_do_not_depend_on_the_position_of_a_row(sqlite_store: Store) -> None:
     """An image that was built at once and one that followed every change give exactly the same scores."""
     growing = sqlite_store.open()
     alice = growing.scope(user="alice")
@@ -179,8 +179,11 @@ def test_scopes_and_filters_come_before_the_search(stores: dict[str, Store], nam
             {"text": "tea under a bridge", "kind": "plan"},
         ]
     )
-    held, proposed = stores[name].open(), stores[name].open(images={"max_memories": 0})
-    for scope, given, count in NARROW:
-        asked = [engine.scope(**scope).recall("tea rain music", k=5, minimum=0, **given) for engine in (held, proposed)]
-        assert ranking(asked[0]) == ranking(asked[1]), (scope, given)
-        assert len(asked[0]) == count, (scope, given)
+    from_images, proposed = stores[name].open(), stores[name].open(images={"max_memories": 0})
+    for scope, arguments, count in NARROW:
+        results = [
+            engine.scope(**scope).recall("tea rain music", k=5, minimum=0, **arguments)
+            for engine in (from_images, proposed)
+        ]
+        assert ranking(results[0]) == ranking(results[1]), (scope, arguments)
+        assert len(results[0]) == count, (scope, arguments)

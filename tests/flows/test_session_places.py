@@ -66,7 +66,7 @@ def test_a_session_scores_like_its_user(engine: Everhold) -> None:
     assert ranking(elsewhere) == ranking(engine.scope(user="alice").recall("garage code", minimum=0))
 
 
-def test_what_is_written_in_a_session_is_the_users(engine: Everhold) -> None:
+def test_memories_written_in_a_session_belong_to_the_user(engine: Everhold) -> None:
     memory = engine.scope(user="alice", session="monday").remember(CODE)
     assert (memory.user_id, memory.session_id, memory.reach) == ("alice", "monday", "user")
     tuesday = engine.scope(user="alice", session="tuesday")
@@ -110,7 +110,7 @@ def test_the_window_is_the_sessions_own(engine: Everhold) -> None:
     assert [line.session_id for line in tuesday.log()] == ["tuesday"] * len(tuesday.log())
 
 
-def test_only_narrows_every_verb_that_reads(engine: Everhold) -> None:
+def test_the_argument_only_narrows_every_verb_that_reads(engine: Everhold) -> None:
     monday, tuesday = (engine.scope(user="alice", session=day) for day in ("monday", "tuesday"))
     code, pinned = monday.remember(CODE), monday.remember("The garage is green", pinned=True)
     own = tuesday.remember("The garage is locked")
@@ -119,8 +119,8 @@ def test_only_narrows_every_verb_that_reads(engine: Everhold) -> None:
     assert tuesday.recall("garage").pinned == (pinned,)
     assert tuesday.recall("garage", only="session").pinned == ()
     assert tuesday.why_not(code.id, "garage code").returned
-    refused = tuesday.why_not(code.id, "garage code", only="session")
-    assert refused.reasons == ("it was not written in session 'tuesday', which alone was searched",)
+    explanation = tuesday.why_not(code.id, "garage code", only="session")
+    assert explanation.reasons == ("it was not written in session 'tuesday', which alone was searched",)
     for view in (engine.scope(user="alice"), engine.scope()):
         for call in (view.count, view.list, partial(view.recall, "garage"), partial(view.context, "garage")):
             with pytest.raises(InvalidInput, match="only='session' needs a session"):
@@ -153,7 +153,7 @@ def test_a_key_of_several_sessions_is_the_own_sessions(engine: Everhold) -> None
 
 
 def test_included_memories_do_not_come_from_other_sessions(any_store: Store) -> None:
-    """A memory without a user belongs to its session, whatever its reach; a memory with a user belongs to that user."""
+    """A memory without a user belongs to its session, with any reach; a memory with a user belongs to that user."""
     engine = any_store.open()
     engine.scope(session="tuesday").remember("The garage code here is 1")
     engine.scope(session="monday").remember("The garage code there is 2")
@@ -210,10 +210,10 @@ def test_a_contradiction_is_resolved_across_sessions(any_store: Store) -> None:
 
 
 def test_sessions_without_a_user_do_not_contradict_each_other(engine: Everhold) -> None:
-    kept = [engine.scope(session=day).remember(f"I live in {city}") for day, city in (("a", "Rome"), ("b", "Oslo"))]
-    assert [engine.scope().get(memory.id).superseded_by for memory in kept] == [None, None]
+    memories = [engine.scope(session=day).remember(f"I live in {city}") for day, city in (("a", "Rome"), ("b", "Oslo"))]
+    assert [engine.scope().get(memory.id).superseded_by for memory in memories] == [None, None]
     engine.scope(session="a").remember("I live in Lima")
-    assert engine.scope().get(kept[0].id).superseded_by is not None
+    assert engine.scope().get(memories[0].id).superseded_by is not None
 
 
 # deletion
@@ -235,7 +235,7 @@ def test_a_deleted_session_takes_its_memories_and_leaves_the_facts(store: Store)
 
 
 @pytest.mark.parametrize("name", EVERY_STORE)
-def test_every_store_counts_and_lists_alike(name: str, request: pytest.FixtureRequest, tmp_path: Any) -> None:
+def test_every_store_counts_and_lists_the_same(name: str, request: pytest.FixtureRequest, tmp_path: Any) -> None:
     store = make_store(name, request, tmp_path)
     try:
         engine = store.open()
@@ -246,7 +246,7 @@ def test_every_store_counts_and_lists_alike(name: str, request: pytest.FixtureRe
                     engine.scope(**scope).remember(f"The garage of {user}", namespace=namespace)
         view = engine.scope(user="alice", session="monday-alice")
         assert view.count() == 4
-        assert {(one.session_id, one.namespace) for one in view.list()} == {
+        assert {(memory.session_id, memory.namespace) for memory in view.list()} == {
             ("monday-alice", "long-term"), ("monday-alice", "short-term"), ("tuesday-alice", "long-term"),
             (None, "long-term"),
         }  # fmt: skip

@@ -21,12 +21,12 @@ Open = Callable[..., Everhold]
 @pytest.fixture(params=["in_process", "redis"])
 def open_engine(request: pytest.FixtureRequest, sqlite_store: Store) -> Open:
     """A function that opens engines on one SQLite file, all with the same kind of session cache."""
-    given: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     if request.param == "redis":
         server = request.getfixturevalue("valkey_server")
         server.client().flushall()
-        given["sessions"] = server.url
-    return lambda **more: sqlite_store.open(**{**given, **more})
+        options["sessions"] = server.url
+    return lambda **more: sqlite_store.open(**{**options, **more})
 
 
 @pytest.fixture
@@ -79,12 +79,12 @@ def test_pages(session_engine: Everhold, chat: View) -> None:
     expected = [f"{number}" for number in range(130)]
     for limit in (1, 7, 30, 99, 100, 101, 130, 1000):
         pages = fetch_all_pages(lambda cursor, limit=limit: chat.messages(limit=limit, cursor=cursor))
-        assert [one.text for page in pages for one in page.messages] == expected[::-1]
+        assert [message.text for page in pages for message in page.messages] == expected[::-1]
         pages = fetch_all_pages(
             lambda cursor, limit=limit: chat.messages(limit=limit, cursor=cursor, oldest_first=True)
         )
-        assert [one.text for page in pages for one in page.messages] == expected
-    assert [one.text for one in chat.session().history] == expected[:29:-1]
+        assert [message.text for page in pages for message in page.messages] == expected
+    assert [message.text for message in chat.session().history] == expected[:29:-1]
     assert len(read_cached(session_engine).history) == 100
 
 
@@ -94,11 +94,11 @@ def test_pages_of_a_short_session(chat: View) -> None:
         chat.say(text)
     for limit in (1, 6, 19, 20, 21):
         pages = fetch_all_pages(lambda cursor, limit=limit: chat.messages(limit=limit, cursor=cursor))
-        assert [one.text for page in pages for one in page.messages] == expected[::-1]
+        assert [message.text for page in pages for message in page.messages] == expected[::-1]
         pages = fetch_all_pages(
             lambda cursor, limit=limit: chat.messages(limit=limit, cursor=cursor, oldest_first=True)
         )
-        assert [one.text for page in pages for one in page.messages] == expected
+        assert [message.text for page in pages for message in page.messages] == expected
 
 
 def test_the_last_messages_come_from_the_cache(session_engine: Everhold, chat: View) -> None:
@@ -106,9 +106,9 @@ def test_the_last_messages_come_from_the_cache(session_engine: Everhold, chat: V
     assert mark(session_engine)
     assert is_from_cache(chat)
     chat.say("Rain")  # one more goes on top of what is kept
-    assert [one.text == "Tea" for one in chat.messages()] == [False, False]
+    assert [message.text == "Tea" for message in chat.messages()] == [False, False]
     chat.update_session(topic="Weather")
-    assert [one.text == "Tea" for one in chat.messages()] == [False, False]
+    assert [message.text == "Tea" for message in chat.messages()] == [False, False]
     assert chat.session().topic == "Weather"
 
 
@@ -121,27 +121,27 @@ def test_the_cache_is_not_believed_if_the_session_has_changed(session_engine: Ev
 
 
 def test_two_engines_see_each_others_words_at_once(open_engine: Open) -> None:
-    one, other = (open_engine().scope(user="alice", session="s1") for _ in range(2))
+    first, second = (open_engine().scope(user="alice", session="s1") for _ in range(2))
     expected = []
     for number in range(10):
-        for view in (one, other):
+        for view in (first, second):
             expected.append(view.say(f"{number}").text)
-            assert read_messages(one) == read_messages(other) == expected
-    one.update_session(topic="Tea", context={"state": "active"})
-    assert (other.session().topic, other.session().state) == ("Tea", "active")
-    other.end_session()
+            assert read_messages(first) == read_messages(second) == expected
+    first.update_session(topic="Tea", context={"state": "active"})
+    assert (second.session().topic, second.session().state) == ("Tea", "active")
+    second.end_session()
     with pytest.raises(Conflict):
-        one.say("more")
+        first.say("more")
 
 
 def test_a_deleted_session_vanishes_at_once_from_every_engine(open_engine: Open) -> None:
     engines = [open_engine(), open_engine()]
-    one, other = (engine.scope(user="alice", session="s1") for engine in engines)
-    one.say("Tea")
-    assert read_messages(other) == ["Tea"]
+    first, second = (engine.scope(user="alice", session="s1") for engine in engines)
+    first.say("Tea")
+    assert read_messages(second) == ["Tea"]
     engines[0].delete_session("s1")
     assert read_cached(engines[0]) is None
-    for view in (one, other):
+    for view in (first, second):
         assert view.sessions() == []
         for verb in (view.messages, view.session, view.end_session):
             with pytest.raises(NotFound, match="session 's1' has been deleted; restore it or use another id"):
@@ -151,32 +151,32 @@ def test_a_deleted_session_vanishes_at_once_from_every_engine(open_engine: Open)
         with pytest.raises(NotFound, match="has been deleted"):
             view.update_session(topic="x")
     engines[1].restore("session", "s1")
-    assert read_messages(one) == read_messages(other) == ["Tea"]
+    assert read_messages(first) == read_messages(second) == ["Tea"]
     engines[1].delete_session("s1", hard=True)
-    for view in (one, other):
+    for view in (first, second):
         with pytest.raises(NotFound, match="no session 's1' in this scope"):
             view.messages()
-    other.say("Anew")
-    assert read_messages(one) == read_messages(other) == ["Anew"]
-    assert other.messages()[0].position == 0
+    second.say("Anew")
+    assert read_messages(first) == read_messages(second) == ["Anew"]
+    assert second.messages()[0].position == 0
 
 
 @pytest.mark.parametrize("kind", ["user", "project", "organization"])
-def test_a_session_goes_with_what_it_belongs_to(open_engine: Open, kind: str) -> None:
+def test_a_session_is_deleted_with_its_owner(open_engine: Open, kind: str) -> None:
     engines = [open_engine(), open_engine()]
     scope = {"organization": "acme", "user": "alice", "project": "p", "session": "s1"}
-    one, other = (engine.scope(**scope) for engine in engines)
-    one.say("Tea")
-    assert read_messages(other) == ["Tea"]
+    first, second = (engine.scope(**scope) for engine in engines)
+    first.say("Tea")
+    assert read_messages(second) == ["Tea"]
     name = {"user": "alice", "project": "p", "organization": "acme"}[kind]
-    given = {} if kind == "organization" else {"organization": "acme"}
-    getattr(engines[0], f"delete_{kind}")(name, **given)
+    arguments = {} if kind == "organization" else {"organization": "acme"}
+    getattr(engines[0], f"delete_{kind}")(name, **arguments)
     assert read_cached(engines[0], SessionKey("acme", "s1")) is None
-    for view in (one, other):
+    for view in (first, second):
         with pytest.raises(NotFound):
             view.messages()
     engines[0].restore(kind, name, organization="acme")
-    assert read_messages(one) == read_messages(other) == ["Tea"]
+    assert read_messages(first) == read_messages(second) == ["Tea"]
 
 
 def test_organizations_share_nothing(open_engine: Open) -> None:
@@ -188,7 +188,7 @@ def test_organizations_share_nothing(open_engine: Open) -> None:
     for number, view in enumerate(views):
         assert read_messages(view) == [f"of {number}"]
         assert view.session().topic == f"topic {number}"
-        assert [one.organization_id for one in view.sessions()] == [view.scope.organization]
+        assert [session.organization_id for session in view.sessions()] == [view.scope.organization]
     engine.delete_session("s1", organization="acme")
     for number, view in enumerate(views[1:], 1):
         assert read_messages(view) == [f"of {number}"]
@@ -219,22 +219,22 @@ def test_agents_in_one_session(session_engine: Everhold, chat: View) -> None:
     for number in range(120):
         chat.say(f"{number}")
     assert read_messages(helper, limit=5) == ["Yes"]
-    assert [one.text for one in helper.session().history] == ["Yes"]
+    assert [message.text for message in helper.session().history] == ["Yes"]
 
 
-def test_what_an_agent_said_goes_with_the_agent(open_engine: Open) -> None:
+def test_deleting_an_agent_hides_its_messages(open_engine: Open) -> None:
     """Deleting an agent hides its messages in sessions of others, whose rows do not change."""
-    one, other = open_engine(), open_engine()
-    chat, again = (engine.scope(user="alice", session="s1") for engine in (one, other))
+    first, second = open_engine(), open_engine()
+    chat, again = (engine.scope(user="alice", session="s1") for engine in (first, second))
     chat.say("Tea?")
-    one.scope(user="alice", agent="helper", session="s1").say("Yes", role="assistant")
+    first.scope(user="alice", agent="helper", session="s1").say("Yes", role="assistant")
     assert read_messages(chat) == read_messages(again) == ["Tea?", "Yes"]
     key = ("default", "helper")
-    records_of(one).commit([Hide(Agent, key, "deletion", clock.now())])
+    records_of(first).commit([Hide(Agent, key, "deletion", clock.now())])
     assert read_messages(chat) == read_messages(again) == ["Tea?"]
     chat.say("Anyone?")
     assert read_messages(chat) == read_messages(again) == ["Tea?", "Anyone?"]
-    records_of(one).commit([Unhide("default", "deletion")])
+    records_of(first).commit([Unhide("default", "deletion")])
     assert read_messages(chat) == read_messages(again) == ["Tea?", "Yes", "Anyone?"]
 
 
@@ -249,7 +249,7 @@ def test_changing_a_session(chat: View) -> None:
     assert read_messages(chat) == ["Hello"]
 
 
-def test_what_is_done_to_an_answer_changes_nothing(chat: View) -> None:
+def test_changing_a_returned_message_does_not_change_the_store(chat: View) -> None:
     message = chat.say("Hello", metadata={"a": 1})
     message.metadata["a"] = 2
     chat.session().context["x"] = 1
@@ -273,9 +273,9 @@ def test_sessions_by_when_they_were_last_active(session_engine: Everhold) -> Non
     for name in ("s1", "s2", "s3", "s1"):
         session_engine.scope(user="alice", session=name).say("Hello")
     session_engine.scope(user="bob", session="s4").say("Hello")
-    assert [one.id for one in alice.sessions()] == ["s1", "s3", "s2"]
-    assert [one.id for one in alice.sessions(limit=1)] == ["s1"]
-    assert [one.id for one in session_engine.scope().sessions()] == ["s4", "s1", "s3", "s2"]
+    assert [session.id for session in alice.sessions()] == ["s1", "s3", "s2"]
+    assert [session.id for session in alice.sessions(limit=1)] == ["s1"]
+    assert [session.id for session in session_engine.scope().sessions()] == ["s4", "s1", "s3", "s2"]
 
 
 @pytest.mark.parametrize(
@@ -341,15 +341,15 @@ def test_the_log_tells_who_spoke_but_not_what(chat: View) -> None:
     assert "secret" not in str(lines)
 
 
-def test_maintenance_takes_out_what_is_no_longer_there(open_engine: Open) -> None:
-    one, other = open_engine(), open_engine()
-    one.scope(session="s1").say("Tea")
-    one.scope(session="s2").say("Rain")
-    records_of(other).commit([Hide(Session, ("default", "s1"), "deletion", clock.now())])
-    assert read_cached(one) is not None
-    one.maintain()
-    assert read_cached(one) is None
-    assert one._parts.session_deps.cache.list_active("default") == {"s2"}
+def test_maintenance_removes_deleted_rows_from_the_index(open_engine: Open) -> None:
+    first, second = open_engine(), open_engine()
+    first.scope(session="s1").say("Tea")
+    first.scope(session="s2").say("Rain")
+    records_of(second).commit([Hide(Session, ("default", "s1"), "deletion", clock.now())])
+    assert read_cached(first) is not None
+    first.maintain()
+    assert read_cached(first) is None
+    assert first._parts.session_deps.cache.list_active("default") == {"s2"}
 
 
 def test_doctor_tells_where_sessions_are(session_engine: Everhold, chat: View) -> None:
@@ -367,7 +367,7 @@ def test_asynchronously(open_engine: Open) -> None:
         await asyncio.gather(*(view.say(f"{number}") for number in range(10)))
         await view.update_session(topic="Tea")
         assert (await view.session()).topic == "Tea"
-        return [one.text for one in await view.messages()]
+        return [message.text for message in await view.messages()]
 
     assert sorted(asyncio.run(talk())) == [f"{number}" for number in range(10)]
 
@@ -386,17 +386,19 @@ def test_many_speak_at_once(store: Store) -> None:
         for done in [pool.submit(speak, name, view) for name, view in views]:
             done.result()
     for engine in engines:
-        found = engine.scope(session="s1").messages(oldest_first=True).messages
-        assert [one.position for one in found] == list(range(32))
-        assert [one.created_at for one in found] == sorted({one.created_at for one in found})
+        messages = engine.scope(session="s1").messages(oldest_first=True).messages
+        assert [message.position for message in messages] == list(range(32))
+        assert [message.created_at for message in messages] == sorted({message.created_at for message in messages})
         for name in "abcd":
-            assert [one.text for one in found if one.text.startswith(name)] == [f"{name} {n}" for n in range(8)]
+            assert [message.text for message in messages if message.text.startswith(name)] == [
+                f"{name} {n}" for n in range(8)
+            ]
 
 
-def test_messages_from_elsewhere_keep_their_places(session_engine: Everhold, chat: View) -> None:
+def test_imported_messages_keep_their_positions(session_engine: Everhold, chat: View) -> None:
     """Imported messages may have positions in another order than their times, or no positions."""
     first = chat.say("0")
-    made = {
+    created_ids = {
         "organization_id": "default",
         "session_id": "s1",
         "user_id": "alice",
@@ -407,7 +409,7 @@ def test_messages_from_elsewhere_keep_their_places(session_engine: Everhold, cha
     records_of(session_engine).commit(
         [
             Put(Message(id=f"m{number}", text=f"from elsewhere {number}", position=position,
-                        created_at=first.created_at.replace(year=2020 + number), **made))
+                        created_at=first.created_at.replace(year=2020 + number), **created_ids))
             for number, position in enumerate(positions)
         ]
     )  # fmt: skip
@@ -430,6 +432,6 @@ def test_more_is_kept_if_the_settings_say_so(open_engine: Open) -> None:
     view = engine.scope(session="s1")
     for number in range(6):
         view.say(f"{number}")
-    assert [one.text for one in view.session().history] == ["5", "4", "3"]
+    assert [message.text for message in view.session().history] == ["5", "4", "3"]
     assert read_messages(view) == [f"{number}" for number in range(6)]
     assert len(read_cached(engine, PLACE).history) == 3

@@ -131,14 +131,14 @@ def test_random_changes_are_not_believed(engine: Everhold, client: Any) -> None:
             value = client.hget(SESSION, name)
             client.hset(SESSION, name, _mutate(value, chance))
         else:
-            place = chance.randrange(client.llen(HISTORY))
-            client.lset(HISTORY, place, _mutate(client.lindex(HISTORY, place), chance))
+            index = chance.randrange(client.llen(HISTORY))
+            client.lset(HISTORY, index, _mutate(client.lindex(HISTORY, index), chance))
         assert read_messages(alice) == expected
 
 
 def _mutate(value: str, chance: random.Random) -> str:
-    at = chance.randrange(len(value) + 1)
-    return value[:at] + chance.choice('x0{}[],:"é') + value[at + chance.randrange(2) :] + chance.choice(["", " "])
+    index = chance.randrange(len(value) + 1)
+    return value[:index] + chance.choice('x0{}[],:"é') + value[index + chance.randrange(2) :] + chance.choice(["", " "])
 
 
 def test_an_older_state_is_not_believed(engine: Everhold, client: Any) -> None:

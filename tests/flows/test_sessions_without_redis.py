@@ -20,8 +20,8 @@ IMPATIENT: dict[str, Any] = {"socket_seconds": 0.3}
 @pytest.fixture
 def server() -> Iterator[ValkeyServer]:
     """A server for a single test, which may kill or change it."""
-    with ValkeyServer() as made:
-        yield made
+    with ValkeyServer() as server:
+        yield server
 
 
 @pytest.fixture
@@ -37,10 +37,10 @@ def chat(engine: Everhold) -> View:
 def is_used(engine: Everhold, view: View) -> bool:
     """Return whether answers come from the cache. The function stores something untrue in it, and empties it again."""
     view.messages()  # fills it
-    place = make_session_key(view.scope)
-    used = mark(engine, place) and is_from_cache(view)
-    engine._parts.session_deps.cache.drop([place])
-    return used and read_cached(engine, place) is None
+    key = make_session_key(view.scope)
+    used = mark(engine, key) and is_from_cache(view)
+    engine._parts.session_deps.cache.drop([key])
+    return used and read_cached(engine, key) is None
 
 
 def test_killed_and_started_again_empty(engine: Everhold, chat: View, server: ValkeyServer) -> None:
@@ -49,10 +49,10 @@ def test_killed_and_started_again_empty(engine: Everhold, chat: View, server: Va
     server.kill()
     for number in range(5):
         chat.say(f"{number}")
-        assert read_messages(chat) == ["Tea", *(f"{one}" for one in range(number + 1))]
+        assert read_messages(chat) == ["Tea", *(f"{n}" for n in range(number + 1))]
     chat.update_session(topic="Rain")
     assert chat.session().topic == "Rain"
-    assert [one.id for one in chat.sessions()] == ["s1"]
+    assert [session.id for session in chat.sessions()] == ["s1"]
     report = engine.doctor()
     assert ["does not answer" in problem for problem in report.problems] == [True]
     server.start()
@@ -81,8 +81,8 @@ def test_killed_while_many_speak(engine: Everhold, server: ValkeyServer) -> None
             server.kill()
             server.start()
         stopped.set()
-        for one in speaking:
-            one.result()
+        for thread in speaking:
+            thread.result()
     assert wrong == []
 
 
@@ -97,9 +97,9 @@ def test_restarted_with_old_data(sqlite_store: Store, engine: Everhold, chat: Vi
     other.update_session(topic="Weather")
     server.start()
     assert "Tea" in str(server.client().lrange("everhold:{default}:history:s1", 0, -1))
-    for one in (engine, sqlite_store.open(sessions=server.url)):  # one that was there, and one that has just come
-        assert read_messages(one.scope(session="s1")) == ["Tea", "More tea", "Still more"]
-        assert one.scope(session="s2").session().topic == "Weather"
+    for reader in (engine, sqlite_store.open(sessions=server.url)):  # one that was there, and one that has just come
+        assert read_messages(reader.scope(session="s1")) == ["Tea", "More tea", "Still more"]
+        assert reader.scope(session="s2").session().topic == "Weather"
     wait_until(lambda: is_used(engine, chat))
     assert read_messages(chat) == ["Tea", "More tea", "Still more"]
 
@@ -115,15 +115,15 @@ def test_a_deletion_that_did_not_reach_it(
     server.start()
     engines = [engine, sqlite_store.open(sessions=server.url)]
     assert read_cached(engines[1]) is not None, "the old data is there"
-    for one in engines:
-        view = one.scope(user="alice", session="s1")
+    for each_engine in engines:
+        view = each_engine.scope(user="alice", session="s1")
         for verb in (view.messages, view.session):
             with pytest.raises(NotFound):
                 verb()
         assert view.sessions() == []
     if hard:
         engines[0].scope(user="alice", session="s1").say("Anew")
-        assert [read_messages(one.scope(session="s1")) for one in engines] == [["Anew"], ["Anew"]]
+        assert [read_messages(engine.scope(session="s1")) for engine in engines] == [["Anew"], ["Anew"]]
     wait_until(lambda: _upkept(engines[1]))
 
 
@@ -131,12 +131,10 @@ def _upkept(engine: Everhold) -> bool:
     """Run maintenance, and return whether the cache then has only sessions of the records."""
     engine.maintain()
     working = read_cached(engine)
-    return working is None or [one.text for one in working.history] == ["Anew"]
+    return working is None or [message.text for message in working.history] == ["Anew"]
 
 
-def test_a_purged_session_that_begins_again_while_it_is_away(
-    engine: Everhold, chat: View, server: ValkeyServer
-) -> None:
+def test_a_purged_session_that_starts_again(engine: Everhold, chat: View, server: ValkeyServer) -> None:
     """Both sessions have the same number of messages and so the same version; only their times differ."""
     chat.say("Old")
     assert read_messages(chat) == ["Old"]
@@ -156,7 +154,7 @@ def test_full(engine: Everhold, chat: View, server: ValkeyServer) -> None:
     raw.config_set("maxmemory", "1")
     for number in range(4):
         chat.say(f"{number}")
-        assert read_messages(chat) == ["Tea", *(f"{one}" for one in range(number + 1))]
+        assert read_messages(chat) == ["Tea", *(f"{n}" for n in range(number + 1))]
     engine.scope(session="s2").say("Rain")
     assert read_messages(engine.scope(session="s2")) == ["Rain"]
     assert ["is full" in problem for problem in engine.doctor().problems] == [True]
@@ -177,7 +175,7 @@ def test_full_and_evicting(engine: Everhold, server: ValkeyServer) -> None:
             view.say(f"{number} " + "tea " * 5000)
     assert raw.info("stats")["evicted_keys"] > 0
     for view in views:
-        assert [str(one)[0] for one in read_messages(view)] == list("012345")
+        assert [str(message)[0] for message in read_messages(view)] == list("012345")
 
 
 def test_hanging(engine: Everhold, chat: View, server: ValkeyServer) -> None:
@@ -200,7 +198,7 @@ def test_slow(engine: Everhold, chat: View, server: ValkeyServer) -> None:
     server.client().client_pause(1500, all=True)
     for number in range(5):
         chat.say(f"{number}")
-        assert read_messages(chat) == ["Tea", *(f"{one}" for one in range(number + 1))]
+        assert read_messages(chat) == ["Tea", *(f"{n}" for n in range(number + 1))]
     wait_until(lambda: is_used(engine, chat))
     assert read_messages(chat) == ["Tea", "0", "1", "2", "3", "4"]
 
@@ -217,18 +215,18 @@ def test_emptied(engine: Everhold, chat: View, server: ValkeyServer) -> None:
 
 def test_two_engines_of_which_one_is_cut_off(sqlite_store: Store, engine: Everhold, server: ValkeyServer) -> None:
     cut_off = sqlite_store.open(sessions="redis://127.0.0.1:1", redis=IMPATIENT)
-    one, other = (each.scope(user="alice", session="s1") for each in (engine, cut_off))
+    first, second = (each.scope(user="alice", session="s1") for each in (engine, cut_off))
     expected = []
     for number in range(5):
-        for view in (one, other):
+        for view in (first, second):
             expected.append(view.say(f"{number}").text)
-            assert read_messages(one) == read_messages(other) == expected
+            assert read_messages(first) == read_messages(second) == expected
     cut_off.delete_session("s1")
     with pytest.raises(NotFound):
-        one.messages()
+        first.messages()
 
 
-def test_a_wrong_address_is_told_by_doctor(sqlite_store: Store) -> None:
+def test_doctor_reports_a_wrong_address(sqlite_store: Store) -> None:
     engine = sqlite_store.open(sessions="redis://:s3cret@127.0.0.1:1", redis=IMPATIENT)
     view = engine.scope(session="s1")
     view.say("Tea")

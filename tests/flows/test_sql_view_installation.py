@@ -66,7 +66,7 @@ def list_definitions(engine: Everhold) -> list[tuple[Any, ...]]:
 
 
 class TestRows:
-    def test_what_recall_does_not_find_is_not_shown(self, sql_store: Store) -> None:
+    def test_the_view_shows_only_rows_that_recall_finds(self, sql_store: Store) -> None:
         engine = sql_store.open()
         alice = engine.scope(user="alice")
         now = clock.now()

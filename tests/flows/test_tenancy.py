@@ -74,8 +74,8 @@ def test_a_password_is_nowhere(engine: Everhold) -> None:
 def test_deleting_a_user_hides_what_is_theirs(engine: Everhold) -> None:
     alice, bob = engine.scope(user="alice", session="s1"), engine.scope(user="bob")
     hidden = alice.remember("Hers", tags=["t"])
-    gone = alice.remember("Hers, forgotten before")
-    alice.forget(gone.id)
+    forgotten = alice.remember("Hers, forgotten before")
+    alice.forget(forgotten.id)
     bob.remember("His")
     alice.relate(hidden.id, alice.remember("Hers too").id)
     before = read_all_rows(engine)

@@ -23,106 +23,106 @@ def pair(store: Store) -> tuple[Everhold, Everhold]:
     return store.open(), store.open()
 
 
-def test_what_one_writes_the_other_recalls_at_once(pair: tuple[Everhold, Everhold]) -> None:
-    one, other = (engine.scope(user="alice") for engine in pair)
-    assert texts(other.recall("tea", minimum=0)) == []
+def test_each_engine_recalls_the_writes_of_the_other_at_once(pair: tuple[Everhold, Everhold]) -> None:
+    first, second = (engine.scope(user="alice") for engine in pair)
+    assert texts(second.recall("tea", minimum=0)) == []
     for n in range(10):
-        one.remember(f"Tea {n}")
-        assert f"Tea {n}" in texts(other.recall("tea", k=50, minimum=0))
-        other.remember(f"Rain {n}")
-        assert f"Rain {n}" in texts(one.recall("rain", k=50, minimum=0))
-        assert len(one.recall("rain", k=50, minimum=0)) == 2 * n + 2
+        first.remember(f"Tea {n}")
+        assert f"Tea {n}" in texts(second.recall("tea", k=50, minimum=0))
+        second.remember(f"Rain {n}")
+        assert f"Rain {n}" in texts(first.recall("rain", k=50, minimum=0))
+        assert len(first.recall("rain", k=50, minimum=0)) == 2 * n + 2
 
 
 def test_images_follow_every_change(pair: tuple[Everhold, Everhold]) -> None:
-    one, other = (engine.scope(user="alice") for engine in pair)
+    first, second = (engine.scope(user="alice") for engine in pair)
     wide = pair[1].scope()
-    tea, rain = one.remember("Tea"), one.remember("Rain", tags=["t"])
+    tea, rain = first.remember("Tea"), first.remember("Rain", tags=["t"])
     assert (
-        sorted(texts(other.recall("tea rain", minimum=0)))
+        sorted(texts(second.recall("tea rain", minimum=0)))
         == sorted(texts(wide.recall("tea rain", minimum=0)))
         == ["Rain", "Tea"]
     )
 
     def recall_all() -> list[str]:
-        found = sorted(texts(other.recall("tea rain coffee snow", minimum=0)))
-        assert sorted(texts(wide.recall("tea rain coffee snow", minimum=0))) == found
-        return found
+        recalled_texts = sorted(texts(second.recall("tea rain coffee snow", minimum=0)))
+        assert sorted(texts(wide.recall("tea rain coffee snow", minimum=0))) == recalled_texts
+        return recalled_texts
 
-    one.revise(tea.id, text="Coffee")
+    first.revise(tea.id, text="Coffee")
     assert recall_all() == ["Coffee", "Rain"]
-    one.undo(tea.id)
+    first.undo(tea.id)
     assert recall_all() == ["Rain", "Tea"]
-    one.forget(tea.id)
+    first.forget(tea.id)
     assert recall_all() == ["Rain"]
-    one.undo(tea.id)
+    first.undo(tea.id)
     assert recall_all() == ["Rain", "Tea"]
-    successor = one.supersede(rain.id, "Snow")
+    successor = first.supersede(rain.id, "Snow")
     assert recall_all() == ["Snow", "Tea"]
-    one.undo(rain.id)
+    first.undo(rain.id)
     assert recall_all() == ["Rain", "Tea"]
-    one.forget(rain.id, hard=True)
+    first.forget(rain.id, hard=True)
     assert recall_all() == ["Tea"]
-    one.forget_where(where={"id": tea.id})
+    first.forget_where(where={"id": tea.id})
     assert recall_all() == []
-    one.undo()
+    first.undo()
     assert recall_all() == ["Tea"]
     with pytest.raises(NotFound):
-        other.get(successor.id)
-    one.revise(tea.id, priority=10)
-    assert other.recall("tea", minimum=0)[0].why.contributions["importance"] == pytest.approx(
+        second.get(successor.id)
+    first.revise(tea.id, priority=10)
+    assert second.recall("tea", minimum=0)[0].why.contributions["importance"] == pytest.approx(
         HYBRID.weights["importance"]
     )
-    one.tag(tea.id, "later")
-    assert texts(other.recall("tea", tags="later", minimum=0)) == ["Tea"]
+    first.tag(tea.id, "later")
+    assert texts(second.recall("tea", tags="later", minimum=0)) == ["Tea"]
 
 
 @pytest.mark.parametrize("kind", ["user", "project", "organization"])
 def test_images_follow_deleted_and_restored_owners(store: Store, kind: str) -> None:
-    one, other = store.open(), store.open()
+    first, second = store.open(), store.open()
     scope = {"organization": "acme", "user": "alice", "project": "p"}
     scopes = [scope, {"organization": "acme"}, {"organization": "acme", "project": "p"}]
-    one.scope(**scope).remember_many(["Tea", "Tea now", "Tea then"])
-    one.scope(organization="acme", user="bob").remember_many(["Tea of Bob", "Rain of Bob"])
-    watching = [other.scope(**given) for given in scopes]
+    first.scope(**scope).remember_many(["Tea", "Tea now", "Tea then"])
+    first.scope(organization="acme", user="bob").remember_many(["Tea of Bob", "Rain of Bob"])
+    watching = [second.scope(**scope) for scope in scopes]
 
     def recall_all() -> list[int]:
         """Return how many memories each engine finds, and check hits and scores against a new engine."""
         fresh = store.open()
-        for view, given in zip(watching, scopes, strict=True):
-            found = view.recall("tea rain of", minimum=0)
-            assert ranking(found) == ranking(fresh.scope(**given).recall("tea rain of", minimum=0))
-            assert len(found) == len(view.list())
+        for view, dimensions in zip(watching, scopes, strict=True):
+            hits = view.recall("tea rain of", minimum=0)
+            assert ranking(hits) == ranking(fresh.scope(**dimensions).recall("tea rain of", minimum=0))
+            assert len(hits) == len(view.list())
         return [len(view.recall("tea rain of", minimum=0)) for view in watching]
 
     assert recall_all() == [3, 5, 3]
     name = {"user": "alice", "project": "p", "organization": "acme"}[kind]
-    given = {} if kind == "organization" else {"organization": "acme"}
-    delete = getattr(one, f"delete_{kind}")
-    left = 0 if kind == "organization" else 2
-    delete(name, **given)
-    assert recall_all() == [0, left, 0]
-    one.restore(kind, name, organization="acme")
+    arguments = {} if kind == "organization" else {"organization": "acme"}
+    delete = getattr(first, f"delete_{kind}")
+    remaining = 0 if kind == "organization" else 2
+    delete(name, **arguments)
+    assert recall_all() == [0, remaining, 0]
+    first.restore(kind, name, organization="acme")
     assert recall_all() == [3, 5, 3]
-    delete(name, hard=True, **given)
-    assert recall_all() == [0, left, 0]
-    one.scope(**scope).remember("Tea again")
+    delete(name, hard=True, **arguments)
+    assert recall_all() == [0, remaining, 0]
+    first.scope(**scope).remember("Tea again")
     assert [texts(view.recall("again", k=1, minimum=0)) for view in watching] == [["Tea again"]] * 3
-    assert recall_all() == [1, left + 1, 1]
+    assert recall_all() == [1, remaining + 1, 1]
 
 
 def test_writing_for_a_deleted_user(pair: tuple[Everhold, Everhold]) -> None:
-    one, other = pair
-    one.scope(user="alice").remember("Tea")
-    one.delete_user("alice")
-    before = read_all_rows(one)["memories"]
+    first, second = pair
+    first.scope(user="alice").remember("Tea")
+    first.delete_user("alice")
+    before = read_all_rows(first)["memories"]
     with pytest.raises(NotFound, match="user 'alice' has been deleted; restore it or use another id"):
-        one.scope(user="alice").remember("No")
+        first.scope(user="alice").remember("No")
     with pytest.raises(NotFound, match="has been deleted"):
-        other.scope(user="alice").remember("No")
-    assert read_all_rows(one)["memories"] == before
-    one.restore("user", "alice")
-    one.scope(user="alice").remember("Yes")
+        second.scope(user="alice").remember("No")
+    assert read_all_rows(first)["memories"] == before
+    first.restore("user", "alice")
+    first.scope(user="alice").remember("Yes")
 
 
 def test_random_changes_by_both(pair: tuple[Everhold, Everhold], store: Store) -> None:
@@ -133,16 +133,16 @@ def test_random_changes_by_both(pair: tuple[Everhold, Everhold], store: Store) -
     for step in range(60):
         view = chance.choice(views)
         live = view.list(limit=100).memories
-        one = chance.choice(live).id
+        memory_id = chance.choice(live).id
         match chance.randrange(6):
             case 0 | 1:
                 view.remember(f"Note {step} of rain")
             case 2:
-                view.revise(one, text=f"Revised {step} of stone")
+                view.revise(memory_id, text=f"Revised {step} of stone")
             case 3:
-                view.forget(one, hard=chance.random() < 0.5) if len(live) > 4 else None
+                view.forget(memory_id, hard=chance.random() < 0.5) if len(live) > 4 else None
             case 4:
-                view.supersede(one, f"Heir {step} of river")
+                view.supersede(memory_id, f"Heir {step} of river")
             case _:
                 view.recall("tea")
         if step % 10 == 9:
@@ -259,8 +259,8 @@ def test_four_writing_processes(store: Store) -> None:
         _, errors = process.communicate(timeout=600)
         assert process.returncode == 0, errors
     engine = store.open()
-    found = engine.verify_log()
-    assert (found.intact, found.lines) == (True, 4 * 40 * 3)
+    report = engine.verify_log()
+    assert (report.intact, report.lines) == (True, 4 * 40 * 3)
     alice = engine.scope(user="alice")
     memories = alice.list(limit=1000).memories
     assert len(memories) == len({memory.text for memory in memories}) == 4 * 40 + 40
@@ -270,10 +270,10 @@ def test_four_writing_processes(store: Store) -> None:
 
 
 def test_a_workspace_of_a_project_that_the_other_has_deleted_is_created(pair: tuple[Everhold, Everhold]) -> None:
-    one, other = pair
-    view = one.scope(project="p", user="alice")
+    first, second = pair
+    view = first.scope(project="p", user="alice")
     view.remember("Tea")  # from now on, the first engine takes the project for granted
-    other.delete_project("p", hard=True)
+    second.delete_project("p", hard=True)
     assert view.workspace("notes").name == "notes"
 
 

@@ -61,10 +61,10 @@ class HostileTarget:
         return [row for frame in frames for row in make_packing().unpack(frame.content or b"", frame.size)]
 
     def change_rows(self, name: str, column: str, value: Any) -> None:
-        place = TABLES[name].names.index(column)
+        index = TABLES[name].names.index(column)
         rows = self.read_rows(name)
         for row in rows:
-            row[place] = value
+            row[index] = value
         self.put_rows(name, rows)
 
 
@@ -75,11 +75,11 @@ def hostile(sqlite_store: Store, tmp_path: Path) -> HostileTarget:
 
 def refuse(hostile: HostileTarget, tmp_path: Path, kind: type[EverholdError], message: str) -> None:
     """Fail unless a restore and a verification refuse the backup, and nothing is stored."""
-    place = tmp_path / "restored.db"
+    restored = tmp_path / "restored.db"
     with pytest.raises(kind, match=message):
-        Everhold.restore_backup(hostile.folder, place)
-    if place.exists():
-        with Everhold.open(place, embedder=_embedder()) as engine:
+        Everhold.restore_backup(hostile.folder, restored)
+    if restored.exists():
+        with Everhold.open(restored, embedder=_embedder()) as engine:
             assert records_of(engine).count(Memory, None, deleted=True) == 0
     assert not Everhold.verify_backup(hostile.folder).intact
 
@@ -142,7 +142,7 @@ def test_content_that_expands_without_end_is_refused(hostile: HostileTarget, tmp
 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "..", "a" * 63, "A" * 64, ""])
-def test_a_name_that_leads_elsewhere_is_refused(name: str, hostile: HostileTarget, tmp_path: Path) -> None:
+def test_a_name_that_leads_outside_the_folder_is_refused(name: str, hostile: HostileTarget, tmp_path: Path) -> None:
     def change(values: dict[str, Any]) -> None:
         values["tables"]["memories"]["layers"][0]["rows"][0]["sha256"] = name
 

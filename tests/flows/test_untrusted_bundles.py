@@ -32,12 +32,12 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
         server: DynamoServer = request.getfixturevalue("dynamodb_server")
         for name, value in CREDENTIALS.items():
             monkeypatch.setenv(name.upper(), value)
-        given: dict[str, Any] = {"dynamodb": {"endpoint": server.url}, "blobs": str(tmp_path / "blobs")}
+        options: dict[str, Any] = {"dynamodb": {"endpoint": server.url}, "blobs": str(tmp_path / "blobs")}
         store = Store("dynamodb", f"dynamodb://eu-north-1/{tmp_path.name}")
     else:
-        given = {}
+        options = {}
         store = make_store(request.param, request, tmp_path)
-    opened = store.open(**given)
+    opened = store.open(**options)
     fill(opened)
     yield opened
     store.close()
@@ -127,7 +127,7 @@ class TestInternalTables:
 class TestJobs:
     """Forged jobs that are already in the store."""
 
-    def test_one_acts_in_its_own_organization_only(self, engine: Everhold) -> None:
+    def test_a_job_acts_in_its_own_organization_only(self, engine: Everhold) -> None:
         plant(engine, make_forget_job(FOREIGN, ["carols"]), "job-foreign")
         plant(engine, make_forget_job("acme", ["carols"]), "job-own")
         engine.maintain()
@@ -151,7 +151,7 @@ class TestJobs:
             ({"hard": True, "scope": {"organization": ["acme"]}}, {"ids": ["note-1"]}),
         ],
     )
-    def test_one_that_says_nonsense_fails_and_the_others_go_on(
+    def test_an_invalid_job_fails_and_the_others_run(
         self, sqlite: Everhold, parameters: dict[str, Any], state: dict[str, Any]
     ) -> None:
         plant(sqlite, make_job_row(status="running", parameters=parameters, state=state), "a-bad")
@@ -162,7 +162,7 @@ class TestJobs:
         assert jobs == {"a-bad": "failed", "b-good": "done"}
         assert sqlite.scope(organization="acme").get("note-1").user_id == "alice"
 
-    def test_one_acts_in_its_own_organization_under_row_level_security(
+    def test_a_job_acts_in_its_own_organization_under_row_level_security(
         self, postgres_server: PostgresServer, postgres_url: str
     ) -> None:
         postgres_server.create_role("application")
@@ -187,7 +187,7 @@ class TestTheFeed:
         records_of(engine).commit([Put(Outbox.model_validate(OUTBOX["row"]))])
         assert "Bob hides his money in the oven" not in texts(alice.recall("money in the oven", k=50, minimum=0))
 
-    def test_a_chunk_in_anothers_image_is_no_hit(self, engine: Everhold, tmp_path: Path) -> None:
+    def test_a_chunk_in_the_image_of_another_user_is_not_a_hit(self, engine: Everhold, tmp_path: Path) -> None:
         """Recall checks every memory that it returns, even if a wrong row is in the image."""
         records = records_of(engine)
         [chunk] = records.scan(Chunk, "acme", [Where("owner_id", Op.EQ, "bobs")])
@@ -205,7 +205,7 @@ class TestTheFeed:
 
 
 class TestCollisions:
-    def test_another_users_memory_under_the_same_id_refuses_the_whole(self, engine: Everhold, tmp_path: Path) -> None:
+    def test_a_bundle_with_the_id_of_another_users_memory_is_refused(self, engine: Everhold, tmp_path: Path) -> None:
         source = export(engine, tmp_path)
         bob = engine.scope(organization="other", user="bob")
         bob.remember("Bob has a secret garden", id="note-1")
@@ -219,9 +219,7 @@ class TestCollisions:
         alice = engine.scope(organization="other", user="alice")
         assert texts(alice.recall("secret garden key stone", k=50, minimum=0)) == []
 
-    def test_another_version_of_the_same_memory_is_kept_with_all_that_is_its_own(
-        self, engine: Everhold, tmp_path: Path
-    ) -> None:
+    def test_an_existing_memory_keeps_its_own_version_and_rows(self, engine: Everhold, tmp_path: Path) -> None:
         source = export(engine, tmp_path)
         first = engine.load(source, organization="other")
         alice = engine.scope(organization="other", user="alice")
@@ -235,7 +233,7 @@ class TestCollisions:
         )
         assert texts(alice.recall("where is the key?", k=1, minimum=0)) == ["Alice keeps her key in the boot"]
 
-    def test_what_is_missing_is_completed(self, engine: Everhold, tmp_path: Path) -> None:
+    def test_an_interrupted_import_is_completed(self, engine: Everhold, tmp_path: Path) -> None:
         """After an interrupted import, the memory is stored but its chunks are missing."""
         source = export(engine, tmp_path)
         rows = read_rows(source)
@@ -246,7 +244,7 @@ class TestCollisions:
         assert (again.added, again.existing, again.skipped) == (len(rows) - len(part), first.added, 0)
         assert texts(engine.scope(organization="other", user="alice").recall("key", k=1, minimum=0))
 
-    def test_what_names_memories_that_were_purged_since_comes_back(self, engine: Everhold, tmp_path: Path) -> None:
+    def test_a_bundle_that_names_purged_memories_is_imported(self, engine: Everhold, tmp_path: Path) -> None:
         """The bundle has a superseded memory whose successor was purged, and journal entries about both."""
         alice = engine.scope(organization="acme", user="alice")
         alice.forget(str(alice.get("old").superseded_by), hard=True)
@@ -280,7 +278,7 @@ class TestCollisions:
 
 
 class TestSessions:
-    def test_what_is_no_users_may_be_in_a_users_session(self, sqlite: Everhold, tmp_path: Path) -> None:
+    def test_rows_without_a_user_may_be_in_a_users_session(self, sqlite: Everhold, tmp_path: Path) -> None:
         sqlite.scope(organization="acme", user="alice", session="s").say("Hello")
         anyone = sqlite.scope(organization="acme", session="s")
         anyone.remember("A note by no user")
@@ -290,7 +288,7 @@ class TestSessions:
         assert sqlite.load(source, organization="again").existing == 0
         for table in ("memories", "messages"):
             foreign = change_row(table, lambda row: "by no user" in row["text"], user_id="bob")
-            with pytest.raises(InvalidInput, match="a session holds nothing of another user"):
+            with pytest.raises(InvalidInput, match="move it to a session of its user"):
                 sqlite.load(tamper(source, tmp_path / f"{table}.jsonl", "acme", foreign), organization="new")
 
 
@@ -353,10 +351,10 @@ class TestImpossibleRows:
     def test_deep_json(self, sqlite: Everhold, tmp_path: Path, depth: int) -> None:
         rows = [json.dumps(row) for row in read_rows(export(sqlite, tmp_path))]
         deep = '{"a":' * depth + "1" + "}" * depth
-        at = next(number for number, row in enumerate(rows) if '"table": "memories"' in row)
-        rows[at] = rows[at].replace('"metadata": {}', f'"metadata": {deep}', 1)
+        index = next(number for number, row in enumerate(rows) if '"table": "memories"' in row)
+        rows[index] = rows[index].replace('"metadata": {}', f'"metadata": {deep}', 1)
         bad = write_lines(tmp_path / "bad.jsonl", rows, "acme")
-        with pytest.raises(InvalidInput, match=f"line {at + 2}"):
+        with pytest.raises(InvalidInput, match=f"line {index + 2}"):
             sqlite.load(bad, organization="other")
         (tmp_path / "deep.jsonl").write_text("[" * depth + "\n")
         with pytest.raises(InvalidInput):
@@ -379,7 +377,7 @@ class TestImpossibleRows:
         # The report names the row that the scan met first, and PostgreSQL scans in no fixed order.
         assert changes["supersede"].id in problems or changes["forget"].id in problems
 
-    def test_what_is_there_already_is_found_and_recall_goes_on(self, engine: Everhold) -> None:
+    def test_doctor_finds_a_damaged_chunk_and_recall_still_works(self, engine: Everhold) -> None:
         records = records_of(engine)
         damaged = b"abcd" if records.traits.name == "postgres" else b"abc"  # pgvector holds whole numbers only
         [chunk] = records.scan(Chunk, "acme", [Where("owner_id", Op.EQ, "bobs")])

@@ -1,4 +1,4 @@
-"""Updates and look-alikes with the real model: the newest fact is the first hit, and what is no change ends nothing.
+"""Updates and look-alikes with the real model: the newest fact is the first hit, and look-alikes end no fact.
 
 tests/fixtures/plain_updates.json has everyday statements of change, written before the rules were and not edited since;
 tests/fixtures/updates.json has hard ones, most of which share no word with the question. Each pair has a user of its
@@ -46,7 +46,7 @@ EACH_SET = pytest.mark.parametrize("pair_set", [PLAIN, HARD], ids=["plain", "har
 
 @dataclass(frozen=True)
 class Answer:
-    """What a user has stored, in the order of telling, and the first hit for the question."""
+    """The texts that a user stored, in order, and the first hit for the question."""
 
     stored: list[Memory]
     first_hit: str | None
@@ -61,11 +61,11 @@ def engine() -> Iterator[Everhold]:
 @pytest.fixture(scope="module")
 def answers(engine: Everhold) -> dict[str, Answer]:
     """The answer to the question of each pair and look-alike, by its id."""
-    told: list[tuple[dict[str, Any], list[str]]] = []
+    stories: list[tuple[dict[str, Any], list[str]]] = []
     for pair_set in (PLAIN, HARD):
-        told += [(pair, [pair["old"], *pair["between"], pair["new"]]) for pair in pair_set.pairs]
-        told += [(pair, [pair["first"], pair["second"]]) for pair in pair_set.lookalikes]
-    return {pair["id"]: tell_and_ask(engine.scope(user=pair["id"]), texts, pair["question"]) for pair, texts in told}
+        stories += [(pair, [pair["old"], *pair["between"], pair["new"]]) for pair in pair_set.pairs]
+        stories += [(pair, [pair["first"], pair["second"]]) for pair in pair_set.lookalikes]
+    return {pair["id"]: tell_and_ask(engine.scope(user=pair["id"]), texts, pair["question"]) for pair, texts in stories}
 
 
 def tell_and_ask(view: View, texts: list[str], question: str) -> Answer:
@@ -102,7 +102,7 @@ def test_the_newest_fact_is_the_first_hit(pair_set: PairSet, answers: dict[str, 
 
 
 @EACH_SET
-def test_what_still_holds_is_the_first_hit(pair_set: PairSet, answers: dict[str, Answer]) -> None:
+def test_the_current_fact_is_the_first_hit(pair_set: PairSet, answers: dict[str, Answer]) -> None:
     failed = [pair["id"] for pair in pair_set.lookalikes if answers[pair["id"]].first_hit != pair["first"]]
     check_passed(pair_set.lookalikes, failed, pair_set.first_on_top)
 

@@ -59,19 +59,19 @@ def test_maintenance_deletes_the_files_of_a_killed_upload(tmp_path: Path, tempor
     command = [sys.executable, "-c", KILLED, str(store), str(data)]
     assert subprocess.run(command, env=environment, check=False).returncode == -signal.SIGKILL
     blobs = tmp_path / "shop.db.blobs"
-    left = list_files(blobs)
-    assert len(left) == 3
+    remaining_files = list_files(blobs)
+    assert len(remaining_files) == 3
     [folder] = temporary.iterdir()
     with Everhold.open(store, embedder=FakeEmbedder()) as engine:
         assert engine.maintain(["uploads"])["uploads"].counts == {}  # it may still be running
-        assert list_files(blobs) == left
+        assert list_files(blobs) == remaining_files
         make_old(blobs)
         make_old(folder)
         engine.scope(project="shop").upload(str(data))
         assert engine.maintain(["uploads"], dry_run=True)["uploads"].counts == {"folders": 1, "files": 3}
         assert engine.maintain(["uploads"])["uploads"].counts == {"folders": 1, "files": 3}
         assert len(list_files(blobs)) == 3
-        assert not set(left) & set(list_files(blobs))
+        assert not set(remaining_files) & set(list_files(blobs))
         assert not folder.exists()
         make_old(blobs)
         assert engine.maintain(["uploads"])["uploads"].counts == {}

@@ -63,18 +63,18 @@ def test_a_bundle_carries_rows_and_no_contents(store: Store, tmp_path: Path) -> 
     assert "blobs" not in tables
     with Everhold.open(tmp_path / "other.db", **CALM) as other:
         other.load(tmp_path / "out.jsonl")
-        there = other.scope(user="alice").workspace("site", create=False)
-        assert there.workspace.root == "/etc"
-        assert there.folder.is_relative_to(tmp_path / "data")
-        assert [file.path for file in there.files()] == ["a.txt"]
+        imported = other.scope(user="alice").workspace("site", create=False)
+        assert imported.workspace.root == "/etc"
+        assert imported.folder.is_relative_to(tmp_path / "data")
+        assert [file.path for file in imported.files()] == ["a.txt"]
         with pytest.raises(NotFound):
-            there.read("a.txt")
+            imported.read("a.txt")
         with pytest.raises(NotFound, match="is not in this store"):
-            there.restore(snapshot.id)
-        assert there.scan().removed == ()
-        assert len(there.verify().problems) == 3
-        there.write("a.txt", "hello")
-        assert there.read("a.txt") == b"hello"
+            imported.restore(snapshot.id)
+        assert imported.scan().removed == ()
+        assert len(imported.verify().problems) == 3
+        imported.write("a.txt", "hello")
+        assert imported.read("a.txt") == b"hello"
         assert other.maintain(["workspaces"])["workspaces"].outcome != "failed"
 
 
@@ -96,11 +96,11 @@ def test_hostile_rows_are_harmless(store: Store, tmp_path: Path) -> None:
             attempt()
     assert any("has the name '..'" in problem for problem in workspace.verify().problems)
     # Another machine fetches the files, but not this one.
-    there = (
+    imported = (
         store.open(workspaces={"folder": tmp_path / "again"}, blobs=str(tmp_path / "blobs")).scope().workspace("site")
     )
-    there.scan()
-    assert [path.name for path in there.folder.rglob("*")] == ["page"]
+    imported.scan()
+    assert [path.name for path in imported.folder.rglob("*")] == ["page"]
     assert outside.read_text() == "kept"
 
 
@@ -113,12 +113,12 @@ def test_a_moved_store_has_the_contents(tmp_path: Path) -> None:
         workspace.snapshot()
     Everhold.move(tmp_path / "first.db", tmp_path / "second.db")
     with Everhold.open(tmp_path / "second.db", **CALM) as engine:
-        there = engine.scope(user="alice").workspace("site", create=False)
-        assert there.folder != workspace.folder
-        assert there.read("a/b.txt") == b"other"
-        assert there.verify().is_intact
-        there.restore(first.id)
-        assert there.read("a/b.txt") == b"hello"
+        imported = engine.scope(user="alice").workspace("site", create=False)
+        assert imported.folder != workspace.folder
+        assert imported.read("a/b.txt") == b"other"
+        assert imported.verify().is_intact
+        imported.restore(first.id)
+        assert imported.read("a/b.txt") == b"hello"
 
 
 def test_contents_at_an_address(store: Store, tmp_path: Path) -> None:

@@ -22,9 +22,9 @@ def test_the_life_of_an_agent(run: Run) -> None:
     assert (
         run("agent", "update", *CODER, "--topic", "parsers", "--expected-version", "1").out == "updated agent coder\n"
     )
-    refused = run("agent", "update", *CODER, "--topic", "late", "--expected-version", "1")
-    assert refused.code == 1
-    assert "at version 2, not 1; read it again and retry with --expected-version 2" in refused.err
+    result = run("agent", "update", *CODER, "--topic", "late", "--expected-version", "1")
+    assert result.code == 1
+    assert "at version 2, not 1; read it again and retry with --expected-version 2" in result.err
     assert run("agent", "pause", *CODER).out == "agent coder is paused\n"
     assert [row["id"] for row in run("agent", "list", "--status", "paused", "--json").document["agents"]] == ["coder"]
     assert run("agent", "resume", *CODER).out == "agent coder is active\n"
@@ -49,7 +49,7 @@ def test_wrong_input_is_refused(run: Run) -> None:
     assert run("state", "set", "{", *CODER).code == 2
 
 
-def test_an_agent_goes_through_a_file(run: Run, tmp_path: Path) -> None:
+def test_an_agent_is_exported_and_imported(run: Run, tmp_path: Path) -> None:
     run("agent", "create", *CODER, "--system", "Be brief")
     run("state", "set", '{"step": 1}', *CODER)
     run("remember", "Tests come first", *CODER)

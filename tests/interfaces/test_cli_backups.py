@@ -29,6 +29,7 @@ def test_wrong_input_is_explained(run: Run, tmp_path: Path) -> None:
     assert "no backups at" in run("verify", "nothing").err
     assert "keep_last is 0" in run("backup", "copies", "--keep-last", "0").err
     assert "target is empty" in run("backup", "").err
+    assert "would be lost" in run("backup", "memory://copies").err
     backup = run("backup", "copies", "--json").document
     used = run("restore", "copies")
     assert (used.code, "--add" in used.err) == (1, True)

@@ -9,17 +9,17 @@ CODER = ("--agent", "coder", "--user", "alice")
 
 
 def test_the_life_of_a_block(run: Run) -> None:
-    made = run("block", "create", "human", "Likes tea", "--id", "b1", "--limit", "60", *CODER)
-    assert (made.code, made.out, made.err) == (0, "created block human (b1)\n", "")
+    created = run("block", "create", "human", "Likes tea", "--id", "b1", "--limit", "60", *CODER)
+    assert (created.code, created.out, created.err) == (0, "created block human (b1)\n", "")
     appended = run("block", "append", "human", "-", *CODER, typed="Lives in Lisbon\nWorks at night\n")
     assert appended.out == "block human is at version 2, 40 of 60 characters\n"
     run("block", "replace", "human", "tea", "coffee", "--reason", "said so", *CODER)
     run("block", "lines", "human", "3", "3", "Works by day", *CODER)
-    shown = run("block", "show", "human", *CODER).out
-    assert "Likes coffee" in shown
-    assert "Works by day" in shown
-    assert "41 of 60" in shown
-    assert "coder" in shown
+    output = run("block", "show", "human", *CODER).out
+    assert "Likes coffee" in output
+    assert "Works by day" in output
+    assert "41 of 60" in output
+    assert "coder" in output
     assert "said so" in run("block", "history", "human", *CODER).out
     assert "-Works at night\n+Works by day\n" in run("block", "diff", "human", *CODER).out
     assert run("block", "undo", "human", *CODER).out == "block human is at version 5, 43 of 60 characters\n"

@@ -32,9 +32,9 @@ def test_the_log_says_who_did_what(run: Run) -> None:
     assert len(run("log", "--limit", "1", "--json").document["lines"]) == 1
     assert len(run("log", "--memory", "dog", "--after", "1 hour ago", "--json").document["lines"]) == 1
     assert run("log", "--before", "1 hour ago").out.strip() == "no lines of the log match"
-    shown = run("log").out
-    assert "alice" in shown
-    assert "failed: NotFound" in shown
+    output = run("log").out
+    assert "alice" in output
+    assert "failed: NotFound" in output
 
 
 def test_the_log_verifies_and_a_changed_line_is_noticed(run: Run, tmp_path: Path) -> None:
@@ -56,9 +56,9 @@ def test_the_doctor_finds_no_fault(run: Run) -> None:
     assert report["parts"]["store"] == "sqlite"
     assert report["counts"]["memories"] == 1
     assert report["problems"] == []
-    shown = run("doctor").out
-    assert "no problems" in shown
-    assert "new and empty" not in shown
+    output = run("doctor").out
+    assert "no problems" in output
+    assert "new and empty" not in output
 
 
 @pytest.mark.usefixtures("empty_store")
@@ -87,16 +87,16 @@ def test_an_export_and_an_import_keep_everything(run: Run) -> None:
     assert (taken["count"], taken["existing"]) == (taken["added"], 0)
     again = run("import", "all.jsonl", "--store", "copy.db").out.replace("\n", " ")
     assert f"0 added, {taken['added']} already there, {taken['log_lines_skipped']} log lines skipped" in again
-    found = run("recall", "dog", "--store", "copy.db", "--user", "alice", "-k", "1", "--json").document
-    assert found["hits"][0]["memory"]["text"] == "Has a dog"
-    assert found["hits"][0]["tags"] == ["life"]
+    document = run("recall", "dog", "--store", "copy.db", "--user", "alice", "-k", "1", "--json").document
+    assert document["hits"][0]["memory"]["text"] == "Has a dog"
+    assert document["hits"][0]["tags"] == ["life"]
 
 
 def test_an_export_overwrites_no_file_without_a_flag(run: Run) -> None:
     run("remember", "Has a dog")
     Path("mine.jsonl").write_text("precious", encoding="utf-8")
-    refused = run("export", "mine.jsonl")
-    assert refused.code == 2
+    result = run("export", "mine.jsonl")
+    assert result.code == 2
     assert run("export", "mine.jsonl", "--overwrite", "--org", "nobody").code == 1
     assert Path("mine.jsonl").read_text() == "precious"
     assert run("export", "mine.jsonl", "--overwrite").code == 0
@@ -111,8 +111,8 @@ def test_an_export_goes_to_standard_output(run: Run, tmp_path: Path) -> None:
     (tmp_path / "all.jsonl").write_text(piped.out, "utf-8")
     assert run("import", "all.jsonl", "--store", "copy.db").code == 0
     assert run("list", "--store", "copy.db", "--json").document["memories"][0]["text"] == "Has a dog ด้วย"
-    refused = run("export", "-", "--json")
-    assert (refused.code, refused.out) == (2, "")
+    result = run("export", "-", "--json")
+    assert (result.code, result.out) == (2, "")
     assert list(tmp_path.glob("-*")) == []
 
 
@@ -123,9 +123,9 @@ def test_an_import_goes_to_the_bundles_organization_or_the_named_one(run: Run) -
     assert len(run("list", "--store", "copy.db", "--org", "acme", "--json").document["memories"]) == 1
     run("import", "acme.jsonl", "--store", "copy.db", "--org", "globex")
     assert len(run("list", "--store", "copy.db", "--org", "globex", "--json").document["memories"]) == 1
-    refused = run("import", "acme.jsonl", "--store", "copy.db", "--user", "bob")
-    assert refused.code == 2
-    assert "acme.jsonl is a bundle and says whose each row is; leave out --user" in refused.err
+    result = run("import", "acme.jsonl", "--store", "copy.db", "--user", "bob")
+    assert result.code == 2
+    assert "acme.jsonl is a bundle and says whose each row is; leave out --user" in result.err
 
 
 READING = [
@@ -207,8 +207,8 @@ def test_organizations_users_and_projects(run: Run) -> None:
 def test_accounts_are_managed(run: Run) -> None:
     run("remember", "Bob rows", "--user", "Bob B", "--project", "moon")
     assert run("user", "get", "Bob B", "--json").document["user"]["is_implicit"]
-    made = run("user", "create", "Bob B", "--email", "b@x.org", "--password", "--json", typed="correct horse\n")
-    assert (made.code, made.document["user"]["version"]) == (0, 2)
+    created = run("user", "create", "Bob B", "--email", "b@x.org", "--password", "--json", typed="correct horse\n")
+    assert (created.code, created.document["user"]["version"]) == (0, 2)
     options = ["--name", "Bob", "--preferences", '{"units": "metric"}', "--expected-version", "2", "--json"]
     user = run("user", "update", "Bob B", *options).document["user"]
     assert (user["name"], user["preferences"], user["version"]) == ("Bob", {"units": "metric"}, 3)
@@ -221,7 +221,7 @@ def test_accounts_are_managed(run: Run) -> None:
     assert "b@x.org" in run("user", "list").out
     assert "Asia" not in run("user", "get", "Bob B").out
     listed = run("org", "list", "--json").document
-    assert ([one["id"] for one in listed["organizations"]], listed["cursor"]) == (["default"], None)
+    assert ([organization["id"] for organization in listed["organizations"]], listed["cursor"]) == (["default"], None)
     assert run("org", "update", "default", "--name", "Mine").code == 0
     assert "Mine" in run("org", "get", "default").out
 
@@ -230,8 +230,8 @@ def test_deleting_an_account_shows_what_is_deleted_and_asks(run: Run) -> None:
     run("remember", "Bob rows", "--user", "bob")
     preview = run("user", "delete", "bob", "--preview", "--json").document
     assert preview == {"rows": {"users": 1, "memories": 1}, "preview": True}
-    refused = run("user", "delete", "bob", typed="n\n")
-    assert (refused.code, "memories" in refused.err) == (1, True)
+    result = run("user", "delete", "bob", typed="n\n")
+    assert (result.code, "memories" in result.err) == (1, True)
     assert run("user", "get", "bob").code == 0
     assert run("user", "delete", "bob", typed="y\n").code == 0
     assert run("user", "get", "bob").code == 1
@@ -277,9 +277,9 @@ def test_maintenance_exits_with_1_if_a_job_fails(run: Run, monkeypatch: pytest.M
     jobs = {job["name"]: job for job in ran.document["jobs"]}
     assert (ran.code, jobs["log"]["outcome"]) == (1, "done")
     assert (jobs["extract"]["outcome"], jobs["extract"]["left"]) == ("failed", {"messages": 1})
-    shown = run("maintain")
-    assert shown.code == 1
-    assert "extract failed: " in shown.out
+    result = run("maintain")
+    assert result.code == 1
+    assert "extract failed: " in result.out
 
 
 def test_only_a_model_that_is_not_in_use_is_dropped(run: Run, tmp_path: Path) -> None:
@@ -296,9 +296,9 @@ def test_a_store_with_an_embedder_of_a_program_is_read_and_not_changed(run: Run,
     with Everhold.open(tmp_path / "everhold.db", embedder=FakeEmbedder("ours", 8)) as engine:
         engine.scope(user="alice").remember("Prefers green tea")
     assert run("list", "--user", "alice", "--json").code == 0
-    refused = run("recall", "tea", "--user", "alice")
-    assert refused.code != 0
-    assert "embedded by model 'ours' (8 dimensions)" in refused.err
+    result = run("recall", "tea", "--user", "alice")
+    assert result.code != 0
+    assert "embedded by model 'ours' (8 dimensions)" in result.err
     assert "embedder=" in run("doctor").out
 
 
@@ -315,23 +315,23 @@ def test_an_installed_model_is_not_fetched_again(run: Run, tmp_path: Path) -> No
 
 def test_moving_to_another_store_shows_that_both_have_the_same_rows(run: Run, tmp_path: Path) -> None:
     run("remember", "Prefers tea", "--user", "alice")
-    there = f"duckdb:///{tmp_path / 'b.duckdb'}"
-    moved = run("move", "--from", str(tmp_path / "everhold.db"), "--to", there, "--json").document
+    duckdb_address = f"duckdb:///{tmp_path / 'b.duckdb'}"
+    moved = run("move", "--from", str(tmp_path / "everhold.db"), "--to", duckdb_address, "--json").document
     assert moved["copied"] == moved["rows"] > 5
     assert moved["tables"]["memories"]["rows"] == 1
-    assert [line for line in run("list", "--store", there).out.splitlines() if "Prefers tea" in line]
+    assert [line for line in run("list", "--store", duckdb_address).out.splitlines() if "Prefers tea" in line]
     run("remember", "Prefers coffee", "--user", "alice")
-    again = run("move", "--from", str(tmp_path / "everhold.db"), "--to", there)
+    again = run("move", "--from", str(tmp_path / "everhold.db"), "--to", duckdb_address)
     assert again.code != 0
     assert "move into an empty one" in again.err
-    shown = run("move", "--from", there, "--to", str(tmp_path / "c.db")).out
-    assert "every table is the same in both stores" in shown
+    output = run("move", "--from", duckdb_address, "--to", str(tmp_path / "c.db")).out
+    assert "every table is the same in both stores" in output
 
 
 def test_moving_from_an_address_that_no_store_has_is_an_error(run: Run, tmp_path: Path) -> None:
-    gone = run("move", "--from", "mongodb://here/there", "--to", str(tmp_path / "b.db"))
-    assert gone.code != 0
-    assert "no store for mongodb://" in gone.err
+    result = run("move", "--from", "mongodb://here/there", "--to", str(tmp_path / "b.db"))
+    assert result.code != 0
+    assert "no store for mongodb://" in result.err
 
 
 def test_moving_takes_settings_files_and_no_store_besides(run: Run, tmp_path: Path) -> None:
@@ -339,9 +339,9 @@ def test_moving_takes_settings_files_and_no_store_besides(run: Run, tmp_path: Pa
     (tmp_path / "there.yaml").write_text("storage: duckdb:///there.duckdb\n", "utf-8")
     assert run("move", "--from", "everhold.db", "--to", "there.yaml").code == 0
     assert (tmp_path / "there.duckdb").exists()
-    refused = run("move", "--from", "everhold.db", "--to", "b.db", "--store", "there.yaml")
-    assert refused.code == 2
-    assert "--store" in refused.err
+    result = run("move", "--from", "everhold.db", "--to", "b.db", "--store", "there.yaml")
+    assert result.code == 2
+    assert "--store" in result.err
     lost = run("move", "--from", "everhold.db", "--to", "memory://")
     assert lost.code == 2
     assert "--to memory:// exists only while this command runs; name another store" in lost.err
@@ -410,17 +410,17 @@ def test_init_writes_every_setting_with_its_default(run: Run, tmp_path: Path, mo
 def test_init_keeps_passwords_to_the_owner_and_takes_no_settings_file_for_a_store(run: Run, tmp_path: Path) -> None:
     run("init", "--store", "postgresql://u:secret@host/db")
     assert stat.S_IMODE((tmp_path / "everhold.yaml").stat().st_mode) == 0o600
-    refused = run("init", "--store", "x.yaml", "--overwrite")
-    assert refused.code != 0
-    assert "x.yaml is a settings file, not a store; write `everhold init x.yaml`" in refused.err
+    result = run("init", "--store", "x.yaml", "--overwrite")
+    assert result.code != 0
+    assert "x.yaml is a settings file, not a store; write `everhold init x.yaml`" in result.err
     assert "secret" in (tmp_path / "everhold.yaml").read_text()
 
 
 def test_init_writes_over_nothing(run: Run, tmp_path: Path) -> None:
     (tmp_path / "everhold.yaml").write_text("timezone: Asia/Bangkok\n", "utf-8")
-    refused = run("init")
-    assert refused.code != 0
-    assert "exists already" in refused.err
+    result = run("init")
+    assert result.code != 0
+    assert "exists already" in result.err
     assert (tmp_path / "everhold.yaml").read_text("utf-8") == "timezone: Asia/Bangkok\n"
     assert run("init", "mine.txt").code != 0
     run("init", "other.yaml", "--store", "duckdb:///mine.duckdb")

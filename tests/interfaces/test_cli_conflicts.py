@@ -8,9 +8,9 @@ def test_conflicts_are_listed_and_resolved(run: Run) -> None:
         run("remember", f"I live in {town}", "--kind", "fact", "--user", "alice", "--agent", agent)
     assert "no conflicts" in run("conflicts", "--user", "alice").out
     run("maintain", "consolidate")
-    shown = run("conflicts", "--user", "alice").out
-    assert "Oslo" in shown
-    assert "Bergen" in shown
+    output = run("conflicts", "--user", "alice").out
+    assert "Oslo" in output
+    assert "Bergen" in output
     [conflict] = run("conflicts", "--user", "alice", "--json").document["conflicts"]
     failed = run("resolve", conflict["id"], "--keep", "nothing", "--user", "alice")
     assert (failed.code, "not a memory of this conflict" in failed.err) == (2, True)

@@ -10,8 +10,8 @@ def test_connections(run: Run, tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "shop.sqlite") as database:
         database.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, amount REAL)")
         database.execute("INSERT INTO orders VALUES (1, 5), (2, 7)")
-    shown = run("connect", "sales", "sqlite:///shop.sqlite", "--project", "shop")
-    assert (shown.code, "orders" in shown.out) == (0, True)
+    result = run("connect", "sales", "sqlite:///shop.sqlite", "--project", "shop")
+    assert (result.code, "orders" in result.out) == (0, True)
     [connection] = run("connections", "--project", "shop", "--json").document["connections"]
     assert (connection["name"], connection["address"]) == ("sales", "sqlite:///shop.sqlite")
     assert "dsn" not in connection
@@ -31,7 +31,7 @@ def test_connections(run: Run, tmp_path: Path) -> None:
     assert "no connections" in run("connections", "--project", "shop").out
 
 
-def test_what_cannot_be_connected(run: Run, tmp_path: Path) -> None:
+def test_invalid_connections_are_refused(run: Run, tmp_path: Path) -> None:
     (tmp_path / "plain.csv").write_text("a,b\n1,2\n")
     (tmp_path / "other.db").write_bytes(b"something else")
     with sqlite3.connect(tmp_path / "shop.sqlite") as database:
@@ -47,11 +47,11 @@ def test_what_cannot_be_connected(run: Run, tmp_path: Path) -> None:
         (("sales", "sqlite:///plain.csv"), "'plain.csv' is a CSV file, not a SQLite database; name a database"),
         (("sales", "duckdb:///plain.csv"), "files such as CSV, JSON and Excel are added with `everhold upload`"),
         (("sales", "duckdb:///shop.sqlite"), "'shop.sqlite' is a SQLite database; its URL is sqlite:///"),
-        (("sales", "duckdb:///other.db"), "'other.db' is no DuckDB database"),
+        (("sales", "duckdb:///other.db"), "'other.db' is not a DuckDB database"),
         (("sales", "sqlite:///."), "is not a file"),
         (("sales", "plain.csv"), "is not a URL; write postgresql://user@host/database"),
     ):
-        refused = run("connect", *arguments, "--project", "shop")
-        assert refused.code != 0
-        assert message in refused.err
-        assert "hunter2" not in refused.err + refused.out
+        result = run("connect", *arguments, "--project", "shop")
+        assert result.code != 0
+        assert message in result.err
+        assert "hunter2" not in result.err + result.out

@@ -25,12 +25,12 @@ def test_the_text_alone_is_on_standard_output_and_is_not_wrapped(run_filled: Run
 
 
 def test_as_json(run_filled: Run) -> None:
-    made = run_filled("context", "dog", "--user", "alice", "--budget", "300", "--minimum", "0", "--json").document
-    assert made["text"].startswith("<remembered-")
-    assert 0 < made["tokens"] <= 300
-    assert [one["id"] for one in made["memories"]] == ["nuts", "dog"]
-    assert [one["name"] for one in made["sections"]] == ["pinned", "recalled"]
-    assert made["sections"][0].keys() == {"name", "title", "tokens", "shown", "left_out", "cut"}
+    document = run_filled("context", "dog", "--user", "alice", "--budget", "300", "--minimum", "0", "--json").document
+    assert document["text"].startswith("<remembered-")
+    assert 0 < document["tokens"] <= 300
+    assert [memory["id"] for memory in document["memories"]] == ["nuts", "dog"]
+    assert [section["name"] for section in document["sections"]] == ["pinned", "recalled"]
+    assert document["sections"][0].keys() == {"name", "title", "tokens", "shown", "left_out", "cut"}
 
 
 def test_a_small_budget_leaves_memories_out_and_says_so(run_filled: Run) -> None:
@@ -45,8 +45,8 @@ def test_dates_are_in_the_time_zone_asked_for(run_filled: Run) -> None:
 
 
 def test_filters_narrow_the_context(run_filled: Run) -> None:
-    made = run_filled("context", "dog", "--user", "alice", "--kind", "plan", "--json").document
-    assert [one["id"] for one in made["memories"]] == ["nuts"]
+    document = run_filled("context", "dog", "--user", "alice", "--kind", "plan", "--json").document
+    assert [memory["id"] for memory in document["memories"]] == ["nuts"]
 
 
 @pytest.mark.parametrize("options", [["--budget", "0"], ["--budget", "many"], ["-k", "0"], ["--include", "world"]])

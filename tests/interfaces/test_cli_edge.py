@@ -20,8 +20,8 @@ COMMAND = [sys.executable, "-m", "everhold.interfaces.cli"]
 
 
 def environment(tmp_path: Path, **more: str) -> dict[str, str]:
-    given = {"PYTHONPATH": str(REPOSITORY / "src"), "XDG_DATA_HOME": str(tmp_path / "data"), "COLUMNS": "80"}
-    return {**os.environ, **given, **more}
+    variables = {"PYTHONPATH": str(REPOSITORY / "src"), "XDG_DATA_HOME": str(tmp_path / "data"), "COLUMNS": "80"}
+    return {**os.environ, **variables, **more}
 
 
 @pytest.mark.parametrize(
@@ -137,10 +137,10 @@ def test_an_unexpected_error_is_one_line_too(run: Run, monkeypatch: pytest.Monke
 
 
 def test_help_without_arguments(run: Run) -> None:
-    shown = run()
-    assert shown.code == 0
+    result = run()
+    assert result.code == 0
     for name in ("remember", "recall", "forget", "shell", "doctor", "export", "import"):
-        assert name in shown.out
+        assert name in result.out
     assert "--user" in run("recall", "-h").out
 
 
@@ -158,10 +158,10 @@ def test_every_command_is_listed_with_the_first_paragraph_of_its_own_help() -> N
 
 def test_bash_completes_commands_and_kinds(tmp_path: Path) -> None:
     def complete(words: str, place: str) -> list[str]:
-        asked = environment(
+        variables = environment(
             tmp_path, _EVERHOLD_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=place
         )  # fmt: skip
-        return subprocess.run(COMMAND, env=asked, capture_output=True, text=True, check=False).stdout.split()
+        return subprocess.run(COMMAND, env=variables, capture_output=True, text=True, check=False).stdout.split()
 
     expected = {"remember", "recall", "relate", "relations", "resolve", "revise", "refresh-connection", "restore"}
     assert expected == set(complete("everhold re", "1"))

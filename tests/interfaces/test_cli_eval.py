@@ -46,13 +46,13 @@ COLOURS = ("green", "yellow", "far too small", "made of glass", "late", "broken"
 
 def session(number: int, speakers: tuple[str, str], lines: list[str]) -> list[dict[str, str]]:
     return [
-        {"dia_id": f"D{number}:{place}", "speaker": speakers[(place + 1) % 2], "text": line}
-        for place, line in enumerate(lines, 1)
+        {"dia_id": f"D{number}:{index}", "speaker": speakers[(index + 1) % 2], "text": line}
+        for index, line in enumerate(lines, 1)
     ]
 
 
 def conversation(name: str, speakers: tuple[str, str], lines: str, questions: list[Any], turn: int) -> dict[str, Any]:
-    other = [FILLER.format(thing, DAYS[-at], COLOURS[at - turn]) for at, thing in enumerate(THINGS)]
+    other = [FILLER.format(thing, DAYS[-index], COLOURS[index - turn]) for index, thing in enumerate(THINGS)]
     return {
         "sample_id": name,
         "conversation": {
@@ -76,33 +76,33 @@ def file(tmp_path: Path) -> str:
         ("Which relative helped Omar stay awake?", ["D1:4"], 4),
         ("What does Omar pay his teacher with?", ["D1:10", "D1:8"], 1),
     ]
-    found = [
+    conversations = [
         conversation("garden", ("Kim", "Vera"), GARDEN, garden, 1),
         conversation("school", ("Ida", "Omar"), SCHOOL, school, 2),
     ]
-    (tmp_path / "talks.json").write_text(json.dumps(found), encoding="utf-8")
+    (tmp_path / "talks.json").write_text(json.dumps(conversations), encoding="utf-8")
     return "talks.json"
 
 
 def test_locomo_is_one_line_of_json(run: Run, file: str, tmp_path: Path) -> None:
     ran = run("eval", "locomo", file, "--json")
     assert (ran.code, ran.out.count("\n")) == (0, 1)
-    found = ran.document
-    assert list(found) == [
+    document = ran.document
+    assert list(document) == [
         "file", "folds", "r@5", "r@10", "r@25", "mrr", "questions", "by_category", "context_tokens",
     ]  # fmt: skip
-    assert (found["file"], found["folds"], found["questions"]) == (file, None, 4)
-    assert found["by_category"].keys() == {"single-hop", "multi-hop"}
-    assert 0.75 <= found["r@5"] <= found["r@10"] <= found["r@25"] == 1.0
-    assert found["context_tokens"] > 50
+    assert (document["file"], document["folds"], document["questions"]) == (file, None, 4)
+    assert document["by_category"].keys() == {"single-hop", "multi-hop"}
+    assert 0.75 <= document["r@5"] <= document["r@10"] <= document["r@25"] == 1.0
+    assert document["context_tokens"] > 50
     assert not list(tmp_path.glob("*.db"))
 
 
 def test_episodes_lead_to_sessions(run: Run, file: str) -> None:
-    found = run("eval", "episodes", file, "--json").document
-    assert (found["questions"], found["sessions@10"]) == (4, 1.0)
-    assert found["by_conversation"].keys() == {"garden", "school"}
-    assert 0 < found["summary_tokens"] < found["message_tokens"]
+    document = run("eval", "episodes", file, "--json").document
+    assert (document["questions"], document["sessions@10"]) == (4, 1.0)
+    assert document["by_conversation"].keys() == {"garden", "school"}
+    assert 0 < document["summary_tokens"] < document["message_tokens"]
     assert "garden" in run("eval", "episodes", file).out
 
 
@@ -116,9 +116,9 @@ def test_locomo_as_a_table(run: Run, file: str) -> None:
 
 
 def test_locomo_with_folds_and_without_a_retriever(run: Run, file: str) -> None:
-    found = run("eval", "locomo", file, "--folds", "conversation", "--without", "similar", "--json").document
-    assert (found["folds"], found["without"], found["questions"]) == ("conversation", "similar", 4)
-    assert 0 < found["r@25"] <= 1
+    document = run("eval", "locomo", file, "--folds", "conversation", "--without", "similar", "--json").document
+    assert (document["folds"], document["without"], document["questions"]) == ("conversation", "similar", 4)
+    assert 0 < document["r@25"] <= 1
 
 
 def test_leaving_a_retriever_out_lowers_the_figures(run: Run, file: str) -> None:
@@ -130,25 +130,25 @@ def test_leaving_a_retriever_out_lowers_the_figures(run: Run, file: str) -> None
 def test_leave_one_out_names_every_retriever(run: Run, file: str) -> None:
     ran = run("eval", "leave-one-out", file, "--json")
     assert (ran.code, ran.out.count("\n")) == (0, 1)
-    found = ran.document
-    assert {"meaning", "words", "similar", "time", "speaker", "recency", "windows"} <= found["without"].keys()
-    one = found["without"]["meaning"]
-    assert one["difference"]["mrr"] == pytest.approx(one["mrr"] - found["mrr"], abs=1e-4)
-    assert one["difference"]["mrr"] < 0
-    shown = run("eval", "leave-one-out", file).out
-    assert max(map(len, shown.splitlines())) <= 80
-    assert any(line.startswith("windows ") for line in shown.splitlines())
+    document = ran.document
+    assert {"meaning", "words", "similar", "time", "speaker", "recency", "windows"} <= document["without"].keys()
+    without_meaning = document["without"]["meaning"]
+    assert without_meaning["difference"]["mrr"] == pytest.approx(without_meaning["mrr"] - document["mrr"], abs=1e-4)
+    assert without_meaning["difference"]["mrr"] < 0
+    output = run("eval", "leave-one-out", file).out
+    assert max(map(len, output.splitlines())) <= 80
+    assert any(line.startswith("windows ") for line in output.splitlines())
 
 
 def test_fit_prints_what_weights_json_holds(run: Run, file: str) -> None:
     ran = run("eval", "fit", file)
     assert ran.code == 0
-    found = ran.document
-    assert found.keys() == FITTED.keys()
-    assert found["weights"].keys() == FITTED["weights"].keys()
-    assert found["weights"] != FITTED["weights"]
-    assert found["set_by_hand"] == FITTED["set_by_hand"]
-    assert run("eval", "fit", file, "--json").document == found
+    document = ran.document
+    assert document.keys() == FITTED.keys()
+    assert document["weights"].keys() == FITTED["weights"].keys()
+    assert document["weights"] != FITTED["weights"]
+    assert document["set_by_hand"] == FITTED["set_by_hand"]
+    assert run("eval", "fit", file, "--json").document == document
 
 
 def test_the_curve_falls_and_silence_grows(run: Run, file: str) -> None:
@@ -156,8 +156,8 @@ def test_the_curve_falls_and_silence_grows(run: Run, file: str) -> None:
     assert (ran.code, ran.out.count("\n")) == (0, 1)
     points = ran.document["points"]
     assert [points[0]["minimum"], points[-1]["minimum"], len(points)] == [0.05, 0.9, 18]
-    recalls = [one["recall"] for one in points]
-    silents = [one["silent"] for one in points]
+    recalls = [point["recall"] for point in points]
+    silents = [point["silent"] for point in points]
     assert recalls == sorted(recalls, reverse=True)
     assert silents == sorted(silents)
     assert ran.document["default"]["minimum"] == HYBRID.minimum
@@ -166,7 +166,7 @@ def test_the_curve_falls_and_silence_grows(run: Run, file: str) -> None:
     assert rows[-1].startswith("default")
 
 
-def test_a_point_of_the_curve_counts_what_comes_back() -> None:
+def test_a_point_of_the_curve_counts_returned_hits() -> None:
     weight = HYBRID.weights["date"]
     start = HYBRID.base + HYBRID.turn_base
     signals = np.zeros((1, 3, len(NAMES)), np.float32)
@@ -233,17 +233,17 @@ def test_precision_passes_or_fails_with_its_cases(run: Run) -> None:
     Path("suite/roof.yaml").write_text(WORLD.format(wanted="bees"), encoding="utf-8")
     failed = run("eval", "precision", "suite", "--json")
     assert (failed.code, failed.document["passed"]) == (1, 1)
-    shown = run("eval", "precision", "suite")
-    assert shown.code == 1
-    rows = {line.split()[0]: line.split()[1:] for line in shown.out.splitlines() if line.strip()}
+    result = run("eval", "precision", "suite")
+    assert result.code == 1
+    rows = {line.split()[0]: line.split()[1:] for line in result.out.splitlines() if line.strip()}
     assert rows["direct"] == ["1", "0", "0.000", "0.000"]
     assert rows["all"][:2] == ["2", "1"]
-    said = " ".join(shown.out.split())
-    assert "roof.yaml:6" in said
-    assert "missing bees; unwanted bread" in said
+    output = " ".join(result.out.split())
+    assert "roof.yaml:6" in output
+    assert "missing bees; unwanted bread" in output
 
 
-def test_a_file_that_is_no_suite_is_refused(run: Run) -> None:
+def test_a_file_that_is_not_a_suite_is_refused(run: Run) -> None:
     ran = run("eval", "precision", "nowhere", "--json")
     assert (ran.code, ran.error["kind"]) == (2, "InvalidInput")
     assert "no *.yaml in 'nowhere'" in ran.error["error"]

@@ -51,11 +51,11 @@ def test_questions_with_wrong_answers_are_listed(run: Run, folder: Path, tmp_pat
         ("wrong", "answered"),
         ("unclear", "cannot"),
     ]
-    shown = run("eval", "ask", str(tmp_path / "questions.json"), str(folder)).out
-    assert "wrong: How many stores?" in shown
+    output = run("eval", "ask", str(tmp_path / "questions.json"), str(folder)).out
+    assert "wrong: How many stores?" in output
 
 
 def test_a_file_that_has_no_questions_is_refused(run: Run, tmp_path: Path) -> None:
     (tmp_path / "questions.json").write_text("[]")
-    refused = run("eval", "ask", str(tmp_path / "questions.json"), str(tmp_path))
-    assert (refused.code, "is no file of questions" in refused.err) == (2, True)
+    result = run("eval", "ask", str(tmp_path / "questions.json"), str(tmp_path))
+    assert (result.code, "is not a file of questions" in result.err) == (2, True)

@@ -5,10 +5,10 @@ import json
 from tests.interfaces.conftest import Run
 
 
-def test_events_are_shown_and_go_on_from_a_number(run: Run) -> None:
+def test_events_are_shown_and_continue_from_a_number(run: Run) -> None:
     run("remember", "Likes tea", "--user", "alice")
-    shown = run("events", "--user", "alice")
-    assert "memory" in shown.out
+    result = run("events", "--user", "alice")
+    assert "memory" in result.out
     [first, second] = json.loads(run("events", "--user", "alice", "--json").out)["events"]
     assert (first["entity"], second["entity"], second["operation"]) == ("user", "memory", "put")
     later = run("events", "--user", "alice", "--after", str(second["number"]))
@@ -17,6 +17,6 @@ def test_events_are_shown_and_go_on_from_a_number(run: Run) -> None:
 
 def test_a_negative_number_is_refused(run: Run) -> None:
     run("remember", "Likes tea", "--user", "alice")
-    refused = run("events", "--after", "-1")
-    assert refused.code == 2
-    assert "after is -1" in refused.err
+    result = run("events", "--after", "-1")
+    assert result.code == 2
+    assert "after is -1" in result.err

@@ -25,8 +25,8 @@ def test_the_table_has_a_row_per_hit_and_a_column_per_retriever_that_counted(run
     assert columns[:3] == ["#", "score", "meaning"]
     assert {"words", "similar", "importance", "recency"} <= set(columns)
     assert not {"name", "speaker", "time", "related", "replaced"} & set(columns)
-    place = lines.index(heading)
-    assert [line.split()[0] for line in lines[place + 2 : place + 5]] == ["1", "2", "3"]
+    index = lines.index(heading)
+    assert [line.split()[0] for line in lines[index + 2 : index + 5]] == ["1", "2", "3"]
 
 
 def test_contributions_and_base_make_the_score(run_filled: Run) -> None:
@@ -59,10 +59,18 @@ def test_common_words_are_shown_as_written_beside_the_origin(run_filled: Run) ->
 
 
 def test_columns_of_all_retrievers_fit_the_screen(run: Run) -> None:
-    said = ["--kind", "message", "--user", "mia", "--session", "s", "--at", "2025-03-01T09:30"]
-    run("remember", "When does the ferry to the island leave?", *said, "--speaker", "Ben")
+    options = ["--kind", "message", "--user", "mia", "--session", "s", "--at", "2025-03-01T09:30"]
+    run("remember", "When does the ferry to the island leave?", *options, "--speaker", "Ben")
     run(
-        "remember", "The ferry leaves at noon on Sunday", *said, "--speaker", "Ana", "--alias", "boat trip", "--id", "a"
+        "remember",
+        "The ferry leaves at noon on Sunday",
+        *options,
+        "--speaker",
+        "Ana",
+        "--alias",
+        "boat trip",
+        "--id",
+        "a",
     )
     run("remember", "The old ferry left at ten", "--user", "mia", "--id", "old")
     run("supersede", "old", "The ferry leaves at eleven now", "--id", "new", "--user", "mia")
@@ -93,8 +101,8 @@ def test_pinned_memories_are_shown_below_the_hits(run_filled: Run) -> None:
     assert "Is allergic to nuts" not in hits
     assert "Is allergic to nuts" in pinned
     assert "#health" in pinned
-    found = run_filled(*ASKED, "--json").document["pinned"]
-    assert [(one["id"], one["tags"]) for one in found] == [("nuts", ["health"])]
+    pinned_memories = run_filled(*ASKED, "--json").document["pinned"]
+    assert [(memory["id"], memory["tags"]) for memory in pinned_memories] == [("nuts", ["health"])]
     run_filled("revise", "nuts", "--not-pinned", "--user", "alice")
     assert "pinned" not in run_filled(*ASKED).out
     assert run_filled(*ASKED, "--json").document["pinned"] == []
@@ -131,10 +139,10 @@ def test_why_not_asks_as_recall_would(run_filled: Run, options: list[str], reaso
 
 
 def test_why_not_of_a_memory_that_was_returned(run_filled: Run) -> None:
-    found = run_filled("why-not", "dog", "what is the dog called?", "--user", "alice", "--json").document
-    assert (found["returned"], found["place"]) == (True, 1)
-    assert found["score"] == run_filled(*ASKED, "--json").document["hits"][0]["score"]
-    assert found["why"]["contributions"]["words.own"] > 0
+    document = run_filled("why-not", "dog", "what is the dog called?", "--user", "alice", "--json").document
+    assert (document["returned"], document["place"]) == (True, 1)
+    assert document["score"] == run_filled(*ASKED, "--json").document["hits"][0]["score"]
+    assert document["why"]["contributions"]["words.own"] > 0
     assert "dog: it came back, at place 1" in run_filled("why-not", "dog", "a dog called Rex?", "--user", "alice").out
 
 

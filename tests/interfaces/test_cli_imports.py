@@ -26,14 +26,14 @@ def test_a_dry_run_and_an_import(run: Run, tmp_path: Path) -> None:
 
 def test_rows_are_quarantined_and_corrected(run: Run, tmp_path: Path) -> None:
     (tmp_path / "j.json").write_text(json.dumps({"default": [{"timestamp": "soon", "memory": "The gate is green"}]}))
-    said = run("import", "j.json")
-    assert "not imported: 'default' [0]: 'soon' is not a time" in said.out
+    result = run("import", "j.json")
+    assert "not imported: 'default' [0]: 'soon' is not a time" in result.out
     quarantine = tmp_path / "j.json.quarantine.jsonl"
     quarantine.write_text(quarantine.read_text().replace("soon", "2024-03-01 18:00"))
-    said = run(
+    result = run(
         "import", quarantine.name, "--rename-user", "default=alice", "--user", "alice", "--timezone", "Asia/Tokyo"
     )
-    assert "1 added" in said.out
+    assert "1 added" in result.out
     [memory] = run("list", "--user", "alice", "--json").document["memories"]
     assert (memory["text"], memory["occurred_at"][:16]) == ("The gate is green", "2024-03-01T09:00")
     assert run("import", "j.json", "--quarantine", quarantine.name).code != 0
@@ -59,6 +59,6 @@ def test_wrong_input(run: Run, tmp_path: Path, arguments: tuple[str, ...], words
     (tmp_path / "folder").mkdir()
     (tmp_path / "notes.md").write_text("The office opens at eight.")
     (tmp_path / "j.json").write_text(json.dumps({"eve": [{"timestamp": 1, "memory": "x"}]}))
-    said = run("import", *arguments)
-    assert said.code == 2
-    assert words in said.err
+    result = run("import", *arguments)
+    assert result.code == 2
+    assert words in result.err

@@ -128,8 +128,8 @@ def test_an_interrupted_import_says_what_was_stored(run: Run, start: Start, tmp_
         endpoint.press = lambda: process.send_signal(signal.SIGINT)
         out, errors = process.communicate(timeout=300)
         assert (process.returncode, out) == (130, b"")
-        kept = f"all {rows} rows were imported, but not all are embedded; run the same command again to continue"
-        assert errors.decode() == f"everhold: interrupted: {kept}\n"
+        message = f"all {rows} rows were imported, but not all are embedded; run the same command again to continue"
+        assert errors.decode() == f"everhold: interrupted: {message}\n"
         again = json.loads(start(*arguments, "--json", stdout=subprocess.PIPE).communicate(timeout=300)[0])
     assert (again["added"], again["embedded"]) == (0, 100 - 64)
 
@@ -142,8 +142,8 @@ def test_an_interrupted_export_to_a_pipe_says_that_it_is_incomplete(run: Run, st
     process.send_signal(signal.SIGINT)
     out, errors = process.communicate(timeout=300)
     assert (process.returncode, b'"end"' in out) == (130, False)
-    said = "everhold: interrupted: the export is incomplete and cannot be imported; run the same command again\n"
-    assert errors.decode() == said
+    message = "everhold: interrupted: the export is incomplete and cannot be imported; run the same command again\n"
+    assert errors.decode() == message
 
 
 def test_progress_on_a_terminal_has_a_total_and_a_rate(start: Start, tmp_path: Path) -> None:

@@ -19,9 +19,9 @@ def encrypted(run: Run, tmp_path: Path) -> Run:
 
 
 def test_a_master_key_is_never_replaced(run: Run, tmp_path: Path) -> None:
-    made = run("keys", "create", "master.key", "--json").document
+    document = run("keys", "create", "master.key", "--json").document
     content = (tmp_path / "master.key").read_bytes()
-    assert len(made["fingerprint"]) == 16
+    assert len(document["fingerprint"]) == 16
     again = run("keys", "create", "master.key")
     assert (again.code, "name another file" in again.err) == (1, True)
     assert (tmp_path / "master.key").read_bytes() == content
@@ -41,8 +41,8 @@ def test_keys_are_listed_and_rotated(encrypted: Run) -> None:
 
 def test_without_the_key_commands_say_what_is_missing(encrypted: Run, tmp_path: Path) -> None:
     (tmp_path / "master.key").rename(tmp_path / "elsewhere.key")
-    refused = encrypted("list", "--user", "alice")
-    assert (refused.code != 0, "master.key cannot be read" in refused.err) == (True, True)
+    result = encrypted("list", "--user", "alice")
+    assert (result.code != 0, "master.key cannot be read" in result.err) == (True, True)
     (tmp_path / "everhold.yaml").write_text("storage: sqlite:///memory.db\n")
     assert "set encryption.master_key" in encrypted("list", "--user", "alice").err
     assert encrypted("keys", "list").code == 1
@@ -61,13 +61,13 @@ def test_an_export_must_say_that_it_decrypts(encrypted: Run) -> None:
 
 def test_erase_asks_and_proves(encrypted: Run) -> None:
     assert encrypted("erase", "alice", "--preview", "--json").document["rows"]["memories"] == 1
-    refused = encrypted("erase", "alice", typed="n\n")
-    assert (refused.code, "nothing was erased" in refused.out) == (1, True)
+    declined = encrypted("erase", "alice", typed="n\n")
+    assert (declined.code, "nothing was erased" in declined.out) == (1, True)
     proof = encrypted("erase", "alice", "--yes", "--json").document
     assert (proof["complete"], proof["remaining"], len(proof["digest"])) == (True, {}, 64)
     assert proof["digest"] in encrypted("log", "--operation", "delete", "--json").out
-    gone = encrypted("erase", "alice", "--yes")
-    assert (gone.code, "no user 'alice'" in gone.err) == (1, True)
+    result = encrypted("erase", "alice", "--yes")
+    assert (result.code, "no user 'alice'" in result.err) == (1, True)
 
 
 def test_erase_shows_the_proof(encrypted: Run) -> None:

@@ -21,27 +21,27 @@ def shop(run: Run, tmp_path: Path) -> Run:
 
 def test_answers_are_judged(shop: Run) -> None:
     query = shop("ask", "moolah from web", *PROJECT, "--json").document["query"]
-    shown = shop("ask", "correct", query, "--sql", RIGHT.replace("web", "wab"), *PROJECT)
-    assert "note: no row has 'wab' as orders.channel" in shown.out
+    result = shop("ask", "correct", query, "--sql", RIGHT.replace("web", "wab"), *PROJECT)
+    assert "note: no row has 'wab' as orders.channel" in result.out
     learned = shop("ask", "correct", query, "--sql", RIGHT, *PROJECT, "--json").document
     assert (learned["feedback"], learned["learned"][0]["kind"]) == ("corrected", "pattern")
     answer = shop("ask", "moolah from store", *PROJECT, "--json").document
     assert answer["rows"] == [[15]]
     assert shop("ask", "confirm", answer["query"], *PROJECT).out.startswith("confirmed: moolah from store")
-    shown = shop("ask", "learned", *PROJECT)
-    assert "pattern: moolah from <channel>" in shown.out
-    assert "2 right, 0 wrong, corrected" in shown.out.replace("\n", " ")
+    result = shop("ask", "learned", *PROJECT)
+    assert "pattern: moolah from <channel>" in result.out
+    assert "2 right, 0 wrong, corrected" in result.out.replace("\n", " ")
     for item in shop("ask", "learned", *PROJECT, "--json").document["learned"]:
         assert shop("ask", "forget-learned", item["id"], *PROJECT).code == 0
     assert shop("ask", "learned", *PROJECT).out.strip() == "nothing was learned"
 
 
 def test_wrong_verdicts_are_refused(shop: Run) -> None:
-    shown = shop("ask", "How many orders?", *PROJECT)
-    assert "everhold ask confirm, correct or reject it" in shown.out.replace("\n", " ")
+    answer = shop("ask", "How many orders?", *PROJECT)
+    assert "everhold ask confirm, correct or reject it" in answer.out.replace("\n", " ")
     query = shop("ask", "How many orders?", *PROJECT, "--json").document["query"]
-    refused = shop("ask", "correct", query, "--sql", "DELETE FROM orders", *PROJECT)
-    assert (refused.code, "only queries are allowed" in refused.err) == (2, True)
+    result = shop("ask", "correct", query, "--sql", "DELETE FROM orders", *PROJECT)
+    assert (result.code, "only queries are allowed" in result.err) == (2, True)
     assert "pass --sql or --choice" in shop("ask", "correct", query, *PROJECT).err
     assert "`everhold ask learned` lists what" in shop("ask", "forget-learned", "lsn_none", *PROJECT).err
     assert "everhold ask correct teaches" in shop("ask", "purple elephants", *PROJECT).out.replace("\n", " ")
@@ -55,7 +55,7 @@ def make_towns(folder: Path) -> Path:
     names = ["Arles", "Brest", "Cahors", "Dinan", "Evian", "Fougeres", "Gap", "Herm"]
     database = sqlite3.connect(folder / "towns.sqlite")
     database.execute("CREATE TABLE town (name TEXT, region TEXT, people INTEGER)")
-    rows = [(name, f"region {name[0]}", 10 * place) for place, name in enumerate(names)]
+    rows = [(name, f"region {name[0]}", 10 * index) for index, name in enumerate(names)]
     database.executemany("INSERT INTO town VALUES (?, ?, ?)", rows)
     database.commit()
     database.close()

@@ -84,7 +84,7 @@ def test_remember_keeps_every_field(run: Run) -> None:
         "--at", "2025-03-01T09:30", "--valid-from", "2025-03-01", "--valid-to", "2025-04-01T00:00+07:00",
         "--expires", "2099-01-01", "--timezone", "Asia/Bangkok",
     ]  # fmt: skip
-    kept = run("remember", "Something", *fields, "--json").document["memories"][0]
+    memory = run("remember", "Something", *fields, "--json").document["memories"][0]
     expected = {
         "id": "own", "kind": "plan", "importance": 0.25, "confidence": 0.5, "key": "k", "speaker": "Mia",
         "source_agent": "planner", "aliases": ["a", "b"], "pinned": True, "content": {"n": 1},
@@ -92,7 +92,7 @@ def test_remember_keeps_every_field(run: Run) -> None:
         "valid_from": "2025-02-28T17:00:00+00:00", "valid_to": "2025-03-31T17:00:00+00:00",
         "expires_at": "2098-12-31T17:00:00+00:00",
     }  # fmt: skip
-    assert {name: kept[name] for name in expected} == expected
+    assert {name: memory[name] for name in expected} == expected
 
 
 def test_repeating_a_write_under_its_key_adds_nothing(run: Run) -> None:
@@ -129,13 +129,13 @@ def test_recall_finds_by_meaning_and_explains(run_filled: Run) -> None:
 
 
 def test_recall_as_json_has_the_explanation(run_filled: Run) -> None:
-    asked = ("recall", "dog", "--user", "alice", "-k", "1", "--minimum", "0", "--json")
-    found = run_filled(*asked).document
-    hit = found["hits"][0]
+    command = ("recall", "dog", "--user", "alice", "-k", "1", "--minimum", "0", "--json")
+    document = run_filled(*command).document
+    hit = document["hits"][0]
     assert hit["memory"]["id"] == "dog"
     assert hit["why"]["matched"] == ["dog"]
     assert hit["why"]["contributions"]["words.own"] > 0
-    following = run_filled(*asked, "--cursor", found["cursor"]).document
+    following = run_filled(*command, "--cursor", document["cursor"]).document
     assert following["hits"][0]["memory"]["id"] != "dog"
 
 
@@ -160,20 +160,22 @@ def test_recall_as_json_has_the_explanation(run_filled: Run) -> None:
         (["--after", "1 hour ago", "--before", "in 1 hour"], {"dog", "work", "tea"}),
     ],
 )
-def test_lists_and_recalls_are_narrowed_alike(run_filled: Run, options: list[str], expected: set[str]) -> None:
+def test_lists_and_recalls_are_narrowed_the_same_way(run_filled: Run, options: list[str], expected: set[str]) -> None:
     assert set(ids(run_filled("list", *options, "--user", "alice", "--json").document)) == expected
-    asked = ("recall", "what about her?", "--minimum", "0", "--user", "alice", "--json")
-    assert set(ids(run_filled(*asked, *options).document)) == expected
+    command = ("recall", "what about her?", "--minimum", "0", "--user", "alice", "--json")
+    assert set(ids(run_filled(*command, *options).document)) == expected
 
 
 def test_recall_with_a_minimum_and_by_recipe(run_filled: Run) -> None:
-    found = run_filled("recall", "dog", "--user", "alice", "--recipe", "words", "--minimum", "0.1", "--json").document
-    assert ids(found) == ["dog"]
+    document = run_filled(
+        "recall", "dog", "--user", "alice", "--recipe", "words", "--minimum", "0.1", "--json"
+    ).document
+    assert ids(document) == ["dog"]
 
 
 def test_recall_by_the_name_of_a_model(run_filled: Run) -> None:
-    found = run_filled("recall", "dog", "--user", "alice", "--model", "all-MiniLM-L6-v2", "--json").document
-    assert ids(found) == ["dog"]
+    document = run_filled("recall", "dog", "--user", "alice", "--model", "all-MiniLM-L6-v2", "--json").document
+    assert ids(document) == ["dog"]
     unknown = run_filled("recall", "dog", "--user", "alice", "--model", "second")
     assert unknown.code == 2
     assert "no embedding model 'second' here; use one of 'all-MiniLM-L6-v2'" in unknown.err
@@ -182,9 +184,9 @@ def test_recall_by_the_name_of_a_model(run_filled: Run) -> None:
 def test_recall_among_messages_and_in_a_namespace(run_filled: Run) -> None:
     run_filled("session", "say", "Rex sleeps in the garden", "--user", "alice", "--session", "s1")
     question = ["recall", "where does Rex sleep?", "--user", "alice", "--minimum", "0"]
-    shown = run_filled(*question, "--among", "message", "--explain")
-    assert "Rex sleeps in the garden" in shown.out
-    assert "Has a dog called Rex" not in shown.out
+    result = run_filled(*question, "--among", "message", "--explain")
+    assert "Rex sleeps in the garden" in result.out
+    assert "Has a dog called Rex" not in result.out
     both = run_filled(*question, "--among", "message", "--among", "memory", "--json").document["hits"]
     assert both[0]["kind"] == "message"
     assert both[0]["message"]["session_id"] == "s1"
@@ -199,8 +201,8 @@ def test_recall_among_messages_and_in_a_namespace(run_filled: Run) -> None:
 def test_recall_includes_what_is_shared_only_when_asked(run_filled: Run) -> None:
     run_filled("remember", "The office dog is called Bruno", "--id", "shared")
     assert "shared" not in ids(run_filled("recall", "dog", "--user", "alice", "--json").document)
-    found = run_filled("recall", "dog", "--user", "alice", "--include", "organization", "--json").document
-    assert {"shared", "dog"} <= set(ids(found))
+    document = run_filled("recall", "dog", "--user", "alice", "--include", "organization", "--json").document
+    assert {"shared", "dog"} <= set(ids(document))
 
 
 def test_another_scope_sees_nothing(run_filled: Run) -> None:
@@ -217,7 +219,7 @@ def test_another_scope_sees_nothing(run_filled: Run) -> None:
     assert "no memories" in run_filled("list", "--user", "bob").out
 
 
-def test_list_goes_on_at_the_cursor(run_filled: Run) -> None:
+def test_list_continues_at_the_cursor(run_filled: Run) -> None:
     first = run_filled("list", "--limit", "2", "--oldest-first", "--json").document
     assert ids(first) == ["work", "dog"]
     rest = run_filled("list", "--limit", "2", "--oldest-first", "--cursor", first["cursor"], "--json").document
@@ -229,9 +231,9 @@ def test_list_goes_on_at_the_cursor(run_filled: Run) -> None:
 def test_get_by_id_and_by_key(run_filled: Run) -> None:
     assert run_filled("get", "work", "--json").document["tags"] == ["job"]
     assert run_filled("get", "drink", "--json").document["id"] == "tea"
-    shown = run_filled("get", "work", "--timezone", "Asia/Bangkok").out
-    assert "Prefers backend work over design" in shown
-    assert "Asia/Bangkok" in shown
+    output = run_filled("get", "work", "--timezone", "Asia/Bangkok").out
+    assert "Prefers backend work over design" in output
+    assert "Asia/Bangkok" in output
 
 
 def test_revise_keeps_earlier_revisions(run_filled: Run) -> None:
@@ -241,7 +243,7 @@ def test_revise_keeps_earlier_revisions(run_filled: Run) -> None:
     assert revised["memories"][0]["text"] == "Prefers design"
     assert revised["memories"][0]["priority"] == 3
     history = run_filled("history", "work", "--json").document["revisions"]
-    assert [(one["value"]["text"], one["reason"]) for one in history] == [
+    assert [(revision["value"]["text"], revision["reason"]) for revision in history] == [
         ("Prefers backend work over design", "she said so")
     ]
     assert "she said so" in run_filled("history", "work").out
@@ -251,13 +253,13 @@ def test_revise_keeps_earlier_revisions(run_filled: Run) -> None:
 def test_earlier_knowledge_can_still_be_recalled(run_filled: Run) -> None:
     moment = run_filled("get", "dog", "--json").document["updated_at"]
     run_filled("revise", "dog", "Has a cat called Tom")
-    asked = ("recall", "pet", "--kind", "fact", "--minimum", "0", "--json")
-    now = run_filled(*asked).document["hits"][0]["memory"]["text"]
-    then = run_filled(*asked, "--as-of", moment).document["hits"][0]["memory"]["text"]
+    command = ("recall", "pet", "--kind", "fact", "--minimum", "0", "--json")
+    now = run_filled(*command).document["hits"][0]["memory"]["text"]
+    then = run_filled(*command, "--as-of", moment).document["hits"][0]["memory"]["text"]
     assert (now, then) == ("Has a cat called Tom", "Has a dog called Rex")
 
 
-def test_revise_takes_a_time_away(run: Run) -> None:
+def test_revise_removes_a_time(run: Run) -> None:
     run("remember", "Milk is in the fridge", "--id", "milk", "--expires", "in 2 weeks")
     assert run("get", "milk", "--json").document["expires_at"] is not None
     run("revise", "milk", "--expires", "never")
@@ -280,12 +282,12 @@ def test_relations_are_created_and_followed(run_filled: Run) -> None:
     assert link["relationship"]["metadata"] == {"sure": True}
     run_filled("relate", "dog", "tea")
     near = run_filled("relations", "work", "--json").document["related"]
-    assert [(one["memory"]["id"], one["depth"]) for one in near] == [("dog", 1)]
+    assert [(relation["memory"]["id"], relation["depth"]) for relation in near] == [("dog", 1)]
     far = run_filled("relations", "work", "--depth", "2", "--json").document["related"]
-    assert [(one["memory"]["id"], one["depth"]) for one in far] == [("dog", 1), ("tea", 2)]
-    shown = run_filled("relations", "dog").out
-    assert "← derived_from" in shown
-    assert "→ related_to" in shown
+    assert [(relation["memory"]["id"], relation["depth"]) for relation in far] == [("dog", 1), ("tea", 2)]
+    output = run_filled("relations", "dog").out
+    assert "← derived_from" in output
+    assert "→ related_to" in output
     assert "nothing is related" in run_filled("relations", "work", "--type", "contradicts").out
 
 
@@ -298,10 +300,10 @@ def test_tags_are_added_and_removed(run_filled: Run) -> None:
 
 
 def test_forget_shows_and_asks_first(run_filled: Run) -> None:
-    refused = run_filled("forget", "dog", typed="n\n")
-    assert refused.code == 1
-    assert "Has a dog called Rex" in refused.err
-    assert "Forget this memory? [y/N]" in refused.err
+    result = run_filled("forget", "dog", typed="n\n")
+    assert result.code == 1
+    assert "Has a dog called Rex" in result.err
+    assert "Forget this memory? [y/N]" in result.err
     silent = run_filled("forget", "dog")
     assert silent.code == 2
     assert "pass --yes" in silent.err
@@ -322,8 +324,8 @@ def test_forget_by_filter_with_a_preview(run_filled: Run) -> None:
     preview = run_filled("forget", "--where", "priority<8", "--preview", "--json").document
     assert (preview["count"], preview["preview"]) == (2, True)
     assert len(run_filled("list", "--json").document["memories"]) == 3
-    gone = run_filled("forget", "--where", "priority<8", "--yes", "--json").document
-    assert (gone["count"], gone["preview"]) == (2, False)
+    forgotten = run_filled("forget", "--where", "priority<8", "--yes", "--json").document
+    assert (forgotten["count"], forgotten["preview"]) == (2, False)
     assert ids(run_filled("list", "--json").document) == ["work"]
     assert "no memories" in run_filled("forget", "--where", "priority<8", "--yes").out
 
@@ -342,9 +344,9 @@ def test_an_unknown_id_forgets_nothing(run_filled: Run) -> None:
 
 def test_markup_in_a_text_is_shown_as_text(run: Run) -> None:
     run("remember", "[bold]no markup[/bold] \x1b[31mand no escapes", "--id", "x")
-    shown = run("list").out + run("get", "x").out + run("recall", "markup").out
-    assert "[bold]no markup[/bold]" in shown
-    assert "\x1b" not in shown
+    output = run("list").out + run("get", "x").out + run("recall", "markup").out
+    assert "[bold]no markup[/bold]" in output
+    assert "\x1b" not in output
 
 
 def test_the_store_comes_from_a_path_a_url_or_a_file_of_settings(run: Run, tmp_path: Path) -> None:

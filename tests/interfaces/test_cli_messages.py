@@ -42,8 +42,8 @@ def test_wrong_messages_are_refused(run: Run, tmp_path: Path) -> None:
         (("bad.jsonl",), "", "is not UTF-8"),
         (("missing.jsonl",), "", "missing.jsonl"),
     ):
-        refused = run("add", *arguments, *CHAT, typed=typed)
-        assert (refused.code, words in refused.err) == (2, True), refused.err
+        result = run("add", *arguments, *CHAT, typed=typed)
+        assert (result.code, words in result.err) == (2, True), result.err
     assert "names no session" in run("add", "--user", "alice", typed="Hello").err
 
 
@@ -55,8 +55,8 @@ def test_deleting_and_restoring_messages(run: Run) -> None:
     assert "1 message restored" in run("messages", "restore", "m2", *CHAT).out
     assert "A fine city." in run("session", "show", *CHAT).out
     assert run("messages", "delete", "m1", "--hard", *CHAT, typed="n\n").code == 1
-    gone = run("messages", "delete", "m1", "m2", "--hard", "--yes", *CHAT, "--json").document
-    assert [message["id"] for message in gone["messages"]] == ["m1", "m2"]
+    deletion = run("messages", "delete", "m1", "m2", "--hard", "--yes", *CHAT, "--json").document
+    assert [message["id"] for message in deletion["messages"]] == ["m1", "m2"]
     assert run("count", *CHAT, "--json").document == {"count": 0}
     assert run("messages", "delete", "m1", *CHAT).code == 1
 
@@ -70,23 +70,23 @@ def test_forgetting_names_the_message_that_contains_the_memory(run: Run) -> None
     assert run("forget", fact["id"], "--preview", *CHAT, "--json").document["messages"] == ["m1"]
     assert run("forget", fact["id"], "--yes", "--with-messages", *CHAT, "--json").document["messages"] == []
     assert "Lisbon" not in run("session", "show", *CHAT).out
-    refused = run("forget", "--everything", "--with-messages", *CHAT)
-    assert (refused.code, "--with-messages is for memories that are named" in refused.err) == (2, True)
+    result = run("forget", "--everything", "--with-messages", *CHAT)
+    assert (result.code, "--with-messages is for memories that are named" in result.err) == (2, True)
 
 
 def test_recall_only_from_the_session(run: Run) -> None:
-    kept = run("remember", "The garage code is 4711", *CHAT, "--json").document["memories"][0]
+    memory = run("remember", "The garage code is 4711", *CHAT, "--json").document["memories"][0]
     run("remember", "The garage is locked", *LATER)
-    asked = ("garage code", *LATER, "--minimum", "0", "--json")
-    assert len(run("recall", *asked).document["hits"]) == 2
-    assert len(run("recall", *asked, "--only", "session").document["hits"]) == 1
+    arguments = ("garage code", *LATER, "--minimum", "0", "--json")
+    assert len(run("recall", *arguments).document["hits"]) == 2
+    assert len(run("recall", *arguments, "--only", "session").document["hits"]) == 1
     assert "4711" in run("context", "garage code", *LATER).out
     assert "4711" not in run("context", "garage code", "--only", "session", *LATER).out
-    assert "not written in session" in run("why-not", kept["id"], "garage", "--only", "session", *LATER).out
+    assert "not written in session" in run("why-not", memory["id"], "garage", "--only", "session", *LATER).out
     assert [run("count", *LATER, *only, "--json").document["count"] for only in ((), ("--only", "session"))] == [2, 1]
     assert "4711" not in run("list", "--only", "session", *LATER).out
-    refused = run("recall", "garage", "--user", "alice", "--only", "session")
-    assert (refused.code, "name one with --session ID" in refused.err) == (2, True)
+    result = run("recall", "garage", "--user", "alice", "--only", "session")
+    assert (result.code, "name one with --session ID" in result.err) == (2, True)
     assert "only is 'user'" in run("count", "--only", "user", *LATER).err
     assert run("forget", "--everything", "--only", "session", "--yes", *LATER, "--json").document["count"] == 1
     assert run("count", *LATER, "--json").document == {"count": 1}

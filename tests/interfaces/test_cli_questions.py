@@ -101,10 +101,10 @@ def test_failures_list_the_memories_that_were_returned(run: Run, life: str) -> N
         "faults": ["wrong on top", "incomplete"], "missing": ["plan"],
     }  # fmt: skip
     assert hits[0]["id"] == "bees"
-    shown = run("eval", "questions", life, "--failures").out
-    assert "vida q4 [single] Where are the hives of bees? → wrong on top, incomplete" in " ".join(shown.split())
-    assert "missing         plan  Vesna would like" in shown
-    assert "wrong     bees  I keep two hives" in shown
+    output = run("eval", "questions", life, "--failures").out
+    assert "vida q4 [single] Where are the hives of bees? → wrong on top, incomplete" in " ".join(output.split())
+    assert "missing         plan  Vesna would like" in output
+    assert "wrong     bees  I keep two hives" in output
 
 
 def test_several_lives_and_folds(run: Run, life: str) -> None:

@@ -40,7 +40,7 @@ def test_forks_are_compared(run: Run) -> None:
     for number in range(2):
         run("run", "propose", "count", "--arguments", f'{{"n": {number}}}', *CODER)
         run("run", "complete", str(number), "--memory", f"The count was {number}", *CODER)
-    assert "goes on after cycle 0 of r1" in run("run", "fork", "0", "r1", "--id", "r2", *CODER).out
+    assert "continues after cycle 0 of r1" in run("run", "fork", "0", "r1", "--id", "r2", *CODER).out
     run("run", "propose", "stop", "--run", "r2", *CODER)
     run("run", "complete", "--run", "r2", *CODER)
     assert "another action" in run("run", "compare", "r1", "r2", *CODER).out

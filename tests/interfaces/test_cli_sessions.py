@@ -9,50 +9,50 @@ CHAT = ("--user", "alice", "--session", "s1")
 
 
 def test_conversations_of_a_session(run: Run) -> None:
-    place = ["--user", "ada", "--session", "s1"]
-    run("session", "say", "Hello", *place, "--conversation", "about tea", "--created-at", "2020-05-01")
-    run("session", "say", "Bye", *place)
-    shown = run("session", "show", *place, "--conversation", "about tea", "--json").document["messages"]
-    assert [(one["text"], one["created_at"][:10]) for one in shown] == [("Hello", "2020-05-01")]
-    assert "about tea" in run("session", "conversations", *place).out
-    assert len(run("session", "conversations", *place, "--json").document["conversations"]) == 1
+    scope = ["--user", "ada", "--session", "s1"]
+    run("session", "say", "Hello", *scope, "--conversation", "about tea", "--created-at", "2020-05-01")
+    run("session", "say", "Bye", *scope)
+    messages = run("session", "show", *scope, "--conversation", "about tea", "--json").document["messages"]
+    assert [(message["text"], message["created_at"][:10]) for message in messages] == [("Hello", "2020-05-01")]
+    assert "about tea" in run("session", "conversations", *scope).out
+    assert len(run("session", "conversations", *scope, "--json").document["conversations"]) == 1
 
 
 def test_a_conversation(run: Run) -> None:
-    told = run("session", "say", "Hello", *CHAT)
-    assert (told.code, told.err) == (0, "")
-    assert "Hello" in told.out
+    result = run("session", "say", "Hello", *CHAT)
+    assert (result.code, result.err) == (0, "")
+    assert "Hello" in result.out
     assert run("session", "say", "Hello, Alice", "--role", "assistant", "--name", "helper", *CHAT).code == 0
-    shown = run("session", "show", *CHAT)
-    assert shown.code == 0
-    assert shown.out.index("alice") < shown.out.index("Hello") < shown.out.index("Hello, Alice")
-    assert "helper" in shown.out
+    listing = run("session", "show", *CHAT)
+    assert listing.code == 0
+    assert listing.out.index("alice") < listing.out.index("Hello") < listing.out.index("Hello, Alice")
+    assert "helper" in listing.out
     listed = run("session", "list", "--user", "alice")
     assert "s1" in listed.out
     assert "alice" in listed.out
     ended = run("session", "end", *CHAT)
     assert (ended.code, ended.out) == (0, "session s1 has ended\n")
     assert "(ended)" in run("session", "list").out
-    refused = run("session", "say", "more", *CHAT)
-    assert refused.code == 1
-    assert "has ended" in refused.err
+    refusal = run("session", "say", "more", *CHAT)
+    assert refusal.code == 1
+    assert "has ended" in refusal.err
 
 
 def test_sessions_as_json(run: Run) -> None:
-    said = run(
+    document = run(
         "session", "say", "-", "--metadata", '{"client": "web"}', *CHAT, "--json", typed="one\ntwo\nthree\n"
     ).document
-    assert [one["text"] for one in said["messages"]] == ["one", "two", "three"]
-    assert said["messages"][0]["metadata"] == {"client": "web"}
+    assert [message["text"] for message in document["messages"]] == ["one", "two", "three"]
+    assert document["messages"][0]["metadata"] == {"client": "web"}
     page = run("session", "show", "--limit", "2", *CHAT, "--json").document
-    assert [one["text"] for one in page["messages"]] == ["three", "two"]
+    assert [message["text"] for message in page["messages"]] == ["three", "two"]
     assert page["session"]["id"] == "s1"
     rest = run("session", "show", "--cursor", page["cursor"], *CHAT, "--json").document
-    assert ([one["text"] for one in rest["messages"]], rest["cursor"]) == (["one"], None)
+    assert ([message["text"] for message in rest["messages"]], rest["cursor"]) == (["one"], None)
     first = run("session", "show", "--oldest-first", "--limit", "1", *CHAT, "--json").document
-    assert [one["text"] for one in first["messages"]] == ["one"]
+    assert [message["text"] for message in first["messages"]] == ["one"]
     assert "next page: --cursor" in run("session", "show", "--limit", "1", *CHAT).out
-    assert [one["id"] for one in run("session", "list", "--json").document["sessions"]] == ["s1"]
+    assert [session["id"] for session in run("session", "list", "--json").document["sessions"]] == ["s1"]
     assert run("session", "end", *CHAT, "--json").document["session"]["ended_at"]
 
 
@@ -74,8 +74,8 @@ def test_the_life_of_a_session(run: Run) -> None:
     assert (opened.code, opened.out) == (0, "session s1 is open\n")
     run("session", "say", "Hello", *CHAT)
     assert run("session", "end", "--summary", "Greetings", *CHAT).out == "session s1 has ended\n"
-    refused = run("session", "say", "more", *CHAT)
-    assert (refused.code, "`everhold session reopen`" in refused.err) == (1, True)
+    result = run("session", "say", "more", *CHAT)
+    assert (result.code, "`everhold session reopen`" in result.err) == (1, True)
     assert run("session", "archive", *CHAT).out == "session s1 is archived\n"
     assert "s1 (archived)" in run("session", "list").out
     reopened = run("session", "reopen", *CHAT, "--json").document["session"]
@@ -99,11 +99,11 @@ def test_messages_with_content(run: Run) -> None:
     ).document["messages"]
     assert (calls[0]["tool_calls"], calls[0]["id"]) == ([{"id": "c1"}], "m1")
     content = '{"type": "text", "text": "The pump is broken"}'
-    said = run("session", "say", "--content", content, "--sender", "bob", "--otid", "o1", *CHAT, "--json")
-    assert said.document["messages"][0]["text"] == "The pump is broken"
+    result = run("session", "say", "--content", content, "--sender", "bob", "--otid", "o1", *CHAT, "--json")
+    assert result.document["messages"][0]["text"] == "The pump is broken"
     assert "bob" in run("session", "show", *CHAT).out
-    for refused in (["--content", "{"], ["--content", "5"], ["--tool-calls", "{}"], [], ["a", "b", "--id", "m2"]):
-        assert run("session", "say", *refused, *CHAT).code == 2
+    for arguments in (["--content", "{"], ["--content", "5"], ["--tool-calls", "{}"], [], ["a", "b", "--id", "m2"]):
+        assert run("session", "say", *arguments, *CHAT).code == 2
 
 
 def test_messages_are_shown_around_one_and_searched(run: Run) -> None:
@@ -115,8 +115,8 @@ def test_messages_are_shown_around_one_and_searched(run: Run) -> None:
     around = run("session", "show", "--around", hit["message"]["id"], "--limit", "3", *CHAT)
     assert "Good morning" in around.out
     assert "the other way: --cursor" in around.out
-    shown = run("messages", "search", "buying roses", "--where", "role=user", *CHAT)
-    assert "#1 of session s1" in shown.out
+    result = run("messages", "search", "buying roses", "--where", "role=user", *CHAT)
+    assert "#1 of session s1" in result.out
     assert "no messages found" in run("messages", "search", "roses", "--after", "2999-01-01", *CHAT).out
     recent = run("messages", "recent", "-n", "2", "--agent", "helper", "--json").document["messages"]
     assert [message["text"] for message in recent] == ["Good night", "Thanks"]

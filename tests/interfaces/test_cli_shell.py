@@ -11,10 +11,10 @@ from tests.interfaces.terminals import CTRL_C, CTRL_D, PROMPT_ENDS, Terminal, ru
 
 def test_lines_are_remembered_recalled_and_forgotten(run: Run) -> None:
     first = run("shell", "--json", "--user", "mia", typed="My dog is called Rex\n?name of the dog\n/list\n").document
-    kept, recalled, listed = first["answers"]
-    memory = kept["answer"]["memories"][0]
+    stored, recalled, listed = first["answers"]
+    memory = stored["answer"]["memories"][0]
     assert recalled["answer"]["hits"][0]["memory"]["id"] == memory["id"]
-    assert [one["id"] for one in listed["answer"]["memories"]] == [memory["id"]]
+    assert [memory["id"] for memory in listed["answer"]["memories"]] == [memory["id"]]
     lines = f"/forget {memory['id']}\n?dog\n/undo\n?dog\n/help\n/quit\nnever kept\n"
     after = run("shell", "--json", "--user", "mia", typed=lines).document["answers"]
     assert after[0]["answer"]["memory"]["id"] == memory["id"]
@@ -37,12 +37,12 @@ def test_the_explanation_is_shown_below_each_hit(run: Run) -> None:
 def test_errors_do_not_end_it(run: Run) -> None:
     ran = run("shell", typed="/lst\n/forget\n/forget nope\n?\n/undo\nStill here\n")
     assert ran.code == 1
-    said = ran.err.splitlines()
-    assert said[0] == "no command /lst; did you mean '/list'?"
-    assert "/forget needs the number or the id" in said[1]
-    assert "no memory 'nope'" in said[2]
-    assert "the question is empty" in said[3]
-    assert "nothing to undo" in said[4]
+    lines = ran.err.splitlines()
+    assert lines[0] == "no command /lst; did you mean '/list'?"
+    assert "/forget needs the number or the id" in lines[1]
+    assert "no memory 'nope'" in lines[2]
+    assert "the question is empty" in lines[3]
+    assert "nothing to undo" in lines[4]
     assert "Still here" in ran.out
     assert len(run("list", "--json").document["memories"]) == 1
 
@@ -70,6 +70,7 @@ def test_a_memory_is_named_by_its_number_in_the_last_table(run: Run) -> None:
     assert "\n2  My dog is called Rex" in ran.out
     assert ran.out.index("forgotten: My dog is called Rex") < ran.out.index("forgotten: I live in Rome")
     assert "no memory '7'" in run("shell", typed="/list\n/forget 7\n").err
+    assert "memory_id has 5,000 characters" in run("shell", typed=f"/list\n/forget {'1' * 5000}\n").err
 
 
 def test_the_sample_answers_its_questions_and_fits_the_screen(run: Run, tmp_path: Path) -> None:
@@ -81,9 +82,9 @@ def test_the_sample_answers_its_questions_and_fits_the_screen(run: Run, tmp_path
     for question, answer in zip(
         sample.QUESTIONS, ("Lisbon", "peanuts", "thunder", "passport", "jazz records"), strict=True
     ):
-        place = lines.index(f"?{question}")
-        assert answer in lines[place + 1]
-        assert "meaning" in lines[place + 2]
+        index = lines.index(f"?{question}")
+        assert answer in lines[index + 1]
+        assert "meaning" in lines[index + 2]
     assert lines[-2] == f"What the move cost: /ask {sample.DATA_QUESTION}"
     assert "a sentence, ?question or /help" in lines[-1]
     assert (tmp_path / "data/everhold/sample.db").is_file()
@@ -93,10 +94,10 @@ def test_the_sample_is_loaded_only_once(run: Run) -> None:
     lines = sample.read_conversation()
     assert 25 <= len(lines) <= 30
     for _ in range(2):
-        found = run("shell", "--sample", "--json", "--store", "mine.db").document["answers"]
-        assert [one["question"] for one in found] == list(sample.QUESTIONS)
-    kept = run("list", "--store", "mine.db", "--user", sample.USER, "--json").document["memories"]
-    assert len(kept) == len(lines)
+        answers = run("shell", "--sample", "--json", "--store", "mine.db").document["answers"]
+        assert [answer["question"] for answer in answers] == list(sample.QUESTIONS)
+    memories = run("list", "--store", "mine.db", "--user", sample.USER, "--json").document["memories"]
+    assert len(memories) == len(lines)
 
 
 def test_the_sample_has_a_table_to_ask(tmp_path: Path) -> None:

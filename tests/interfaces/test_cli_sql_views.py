@@ -30,9 +30,9 @@ def test_install_list_and_remove(run: Run, tmp_path: Path) -> None:
     assert "julep" in run("views", "list").out
     assert "julep (installed)" in run("doctor").out
     assert run("views", "remove", "s4").out == "julep: views removed\n"
-    refused = run("views", "remove", "s4")
-    assert (refused.code, refused.out) == (1, "")
-    assert "preset 'julep' are not installed; `everhold views list` lists the installed ones" in refused.err
+    result = run("views", "remove", "s4")
+    assert (result.code, result.out) == (1, "")
+    assert "preset 'julep' are not installed; `everhold views list` lists the installed ones" in result.err
 
 
 def test_a_script_gives_views_their_original_names(run: Run, tmp_path: Path) -> None:

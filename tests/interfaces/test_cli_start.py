@@ -1,4 +1,4 @@
-"""What a short process imports: every module that it does not need makes each start slower."""
+"""A command imports only the modules that it needs, so that it starts quickly."""
 
 import subprocess
 import sys

@@ -31,19 +31,19 @@ def file(tmp_path: Path) -> str:
 
 
 def test_the_life_of_a_tool(run: Run, file: str) -> None:
-    made = run("tool", "create", file, "--tag", "sky", "--id", "t1", "--attach", *CODER)
-    assert (made.code, made.out) == (0, "tool get_weather is at version 1 (t1)\n")
+    created = run("tool", "create", file, "--tag", "sky", "--id", "t1", "--attach", *CODER)
+    assert (created.code, created.out) == (0, "tool get_weather is at version 1 (t1)\n")
     assert run("tool", "create", file, "--replace", "--attach", *CODER).code == 0
     listed = run("tool", "list", *CODER).out
     assert "get_weather" in listed
     assert "city, days" in listed
-    shown = run("tool", "show", "get_weather").out
-    assert '"required"' in shown
-    assert "sky" in shown
+    output = run("tool", "show", "get_weather").out
+    assert '"required"' in output
+    assert "sky" in output
     assert json.loads(run("tool", "check", "get_weather", '{"city": "Rome"}').out) == {"city": "Rome", "days": 3}
-    refused = run("tool", "check", "get_weather", '{"days": "x"}')
-    assert refused.code == 2
-    assert "days is 'x', and city is missing; pass a whole number for days, and pass text for city" in refused.err
+    result = run("tool", "check", "get_weather", '{"days": "x"}')
+    assert result.code == 2
+    assert "days is 'x', and city is missing; pass a whole number for days, and pass text for city" in result.err
     assert run("tool", "update", "t1", "--description", "Better.", "--expected-version", "1").code == 0
     assert run("tool", "update", "t1", "--tag", "x", "--expected-version", "1").code == 1
     assert "no longer has" in run("tool", "detach", "get_weather", *CODER).out
@@ -56,8 +56,10 @@ def test_the_life_of_a_tool(run: Run, file: str) -> None:
 
 
 def test_tools_as_json(run: Run) -> None:
-    made = run("tool", "create", "-", "--name", "weather", "--attach", *CODER, "--json", typed=json.dumps(DEFINITION))
-    assert made.document["tool"]["name"] == "weather"
+    created = run(
+        "tool", "create", "-", "--name", "weather", "--attach", *CODER, "--json", typed=json.dumps(DEFINITION)
+    )
+    assert created.document["tool"]["name"] == "weather"
     openai = run("tool", "render", *CODER, "--json").document
     assert openai == [{"type": "function", "function": {**DEFINITION["function"], "name": "weather"}}]  # type: ignore[dict-item]
     assert json.loads(run("tool", "render", "--format", "anthropic", *CODER).out)[0]["input_schema"]["type"] == "object"

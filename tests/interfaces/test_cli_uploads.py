@@ -12,9 +12,9 @@ def write_orders(folder: Path) -> str:
 
 
 def test_upload_shows_what_was_detected(run: Run, tmp_path: Path) -> None:
-    shown = run("upload", write_orders(tmp_path), "--project", "shop").out
+    output = run("upload", write_orders(tmp_path), "--project", "shop").out
     for part in ("orders.csv: version 1", "decimal: point", "orders", "'Orders 2024'", "totals"):
-        assert part in shown
+        assert part in output
     assert "already there" in run("upload", write_orders(tmp_path), "--project", "shop").out
     [file] = run("upload", write_orders(tmp_path), "--project", "shop", "--json").document["files"]
     assert (file["is_new"], file["tables"][0]["row_count"]) == (False, 3)
@@ -34,8 +34,8 @@ def test_tables_are_listed_found_and_described(run: Run, tmp_path: Path) -> None
 def test_the_range_of_amounts_is_written_out(run: Run, tmp_path: Path) -> None:
     (tmp_path / "homes.csv").write_text("home_id,year_built,price\n10001,1987,1250000.5\n10002,2004,99500\n")
     run("upload", str(tmp_path / "homes.csv"), "--project", "shop")
-    shown = run("describe", "homes", "--project", "shop").out.split()
-    assert {"99,500", "1,250,000.5", "10001", "10002", "1987", "2004"} <= set(shown)
+    output = run("describe", "homes", "--project", "shop").out.split()
+    assert {"99,500", "1,250,000.5", "10001", "10002", "1987", "2004"} <= set(output)
 
 
 def test_sources_are_deleted_and_restored(run: Run, tmp_path: Path) -> None:

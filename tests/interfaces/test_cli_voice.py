@@ -100,7 +100,7 @@ def test_a_signal_stops_it_and_every_acknowledged_write_is_kept(tmp_path: Path, 
         assert engine.verify_log("home").intact
 
 
-def test_one_line_says_what_listens_where(tmp_path: Path) -> None:
+def test_the_first_line_of_output_names_protocols_and_addresses(tmp_path: Path) -> None:
     with start(
         tmp_path, EVERHOLD_VOICE__BIND="ipc://a=jarvis@home ipc://b=unified", EVERHOLD_VOICE__PUBLISH="none"
     ) as process:
@@ -115,11 +115,11 @@ def test_one_line_says_what_listens_where(tmp_path: Path) -> None:
 
 
 def test_settings_that_are_wrong_are_refused_before_anything_is_opened(run: Run, tmp_path: Path) -> None:
-    refused = run("serve-voice", "--bind", "tcp://0.0.0.0:5596=unified@home")
-    assert refused.code == 2
-    assert "tcp://0.0.0.0:5596 can be reached from other machines" in refused.err
-    refused = run("serve-voice", "--bind", "tcp://127.0.0.1:5596=unity", "--json")
-    assert refused.error["fact"] == "no protocol 'unity'"
+    result = run("serve-voice", "--bind", "tcp://0.0.0.0:5596=unified@home")
+    assert result.code == 2
+    assert "tcp://0.0.0.0:5596 can be reached from other machines" in result.err
+    result = run("serve-voice", "--bind", "tcp://127.0.0.1:5596=unity", "--json")
+    assert result.error["fact"] == "no protocol 'unity'"
     assert not (tmp_path / "everhold.db").exists()
 
 
@@ -129,6 +129,6 @@ def test_without_pyzmq_the_extra_is_named(run: Run, monkeypatch: pytest.MonkeyPa
     for name in [name for name in sys.modules if name.startswith("everhold.interfaces.voice")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "zmq", None)
-    refused = run("serve-voice")
-    assert refused.code == 1
-    assert "the voice gateway needs pyzmq; pip install 'everhold[voice]'" in refused.err
+    result = run("serve-voice")
+    assert result.code == 1
+    assert "the voice gateway needs pyzmq; pip install 'everhold[voice]'" in result.err

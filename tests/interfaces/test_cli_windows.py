@@ -16,13 +16,13 @@ def run_chat(run: Run) -> Run:
 
 
 def test_the_messages_are_shown_and_their_size_is_on_standard_error(run_chat: Run) -> None:
-    shown = run_chat("window", "--strategy", "truncate", "--system", "Be brief.", *CHAT)
-    assert shown.out.splitlines() == [
+    result = run_chat("window", "--strategy", "truncate", "--system", "Be brief.", *CHAT)
+    assert result.out.splitlines() == [
         "system: Be brief.",
         "user (Alice): Which tea should I buy?",
         "assistant: A green one.",
     ]
-    assert shown.err.endswith("of 4,000 tokens · turns 2\n")
+    assert result.err.endswith("of 4,000 tokens · turns 2\n")
 
 
 def test_as_json_in_both_forms(run_chat: Run) -> None:
@@ -45,9 +45,9 @@ def test_as_json_in_both_forms(run_chat: Run) -> None:
     ],
 )
 def test_wrong_input_is_refused(run_chat: Run, options: list[str], problem: str) -> None:
-    refused = run_chat("window", *CHAT, *options)
-    assert refused.code == 2
-    assert problem in refused.err
+    result = run_chat("window", *CHAT, *options)
+    assert result.code == 2
+    assert problem in result.err
 
 
 def test_a_session_that_does_not_exist(run_chat: Run) -> None:

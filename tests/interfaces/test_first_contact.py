@@ -134,7 +134,7 @@ MISTAKES = [
     Mistake("unknown kind of store", "list --store mysql://host/db", 2, "no store for mysql://"),
     Mistake("absent file to import", "import absent.txt", 2, "path 'absent.txt' does not exist"),
     Mistake(
-        "file that is no text",
+        "file that is not text",
         "import photo.jpg",
         2,
         "photo.jpg is neither a bundle nor a file of a known kind",

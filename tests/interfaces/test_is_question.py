@@ -1,4 +1,4 @@
-"""Which lines of the shell are answered, and which are stored."""
+"""The shell answers lines that are questions and stores other lines."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Clients of old services read through the gateway what was imported from the files of these services."""
+"""Clients of old services read, through the gateway, memories imported from the files of these services."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -104,8 +104,8 @@ def test_orchestrator(gateway: Gateway) -> None:
     client = gateway.load(samples.orchestrator, "orchestrator")
     read = client.ask(action="read", payload={"memory_id": "mem-0a1b2c3d"}, session_id="s-9")["data"]
     assert (read["memory_id"], read["tags"], read["priority"]) == ("mem-0a1b2c3d", ["bees"], 8)
-    found = client.ask(action="batch_read", payload={"memory_ids": ["mem-2", "mem-0a1b2c3d"]}, session_id="s-9")
-    assert found["data"]["count"] == 2
+    reply = client.ask(action="batch_read", payload={"memory_ids": ["mem-2", "mem-0a1b2c3d"]}, session_id="s-9")
+    assert reply["data"]["count"] == 2
     deleted = client.ask(action="delete", payload={"memory_id": "mem-2"}, session_id="s-9")
     assert deleted["data"]["memory_id"] == "mem-2"
 

@@ -43,8 +43,8 @@ def test_envelopes(client: Client) -> None:
     assert (read["session_id"], read["expires_at"]) == (session, "2999-01-01T00:00:00+00:00")
     changed = {"memory_id": memory_id, "content": {"text": "Alice asked for coffee"}, "tags": ["coffee"]}
     assert ask(client, "update", changed, session)["status"] == "success"
-    [found] = ask(client, "search", {"query": "coffee", "limit": 3}, session)["data"]["memories"]
-    assert (found["text_content"], found["tags"]) == ("Alice asked for coffee", ["coffee", "tea"])
+    [loaded_memory] = ask(client, "search", {"query": "coffee", "limit": 3}, session)["data"]["memories"]
+    assert (loaded_memory["text_content"], loaded_memory["tags"]) == ("Alice asked for coffee", ["coffee", "tea"])
     ask(client, "create", {"content": {"text": "Second"}, "memory_type": "conversation"}, session)
     listed = ask(client, "batch_read", {"memory_type": "conversation", "sort_order": "asc"}, session)["data"]
     assert [memory["text_content"] for memory in listed["memories"]] == ["Alice asked for coffee", "Second"]

@@ -60,8 +60,8 @@ def test_session_memory(served: Served, framing: str) -> None:
     # Four characters are a token: the newest turns that fit, oldest first.
     newest = client.ask(action="get_context", session_id=session, max_tokens=6)["context"]
     assert [turn["content"] for turn in newest] == ["Hello", "What is the time?"]
-    found = client.ask(action="search_interactions", query="good morning", session_id=session)["results"]
-    assert found[0]["content"] == "Good morning"
+    hits = client.ask(action="search_interactions", query="good morning", session_id=session)["results"]
+    assert hits[0]["content"] == "Good morning"
     assert client.ask(action="clear_session", session_id=session)["status"] == "success"
     assert client.ask(action="get_context", session_id=session)["context"] == []
     assert client.ask(action="delete_session", session_id=session)["status"] == "success"
@@ -140,9 +140,9 @@ def test_contextual_on_the_main_computer(served: Served, framing: str) -> None:
     assert client.ask(action="delete_reminder", user_id=user, index=0) == {"status": "ok"}
     reminders = client.ask(action="list_reminders", user_id=user)["reminders"]
     assert reminders == [{"type": "reminder", "text": "call mum"}, "buy milk"]
-    refused = client.ask(action="delete_reminder", user_id=user, index=7)
-    assert refused["status"] == "error"
-    assert refused["reason"].startswith("Invalid reminder index")
+    reply = client.ask(action="delete_reminder", user_id=user, index=7)
+    assert reply["status"] == "error"
+    assert reply["reason"].startswith("Invalid reminder index")
     assert client.ask(action="delete_all_reminders", user_id=user) == {"status": "ok"}
 
 

@@ -70,8 +70,8 @@ class Row:
 
 def vector(chance: random.Random) -> Vector:
     raw = np.asarray([[chance.gauss(0, 1) for _ in range(DIMENSIONS)]])
-    made: Vector = round_to_half_precision(raw / np.linalg.norm(raw))[0]
-    return made
+    vector: Vector = round_to_half_precision(raw / np.linalg.norm(raw))[0]
+    return vector
 
 
 class Place(NamedTuple):
@@ -92,12 +92,12 @@ def turn_of(row: Row, rows: list[Row]) -> Row | None:
     """Return the turn of a row; for a fact, the last of the turns from which it was derived."""
     if row.session is not None:
         return row
-    turns = [one for one in rows if one.session is not None and one.owner == row.source]
+    turns = [other for other in rows if other.session is not None and other.owner == row.source]
     return turns[-1] if turns else None
 
 
 def session_of(row: Row, rows: list[Row]) -> list[Row]:
-    turns = [one for one in rows if one.session == row.session]
+    turns = [other for other in rows if other.session == row.session]
     return sorted(turns, key=lambda one: (one.when, one.owner))
 
 
@@ -109,7 +109,7 @@ class Reference:
         covered = [place.row for image_view in image_views for place in image_view if place.covered]
         holding = {term: sum(term in row.words for row in covered) for term in question.terms}
         rarity = {term: math.log(1 + (len(covered) - n + 0.5) / (n + 0.5)) for term, n in holding.items()}
-        self.weight = {term: one / (sum(rarity.values()) or 1) for term, one in rarity.items()}
+        self.weight = {term: value / (sum(rarity.values()) or 1) for term, value in rarity.items()}
 
     def best(self) -> list[tuple[str, float]]:
         best: dict[str, float] = {}
@@ -130,7 +130,7 @@ class Reference:
         source = {place.row.owner: place.row.source for image_view in self.image_views for place in image_view}
         if not order:
             return
-        others = [best[one] for one in order[1:] if source[one] != order[0] and source[order[0]] != one]
+        others = [best[index] for index in order[1:] if source[index] != order[0] and source[order[0]] != index]
         behind = others[0] if others else self.recipe.base + self.recipe.unrelated
         best[order[0]] += self.recipe.lead * max(0.0, min(best[order[0]] - behind, self.recipe.max_lead))
 
@@ -142,9 +142,9 @@ class Reference:
             successor = old.successor
             while successor in successors:
                 successor = successors[successor]
-            for at, row in enumerate(rows):
+            for index, row in enumerate(rows):
                 if self.recipe.calibrated and row.owner == successor:
-                    raised[at] = max(raised[at], total - self.recipe.successor_loss)
+                    raised[index] = max(raised[index], total - self.recipe.successor_loss)
         return raised
 
     def total(self, row: Row, rows: list[Row]) -> float:
@@ -165,23 +165,23 @@ class Reference:
             return self.own(kind, place, row)
         session = session_of(turn, rows)
         if place == "session":
-            return max(self.own(kind, "own", one) for one in session)
+            return max(self.own(kind, "own", turn) for turn in session)
         before, after = {"before": (3, 0), "near": (1, 1), "around": (3, 3), "wide": (6, 6)}[place]
-        at = session.index(turn)
-        window = session[max(0, at - before) : at + after + 1]
+        index = session.index(turn)
+        window = session[max(0, index - before) : index + after + 1]
         if kind == "words":
-            held = {word for one in window for word in one.words}
-            return sum(weight for term, weight in self.weight.items() if term in held)
-        return sum(self.own(kind, "own", one) for one in window) / len(window)
+            window_words = {word for row in window for word in row.words}
+            return sum(weight for term, weight in self.weight.items() if term in window_words)
+        return sum(self.own(kind, "own", turn) for turn in window) / len(window)
 
     def own(self, kind: str, place: str, row: Row) -> float:
         if kind == "words":
             return sum(weight * self.often(row, term, place) for term, weight in self.weight.items())
-        asked = self.question.voice if kind == "voice" else self.question.vector
-        if asked is None or row.vector is None:
+        query = self.question.voice if kind == "voice" else self.question.vector
+        if query is None or row.vector is None:
             looks_at_words = any(name.startswith("words") for name in self.recipe.weights)
             return 0.6 * self.own("words", "own", row) if looks_at_words else 0.0
-        return sum(float(one) * float(other) for one, other in zip(asked, row.vector, strict=True))
+        return sum(float(x) * float(y) for x, y in zip(query, row.vector, strict=True))
 
     def often(self, row: Row, term: str, place: str) -> float:
         count = row.words.count(term)
@@ -243,5 +243,5 @@ def answers(row: Row, rows: list[Row]) -> float:
     if turn is None:
         return 0.0
     session = session_of(turn, rows)
-    at = session.index(turn)
-    return float(at > 0 and "?" in session[at - 1].words)
+    index = session.index(turn)
+    return float(index > 0 and "?" in session[index - 1].words)

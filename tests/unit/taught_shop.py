@@ -33,11 +33,11 @@ class TaughtShop:
             return None
 
     def teach(self, question: str, sql: str) -> Teaching:
-        taught = teach_pair(
+        teaching = teach_pair(
             self.gate, self.memory, question, sql, "sqlite", lambda kind: f"{kind}-{next(self._numbers)}"
         )
-        self.memory = taught.memory
-        return taught
+        self.memory = teaching.memory
+        return teaching
 
     def read(self, question: str) -> QuestionReading | None:
         readings = rank_readings(self.context, self.memory, question, self.gate.read(question))

@@ -16,20 +16,25 @@ T0 = datetime(2024, 1, 1, tzinfo=UTC)
 SCOPE = Scope(organization="acme", project="p", user="alice", agent="bot", session="s1")
 
 
-def line(number: int = 0, scope: Scope = SCOPE, **given: Any) -> AccessLog:
-    given = {"interface": "library", **given}
+def line(number: int = 0, scope: Scope = SCOPE, **fields: Any) -> AccessLog:
+    fields = {"interface": "library", **fields}
     request = {"memory": f"m{number}", "n": [1, None]}
-    return make_access_line(scope, "read", T0 + timedelta(seconds=number), request, **given)
+    return make_access_line(scope, "read", T0 + timedelta(seconds=number), request, **fields)
 
 
 def test_a_line_has_who_acted_what_was_done_and_when() -> None:
-    made = line(3, error="NotFound", interface="cli")
-    assert (made.organization_id, made.user_id, made.agent_id, made.session_id) == ("acme", "alice", "bot", "s1")
-    assert (made.operation, made.timestamp, made.success) == ("read", T0 + timedelta(seconds=3), False)
-    assert (made.error_message, made.interface) == ("NotFound", "cli")
-    assert made.request == {"memory": "m3", "n": [1, None], "project": "p", "session": "s1"}
-    assert made.digest == compute_digest(made.__dict__)
-    assert len(made.digest) == 32
+    log_line = line(3, error="NotFound", interface="cli")
+    assert (log_line.organization_id, log_line.user_id, log_line.agent_id, log_line.session_id) == (
+        "acme",
+        "alice",
+        "bot",
+        "s1",
+    )
+    assert (log_line.operation, log_line.timestamp, log_line.success) == ("read", T0 + timedelta(seconds=3), False)
+    assert (log_line.error_message, log_line.interface) == ("NotFound", "cli")
+    assert log_line.request == {"memory": "m3", "n": [1, None], "project": "p", "session": "s1"}
+    assert log_line.digest == compute_digest(log_line.__dict__)
+    assert len(log_line.digest) == 32
 
 
 @pytest.mark.parametrize(
@@ -41,8 +46,8 @@ def test_a_line_has_who_acted_what_was_done_and_when() -> None:
     ],
 )  # fmt: skip
 def test_the_digest_covers(field: str, value: object) -> None:
-    made = line()
-    assert compute_digest({**made.__dict__, field: value}) != made.digest
+    log_line = line()
+    assert compute_digest({**log_line.__dict__, field: value}) != log_line.digest
 
 
 def test_values_that_join_to_the_same_text_have_different_digests() -> None:
@@ -74,7 +79,7 @@ def test_sealing_chains_each_organization_by_itself(monkeypatch: pytest.MonkeyPa
     assert chain.seal(records) == 0
     for organization in ("acme", "bolt"):
         lines = records.scan(AccessLog, organization, order="sequence")
-        assert [one.sealed for one in lines] == list(range(1, 8))
+        assert [line.sealed for line in lines] == list(range(1, 8))
         assert lines[0].previous_hash == bytes(32)
         assert all(after.previous_hash == before.hash for before, after in pairwise(lines))
         assert chain.verify(records, organization) == chain.Verification(7, True)

@@ -25,14 +25,14 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("dynamodb://eu-west-1/tbl?endpont=http://127.0.0.1", "takes no parameter 'endpont'; did you mean 'endpoint'"),
         ("dynamodb://eu-west-1/tbl?mode=ro", "dynamodb:// takes no parameter 'mode'; choose from endpoint"),
         ("sqlite:///x.db?mod=ro", "sqlite:// takes no parameter 'mod'; did you mean 'mode'"),
-        ("sqlite:///x.db?mode=zz", "mode=zz is no way to open x.db; write mode=ro to only read, or leave it out"),
-        ("sqlite:///x.db?mode", "mode= is no way to open x.db"),
+        ("sqlite:///x.db?mode=zz", "mode=zz is not a way to open x.db; write mode=ro to only read, or leave it out"),
+        ("sqlite:///x.db?mode", "mode= is not a way to open x.db"),
         ("sqlite:///x.db?mode=ro&mode=ro", "'mode' stands in the address twice; leave one out"),
         ("sqlite:///x.db#mode=ro", "has a #, which ends an address; write it as %23"),
         ("sqlite:///x%00.db", "has a zero byte"),
-        ("sqlite://[/x.db", "is no address; correct"),
+        ("sqlite://[/x.db", "is not an address; correct"),
         ("duckdb:///x.db?read_only=1", "duckdb:// takes no parameter 'read_only'; choose from mode"),
-        ("duckdb:///x.db?mode=rw", "mode=rw is no way to open x.db"),
+        ("duckdb:///x.db?mode=rw", "mode=rw is not a way to open x.db"),
         ("memory://?x=1", "memory:// takes no parameter 'x'; leave it out"),
     ],
 )
@@ -48,10 +48,13 @@ def test_an_invalid_address_is_refused_and_no_file_is_created(here: Path, storag
         ("dynamodb:///tbl", "dynamodb:///tbl names no region; write dynamodb://eu-west-1/memories"),
         ("dynamodb://eu-west-1", "names no table; write dynamodb://eu-west-1/memories"),
         ("dynamodb://eu-west-1/ab", "eu-west-1/ab names no table; .*a name of 3 to 255 letters, digits, _ . or -"),
-        ("dynamodb://eu-west-1/tbl?endpoint=notaurl", "endpoint 'notaurl' is no address; write it as http://localhost"),
-        ("dynamodb://eu-west-1/tbl?endpoint=", "endpoint '' is no address"),
-        ("dynamodb://eu-west-1/tbl?endpoint=http://h:port", "endpoint 'http://h:port' is no address"),
-        ("dynamodb://eu-west-1/tbl?endpoint=ftp://u:s3cret@h", r"endpoint 'ftp://u:\*\*\*@h' is no address"),
+        (
+            "dynamodb://eu-west-1/tbl?endpoint=notaurl",
+            "endpoint 'notaurl' is not an address; write it as http://localhost",
+        ),
+        ("dynamodb://eu-west-1/tbl?endpoint=", "endpoint '' is not an address"),
+        ("dynamodb://eu-west-1/tbl?endpoint=http://h:port", "endpoint 'http://h:port' is not an address"),
+        ("dynamodb://eu-west-1/tbl?endpoint=ftp://u:s3cret@h", r"endpoint 'ftp://u:\*\*\*@h' is not an address"),
     ],
 )
 def test_the_missing_part_of_a_dynamodb_address_is_named(storage: str, words: str) -> None:
@@ -60,7 +63,7 @@ def test_the_missing_part_of_a_dynamodb_address_is_named(storage: str, words: st
 
 
 def test_an_endpoint_in_the_settings_is_checked_too() -> None:
-    with pytest.raises(InvalidSettings, match="endpoint 'notaurl' is no address"):
+    with pytest.raises(InvalidSettings, match="endpoint 'notaurl' is not an address"):
         stores.open_store(settings.load("dynamodb://eu-west-1/memories", dynamodb={"endpoint": "notaurl"}))
 
 

@@ -21,7 +21,7 @@ def test_a_question_that_names_two_of_a_group_asks_for_both() -> None:
 
 
 def test_other_questions_name_no_alternative() -> None:
-    assert find_alternatives(extract_terms("Where do I live?")) == []
+    assert find_alternatives(extract_terms("Where do I live?")) == ()
 
 
 @pytest.mark.model
@@ -33,9 +33,9 @@ def test_other_questions_name_no_alternative() -> None:
         ("My number is 555-1234", "What is Tess's number?"),
     ],
 )
-def test_a_text_about_another_alternative_is_no_answer(text: str, question: str) -> None:
-    others = ["I like hiking on weekends", "Tom plays the cello", "Bought a new sofa for the living room"]
+def test_a_text_about_another_alternative_is_not_an_answer(text: str, question: str) -> None:
+    other_texts = ["I like hiking on weekends", "Tom plays the cello", "Bought a new sofa for the living room"]
     with Everhold.open("memory://") as engine:
         view = engine.scope(user="alice")
-        view.remember_many([*others, text])
+        view.remember_many([*other_texts, text])
         assert [hit.memory.text for hit in view.recall(question)] == []

@@ -99,7 +99,7 @@ def test_a_sentence_about_part_of_a_result_says_so() -> None:
 
 
 def test_an_answer_has_all_parts_and_cannot_be_changed() -> None:
-    made = make_answer(
+    result = make_answer(
         "orders by channel?",
         make_table(["channel", "orders"], [["web", 5], ["store", 3]]),
         "SELECT channel, count(*)",
@@ -108,40 +108,40 @@ def test_an_answer_has_all_parts_and_cannot_be_changed() -> None:
         alternatives=["number of channels"],
         confidence=0.8,
     )
-    assert made.chart is not None
-    assert made.chart.title == "number of orders for each channel"
-    assert made.specification is not None
-    assert "web" in made.sketch()
-    assert made.charts[1].kind == ChartKind.BARS
+    assert result.chart is not None
+    assert result.chart.title == "number of orders for each channel"
+    assert result.specification is not None
+    assert "web" in result.sketch()
+    assert result.charts[1].kind == ChartKind.BARS
     with pytest.raises(FrozenInstanceError):
-        made.sql = "DROP TABLE x"  # type: ignore[misc]
+        result.sql = "DROP TABLE x"  # type: ignore[misc]
 
 
 def test_an_answer_without_a_chart_has_no_picture() -> None:
-    made = answer("who?", ["name"], [["Ana"], ["Leo"]])
-    assert made.chart is None
-    assert made.specification is None
-    assert made.sketch() == ""
+    without_chart = answer("who?", ["name"], [["Ana"], ["Leo"]])
+    assert without_chart.chart is None
+    assert without_chart.specification is None
+    assert without_chart.sketch() == ""
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
 def test_a_spreadsheet_runs_no_cell_of_the_csv_as_a_formula(start: str) -> None:
     text = f"{start}cmd|' /C calc'!A0"
-    made = answer("list", [text, "number"], [[text, -5], ["plain", -0.5], [None, Decimal("-1.50")]])
-    rows = list(csv.reader(io.StringIO(made.to_csv(), newline="")))
+    list_answer = answer("list", [text, "number"], [[text, -5], ["plain", -0.5], [None, Decimal("-1.50")]])
+    rows = list(csv.reader(io.StringIO(list_answer.to_csv(), newline="")))
     assert rows == [[f"'{text}", "number"], [f"'{text}", "-5"], ["plain", "-0.5"], ["", "-1.50"]]
 
 
 def test_csv_writes_every_type() -> None:
     moment = datetime(2025, 1, 2, 3, 4, 5, tzinfo=UTC)
-    made = answer("list", ["a", "b", "c", "d"], [[True, b"\x01\xff", date(2025, 1, 2), moment]])
-    assert made.to_csv().splitlines()[1] == "true,01ff,2025-01-02,2025-01-02 03:04:05+00:00"
+    list_answer = answer("list", ["a", "b", "c", "d"], [[True, b"\x01\xff", date(2025, 1, 2), moment]])
+    assert list_answer.to_csv().splitlines()[1] == "true,01ff,2025-01-02,2025-01-02 03:04:05+00:00"
 
 
 def test_html_is_escaped() -> None:
     evil = "<script>alert('x')</script>"
-    made = make_answer(evil, make_table([evil, "n"], [[evil, 1]] * 60), evil, evil, assumptions=[evil])
-    html = made._repr_html_()
+    result = make_answer(evil, make_table([evil, "n"], [[evil, 1]] * 60), evil, evil, assumptions=[evil])
+    html = result._repr_html_()
     assert "<script" not in html
     assert html.count("&lt;script&gt;") == 50 + 1 + 1 + 2 + 3  # rows, header, SQL, notes, sentence
     assert "10 more rows" in html
@@ -168,7 +168,7 @@ def test_parquet_of_many_rows_and_of_none(tmp_path: Path) -> None:
     assert duckdb.sql(f"FROM '{tmp_path}/none.parquet'").fetchall() == []
 
 
-def test_parquet_replaces_a_file_only_if_told_to(tmp_path: Path) -> None:
+def test_parquet_replaces_a_file_only_with_overwrite(tmp_path: Path) -> None:
     path = tmp_path / "result.parquet"
     path.write_text("mine")
     with pytest.raises(InvalidInput):

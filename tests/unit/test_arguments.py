@@ -152,20 +152,17 @@ def test_a_check_raises_no_other_error_than_invalid_input(data: st.DataObject) -
             assert len(str(error)) < 1000  # noqa: PT017
 
 
-def test_every_public_verb_is_behind_the_boundary() -> None:
+def test_every_public_verb_checks_its_arguments() -> None:
     """A verb that the decorator did not wrap has no `__wrapped__`."""
     for kind in (Everhold, View):
         for name, member in inspect.getmembers(kind, inspect.isroutine):
             if not name.startswith("_"):
                 assert inspect.unwrap(member) is not member, f"{kind.__name__}.{name} takes unchecked arguments"
     # The asynchronous classes call the same verbs, as tests/flows/test_async.py shows.
-    for twin in (
-        AsyncEverhold,
-        AsyncView,
-    ):
-        for name in dir(twin):
-            verb = getattr(inspect.getattr_static(twin, name), "verb", None)
-            assert verb is None or inspect.unwrap(verb) is not verb, f"{twin.__name__}.{name} is unchecked"
+    for kind in (AsyncEverhold, AsyncView):
+        for name in dir(kind):
+            verb = getattr(inspect.getattr_static(kind, name), "verb", None)
+            assert verb is None or inspect.unwrap(verb) is not verb, f"{kind.__name__}.{name} is unchecked"
 
 
 def test_every_signature_is_short_enough_to_be_shown() -> None:
@@ -208,9 +205,9 @@ def test_the_number_of_threads_is_checked() -> None:
 
 @pytest.fixture
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made = make_store("in_memory", request, tmp_path)
-    yield made
-    made.close()
+    store = make_store("in_memory", request, tmp_path)
+    yield store
+    store.close()
 
 
 def test_calls_that_once_raised_other_errors_raise_invalid_input(store: Store) -> None:

@@ -74,12 +74,12 @@ def test_answers_have_the_figures_that_an_analyst_expects(question: str, shop: P
     best = reader.read(question, TODAY).best
     assert best is not None
     rows = [tuple(round_cell(cell) for cell in row) for row in run_query(shop, best.sql, seconds=60, max_rows=100)]
-    wanted = [tuple(round_cell(cell) for cell in row) for row in expected]
+    expected_rows = [tuple(round_cell(cell) for cell in row) for row in expected]
     if isinstance(expected, list):
-        assert [frozenset(row) for row in rows] == [frozenset(row) for row in wanted], best.sql
+        assert [frozenset(row) for row in rows] == [frozenset(row) for row in expected_rows], best.sql
     else:
-        assert {frozenset(row) for row in rows} == {frozenset(row) for row in wanted}, best.sql
-        assert len(rows) == len(wanted), best.sql
+        assert {frozenset(row) for row in rows} == {frozenset(row) for row in expected_rows}, best.sql
+        assert len(rows) == len(expected_rows), best.sql
 
 
 def round_cell(cell: Any) -> Any:

@@ -61,7 +61,7 @@ def test_number_phrases(text: str, value: float, counts_times: bool) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "orders", "hundred", "million", "1.2.3"])
-def test_texts_that_are_no_numbers(text: str) -> None:
+def test_texts_that_are_not_numbers(text: str) -> None:
     assert read_number(text.split()) is None
 
 
@@ -92,7 +92,7 @@ def test_periods_are_half_open(text: str, start: date, end: date) -> None:
 
 
 @pytest.mark.parametrize("text", ["march products", "may co", "2014-02-30", "31 april 2020", "last", "quarterly"])
-def test_texts_that_are_no_periods(text: str) -> None:
+def test_texts_that_are_not_periods(text: str) -> None:
     assert read_period(text, TODAY) is None
 
 

@@ -75,7 +75,7 @@ def test_an_answer_with_two_statements_has_no_statement() -> None:
     assert read_answer("```sql\nSELECT a FROM b\n```\nor\n```sql\nSELECT c FROM d\n```", "duckdb").sql == ""
 
 
-def test_a_subquery_on_a_line_of_its_own_is_no_second_statement() -> None:
+def test_a_subquery_on_its_own_line_is_not_a_second_statement() -> None:
     sql = "SELECT a FROM b WHERE c IN (\nSELECT c FROM d\n)"
     assert read_answer(f"Here:\n{sql}", "duckdb").sql == sql
 

@@ -1,4 +1,4 @@
-"""A language model that does not answer: the wait is limited, and only a few questions wait at once."""
+"""A language model that does not answer: the wait and the number of waiting questions are limited."""
 
 import threading
 
@@ -23,7 +23,7 @@ class HangingModel:
         return prompt.upper()
 
 
-def test_few_questions_wait_at_once() -> None:
+def test_the_number_of_waiting_questions_is_limited() -> None:
     model = HangingModel()
     bounded = BoundedModel(model)
     for _ in range(4):
@@ -41,7 +41,7 @@ def test_few_questions_wait_at_once() -> None:
             continue
 
 
-def test_the_calls_of_a_question_share_its_time() -> None:
+def test_calls_for_one_question_share_its_time_limit() -> None:
     model = HangingModel()
     calls = ModelCalls(BoundedModel(model), 0.05, len)
     for _ in range(2):

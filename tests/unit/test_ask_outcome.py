@@ -1,4 +1,4 @@
-"""When a question is answered, clarified or refused; corrected spelling; and when two results are the same."""
+"""Questions that are answered, clarified or refused; corrected spelling; and the comparison of two results."""
 
 from pathlib import Path
 

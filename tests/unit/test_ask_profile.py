@@ -73,7 +73,7 @@ def test_a_declared_key_is_spelled_as_its_table(flights: AskSchema) -> None:
     assert declared == ForeignKey("flights", "DestAirport", "airports", "AirportCode")
 
 
-def test_numbers_that_happen_to_be_keys_are_no_foreign_keys(flights: AskSchema) -> None:
+def test_numbers_that_happen_to_equal_keys_are_not_foreign_keys(flights: AskSchema) -> None:
     assert flights.foreign_key(ColumnRef("flights", "FlightNo")) is None
 
 
@@ -129,7 +129,7 @@ def test_misspelled_values_are_found(flights: AskSchema) -> None:
 
 def test_adjectives_of_countries_are_found() -> None:
     index = ValueIndex([make_table("countries", make_column("name", "France", "usa", "europe"))])
-    found = {
+    matches = {
         word: [match.value.raw for match in index.find_exact([word])] for word in ("french", "european", "american")
     }
-    assert found == {"french": ["France"], "european": ["europe"], "american": ["usa"]}
+    assert matches == {"french": ["France"], "european": ["europe"], "american": ["usa"]}

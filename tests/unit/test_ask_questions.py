@@ -118,4 +118,4 @@ def test_question_returns_its_rows(shop: Path, reader: QuestionReader, question:
         assert rows == expected, best.sql
     else:
         assert len(rows) == len(expected), best.sql
-        assert all(any(row == wanted for wanted in expected) for row in rows), best.sql
+        assert all(any(row == expected_row for expected_row in expected) for row in rows), best.sql

@@ -1,4 +1,4 @@
-"""Which attribute a question asks for, and how clearly a text states it."""
+"""The attribute that a question asks for, and how clearly a text states it."""
 
 import pytest
 
@@ -81,7 +81,7 @@ def test_a_change_is_clearer_than_a_statement() -> None:
         "Should I move to Oslo?",
     ],
 )
-def test_changes_of_other_people_are_no_changes_of_the_speaker(text: str) -> None:
+def test_changes_of_other_people_are_not_changes_of_the_speaker(text: str) -> None:
     evidence = measure("Where do I live?", text)
     assert evidence.apart > evidence.changed
 
@@ -91,10 +91,10 @@ def test_the_value_may_be_the_subject_of_a_sentence() -> None:
     assert measure("Who is my manager?", "Rosa's manager is called Ole.").apart > 0
 
 
-def test_a_text_about_another_person_than_asked_about_is_no_evidence() -> None:
+def test_a_text_about_another_person_is_not_evidence() -> None:
     assert measure("Where does Kofi live?", "I live in Oslo.") == (0.0, 0.0, 0.0, 0.0)
     assert measure("Where does Kofi live?", "Kofi lives in Oslo.").stated == 1.0
 
 
-def test_unrelated_words_of_one_stem_stay_apart() -> None:
+def test_unrelated_words_of_one_stem_are_not_similar() -> None:
     assert split_phrase("accountant") != split_phrase("account")

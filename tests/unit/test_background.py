@@ -94,9 +94,9 @@ def test_nothing_is_printed_unless_logging_is_configured(capfd: pytest.CaptureFi
 
 @pytest.fixture
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    made = make_store("sqlite", request, tmp_path)
-    yield made
-    made.close()
+    store = make_store("sqlite", request, tmp_path)
+    yield store
+    store.close()
 
 
 def wait_for(condition: Callable[[], bool]) -> None:

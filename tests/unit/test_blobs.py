@@ -104,10 +104,10 @@ def test_only_a_full_disk_is_reported_as_full(
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(os, "fsync", refuse)
-    with pytest.raises(kind) as refused:
+    with pytest.raises(kind) as caught:
         FileBlobs(str(tmp_path)).put("acme", b"content")
-    assert type(refused.value) is kind
-    assert os.strerror(code) in str(refused.value)
+    assert type(caught.value) is kind
+    assert os.strerror(code) in str(caught.value)
 
 
 def test_every_folder_that_is_made_survives_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,10 +33,10 @@ class Counting(FakeEmbedder):
         return super().embed(texts)
 
 
-def equal(ones: Sequence[Vector | None], others: Sequence[Vector | None]) -> bool:
-    return len(ones) == len(others) and all(
-        one is other if one is None or other is None else np.array_equal(one, other)
-        for one, other in zip(ones, others, strict=True)
+def equal(vectors: Sequence[Vector | None], expected: Sequence[Vector | None]) -> bool:
+    return len(vectors) == len(expected) and all(
+        first is second if first is None or second is None else np.array_equal(first, second)
+        for first, second in zip(vectors, expected, strict=True)
     )
 
 
@@ -114,7 +114,7 @@ def test_many_threads_get_the_same_vectors() -> None:
     texts = [f"text {number}" for number in range(100)]
     expected = FakeEmbedder().embed(texts)
     with ThreadPoolExecutor(8) as pool:
-        assert all(equal(found, expected) for found in pool.map(cached.embed, [texts] * 50))
+        assert all(equal(vectors, expected) for vectors in pool.map(cached.embed, [texts] * 50))
     assert sorted(inner.asked) == sorted(texts)
 
 

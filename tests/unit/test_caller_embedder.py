@@ -72,17 +72,17 @@ class TestVectors:
 class TestAnswers:
     def test_the_same_vectors_as_asked_directly(self) -> None:
         texts = [f"text {number}" for number in range(600)]
-        for made, expected in zip(make().embed(texts), FAKE.embed(texts), strict=True):
-            assert np.allclose(made, expected, atol=1e-3)
+        for vector, expected in zip(make().embed(texts), FAKE.embed(texts), strict=True):
+            assert np.allclose(vector, expected, atol=1e-3)
 
     def test_an_array_of_all_vectors_is_accepted(self) -> None:
-        made = make(lambda texts: np.array(FAKE.embed(texts))).embed(["a", "b"])
-        assert [vector.shape for vector in made if vector is not None] == [(8,), (8,)]
+        vectors = make(lambda texts: np.array(FAKE.embed(texts))).embed(["a", "b"])
+        assert [vector.shape for vector in vectors if vector is not None] == [(8,), (8,)]
 
     def test_blank_texts_are_not_embedded(self) -> None:
-        asked: list[str] = []
-        assert make(lambda texts: asked.extend(texts) or embed(texts)).embed(["", "tea", " \n"])[::2] == [None, None]
-        assert asked == ["tea"]
+        embedded: list[str] = []
+        assert make(lambda texts: embedded.extend(texts) or embed(texts)).embed(["", "tea", " \n"])[::2] == [None, None]
+        assert embedded == ["tea"]
 
     def test_the_size_of_batches_is_bounded(self) -> None:
         sizes: list[int] = []
@@ -108,7 +108,7 @@ class TestAnswers:
             make(lambda _: answer).embed(["tea", "rain"])
 
     @pytest.mark.parametrize("answer", [None, 5, object()])
-    def test_an_answer_that_is_no_list_is_refused(self, answer: Any) -> None:
+    def test_an_answer_that_is_not_a_list_is_refused(self, answer: Any) -> None:
         with pytest.raises(ModelError, match="raised TypeError for 1 texts"):
             make(lambda _: answer).embed(["tea"])
 
@@ -143,7 +143,7 @@ class TestErrors:
         with pytest.raises(InvalidInput, match="embedder"):
             CallerEmbedder(FunctionEmbedder(model, dimensions, embed))
 
-    def test_an_object_that_is_no_function_is_refused(self) -> None:
+    def test_an_object_that_is_not_a_function_is_refused(self) -> None:
         with pytest.raises(InvalidInput, match="embed is 5"):
             FunctionEmbedder("ours", 8, 5)  # type: ignore[arg-type]
 
@@ -205,9 +205,9 @@ class TestEngine:
         with Everhold.open(tmp_path / "notes.db") as engine:
             assert engine.scope().get(memory.id).text == "Prefers green tea"
             assert engine.export(tmp_path / "notes.jsonl") > 0
-            said = r"embedded by model 'ours' \(8 dimensions\), which was not given; open the store with embedder="
+            message = r"embedded by model 'ours' \(8 dimensions\), which was not given; open the store with embedder="
             for call in (lambda: engine.scope().remember("Likes rain"), lambda: engine.scope().recall("tea")):
-                with pytest.raises(ModelNotFound, match=said):
+                with pytest.raises(ModelNotFound, match=message):
                     call()
             assert any("embedder=" in problem for problem in engine.doctor().problems)
         with Everhold.open(tmp_path / "notes.db", embedder=FunctionEmbedder("ours", 8, embed)) as engine:
@@ -223,7 +223,7 @@ class TestEngine:
             assert not engine.scope().list()
 
     @pytest.mark.parametrize("embedder", [5, "ours", embed, object()])
-    def test_an_object_that_is_no_embedder_is_refused(self, tmp_path: Path, embedder: Any) -> None:
+    def test_an_object_that_is_not_an_embedder_is_refused(self, tmp_path: Path, embedder: Any) -> None:
         with pytest.raises(InvalidInput, match="embedder"):
             Everhold.open(tmp_path / "notes.db", embedder=embedder)
 

@@ -139,7 +139,7 @@ def add_many_rows(specification: dict[str, Any]) -> None:
     ],
     ids=lambda change: change.__name__,
 )  # fmt: skip
-def test_what_could_read_or_run_something_is_refused(change: Callable[[dict[str, Any]], None]) -> None:
+def test_specifications_that_could_read_files_or_run_code_are_refused(change: Callable[[dict[str, Any]], None]) -> None:
     specification = copy.deepcopy(SPECIFICATIONS[ChartKind.BARS])
     check_specification(specification)
     change(specification)

@@ -1,4 +1,4 @@
-"""Which chart a result gets: every rule of the choice, and what each chart shows."""
+"""The chart chosen for a result: every rule of the choice, and the data that each chart shows."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -83,7 +83,7 @@ def test_values_of_one_row_and_different_units_are_tiles() -> None:
     ],
     ids=["no rows", "too many columns", "free text", "a list of names", "bytes"],
 )
-def test_what_cannot_be_drawn_is_a_table(table: ResultTable) -> None:
+def test_data_that_cannot_be_drawn_is_shown_as_a_table(table: ResultTable) -> None:
     assert choose_kinds(table) == [ChartKind.TABLE]
     assert write_specification(choose_best(table)) is None
 
@@ -247,7 +247,7 @@ def test_shares_are_one_divided_bar_and_a_donut_on_request() -> None:
     ],
     ids=["part of a whole", "more than six", "negative"],
 )
-def test_shares_that_are_no_whole_stay_bars(table: ResultTable) -> None:
+def test_shares_that_do_not_add_up_are_drawn_as_bars(table: ResultTable) -> None:
     for intent in (ChartIntent(is_share=True), ChartIntent(is_share=True, chart_word="pie")):
         assert choose_best(table, intent).kind in (ChartKind.BARS, ChartKind.COLUMNS)
 
@@ -367,8 +367,8 @@ def test_a_log_scale_is_used_if_asked_for_and_offered_if_useful() -> None:
     rows = [[month, 2 if month.month < 12 else 10_000] for month in MONTHS]
     table = make_table("month orders", rows)
     assert choose_best(table).notes == ("values differ a thousandfold; ask for a log scale to compare them",)
-    asked = choose_best(table, ChartIntent(is_logarithmic=True))
-    assert specify(asked)["encoding"]["y"]["scale"]["type"] == "log"
+    logarithmic = choose_best(table, ChartIntent(is_logarithmic=True))
+    assert specify(logarithmic)["encoding"]["y"]["scale"]["type"] == "log"
     bars = choose_best(table, ChartIntent(is_logarithmic=True, chart_word="bar"))
     assert specify(bars)["encoding"]["y"]["scale"]["zero"] is True
 

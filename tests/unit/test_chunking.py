@@ -44,19 +44,19 @@ class Letters:
     special_tokens = 0
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        return [(place, place + 1) for place, character in enumerate(text) if not character.isspace()]
+        return [(index, index + 1) for index, character in enumerate(text) if not character.isspace()]
 
 
 def check(text: str, tokenizer: Tokenizer, limit: int, overlap: int) -> None:
     spans = split_into_chunks(text, tokenizer, limit=limit, overlap=overlap)
     covered = set().union(*(range(span.start, span.end) for span in spans)) if spans else set()
-    assert all(place in covered for place, character in enumerate(text) if not character.isspace())
+    assert all(index in covered for index, character in enumerate(text) if not character.isspace())
     for span in spans:
         assert text[span.start : span.end].strip() == text[span.start : span.end] != ""
         assert len(tokenizer.offsets(text[span.start : span.end])) <= limit - tokenizer.special_tokens
-    for one, other in pairwise(spans):
-        assert one.start < other.start
-        assert one.end < other.end
+    for first, second in pairwise(spans):
+        assert first.start < second.start
+        assert first.end < second.end
 
 
 @given(text=TEXTS, limit=st.integers(10, 80), overlap=st.integers(0, 4))
@@ -150,8 +150,8 @@ def test_neighbours_overlap_by_whole_sentences() -> None:
     sentences = [f"Sentence number {number} ends here." for number in range(40)]
     tokenizer = FakeEmbedder()
     chunks = split_into_chunks(text := " ".join(sentences), tokenizer, limit=62, overlap=15)
-    for one, other in pairwise(chunks):
-        shared = text[other.start : one.end]
+    for first, second in pairwise(chunks):
+        shared = text[second.start : first.end]
         assert shared.startswith("Sentence")
         assert shared.count(".") == 2
         assert len(tokenizer.offsets(shared)) <= 15

@@ -45,10 +45,10 @@ def test_now_is_in_utc() -> None:
 def test_the_layout_of_uuid7() -> None:
     for _ in range(200):
         before = time.time_ns() // 1_000_000
-        made = clock.make_id("mem")
-        prefix, _, rest = made.partition("_")
+        made_id = clock.make_id("mem")
+        prefix, _, rest = made_id.partition("_")
         assert (prefix, len(rest)) == ("mem", 26)
-        value = number_of(made)
+        value = number_of(made_id)
         assert value < 1 << 128
         assert value >> 76 & 0xF == 7, "the version"
         assert value >> 62 & 0b11 == 0b10, "the variant"
@@ -56,35 +56,35 @@ def test_the_layout_of_uuid7() -> None:
 
 
 def test_ids_sort_as_they_were_made() -> None:
-    made = [clock.make_id("mem") for _ in range(5000)]
-    assert made == sorted(made)
-    assert len(set(made)) == len(made)
+    ids = [clock.make_id("mem") for _ in range(5000)]
+    assert ids == sorted(ids)
+    assert len(set(ids)) == len(ids)
 
 
 def test_ids_keep_growing_when_the_clock_stands_still_or_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = [clock.make_id("mem")]
+    ids = [clock.make_id("mem")]
     start = time.time_ns()
     for step in (0, 0, 0, -(10**9), -(10**12), 5 * 10**6, 0, -1):
         monkeypatch.setattr(time, "time_ns", lambda step=step: start + step)
-        made += [clock.make_id("mem") for _ in range(300)]
-    assert made == sorted(made)
-    assert len(set(made)) == len(made)
-    assert {number_of(one) >> 76 & 0xF for one in made} == {7}
+        ids += [clock.make_id("mem") for _ in range(300)]
+    assert ids == sorted(ids)
+    assert len(set(ids)) == len(ids)
+    assert {number_of(made_id) >> 76 & 0xF for made_id in ids} == {7}
 
 
 def test_ids_are_unique_across_threads() -> None:
-    made: list[list[str]] = [[] for _ in range(8)]
+    ids_by_thread: list[list[str]] = [[] for _ in range(8)]
 
     def work(own: list[str]) -> None:
         own += [clock.make_id("x") for _ in range(3000)]
 
-    threads = [threading.Thread(target=work, args=(own,)) for own in made]
+    threads = [threading.Thread(target=work, args=(own,)) for own in ids_by_thread]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert all(own == sorted(own) for own in made)
-    assert len({one for own in made for one in own}) == 8 * 3000
+    assert all(own == sorted(own) for own in ids_by_thread)
+    assert len({made_id for own in ids_by_thread for made_id in own}) == 8 * 3000
 
 
 def test_a_forked_process_makes_different_ids() -> None:

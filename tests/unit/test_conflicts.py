@@ -1,4 +1,4 @@
-"""How a newer statement relates to an older one, and which texts say the same."""
+"""The relation of a newer statement to an older one, and the detection of texts with the same meaning."""
 
 import json
 from datetime import UTC, datetime
@@ -18,13 +18,13 @@ LABELLED = json.loads((Path(__file__).parents[1] / "fixtures" / "conflicts.json"
 
 
 def first_of(text: str) -> Statement:
-    found = read_statements(text, speaker="Alice", now=NOW, zone=BERLIN)
-    assert found, f"nothing is stated by: {text}"
-    return found[0]
+    statements = read_statements(text, speaker="Alice", now=NOW, zone=BERLIN)
+    assert statements, f"nothing is stated by: {text}"
+    return statements[0]
 
 
 @pytest.mark.parametrize(("old", "new", "expected"), LABELLED["relations"])
-def test_a_newer_statement_repeats_replaces_or_stands_beside_an_older(old: str, new: str, expected: str) -> None:
+def test_a_newer_statement_repeats_replaces_or_complements_an_older_one(old: str, new: str, expected: str) -> None:
     assert compare_statements(first_of(old), first_of(new)) == expected
 
 

@@ -21,8 +21,8 @@ def test_places_among_hits(score: float, owner: str, seen: list[str]) -> None:
 
 @given(st.datetimes(timezones=st.just(UTC)), IDS)
 def test_pages(moment: datetime, last: str) -> None:
-    found = decode_page(encode_page(Page(moment, ("acme", last))), "bolt")
-    assert found == Page(moment, ("bolt", last)), "a cursor was accepted for another organization"
+    page = decode_page(encode_page(Page(moment, ("acme", last))), "bolt")
+    assert page == Page(moment, ("bolt", last)), "a cursor was accepted for another organization"
 
 
 @given(st.text(max_size=60))

@@ -181,9 +181,9 @@ def test_wrong_statements_fail(engine: SandboxedDataEngine, parquet: ParquetTabl
 
 
 def test_missing_and_damaged_files(engine: SandboxedDataEngine, tmp_path: Path) -> None:
-    gone = ParquetTables({"orders": (str(tmp_path / "gone"),)})
+    missing_files = ParquetTables({"orders": (str(tmp_path / "gone"),)})
     with pytest.raises(DataUnavailable, match="No such file"):
-        run(engine, gone, "SELECT * FROM orders")
+        run(engine, missing_files, "SELECT * FROM orders")
     damaged = tmp_path / "damaged"
     damaged.write_bytes(b"PAR1 not really")
     with pytest.raises(DataUnavailable):

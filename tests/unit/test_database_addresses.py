@@ -68,10 +68,10 @@ def test_urls(url: str, driver: str, place: tuple[object, ...], shown: str) -> N
     ],
 )
 def test_malformed_urls_are_refused_without_being_quoted(url: str) -> None:
-    with pytest.raises(InvalidInput) as refused:
+    with pytest.raises(InvalidInput) as caught:
         parse_address(url)
-    assert SECRET not in f"{refused.value!s} {refused.value.value}"
-    assert refused.value.remedy
+    assert SECRET not in f"{caught.value!s} {caught.value.value}"
+    assert caught.value.remedy
 
 
 def test_drivers_of_sqlalchemy_are_allowed_by_name() -> None:
@@ -132,6 +132,6 @@ def test_drivers_of_adbc_are_written_like_built_in_connections() -> None:
         "adbc+postgresql://h/x",
     ],
 )
-def test_parameters_that_lead_elsewhere_are_refused_for_adbc_too(url: str) -> None:
+def test_parameters_that_lead_to_another_server_are_refused_for_adbc(url: str) -> None:
     with pytest.raises(InvalidInput):
         parse_address(url, ADBC)

@@ -23,8 +23,8 @@ def local(text: str, zone: ZoneInfo = BERLIN) -> list[tuple[str, str]]:
 def format_moment(moment: datetime, zone: ZoneInfo) -> str:
     if moment in (EARLIEST, LATEST):
         return "open"
-    there = moment.astimezone(zone)
-    return f"{there:%Y-%m-%d}" if (there.hour, there.minute) == (0, 0) else f"{there:%Y-%m-%d %H:%M}"
+    local = moment.astimezone(zone)
+    return f"{local:%Y-%m-%d}" if (local.hour, local.minute) == (0, 0) else f"{local:%Y-%m-%d %H:%M}"
 
 
 @pytest.mark.parametrize(
@@ -168,11 +168,11 @@ def test_a_text_that_only_looks_like_a_time_has_none(text: str) -> None:
     assert local(text) == []
 
 
-def test_several_times_are_told_in_order_with_their_places() -> None:
+def test_several_times_are_found_in_order_with_their_positions() -> None:
     text = "I moved in May 2021, and since last week I have been ill."
-    found = find_time_spans(text, NOW, BERLIN)
-    assert [span.matched for span in found] == ["in May 2021", "since last week"]
-    assert all(text[span.at :].startswith(span.matched) for span in found)
+    spans = find_time_spans(text, NOW, BERLIN)
+    assert [span.matched for span in spans] == ["in May 2021", "since last week"]
+    assert all(text[span.at :].startswith(span.matched) for span in spans)
 
 
 def test_days_begin_at_midnight_in_the_time_zone() -> None:

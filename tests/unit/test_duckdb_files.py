@@ -1,4 +1,4 @@
-"""Which files DuckDB opens, by which address, and how their schema grows."""
+"""Files that DuckDB opens or refuses, their addresses, and upgrades of their schema."""
 
 import sys
 from collections.abc import Iterator
@@ -41,10 +41,10 @@ def records(path: Path) -> Iterator[DuckdbRecords]:
     store.close()
 
 
-# other files
+# files that are refused
 
 
-def test_a_file_that_is_no_database_is_refused_and_not_changed(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_refused_and_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "letter.txt"
     path.write_text("Dear Alice, this is not a database. " * 50)
     before = path.read_bytes()
@@ -89,7 +89,7 @@ def test_a_folder_and_a_missing_file_are_refused(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["letter"]
 
 
-# its address
+# addresses
 
 
 def test_an_address_names_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +122,7 @@ def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         stores.open_store(settings.load(f"duckdb:///{tmp_path}/memory.duckdb"))
 
 
-# versions
+# upgrades
 
 
 NOTES = Table(
@@ -146,8 +146,8 @@ SECOND = Version(
 
 
 def test_a_new_file_records_its_versions(records: DuckdbRecords) -> None:
-    found = records._fetch("SELECT version, name FROM schema_versions ORDER BY version", ())
-    assert found == [(version.number, version.name) for version in VERSIONS]
+    rows = records._fetch("SELECT version, name FROM schema_versions ORDER BY version", ())
+    assert rows == [(version.number, version.name) for version in VERSIONS]
 
 
 def test_an_older_file_is_upgraded_and_keeps_its_data(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,8 +158,8 @@ def test_an_older_file_is_upgraded_and_keeps_its_data(path: Path, monkeypatch: p
     monkeypatch.setattr(duckdb_schema, "CURRENT", CURRENT + 1)
     for _ in range(2):
         with closing(open_records(path)) as records:
-            (found,) = records.scan(Memory, "org")
-            assert is_same_row(found, rows["memories"])
+            (memory,) = records.scan(Memory, "org")
+            assert is_same_row(memory, rows["memories"])
             assert records._fetch("SELECT mood, weight, shared FROM memories", ()) == [(None, 0.5, False)]
             assert records._fetch("SELECT motto FROM agents", ()) == [("it's fine",)]
             assert records._fetch("SELECT max(version) FROM schema_versions", ()) == [(CURRENT + 1,)]
@@ -190,8 +190,8 @@ def test_a_newer_file_is_refused(path: Path, read_only: bool) -> None:
         open_records(path, read_only=read_only)
 
 
-def test_every_table_is_columns_and_nothing_else(records: DuckdbRecords) -> None:
+def test_every_table_has_only_columns_and_no_indexes(records: DuckdbRecords) -> None:
     for name, entity in ENTITIES.items():
-        found = records._fetch("SELECT column_name FROM duckdb_columns() WHERE table_name = ?", (name,))
-        assert {column for (column,) in found} == set(entity.model_fields)
+        rows = records._fetch("SELECT column_name FROM duckdb_columns() WHERE table_name = ?", (name,))
+        assert {column for (column,) in rows} == set(entity.model_fields)
     assert records._fetch("SELECT count(*) FROM duckdb_indexes()", ()) == [(0,)]

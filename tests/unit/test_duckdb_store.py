@@ -135,9 +135,9 @@ def test_closing_waits_for_calls_and_refuses_the_rest(records: DuckdbRecords) ->
         ended = [pool.submit(work, number) for number in range(6)]
         working.wait(300)
         records.close()
-        for one in ended:
+        for thread in ended:
             with pytest.raises(StoreUnavailable, match="has been closed"):
-                one.result(60)
+                thread.result(60)
 
 
 # drawn numbers
@@ -184,9 +184,9 @@ class Counting(DuckdbRecords):
 
     looks = 0
 
-    def find_rows_by_columns(self, table: Table, columns: Sequence[str], wanted: Sequence[Key]) -> list[Row]:
+    def find_rows_by_columns(self, table: Table, columns: Sequence[str], keys: Sequence[Key]) -> list[Row]:
         self.looks += 1
-        return super().find_rows_by_columns(table, columns, wanted)
+        return super().find_rows_by_columns(table, columns, keys)
 
 
 @pytest.fixture
@@ -215,18 +215,18 @@ def test_a_large_commit_reads_the_store_as_often_as_a_small_one(store: Counting)
     assert few < 12
 
     keys = [("org", f"{number:04}") for number in range(300)]
-    one = looks(store, [Patch(Memory, keys[0], {"text": "again"})])
-    assert looks(store, [Patch(Memory, key, {"text": "again"}) for key in keys]) == one
-    one = looks(store, [Increment(Memory, keys[0], {"access_count": 1})])
-    assert looks(store, [Increment(Memory, key, {"access_count": 1}) for key in keys]) == one
+    reads = looks(store, [Patch(Memory, keys[0], {"text": "again"})])
+    assert looks(store, [Patch(Memory, key, {"text": "again"}) for key in keys]) == reads
+    reads = looks(store, [Increment(Memory, keys[0], {"access_count": 1})])
+    assert looks(store, [Increment(Memory, key, {"access_count": 1}) for key in keys]) == reads
 
     assert looks(store, [Hide(User, ("org", "u"), "gone", add_minutes_to_noon(1))]) < 60
     assert store.count(Memory, "org") == store.count(Tag, "org") == 0
     assert looks(store, [Unhide("org", "gone")]) < 60
     assert (store.count(Memory, "org"), store.count(Tag, "org")) == (300, 600)
 
-    one = looks(store, [Delete(Memory, keys[0])])
-    assert looks(store, [Delete(Memory, key) for key in keys[1:200]]) == one
+    reads = looks(store, [Delete(Memory, keys[0])])
+    assert looks(store, [Delete(Memory, key) for key in keys[1:200]]) == reads
     assert looks(store, [Delete(User, ("org", "u"))]) < 60
     assert store.count(Memory, None, deleted=True) == store.count(Tag, None, deleted=True) == 0
     assert store.find_problems() == []
@@ -261,10 +261,10 @@ def test_the_doctor_finds_damage_made_without_the_store(records: DuckdbRecords, 
         connection.execute("UPDATE memories SET importance = 7")
         connection.execute("DELETE FROM organizations")
     with closing(open_records(path)) as again:
-        found = "\n".join(again.find_problems())
-    assert "tools ('org', 'one'): more than one row has this key" in found
-    assert "memories.importance is 7.0; it must lie between 0 and 1" in found
-    assert "users: no row of organizations" in found
+        problems = "\n".join(again.find_problems())
+    assert "tools ('org', 'one'): more than one row has this key" in problems
+    assert "memories.importance is 7.0; it must lie between 0 and 1" in problems
+    assert "users: no row of organizations" in problems
 
 
 # an engine
@@ -283,7 +283,7 @@ def test_an_engine_remembers_a_batch_and_recalls_from_it(request: pytest.Fixture
     hit = view.recall("which street has the 1999. lantern?", tags="l")[0]
     assert hit.memory.text == "The 1999. lantern hangs in street 1999"
     view.forget(hit.memory.id)
-    assert hit.memory.id not in [one.memory.id for one in view.recall("which street has the 1999. lantern?")]
+    assert hit.memory.id not in [hit.memory.id for hit in view.recall("which street has the 1999. lantern?")]
     store.close()
 
 
@@ -318,22 +318,22 @@ def test_acknowledged_commits_survive_a_kill(path: Path) -> None:
         assert records.head() == len(commits) + 1
 
 
-def refusal_of(path: Path, read_only: bool, said: "multiprocessing.Queue[tuple[str, bool, str]]") -> None:
+def refusal_of(path: Path, read_only: bool, results: "multiprocessing.Queue[tuple[str, bool, str]]") -> None:
     try:
         open_records(path, read_only=read_only).close()
     except StoreError as error:
-        said.put((type(error).__name__, error.retryable, str(error)))
+        results.put((type(error).__name__, error.retryable, str(error)))
     else:
-        said.put(("opened", False, ""))
+        results.put(("opened", False, ""))
 
 
 @pytest.mark.parametrize("read_only", [False, True])
 def test_a_second_process_is_refused(records: DuckdbRecords, path: Path, read_only: bool) -> None:
     begin(records)
-    said: multiprocessing.Queue[tuple[str, bool, str]] = PROCESS.Queue()
-    other = PROCESS.Process(target=refusal_of, args=(path, read_only, said))
+    outcomes: multiprocessing.Queue[tuple[str, bool, str]] = PROCESS.Queue()
+    other = PROCESS.Process(target=refusal_of, args=(path, read_only, outcomes))
     other.start()
-    name, retryable, message = said.get(timeout=600)
+    name, retryable, message = outcomes.get(timeout=600)
     other.join(300)
     assert (name, retryable) == ("StoreBusy", True)
     assert message == f"{path} is open in another process (its id is {os.getpid()}); close it there, then try again"

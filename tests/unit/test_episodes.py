@@ -63,7 +63,7 @@ def test_episodes_do_not_depend_on_how_many_messages_are_built_at_once(engine: E
     assert len(_list_built(engine, 2)) == 1
 
 
-def test_a_summary_of_the_past_stays_the_same_while_the_session_goes_on(engine: Everhold) -> None:
+def test_a_summary_of_the_past_does_not_change_while_the_session_continues(engine: Everhold) -> None:
     view = engine.scope(user="alice", session="s")
     _say(view, 0, 200)
     before = {
@@ -156,8 +156,8 @@ def test_an_episode_does_not_quote_a_message_deleted_while_it_was_built(engine: 
     interrupted = cast("Records", InterruptedRecords(deps.records, interrupt))
     for _ in update_session(replace(deps, records=interrupted), _read_session(engine, "s")):
         pass
-    told = [f"{row.summary} {row.quotes}" for row in records_of(engine).scan(Episode, "default")]
-    assert [("Juniper" in text, "Lisbon" in text) for text in told] == 6 * [(True, False)]
+    contents = [f"{row.summary} {row.quotes}" for row in records_of(engine).scan(Episode, "default")]
+    assert [("Juniper" in text, "Lisbon" in text) for text in contents] == 6 * [(True, False)]
 
 
 def test_every_span_has_a_summary_of_fixed_size(engine: Everhold) -> None:

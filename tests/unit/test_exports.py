@@ -36,15 +36,15 @@ def list_types(annotation: Any) -> Iterator[type]:
 
 def list_public_types() -> set[type]:
     """Return the types of every verb, and of the fields of what verbs return."""
-    found: set[type] = set()
-    waiting = [one for kind in (Everhold, View, AsyncEverhold, AsyncView) for verb in list_verbs(kind)
-               for hint in get_type_hints(verb).values() for one in list_types(hint)]  # fmt: skip
+    public_types: set[type] = set()
+    waiting = [part_type for kind in (Everhold, View, AsyncEverhold, AsyncView) for verb in list_verbs(kind)
+               for hint in get_type_hints(verb).values() for part_type in list_types(hint)]  # fmt: skip
     while waiting:
         kind = waiting.pop()
-        if kind not in found:
-            found.add(kind)
-            waiting += [one for hint in list_fields(kind) for one in list_types(hint)]
-    return found
+        if kind not in public_types:
+            public_types.add(kind)
+            waiting += [part_type for hint in list_fields(kind) for part_type in list_types(hint)]
+    return public_types
 
 
 def list_fields(kind: type) -> list[Any]:

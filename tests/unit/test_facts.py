@@ -19,7 +19,10 @@ def extract_statements(text: str, speaker: str | None = "Alice") -> list[Stateme
 
 
 def brief(found: list[Statement]) -> list[tuple[str, str, str]]:
-    return [(one.subject, f"{'not ' if one.negated else ''}{one.attribute}", one.value) for one in found]
+    return [
+        (statement.subject, f"{'not ' if statement.negated else ''}{statement.attribute}", statement.value)
+        for statement in found
+    ]
 
 
 SAID = [
@@ -394,8 +397,8 @@ def test_the_sentence_of_a_fact_is_understood_without_its_context(text: str, exp
     ],
 )
 def test_each_attribute_has_its_kind_and_may_be_exclusive(text: str, kind: str, exclusive: bool) -> None:
-    (one,) = extract_statements(text)
-    assert (one.kind, one.exclusive) == (kind, exclusive)
+    (statement,) = extract_statements(text)
+    assert (statement.kind, statement.exclusive) == (kind, exclusive)
 
 
 def test_an_event_and_a_plan_carry_their_time() -> None:
@@ -417,7 +420,10 @@ def test_a_fact_that_is_true_since_a_time_has_that_time() -> None:
 
 def test_each_statement_has_its_position_in_the_text() -> None:
     text = "Hi Bob! I live in Rome and work at Acme. How are you?"
-    assert [text[slice(*one.span)] for one in extract_statements(text)] == ["I live in Rome", "work at Acme"]
+    assert [text[slice(*statement.span)] for statement in extract_statements(text)] == [
+        "I live in Rome",
+        "work at Acme",
+    ]
 
 
 # Words that rules look for, to be mixed.
@@ -433,7 +439,7 @@ POOL = (
 )
 def test_any_mixture_of_words_is_read_without_failing(words: list[str], speaker: str | None) -> None:
     text = " ".join(words)
-    for one in extract_statements(text, speaker):
-        assert one.value
-        assert one.text.endswith(".")
-        assert 0 <= one.span[0] < one.span[1] <= len(text)
+    for statement in extract_statements(text, speaker):
+        assert statement.value
+        assert statement.text.endswith(".")
+        assert 0 <= statement.span[0] < statement.span[1] <= len(text)

@@ -42,9 +42,11 @@ def test_conditions(where: dict[str, object], conditions: list[Where]) -> None:
 
 
 def test_all_fields_can_be_combined() -> None:
-    found = make_filter({"tags": ["a", "b"], "tag": "c", "score": 1}, kind="user_fact", tags="d", after=T0, before=T0)
-    assert found == Filter((Where("score", Op.EQ, 1),), ("fact",), ("d", "a", "b", "c"), T0, T0)
-    assert [(one.field, one.op) for one in found.all_conditions] == [
+    memory_filter = make_filter(
+        {"tags": ["a", "b"], "tag": "c", "score": 1}, kind="user_fact", tags="d", after=T0, before=T0
+    )
+    assert memory_filter == Filter((Where("score", Op.EQ, 1),), ("fact",), ("d", "a", "b", "c"), T0, T0)
+    assert [(condition.field, condition.op) for condition in memory_filter.all_conditions] == [
         ("score", Op.EQ), ("kind", Op.IN), ("created_at", Op.GE), ("created_at", Op.LT),
     ]  # fmt: skip
 
@@ -52,8 +54,8 @@ def test_all_fields_can_be_combined() -> None:
 def test_an_empty_filter_is_false() -> None:
     assert not make_filter()
     assert not make_filter({}, kind=[], tags=())
-    for given in ({"kind": "fact"}, {"tags": "a"}, {"after": T0}, {"before": T0}, {"where": {"revision": 0}}):
-        assert make_filter(**given)
+    for arguments in ({"kind": "fact"}, {"tags": "a"}, {"after": T0}, {"before": T0}, {"where": {"revision": 0}}):
+        assert make_filter(**arguments)
 
 
 @pytest.mark.parametrize("name", Memory.model_fields)

@@ -79,10 +79,10 @@ def test_queries_pass(dialect: str, sql: str) -> None:
 
 @pytest.mark.parametrize(("dialect", "sql"), _list_cases(REFUSED))
 def test_everything_else_is_refused(dialect: str, sql: str) -> None:
-    with pytest.raises(StatementRefused) as refused:
+    with pytest.raises(StatementRefused) as caught:
         check_statement(sql, dialect, TABLES)
-    assert refused.value.fact
-    assert str(refused.value.remedy)
+    assert caught.value.fact
+    assert str(caught.value.remedy)
 
 
 def test_statements_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -121,7 +121,7 @@ def test_comments_do_not_run() -> None:
     )
 
 
-def test_a_dot_in_a_name_is_no_schema() -> None:
+def test_a_dot_in_a_name_does_not_name_a_schema() -> None:
     assert check_statement('SELECT a FROM "sales.orders"', "postgres", ["sales.orders"]).tables == {"sales.orders"}
     with pytest.raises(StatementRefused, match=r"no table 'sales\.orders' may be read"):
         check_statement("SELECT a FROM sales.orders", "postgres", ["sales.orders"])
@@ -258,9 +258,9 @@ def test_size_is_limited(sql: str) -> None:
     ],
 )
 def test_a_refusal_says_where_and_what_is_meant(sql: str, message: str) -> None:
-    with pytest.raises(StatementRefused, match=re.escape(message)) as refused:
+    with pytest.raises(StatementRefused, match=re.escape(message)) as caught:
         check_statement(sql, "sqlite", {"orders": ["id", "name", "amount"]})
-    assert "Ann" not in str(refused.value)
+    assert "Ann" not in str(caught.value)
 
 
 def test_limits_can_be_chosen() -> None:

@@ -31,21 +31,21 @@ WELL_FORMED = [
 ]
 
 
-class Counted(set[str]):
-    """Known words that count how often a word is looked up."""
+class CountingWords(set[str]):
+    """A set of known words that counts lookups."""
 
-    asked = 0
+    lookups = 0
 
     def __contains__(self, word: object) -> bool:
-        self.asked += 1
+        self.lookups += 1
         return super().__contains__(word)
 
 
 @pytest.mark.parametrize("length", [3, 10, 32, 33, 100, 40_000])
-def test_few_spellings_are_tried_however_long_the_word(length: int) -> None:
-    known = Counted({"kitchen"})
+def test_few_spellings_are_tried_for_a_word_of_any_length(length: int) -> None:
+    known = CountingWords({"kitchen"})
     find_respellings("k" + "abcdefghij"[length % 10] * (length - 1), known)
-    assert known.asked <= 54 * 32
+    assert known.lookups <= 54 * 32
 
 
 def test_a_word_of_32_letters_is_still_respelled() -> None:
@@ -58,9 +58,9 @@ def test_a_word_of_32_letters_is_still_respelled() -> None:
 def test_reading_a_hostile_text_takes_steps_in_proportion_to_its_length(text: str) -> None:
     tracemalloc.start()
     try:
-        found = extract_terms(text)
-        assert all(len(term) <= MAX_WORD_LENGTH for term in found)
-        assert len(found) <= 20 * len(text)  # one letter may stand for a whole phrase, as ﷺ does
+        terms = extract_terms(text)
+        assert all(len(term) <= MAX_WORD_LENGTH for term in terms)
+        assert len(terms) <= 20 * len(text)  # one letter may stand for a whole phrase, as ﷺ does
         normalise(text)
         find_time_spans(text, NOW, UTC)
         find_anchor(text)
@@ -105,7 +105,7 @@ def test_long_runs_of_marks_are_cut_before_they_are_sorted(monkeypatch: pytest.M
     assert longest <= 60
 
 
-def test_marks_that_people_write_are_left_alone() -> None:
+def test_usual_marks_do_not_change() -> None:
     for text in ("Ünïcödé", "पत्नी को चाय", "שָׁלוֹם", "e\u0301" * 200, "ก็" * 100):
         expected = unicodedata.normalize("NFKD", text).casefold()
         assert fold(text) == unicodedata.normalize("NFKC", terms_module._ACCENTS.sub("", expected))
@@ -135,12 +135,12 @@ def test_the_future_is_read_once_and_as_before(words: list[str]) -> None:
     """The fast reader agrees with searching each sentence."""
     lower = " ".join(words).lower()
     quick = dates._make_future_check(lower)
-    for at in range(len(lower)):
-        if lower[at].isspace():  # no time begins there
+    for index in range(len(lower)):
+        if lower[index].isspace():  # no time begins there
             continue
-        start = max(lower.rfind(mark, 0, at) for mark in (". ", "! ", "? ", "\n")) + 1
-        stop = dates._SENTENCE_BREAK.search(lower, at)
-        assert quick(at) == bool(dates._FUTURE.search(lower, start, stop.start() if stop else len(lower)))
+        start = max(lower.rfind(mark, 0, index) for mark in (". ", "! ", "? ", "\n")) + 1
+        stop = dates._SENTENCE_BREAK.search(lower, index)
+        assert quick(index) == bool(dates._FUTURE.search(lower, start, stop.start() if stop else len(lower)))
 
 
 def test_a_text_is_searched_for_the_future_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,17 +43,17 @@ def entry(chance: random.Random, owner: str) -> ImageEntry:
 def contents(image: Image) -> list[tuple[Any, ...]]:
     """Return the live rows as values, in an order that does not depend on the image."""
     rows = []
-    held: dict[int, list[tuple[str, int]]] = {}
+    postings: dict[int, list[tuple[str, int]]] = {}
     for word in WORDS:
-        found = image.postings.find(word)
-        for row, count in zip(found.rows.tolist(), found.counts.tolist(), strict=True):
-            held.setdefault(row, []).append((word, count))
+        found_rows = image.postings.find(word)
+        for row, count in zip(found_rows.rows.tolist(), found_rows.counts.tolist(), strict=True):
+            postings.setdefault(row, []).append((word, count))
     names = {name: {code: value for value, code in image._codes[name].items()} for name in CODED}
     for row in np.flatnonzero(image.column("alive")).tolist():
         coded = tuple(str(names[name][int(image.column(name)[row])]) for name in CODED)
         plain = tuple(image.column(name)[row].item() for name in COLUMNS)
         vector = tuple(image.vectors[row].tolist())
-        rows.append((image.owners[row], coded, plain, vector, tuple(sorted(held.get(row, [])))))
+        rows.append((image.owners[row], coded, plain, vector, tuple(sorted(postings.get(row, [])))))
     return sorted(rows)
 
 
@@ -65,7 +65,7 @@ def read_derived(image: Image) -> tuple[Any, ...]:
     return (
         sorted((sorted(alias), image.owners[row]) for alias, row in image.aliases),
         {old: successor for old, successor in image.successors.items() if old in owners},
-        {one: source for one, source in image.sources.items() if one in owners},
+        {owner_id: source for owner_id, source in image.sources.items() if owner_id in owners},
         [image.owners[row] for row in turns],
         sorted(image.owners[row] for row in ([] if image.threads is None else image.threads.fact_rows.tolist())),
         all(alive[row] for row in turns),
@@ -74,9 +74,7 @@ def read_derived(image: Image) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("squeeze_least", [3, 10_000])
-def test_growing_and_changing_equals_building_anew(
-    monkeypatch: pytest.MonkeyPatch, seed: int, squeeze_least: int
-) -> None:
+def test_an_updated_image_equals_a_rebuilt_one(monkeypatch: pytest.MonkeyPatch, seed: int, squeeze_least: int) -> None:
     monkeypatch.setattr(module, "_SQUEEZE_LEAST", squeeze_least)
     chance = random.Random(seed)
     image, truth = Image(DIMENSIONS), dict[str, list[ImageEntry]]()
@@ -85,16 +83,16 @@ def test_growing_and_changing_equals_building_anew(
         owners = list(dict.fromkeys(owners))
         fresh = [entry(chance, owner) for owner in owners if chance.random() < 0.8 for _ in range(chance.randint(1, 3))]
         if step % 3 == 0:
-            fresh = [one for one in fresh if one.owner[0] not in truth]
+            fresh = [entry for entry in fresh if entry.owner[0] not in truth]
             image.extend(fresh)
         else:
             image.replace(owners, fresh)
             for owner in owners:
                 truth.pop(owner, None)
-        for one in fresh:
-            truth.setdefault(one.owner[0], []).append(one)
+        for new_entry in fresh:
+            truth.setdefault(new_entry.owner[0], []).append(new_entry)
         anew = Image(DIMENSIONS)
-        anew.extend([one for entries in truth.values() for one in entries])
+        anew.extend([entry for entries in truth.values() for entry in entries])
         assert contents(image) == contents(anew)
         assert read_derived(image) == read_derived(anew)
         assert image.alive_rows == anew.size == sum(len(entries) for entries in truth.values())
@@ -126,8 +124,8 @@ def test_codes_and_absent_values() -> None:
         "created_at": T0,
     }
     chunk = dict.fromkeys(CHUNK_COLUMNS) | {"owner_id": "m", "terms": "", "known_from": T0}
-    one = ImageEntry(tuple(chunk.values()), tuple(memory.values()))
-    image.extend([one])
+    entry = ImageEntry(tuple(chunk.values()), tuple(memory.values()))
+    image.extend([entry])
     assert image.plain
     assert image.code("kind", "fact") == image.column("kind")[0]
     assert image.code("kind", "plan") == -1
@@ -161,8 +159,8 @@ def test_rare_fields_are_removed_with_their_memories() -> None:
 
     assert read_parts() == ([], {}, {}, False)
     assert image.speakers == {}
-    said = {"kind": "conversation", "session_id": "s", "speaker": "Mia"}
-    keep("a", aliases=["Big Tom"], superseded_by="b", provenance={"memory": "c", "file": 1}, **said)
+    turn = {"kind": "conversation", "session_id": "s", "speaker": "Mia"}
+    keep("a", aliases=["Big Tom"], superseded_by="b", provenance={"memory": "c", "file": 1}, **turn)
     assert read_parts() == ([["big", "tom"]], {"a": "b"}, {"a": "c"}, True)
     assert image.speakers == {"mia": "Mia"}
     keep("a", aliases=[], provenance={"memory": 7}, kind="conversation", session_id=None)
@@ -177,12 +175,12 @@ def test_rare_fields_are_removed_with_their_memories() -> None:
 
 def test_a_fact_has_the_place_of_its_message_in_the_conversation() -> None:
     image = Image(DIMENSIONS)
-    said = {"kind": "conversation", "session_id": "s"}
-    kept: list[dict[str, Any]] = [
-        {"id": "turn", **said}, {"id": "fact", "kind": "fact", "provenance": {"memory": "turn"}},
-        {"id": "stray", "kind": "fact", "provenance": {"memory": "gone"}}, {"id": "other", **said},
+    turn = {"kind": "conversation", "session_id": "s"}
+    memories: list[dict[str, Any]] = [
+        {"id": "turn", **turn}, {"id": "fact", "kind": "fact", "provenance": {"memory": "turn"}},
+        {"id": "stray", "kind": "fact", "provenance": {"memory": "gone"}}, {"id": "other", **turn},
     ]  # fmt: skip
-    for fields in kept:
+    for fields in memories:
         memory = dict.fromkeys(OWNER_COLUMNS) | {"importance": 0.5, "strength": 1.0, "created_at": T0, **fields}
         chunk = dict.fromkeys(CHUNK_COLUMNS) | {"owner_id": fields["id"], "terms": "", "known_from": T0}
         image.extend([ImageEntry(tuple(chunk.values()), tuple(memory.values()))])

@@ -1,4 +1,4 @@
-"""Times and dates as the programs and the people of many countries write them."""
+"""Times and dates in the formats of many programs and countries."""
 
 from datetime import UTC, datetime
 
@@ -25,7 +25,7 @@ NEW_YEAR = datetime(2023, 12, 31, 21, 15, tzinfo=UTC)
         "2024-03-13 18:01 UTC", "2024-03-14T01:01:00+07:00",
     ],
 )  # fmt: skip
-def test_times_that_tell_all(written: object) -> None:
+def test_complete_times(written: object) -> None:
     assert TimeReader(UTC).read(written) == MARCH_13
 
 
@@ -44,7 +44,7 @@ def test_times_that_tell_all(written: object) -> None:
         "x" * 99,
     ],
 )
-def test_what_is_no_time(written: object) -> None:
+def test_invalid_times(written: object) -> None:
     with pytest.raises(ValueError, match="is not a time"):
         TimeReader(UTC).read(written)
 
@@ -54,7 +54,7 @@ def test_the_order_of_dates_is_stated(order: DateOrder, month: int, day: int) ->
     assert TimeReader(UTC, order).read("03/04/2024") == datetime(2024, month, day, tzinfo=UTC)
 
 
-def test_a_date_that_may_be_two_days() -> None:
+def test_an_ambiguous_date_is_refused_until_the_order_is_known() -> None:
     reader = TimeReader(UTC)
     with pytest.raises(ValueError, match=r"'03/04/2024' may have the day or the month first; pass the order"):
         reader.read("03/04/2024")

@@ -111,6 +111,13 @@ def test_the_past_and_two_questions() -> None:
     assert read_intent("When is the exam, and who gives it?").joins
 
 
+def test_a_question_for_what_was_true_before_a_change() -> None:
+    for query in ("What was my old number?", "Which car did I use to drive?", "Where did he live before Rome?"):
+        assert read_intent(query).replaced, query
+    for query in ("How old is Tom?", "What is her first name?", "Who is my old friend?", "Do I eat before running?"):
+        assert not read_intent(query).replaced, query
+
+
 @pytest.mark.parametrize(
     ("query", "parts"),
     [

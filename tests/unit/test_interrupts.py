@@ -59,13 +59,13 @@ def test_an_error_and_an_interrupt_become_the_interrupt() -> None:
 
 
 def test_a_handler_that_raises_nothing_is_told_after_the_section() -> None:
-    told: list[str] = []
-    before = signal.signal(signal.SIGINT, lambda *_: told.append("told"))
+    calls: list[str] = []
+    before = signal.signal(signal.SIGINT, lambda *_: calls.append("interrupt"))
     try:
         with uninterrupted:
             press()
-            told.append("section")
-        assert told == ["section", "told"]
+            calls.append("section")
+        assert calls == ["section", "interrupt"]
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -165,13 +165,13 @@ def require_usable(records: Records, name: str) -> None:
             other.execute("ROLLBACK")
 
 
-def test_a_commit_is_whole_or_not_at_all_wherever_it_is_interrupted(records: Records) -> None:
+def test_an_interrupted_commit_is_applied_completely_or_not_at_all(records: Records) -> None:
     for point in points(records):
         name = f"m{point}"
         rows = [Put(make_row(Memory, "org", name)), Put(make_row(Tag, "org", "t", memory_id=name))]
         sent = interrupt_at(point, lambda rows=rows: records.commit(rows))  # type: ignore[misc]
-        there = name in records.get(Memory, "org", [name])
-        assert there == bool(records.count(Tag, "org", [Where("memory_id", Op.EQ, name)]))
+        is_stored = name in records.get(Memory, "org", [name])
+        assert is_stored == bool(records.count(Tag, "org", [Where("memory_id", Op.EQ, name)]))
         require_usable(records, f"after-{point}")
         if not sent:
             break
@@ -209,7 +209,7 @@ def list_calls_when_collected(make: Callable[[], object]) -> list[str]:
     del cycle
     calls: list[str] = []
     observers = gc.callbacks.copy()
-    gc.callbacks.clear()  # hypothesis has one, which is called whatever the collector finds
+    gc.callbacks.clear()  # hypothesis has one, which is called after every collection
     try:
         sys.setprofile(lambda frame, event, _: calls.append(frame.f_code.co_qualname) if event == "call" else None)
         gc.collect()
@@ -272,7 +272,7 @@ def test_a_text_whose_embedding_was_interrupted_is_embedded_by_the_next_call() -
 
 
 @pytest.mark.parametrize("store", ["sqlite", "in_memory"])
-def test_an_engine_goes_on_wherever_it_is_interrupted(
+def test_an_engine_works_after_an_interrupt_at_any_point(
     store: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     """At some points of writes and recalls: recalls find all that was written, in another thread too."""

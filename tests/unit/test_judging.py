@@ -47,13 +47,13 @@ def make_candidates(**changed: Any) -> Candidates:
     nothing = np.zeros(SIZE)
     holds = np.zeros((2, SIZE))
     holds[0, :2] = 1.0
-    made = Candidates(
+    candidates = Candidates(
         totals=totals, signal_log_odds=totals, explicit=nothing, similarity=similarity, dates=nothing,
         features=features,
         when=when, asks=nothing, vectors=vectors, anchor=nothing, contrary=nothing, preference=nothing,
         evidence=np.zeros((SIZE, 4)), rare=np.full(SIZE, frozenset(), object), holds=holds,
     )  # fmt: skip
-    return made._replace(**changed)
+    return candidates._replace(**changed)
 
 
 def make_profile(intent: Intent = Intent(asked=AskedAttribute(1))) -> QuestionProfile:  # noqa: B008
@@ -65,7 +65,7 @@ def test_a_newer_candidate_that_says_the_same_takes_the_first_place() -> None:
     judgement = judge(make_candidates(), make_profile())
     assert judgement.chain == [0, 1]
     assert judgement.totals[1] == max(judgement.totals)
-    old, new = (Verdict(judgement, place, [f"m{place}" for place in range(SIZE)]) for place in (0, 1))
+    old, new = (Verdict(judgement, index, [f"m{place}" for place in range(SIZE)]) for index in (0, 1))
     assert (old.outdated_by, old.updates, new.updates, new.outdated_by) == ("m1", None, "m0", None)
     assert Verdict(judgement, 5, [""] * SIZE).updates is None
 
@@ -113,8 +113,8 @@ def test_an_older_candidate_outdates_nothing() -> None:
 def test_a_question_about_the_past_keeps_the_old_one_first() -> None:
     vectors = make_candidates().vectors.copy()
     vectors[1] = 0.6 * vectors[0] + 0.8 * vectors[2]  # a similarity of 0.6, as two texts on one topic have
-    asked = (make_profile(), make_profile(Intent(past=True, happened=True)))
-    present, past = (judge(make_candidates(vectors=vectors), profile) for profile in asked)
+    profiles = (make_profile(), make_profile(Intent(past=True, happened=True)))
+    present, past = (judge(make_candidates(vectors=vectors), profile) for profile in profiles)
     assert past.totals[0] - past.totals[1] > present.totals[0] - present.totals[1]
 
 
@@ -173,9 +173,9 @@ def test_explanations_add_up(similarity_of_newer: float) -> None:
     judgement = judge(make_candidates(similarity=similarity), make_profile())
     assert judgement.chain == [0, 1]
     assert judgement.update_shift.any() == (similarity_of_newer < 0.5)
-    for place in range(SIZE):
-        parts = Verdict(judgement, place, [""] * SIZE).explain()
-        assert sum(parts.values()) + judgement.chance.base == pytest.approx(judgement.totals[place])
+    for index in range(SIZE):
+        parts = Verdict(judgement, index, [""] * SIZE).explain()
+        assert sum(parts.values()) + judgement.chance.base == pytest.approx(judgement.totals[index])
 
 
 def test_every_measure_has_a_weight_and_a_group() -> None:
@@ -192,8 +192,8 @@ def ask(times: tuple[tuple[int, int], ...] = (), **intent: bool) -> Question:
 
 
 def test_bounds() -> None:
-    one, several = ask(), ask(lists=True)
-    assert find_bounds(one, MAX_JUDGED, 0.9) == ONE_ANSWER
+    single, several = ask(), ask(lists=True)
+    assert find_bounds(single, MAX_JUDGED, 0.9) == ONE_ANSWER
     assert find_bounds(several, MAX_JUDGED, 0.9) == SEVERAL_ANSWERS
     assert find_bounds(several, MAX_JUDGED, 0.2) == ONE_ANSWER, "the best must be good enough"
     assert find_bounds(ask(((0, DAY),), lists=True), MAX_JUDGED, 0.9) == ONE_ANSWER, "the time is what they share"

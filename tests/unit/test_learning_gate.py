@@ -21,25 +21,25 @@ def shop(tmp_path: Path) -> TaughtShop:
 
 
 def test_a_pattern_that_gains_its_question_is_active(shop: TaughtShop) -> None:
-    taught = shop.teach("how many folks are in France", IN_FRANCE)
-    assert [item.status for item in taught.patterns] == [LearnedStatus.ACTIVE]
-    assert taught.patterns[0].report is not None
-    assert taught.patterns[0].report.gained == ("how many folks are in France",)
+    teaching = shop.teach("how many folks are in France", IN_FRANCE)
+    assert [item.status for item in teaching.patterns] == [LearnedStatus.ACTIVE]
+    assert teaching.patterns[0].report is not None
+    assert teaching.patterns[0].report.gained == ("how many folks are in France",)
     assert shop.ask("how many folks are in Japan") == [(1,)]
 
 
 def test_the_same_pattern_wins_instead_of_being_learned_twice(shop: TaughtShop) -> None:
     shop.teach("how many folks are in France", IN_FRANCE)
-    taught = shop.teach("how many folks are in Japan", IN_FRANCE.replace("France", "Japan"))
-    assert [(item.pattern.id, item.pattern.wins) for item in taught.patterns] == [("qpt-1", 2)]
+    teaching = shop.teach("how many folks are in Japan", IN_FRANCE.replace("France", "Japan"))
+    assert [(item.pattern.id, item.pattern.wins) for item in teaching.patterns] == [("qpt-1", 2)]
     assert len(shop.memory.patterns.patterns) == 1
 
 
 def test_a_pattern_that_would_break_a_confirmed_question_is_held_back(shop: TaughtShop) -> None:
     for _ in range(2):
         shop.teach("how many folks are in France", IN_FRANCE)
-    taught = shop.teach("how many folks are in Japan", "SELECT max(age) FROM customers WHERE country = 'Japan'")
-    [added] = taught.patterns
+    teaching = shop.teach("how many folks are in Japan", "SELECT max(age) FROM customers WHERE country = 'Japan'")
+    [added] = teaching.patterns
     assert (added.status, added.pattern.is_active) == (LearnedStatus.HELD_BACK, False)
     assert shop.ask("how many folks are in Japan") == [(45,)], (
         "the pattern's own question was not answered as it was taught"
@@ -51,8 +51,8 @@ def test_a_pattern_that_would_break_a_confirmed_question_is_held_back(shop: Taug
 def test_one_correction_repairs_a_wrong_confirmation(shop: TaughtShop) -> None:
     shop.teach("how many folks are in France", "SELECT max(age) FROM customers WHERE country = 'France'")
     assert shop.ask("how many folks are in France") == [(34,)]
-    taught = shop.teach("how many folks are in France", IN_FRANCE)
-    assert [item.status for item in taught.patterns] == [LearnedStatus.RETIRED, LearnedStatus.ACTIVE]
+    teaching = shop.teach("how many folks are in France", IN_FRANCE)
+    assert [item.status for item in teaching.patterns] == [LearnedStatus.RETIRED, LearnedStatus.ACTIVE]
     assert shop.ask("how many folks are in France") == [(2,)]
     assert shop.ask("how many folks are in Germany") == [(2,)]
 
@@ -75,28 +75,28 @@ def test_a_correction_holds_for_a_value_that_two_patterns_take_differently(tmp_p
 def test_a_held_back_pattern_is_used_when_the_question_it_would_break_is_retired(shop: TaughtShop) -> None:
     wrong = "SELECT max(age) FROM customers WHERE country = 'France'"
     shop.teach("how many folks are in France", wrong)
-    held = shop.teach("how many folks are in Japan", IN_FRANCE.replace("France", "Japan")).patterns[-1]
-    assert held.status is LearnedStatus.HELD_BACK
+    pattern = shop.teach("how many folks are in Japan", IN_FRANCE.replace("France", "Japan")).patterns[-1]
+    assert pattern.status is LearnedStatus.HELD_BACK
     shop.teach("how many folks are in France", IN_FRANCE)
     assert shop.ask("how many folks are in Japan") == [(1,)]
 
 
 def test_a_phrase_becomes_a_metric(shop: TaughtShop) -> None:
-    taught = shop.teach("how many bulky orders are there", "SELECT count(*) FROM orders WHERE amount > 50")
-    assert [type(item.lesson).__name__ for item in taught.lessons] == ["TaughtCondition"]
+    teaching = shop.teach("how many bulky orders are there", "SELECT count(*) FROM orders WHERE amount > 50")
+    assert [type(item.lesson).__name__ for item in teaching.lessons] == ["TaughtCondition"]
     assert shop.ask("average amount of bulky orders") == [((72.5 + 240.0 + 55.0) / 3,)]
 
 
 def test_a_phrase_becomes_an_alias(shop: TaughtShop) -> None:
-    taught = shop.teach("total moolah of orders", "SELECT sum(amount) FROM orders")
-    assert [(item.lesson.phrase, item.lesson.column) for item in taught.lessons] == [("moolah", "amount")]  # type: ignore[union-attr]
+    teaching = shop.teach("total moolah of orders", "SELECT sum(amount) FROM orders")
+    assert [(item.lesson.phrase, item.lesson.column) for item in teaching.lessons] == [("moolah", "amount")]  # type: ignore[union-attr]
     assert shop.ask("highest moolah of orders with status paid") == [(240.0,)]
 
 
 def test_an_alias_that_would_break_a_confirmed_question_is_not_learned(shop: TaughtShop) -> None:
     shop.teach("total moolah of orders", "SELECT sum(amount) FROM orders")
-    taught = shop.teach("total moolah of products", "SELECT sum(price) FROM products")
-    assert all(not item.report.broken for item in taught.lessons)
+    teaching = shop.teach("total moolah of products", "SELECT sum(price) FROM products")
+    assert all(not item.report.broken for item in teaching.lessons)
     assert shop.ask("total moolah of orders") == [(425.0,)]
 
 
@@ -112,9 +112,9 @@ def test_a_join_that_no_key_declares_is_learned(shop: TaughtShop) -> None:
 
 
 def test_a_statement_that_never_ran_gains_nothing(shop: TaughtShop) -> None:
-    taught = shop.teach("how many folks are in France", "SELECT nothing FROM customers WHERE country = 'France'")
+    teaching = shop.teach("how many folks are in France", "SELECT nothing FROM customers WHERE country = 'France'")
     assert shop.gate.run("SELECT nothing FROM customers") is None
-    assert taught.lessons == ()
+    assert teaching.lessons == ()
 
 
 def test_lessons_about_other_tables_are_ignored(shop: TaughtShop) -> None:

@@ -68,7 +68,7 @@ def test_metrics_are_found_in_what_statements_compute(taught: TaughtShop) -> Non
 
 
 @pytest.mark.parametrize("question", ASKED)
-def test_a_metric_serves_questions_of_other_shapes(taught: TaughtShop, question: str) -> None:
+def test_a_metric_is_used_for_other_questions(taught: TaughtShop, question: str) -> None:
     rows = taught.ask(question)
     assert rows is not None
     rounded = [tuple(round(cell, 6) if isinstance(cell, float) else cell for cell in row) for row in rows]
@@ -89,14 +89,14 @@ def test_the_confirmed_question_itself_is_restated_by_its_metric(taught: TaughtS
     assert (reading.words, reading.is_confirmed) == ("the turnover per country", True)
 
 
-def test_a_figure_with_a_value_of_the_question_is_no_metric(shop: TaughtShop) -> None:
+def test_a_figure_with_a_value_of_the_question_is_not_a_metric(shop: TaughtShop) -> None:
     """The next question of this kind has another value, so only a pattern can be learned."""
     sql = "SELECT city, sum(CASE WHEN country = 'France' THEN age ELSE 0 END) * 2 FROM customers GROUP BY city"
-    taught = shop.teach("zing of France by city", sql)
-    assert (len(taught.patterns), taught.lessons) == (1, ())
+    teaching = shop.teach("zing of France by city", sql)
+    assert (len(teaching.patterns), teaching.lessons) == (1, ())
 
 
-def test_the_name_of_a_column_is_not_taken_for_a_metric(shop: TaughtShop) -> None:
+def test_the_name_of_a_column_is_not_a_metric(shop: TaughtShop) -> None:
     shop.teach("age by country", "SELECT country, max(age) * 2 FROM customers GROUP BY country")
     assert shop.memory.lessons.metrics == ()
 
@@ -136,6 +136,8 @@ def test_a_formula_is_one_expression_of_its_columns() -> None:
 
 
 def test_a_metric_about_columns_that_are_gone_is_ignored(shop: TaughtShop) -> None:
-    gone = ColumnRef("customers", "gone")
-    metric = TaughtMetric("", "zing", "customers", Formula('"customers"."gone" * 2', "sqlite", (gone,), Function.SUM))
+    missing_column = ColumnRef("customers", "gone")
+    metric = TaughtMetric(
+        "", "zing", "customers", Formula('"customers"."gone" * 2', "sqlite", (missing_column,), Function.SUM)
+    )
     assert shop.context.reader.teach(Lessons(metrics=(metric,))).schema.metrics == ()

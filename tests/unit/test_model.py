@@ -1,4 +1,4 @@
-"""Which values an entity refuses, and the errors that say so."""
+"""Values that an entity refuses, and the errors it raises."""
 
 import math
 from datetime import UTC, datetime, timedelta, timezone
@@ -56,7 +56,7 @@ REFUSED: dict[str, tuple[type[Row], dict[str, Any], str]] = {
     "id that is a number": (Memory, {"id": 7}, "valid string"),
     "share over one": (Memory, {"importance": 1.0000001}, "less than or equal to 1"),
     "share below nothing": (Memory, {"confidence": -0.1}, "greater than or equal to 0"),
-    "share that is no number": (Memory, {"trust": math.nan}, "finite|less than|greater than"),
+    "share that is not a number": (Memory, {"trust": math.nan}, "finite|less than|greater than"),
     "infinite number": (Memory, {"score": math.inf}, "finite"),
     "negative count": (Memory, {"access_count": -1}, "greater than or equal to 0"),
     "count over 64 bits": (Memory, {"revision": 2**63}, "less than"),
@@ -106,9 +106,9 @@ REFUSED: dict[str, tuple[type[Row], dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_impossible_values_are_refused(case: str) -> None:
-    entity, given, message = REFUSED[case]
+    entity, fields, message = REFUSED[case]
     with pytest.raises(ValidationError, match=message):
-        entity.model_validate(_make_fields(entity) | given)
+        entity.model_validate(_make_fields(entity) | fields)
 
 
 def _make_fields(entity: type[Row]) -> dict[str, Any]:

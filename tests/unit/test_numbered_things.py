@@ -20,11 +20,11 @@ from everhold.testing.fake_embedder import FakeEmbedder
         ("When is the flight at 7:30?", set()),
     ],
 )
-def test_numbers_that_tell_things_apart(question: str, numbers: set[str]) -> None:
+def test_numbers_that_identify_things_are_read(question: str, numbers: set[str]) -> None:
     assert read_intent(question).numbers == numbers
 
 
-def test_a_newer_fact_about_another_number_is_no_update() -> None:
+def test_a_newer_fact_about_another_number_is_not_an_update() -> None:
     with Everhold.open("memory://", embedder=FakeEmbedder()) as engine:
         alice = engine.scope(user="alice")
         for day, gate in enumerate((7, 9, 12, 15), start=1):

@@ -1,4 +1,4 @@
-"""The parts of an engine are all closed, whichever of them fails."""
+"""All parts of an engine are closed, even if closing one of them fails."""
 
 from collections.abc import Callable
 from typing import Any

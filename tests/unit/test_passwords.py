@@ -11,10 +11,10 @@ from everhold.testing.records_rows import make_row
 
 
 def test_a_hash_is_argon2id_as_asked_for() -> None:
-    made = passwords.hash_password("correct horse")
-    assert made.startswith("$argon2id$v=19$m=19456,t=2,p=1$")
-    assert made != passwords.hash_password("correct horse"), "salted"
-    assert "correct" not in made
+    password_hash = passwords.hash_password("correct horse")
+    assert password_hash.startswith("$argon2id$v=19$m=19456,t=2,p=1$")
+    assert password_hash != passwords.hash_password("correct horse"), "salted"
+    assert "correct" not in password_hash
 
 
 @pytest.mark.parametrize("password", ["", "seven77", "กาแฟเย็"])

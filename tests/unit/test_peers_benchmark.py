@@ -40,9 +40,9 @@ def test_the_endpoint_serves_the_same_vector_as_numbers_and_as_bytes(table: Vect
         plain = ask(endpoint.url, input=TEXTS[:2], encoding_format="float")["data"]
         packed = ask(endpoint.url, input=TEXTS[:2], encoding_format="base64")["data"]
         assert endpoint.requests == 2
-    assert [one["index"] for one in plain] == [0, 1]
-    assert np.array_equal(np.array([one["embedding"] for one in plain], np.float32), expected)
-    unpacked = [np.frombuffer(base64.b64decode(one["embedding"]), np.float32) for one in packed]
+    assert [item["index"] for item in plain] == [0, 1]
+    assert np.array_equal(np.array([item["embedding"] for item in plain], np.float32), expected)
+    unpacked = [np.frombuffer(base64.b64decode(item["embedding"]), np.float32) for item in packed]
     assert np.array_equal(np.array(unpacked), expected)
 
 
@@ -59,7 +59,7 @@ def test_a_text_that_was_not_prepared_is_counted(table: VectorTable) -> None:
 def test_a_filter_leaves_a_tenth_a_fiftieth_and_a_hundredth() -> None:
     memories = make_memories(TEXTS)
     sizes = {
-        case: {sum(_passes(one, query) for one in memories) for query in queries}
+        case: {sum(_passes(memory, query) for memory in memories) for query in queries}
         for case, queries in make_filtered_queries([f"where is lantern {number}?" for number in range(60)]).items()
     }
     assert sizes == {"user": {100}, "user_and_kind": {20}, "user_and_tag": {10}}
@@ -69,16 +69,16 @@ def _passes(memory: Memory, query: Query) -> bool:
     return memory.user == query.user and query.kind in {None, memory.kind} and query.tag in {None, memory.tag}
 
 
-def test_the_truth_knows_the_nearest_under_the_filter(table: VectorTable) -> None:
+def test_the_reference_finds_the_nearest_under_the_filter(table: VectorTable) -> None:
     memories = make_memories(TEXTS[:200])
     query = Query(TEXTS[3], memories[3].user)
-    own = [one for one in memories if one.user == query.user]
-    scores = table.matrix([one.text for one in own]) @ table.matrix([query.text])[0]
+    own = [memory for memory in memories if memory.user == query.user]
+    scores = table.matrix([memory.text for memory in own]) @ table.matrix([query.text])[0]
     nearest = [own[place].ref for place in np.argsort(-scores)]
     truth = Truth(table, memories)
-    others = [one.ref for one in memories if one.user != query.user]
-    found = [nearest[:K], nearest[: K - 1], [*nearest[: K - 2], *others[:2]], others[:K]]
-    assert truth.shares([query] * 4, found) == [1.0, 0.9, 0.8, 0.0]
+    others = [memory.ref for memory in memories if memory.user != query.user]
+    answers = [nearest[:K], nearest[: K - 1], [*nearest[: K - 2], *others[:2]], others[:K]]
+    assert truth.shares([query] * 4, answers) == [1.0, 0.9, 0.8, 0.0]
 
 
 def test_an_overhead_is_without_the_round_trips() -> None:
@@ -86,7 +86,7 @@ def test_an_overhead_is_without_the_round_trips() -> None:
     assert Timing([0.010, 0.012, 0.014], [0.002, 0.002, 0.002], requests=6).overhead_ms == pytest.approx(8)
 
 
-def test_every_store_has_every_turn_and_each_is_first_in_turn(table: VectorTable, tmp_path: Path) -> None:
+def test_stores_take_turns_at_being_first(table: VectorTable, tmp_path: Path) -> None:
     with Endpoint(table) as endpoint:
         processes = {name: Process(name, tmp_path, endpoint) for name in "abc"}
     assert "".join(process.name for _, process in rotate_processes(processes, 3)) == "abcbcacab"
@@ -102,7 +102,7 @@ def test_every_store_has_every_turn_and_each_is_first_in_turn(table: VectorTable
         ("higher", 2.0, False, []),
     ],
 )
-def test_a_line_is_ahead_or_says_why_not(better: Any, ours: float, ahead: bool, short: list[str]) -> None:
+def test_a_line_is_ahead_or_has_a_reason(better: Any, ours: float, ahead: bool, short: list[str]) -> None:
     peers_values = {"one": 2.0, "other": 2.5} if better == "lower" else {"one": 2.0, "other": 1.5}
     line = Line("speed", "ms", better, ours, peers_values, {"one": "it does less"})
     report = Report("peers")

@@ -49,7 +49,7 @@ def count_hits(folder: Path, word: str = CANARY) -> dict[str, int]:
 
 def fill(records: Records, count: int = 400) -> list[str]:
     """Remember as many secrets as other things, of all lengths, interleaved."""
-    kept = make_write_deps(records)
+    write_deps = make_write_deps(records)
     secrets = []
     for start in range(0, count, 20):
         items = [
@@ -57,7 +57,7 @@ def fill(records: Records, count: int = 400) -> list[str]:
             for number in range(start, start + 20)
             for text in (f"Note {number} " + "word " * (number % 60), f"{CANARY} {number} " + "other " * (number % 90))
         ]
-        secrets += [memory.id for memory in remember(kept, SCOPE, items) if CANARY in memory.text]
+        secrets += [memory.id for memory in remember(write_deps, SCOPE, items) if CANARY in memory.text]
     return secrets
 
 

@@ -1,4 +1,4 @@
-"""The inverted index gives the same rows as a plain dictionary, in whatever steps it was extended."""
+"""The inverted index gives the same rows as a plain dictionary, however it was extended."""
 
 from collections import Counter
 
@@ -30,9 +30,9 @@ class Plain:
 
 def assert_same(index: Postings, plain: Plain) -> None:
     for word in [*WORDS, "never"]:
-        found = index.find(word)
-        assert list(zip(found.rows.tolist(), found.counts.tolist(), strict=True)) == plain.find(word), word
-        assert (found.rows.dtype, found.counts.dtype) == (np.int32, np.float32)
+        rows = index.find(word)
+        assert list(zip(rows.rows.tolist(), rows.counts.tolist(), strict=True)) == plain.find(word), word
+        assert (rows.rows.dtype, rows.counts.dtype) == (np.int32, np.float32)
 
 
 @settings(max_examples=60)

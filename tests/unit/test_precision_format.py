@@ -43,8 +43,8 @@ def write(folder: Path, text: str, name: str = "world.yaml") -> Path:
 
 def outcome(folder: Path, open_engine: Callable[[], Everhold], case: str, memories: str = MEMORIES) -> CaseOutcome:
     write(folder, f"{memories}cases:\n  - {case}\n")
-    (found,) = evaluate(read(folder), open_engine).outcomes
-    return found
+    (outcome,) = evaluate(read(folder), open_engine).outcomes
+    return outcome
 
 
 # reading
@@ -129,7 +129,7 @@ def test_a_directory_without_worlds_is_refused(tmp_path: Path) -> None:
         read(tmp_path)
 
 
-def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "world.yaml").write_bytes(b"memories: \xff\xfe")
     with pytest.raises(InvalidInput, match=r"world.yaml is not YAML in UTF-8"):
         read(tmp_path)
@@ -235,28 +235,40 @@ def test_a_case_passes_if_the_required_memory_is_returned(tmp_path: Path, open_e
 def test_a_case_fails_if_the_required_memory_is_not_returned(
     tmp_path: Path, open_engine: Callable[[], Everhold]
 ) -> None:
-    found = outcome(tmp_path, open_engine, f"{ASKED}, k: 1, must: [dog], may: [cat]}}")
-    assert (found.missing, found.unwanted, found.recall, found.passed) == (("dog",), (), 0, False)
+    case_outcome = outcome(tmp_path, open_engine, f"{ASKED}, k: 1, must: [dog], may: [cat]}}")
+    assert (case_outcome.missing, case_outcome.unwanted, case_outcome.recall, case_outcome.passed) == (
+        ("dog",),
+        (),
+        0,
+        False,
+    )
 
 
 def test_a_case_fails_if_a_forbidden_memory_is_returned(tmp_path: Path, open_engine: Callable[[], Everhold]) -> None:
-    found = outcome(tmp_path, open_engine, f"{ASKED}, k: 1, must_not: [cat]}}")
-    assert (found.missing, found.unwanted, found.precision, found.passed) == ((), ("cat",), 0, False)
+    case_outcome = outcome(tmp_path, open_engine, f"{ASKED}, k: 1, must_not: [cat]}}")
+    assert (case_outcome.missing, case_outcome.unwanted, case_outcome.precision, case_outcome.passed) == (
+        (),
+        ("cat",),
+        0,
+        False,
+    )
 
 
 def test_the_filter_of_a_case_is_applied(tmp_path: Path, open_engine: Callable[[], Everhold]) -> None:
-    asked = '{ask: "How do I drink my coffee?", user: nok, category: direct, must: [coffee]'
-    assert outcome(tmp_path, open_engine, f"{asked}, kind: preference}}").passed
-    assert outcome(tmp_path, open_engine, f"{asked}, tags: [drinks]}}").passed
-    assert outcome(tmp_path, open_engine, f"{asked}, kind: plan}}").missing == ("coffee",)
+    case = '{ask: "How do I drink my coffee?", user: nok, category: direct, must: [coffee]'
+    assert outcome(tmp_path, open_engine, f"{case}, kind: preference}}").passed
+    assert outcome(tmp_path, open_engine, f"{case}, tags: [drinks]}}").passed
+    assert outcome(tmp_path, open_engine, f"{case}, kind: plan}}").missing == ("coffee",)
 
 
 def test_a_superseded_memory_is_gone_and_its_successor_is_found(
     tmp_path: Path, open_engine: Callable[[], Everhold]
 ) -> None:
     successor = '  - {key: tom, user: nok, text: "My cat is called Tom.", supersedes: cat}\n'
-    found = outcome(tmp_path, open_engine, f"{ASKED}, k: 1, must: [tom], must_not: [cat]}}", MEMORIES + successor)
-    assert found.passed
+    case_outcome = outcome(
+        tmp_path, open_engine, f"{ASKED}, k: 1, must: [tom], must_not: [cat]}}", MEMORIES + successor
+    )
+    assert case_outcome.passed
 
 
 def test_an_expired_memory_is_not_returned(tmp_path: Path, open_engine: Callable[[], Everhold]) -> None:
@@ -266,17 +278,17 @@ def test_an_expired_memory_is_not_returned(tmp_path: Path, open_engine: Callable
 
 def test_a_derived_fact_counts_as_its_source(open_engine: Callable[[], Everhold]) -> None:
     nok = open_engine().scope(user="nok")
-    said = nok.remember("I told you that my cat is called Mali.", kind="conversation")
-    derived = nok.remember("Nok's cat is called Mali.", kind="fact", provenance={"memory": said.id})
+    turn = nok.remember("I told you that my cat is called Mali.", kind="conversation")
+    derived = nok.remember("Nok's cat is called Mali.", kind="fact", provenance={"memory": turn.id})
     stranger = nok.remember("Nok drinks coffee.", kind="fact")
-    assert list_keys([derived, said, stranger], {said.id: "cat"}) == ("cat", stranger.id)
+    assert list_keys([derived, turn, stranger], {turn.id: "cat"}) == ("cat", stranger.id)
 
 
-def test_pinned_memories_are_judged_apart(tmp_path: Path, open_engine: Callable[[], Everhold]) -> None:
+def test_pinned_memories_are_judged_separately(tmp_path: Path, open_engine: Callable[[], Everhold]) -> None:
     memories = f'{MEMORIES}  - {{key: english, user: nok, text: "Always answer in English.", pinned: true}}\n'
     assert outcome(tmp_path, open_engine, f"{ASKED}, k: 1, must: [cat], pinned: [english]}}", memories).passed
-    found = outcome(tmp_path, open_engine, f"{ASKED}, k: 1, must: [cat], pinned: []}}", memories)
-    assert found.faults == ("pinned are ['english'], not []",)
+    case_outcome = outcome(tmp_path, open_engine, f"{ASKED}, k: 1, must: [cat], pinned: []}}", memories)
+    assert case_outcome.faults == ("pinned are ['english'], not []",)
 
 
 def test_a_budget_asks_for_a_context(tmp_path: Path, open_engine: Callable[[], Everhold]) -> None:

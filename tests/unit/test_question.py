@@ -30,7 +30,7 @@ def voice_of(query: str) -> object:
     return voice.tolist()
 
 
-def test_a_question_about_nobody() -> None:
+def test_a_question_about_no_person() -> None:
     question = read("Which teas, which cakes, and which tea?")
     assert question.terms == ("tea", "cake")
     assert question.words == {"tea", "cake"}
@@ -61,7 +61,7 @@ def test_people_that_a_question_is_about(query: str, speakers: tuple[str, ...]) 
     assert read(query).speakers == speakers
 
 
-def test_the_speakers_name_is_no_term_but_still_a_word() -> None:
+def test_the_speakers_name_is_a_word_but_not_a_term() -> None:
     question = read("What tea does Mia Moss drink?")
     assert question.terms == ("tea", "drink")
     assert question.words == {"tea", "drink", "mia", "moss"}
@@ -93,7 +93,7 @@ def test_first_names_only_where_one_person_has_them() -> None:
 
 
 @pytest.mark.parametrize("names", [("  ",), ("...",), ("",), ("\u0301",)])
-def test_a_name_without_a_word_names_nobody(names: tuple[str, ...]) -> None:
+def test_a_name_without_a_word_is_ignored(names: tuple[str, ...]) -> None:
     assert read("Who is it?", names).speakers == ()
 
 

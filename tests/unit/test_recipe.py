@@ -96,7 +96,7 @@ def test_which_signals_the_recipes_use() -> None:
     assert 0 < HYBRID.minimum < 1
     assert 0 < HYBRID.share < 1
     for recipe, group in ((MEANING, "meaning"), (WORDS, "words")):
-        assert [one for one in set(GROUPS.values()) if recipe.uses(one)] == [group]
+        assert [name for name in set(GROUPS.values()) if recipe.uses(name)] == [group]
         assert (recipe.looks_around, recipe.calibrated, recipe.minimum, recipe.share) == (False, False, 0.0, 0.0)
     assert not Recipe("nothing", {"name": 0.0}).uses("name")
 

@@ -38,11 +38,11 @@ BATCH = 8
 
 @dataclass
 class Counting(FakeEmbedder):
-    """A fake embedder that records the texts it was asked for, and may call a function first."""
+    """A fake embedder that records the texts that it embeds, and may call a function first."""
 
     name: str = "large"
     size: int = 96
-    asked: list[str] = field(default_factory=list)
+    embedded_texts: list[str] = field(default_factory=list)
     first: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
@@ -50,7 +50,7 @@ class Counting(FakeEmbedder):
 
     def embed(self, texts: Sequence[str]) -> list[Vector | None]:
         self.first()
-        self.asked += texts
+        self.embedded_texts += texts
         return super().embed(texts)
 
 
@@ -62,7 +62,7 @@ class Change:
         self.new = Counting()
         self.serving = ensure_serving_model(records, OLD.model, OLD.dimensions)
         self.texts = [f"fact {number} about {word}" for number, word in enumerate(["tea", "rain", "piano"] * 12)]
-        self.ids = [one.id for one in remember(self.make_write_deps(OLD), SCOPE, self.texts)]
+        self.ids = [memory.id for memory in remember(self.make_write_deps(OLD), SCOPE, self.texts)]
         remember(self.make_write_deps(OLD), OTHER, ["bolt likes coffee", "bolt likes snow"])
 
     def make_write_deps(self, embedder: Embedder, also: Embedder | None = None) -> WriteDeps:
@@ -81,7 +81,7 @@ class Change:
             self.records, embedder, images, SearchIndexes(SqliteWords(self.records), ScannedVectors(self.records))
         )
 
-    def best(self, embedder: Embedder, text: str, scope: Scope = SCOPE, **options: object) -> str:
+    def find_best(self, embedder: Embedder, text: str, scope: Scope = SCOPE, **options: object) -> str:
         return recall(self.recall_deps(embedder), scope, Request(text, 1, **options))[0].memory.id
 
     def cut(self, memories: Sequence[Memory]) -> list[list[Chunk]]:
@@ -156,7 +156,7 @@ class TestReembed:
         assert {chunk.owner_id for chunk in change.chunks("large")} == set(change.ids)
         assert all(len(chunk.vector or b"") == 2 * 96 for chunk in change.chunks("large"))
         for memory_id, text in zip(change.ids, change.texts, strict=True):
-            assert change.best(change.new, text) == memory_id
+            assert change.find_best(change.new, text) == memory_id
 
     def test_chunks_keep_their_terms_and_times(self, change: Change) -> None:
         revise(
@@ -167,32 +167,33 @@ class TestReembed:
             None,
         )
         reembed(change.work())
-        kept = ("owner_id", "user_id", "revision", "chunk_index", "terms", "known_from", "known_to")
+        column_names = ("owner_id", "user_id", "revision", "chunk_index", "terms", "known_from", "known_to")
         old, new = (
-            [tuple(getattr(one, name) for name in kept) for one in change.chunks(m)] for m in ("small", "large")
+            [tuple(getattr(chunk, name) for name in column_names) for chunk in change.chunks(m)]
+            for m in ("small", "large")
         )
         assert old == new
 
-    def test_recall_answers_all_the_time(self, change: Change) -> None:
-        asked: list[str] = []
+    def test_recall_works_at_all_times(self, change: Change) -> None:
+        answers: list[str] = []
 
         def watch(_: int) -> None:
-            text = change.texts[len(asked) % len(change.texts)]
-            asked.append(change.best(OLD, text))
-            assert asked[-1] == change.ids[(len(asked) - 1) % len(change.texts)]
+            text = change.texts[len(answers) % len(change.texts)]
+            answers.append(change.find_best(OLD, text))
+            assert answers[-1] == change.ids[(len(answers) - 1) % len(change.texts)]
 
         reembed(change.work(watch))
-        assert len(asked) > 5
+        assert len(answers) > 5
 
     def test_a_stopped_change_continues_without_repeating_work(self, change: Change) -> None:
         with pytest.raises(Stopped):
             reembed(change.work(stop_after(3)))
-        first = list(change.new.asked)
+        first = list(change.new.embedded_texts)
         assert len(first) == 3 * BATCH
         change.new = Counting()
         reembed(change.work())
-        assert not set(first) & set(change.new.asked)
-        assert len(first) + len(change.new.asked) == len(change.texts) + 2
+        assert not set(first) & set(change.new.embedded_texts)
+        assert len(first) + len(change.new.embedded_texts) == len(change.texts) + 2
         assert {chunk.owner_id for chunk in change.chunks("large")} == set(change.ids)
 
     def test_the_progress_of_a_change_is_stored(self, change: Change) -> None:
@@ -202,21 +203,21 @@ class TestReembed:
         assert (job.progress, job.total, job.status) == (2 * BATCH, len(change.texts), "running")
         assert change.records.scan(Lease, None)[0].holder is None
 
-    def test_memories_written_meanwhile_are_found_before_and_after(self, change: Change) -> None:
+    def test_memories_written_during_reembedding_are_found_before_and_after(self, change: Change) -> None:
         written: dict[str, str] = {}
 
         def watch(_: int) -> None:
             if len(written) == 6:
                 return
-            text = f"written meanwhile, number {len(written)}"
+            text = f"written during the change, number {len(written)}"
             (memory,) = remember(change.both, SCOPE, [text])
             written[text] = memory.id
-            assert change.best(OLD, text) == memory.id
+            assert change.find_best(OLD, text) == memory.id
 
         reembed(change.work(watch))
         drop_retired(change.records, {"large"}, lambda _: None)
         for text, memory_id in written.items():
-            assert change.best(change.new, text) == memory_id
+            assert change.find_best(change.new, text) == memory_id
 
     def test_memories_written_by_a_process_that_does_not_know_of_the_change(self, change: Change) -> None:
         own = remember(
@@ -226,10 +227,10 @@ class TestReembed:
             reembed(change.work(stop_after(2)))
         remember(change.make_write_deps(OLD), SCOPE, [{"id": "aab", "text": "behind the cursor"}])
         reembed(change.work())
-        assert change.best(change.new, "behind the cursor") == "aab"
-        assert change.best(change.new, "late") == own[0].id
+        assert change.find_best(change.new, "behind the cursor") == "aab"
+        assert change.find_best(change.new, "late") == own[0].id
 
-    def test_the_past_can_still_be_asked(self, change: Change) -> None:
+    def test_recall_as_of_a_past_time_still_works(self, change: Change) -> None:
         memory_id = change.ids[4]
         before = clock.now()
         revise(change.make_write_deps(OLD), SCOPE, memory_id, {"text": "the violin is out of tune"}, None)
@@ -238,9 +239,9 @@ class TestReembed:
         revise(change.make_write_deps(OLD), SCOPE, memory_id, {"text": "the violin was repaired"}, None)
         reembed(change.work())
         drop_retired(change.records, {"large"}, lambda _: None)
-        assert change.best(change.new, change.texts[4], as_of=before) == memory_id
-        assert change.best(change.new, "the violin is out of tune", as_of=between) == memory_id
-        assert change.best(change.new, "the violin was repaired") == memory_id
+        assert change.find_best(change.new, change.texts[4], as_of=before) == memory_id
+        assert change.find_best(change.new, "the violin is out of tune", as_of=between) == memory_id
+        assert change.find_best(change.new, "the violin was repaired") == memory_id
         (current,) = change.chunks("large", Where("owner_id", Op.EQ, memory_id), Where("known_to", Op.EQ, None))
         assert "repair" in current.terms
 
@@ -253,11 +254,11 @@ class TestReembed:
 
         change.new.first = revise_once
         reembed(change.work())
-        of_it = Where("owner_id", Op.EQ, memory_id)
-        (current,) = change.chunks("large", of_it, Where("known_to", Op.EQ, None))
+        is_owner = Where("owner_id", Op.EQ, memory_id)
+        (current,) = change.chunks("large", is_owner, Where("known_to", Op.EQ, None))
         assert current.revision == 1
-        assert len(change.chunks("large", of_it)) == 2
-        assert change.best(change.new, "changed in the middle") == memory_id
+        assert len(change.chunks("large", is_owner)) == 2
+        assert change.find_best(change.new, "changed in the middle") == memory_id
 
     def test_a_memory_purged_between_reading_and_writing(self, change: Change) -> None:
         def purge_once() -> None:
@@ -273,16 +274,16 @@ class TestReembed:
         reembed(change.work())
         drop_retired(change.records, {"large"}, lambda _: None)
         undo(change.make_write_deps(change.new), SCOPE, change.ids[7])
-        assert change.best(change.new, change.texts[7]) == change.ids[7]
+        assert change.find_best(change.new, change.texts[7]) == change.ids[7]
 
     def test_only_one_process_works_at_a_time(self, change: Change) -> None:
         busy: list[str] = []
 
         def watch(done: int) -> None:
             if done == BATCH and not busy:
-                with pytest.raises(StoreBusy) as refused:
+                with pytest.raises(StoreBusy) as caught:
                     reembed(change.work())
-                busy.append(str(refused.value))
+                busy.append(str(caught.value))
 
         reembed(change.work(watch))
         assert "another process is embedding organization 'acme' again" in busy[0]
@@ -292,7 +293,7 @@ class TestReembed:
         change.serving, change.new = list_models(change.records)[0], Counting("small", 32)
         reembed(change.work())
         assert describe(list_models(change.records)[0]) == ("small", 32, "serving", 3)
-        assert change.new.asked == [], "the chunks of the first model were still there"
+        assert change.new.embedded_texts == [], "the chunks of the first model were still there"
         drop_retired(change.records, {"small"}, lambda _: None)
         assert change.chunks("large") == []
 
@@ -313,30 +314,30 @@ class TestWordsOnly:
         lost = WordsOnlyEmbedder(change.serving)
         writer = change.make_write_deps(change.new, also=lost)
         (memory,) = remember(writer, SCOPE, ["the kettle whistles"])
-        assert change.best(lost, "whistling kettles") == memory.id
-        assert change.best(lost, "35 about") == change.ids[35]
+        assert change.find_best(lost, "whistling kettles") == memory.id
+        assert change.find_best(lost, "35 about") == change.ids[35]
         reembed(change.work())
-        assert change.best(change.new, "the kettle whistles") == memory.id
+        assert change.find_best(change.new, "the kettle whistles") == memory.id
 
 
 class TestThread:
     def test_the_thread_runs_until_the_change_is_complete(self, change: Change) -> None:
-        told: list[bool] = []
-        thread = change.thread(lambda: told.append(change.best(change.new, change.texts[5]) == change.ids[5]))
+        answers: list[bool] = []
+        thread = change.thread(lambda: answers.append(change.find_best(change.new, change.texts[5]) == change.ids[5]))
         thread.start()
         assert thread.wait(150)
-        assert told == [True]
+        assert answers == [True]
         assert thread.progress == (len(change.texts) + 2, len(change.texts) + 2, True)
         assert list(map(describe, list_models(change.records))) == [("large", 96, "serving", 2)]
         assert change.chunks("small") == []
 
     def test_a_thread_stopped_in_the_middle_is_started_again(self, change: Change) -> None:
-        reached, go_on = threading.Event(), threading.Event()
+        reached, may_continue = threading.Event(), threading.Event()
 
         def hold() -> None:
-            if len(change.new.asked) >= 2 * BATCH:
+            if len(change.new.embedded_texts) >= 2 * BATCH:
                 reached.set()
-                go_on.wait(100)
+                may_continue.wait(100)
 
         change.new.first = hold
         thread = change.thread()
@@ -344,14 +345,14 @@ class TestThread:
         assert reached.wait(100)
         stopper = threading.Thread(target=thread.stop)
         stopper.start()
-        go_on.set()
+        may_continue.set()
         stopper.join()
         assert not thread.wait(1)
-        first, change.new = list(change.new.asked), Counting()
+        first, change.new = list(change.new.embedded_texts), Counting()
         again = change.thread()
         again.start()
         assert again.wait(150)
-        assert not set(first) & set(change.new.asked)
+        assert not set(first) & set(change.new.embedded_texts)
         assert change.chunks("small") == []
 
     def test_a_thread_that_was_killed_after_the_change_still_cleans_up(self, change: Change) -> None:
@@ -363,13 +364,13 @@ class TestThread:
         assert len(list_models(change.records)) == 1
 
     def test_two_processes_complete_one_change(self, change: Change) -> None:
-        told: list[int] = []
-        threads = [change.thread(partial(told.append, number)) for number in range(2)]
+        counts: list[int] = []
+        threads = [change.thread(partial(counts.append, number)) for number in range(2)]
         for thread in threads:
             thread.start()
         for thread in threads:
             assert thread.wait(300)
-        assert sorted(told) == [0, 1]
+        assert sorted(counts) == [0, 1]
         assert change.chunks("small") == []
         assert {chunk.owner_id for chunk in change.chunks("large")} == set(change.ids)
 
@@ -396,7 +397,7 @@ class TestThread:
         thread.start()
         assert not thread.wait(150)
         assert "weights" in str(thread.failure)
-        assert change.best(OLD, change.texts[0]) == change.ids[0]
+        assert change.find_best(OLD, change.texts[0]) == change.ids[0]
 
     def test_one_name_cannot_have_two_sizes(self, change: Change) -> None:
         change.new = Counting("small", 64)

@@ -113,7 +113,7 @@ def test_a_catalogued_table_has_what_its_rules_mention(entity: Any) -> None:
 
 def test_tables_of_dependent_rows_come_later_in_the_catalog() -> None:
     """Soft deletion goes through the catalog once, from the first table to the last."""
-    places = {name: place for place, name in enumerate(TABLES)}
+    places = {name: index for index, name in enumerate(TABLES)}
     for table in TABLES.values():
         for reference in table.references:
             if table.soft and reference.on_delete == "cascade":
@@ -131,27 +131,27 @@ def test_a_reference_that_is_emptied_breaks_no_unique_rule() -> None:
 
 def shape(connection: sqlite3.Connection) -> Shape:
     """Return the tables and indexes of a database by definition, independent of the order of their creation."""
-    found: Shape = {}
+    shape: Shape = {}
     for (name,) in connection.execute(
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
     ):
         columns = connection.execute(f'PRAGMA table_info("{name}")').fetchall()
         keys = connection.execute(f'PRAGMA foreign_key_list("{name}")').fetchall()
-        found[name] = {
+        shape[name] = {
             "columns": sorted((column, kind, required, in_key) for _, column, kind, required, _, in_key in columns),
             "indexes": sorted(_indexes(connection, name)),
             "references": sorted((target, mine, theirs, action) for _, _, target, mine, theirs, _, action, _ in keys),
         }
     triggers = connection.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' ORDER BY name")
-    found["triggers"] = triggers.fetchall()
-    return found
+    shape["triggers"] = triggers.fetchall()
+    return shape
 
 
 def _indexes(connection: sqlite3.Connection, table: str) -> Iterator[tuple[Any, ...]]:
     for _, name, unique, _, partial in connection.execute(f'PRAGMA index_list("{table}")').fetchall():
         columns = tuple(str(row[2]) for row in connection.execute(f'PRAGMA index_info("{name}")'))
-        found = connection.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (name,)).fetchall()
-        yield name, unique, partial, columns, str(found)
+        rows = connection.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (name,)).fetchall()
+        yield name, unique, partial, columns, str(rows)
 
 
 def create_tables(tables: dict[str, Table], path: Path) -> sqlite3.Connection:
@@ -184,8 +184,8 @@ def test_an_upgraded_file_is_like_a_new_one_and_keeps_its_data(tmp_path: Path) -
     with closing(create_tables(apply_changes(CHANGES), tmp_path / "new.db")) as fresh:
         expected = shape(fresh)
     # The tables of SQLite's full-text index are not in the catalog.
-    upgraded = {name: found for name, found in upgraded.items() if name in expected}
-    upgraded["triggers"] = [one for one in upgraded["triggers"] if "_words_" not in one[0]]
+    upgraded = {name: shape for name, shape in upgraded.items() if name in expected}
+    upgraded["triggers"] = [trigger for trigger in upgraded["triggers"] if "_words_" not in trigger[0]]
     assert upgraded == expected
 
 
@@ -223,8 +223,8 @@ def test_an_older_file_is_upgraded_when_it_is_opened(tmp_path: Path, monkeypatch
     monkeypatch.setattr(sqlite_schema, "CURRENT", CURRENT + 1)
     for _ in range(2):
         records = SqliteRecords(SqliteOptions(path=path))
-        (found,) = records.scan(Memory, "org")
-        assert is_same_row(found, rows["memories"])
+        (memory,) = records.scan(Memory, "org")
+        assert is_same_row(memory, rows["memories"])
         records.close()
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT version, name FROM schema_versions ORDER BY version").fetchall() == [
@@ -275,12 +275,12 @@ def older_tables() -> dict[str, Table]:
     """Return the current tables without one table, some columns and their lookups, and one unique rule."""
     tables = {name: table for name, table in TABLES.items() if name != LATER_TABLE}
     for name, additions in OLDER_LACKS.items():
-        gone = {addition.column.name for addition in additions}
+        added_columns = {addition.column.name for addition in additions}
         table = tables[name]
         tables[name] = replace(
             table,
-            columns=tuple(column for column in table.columns if column.name not in gone),
-            lookups=tuple(lookup for lookup in table.lookups if not gone & set(lookup.columns)),
+            columns=tuple(column for column in table.columns if column.name not in added_columns),
+            lookups=tuple(lookup for lookup in table.lookups if not added_columns & set(lookup.columns)),
         )
     tables["users"] = replace(tables["users"], uniques=())
     return tables
@@ -344,7 +344,7 @@ def test_a_store_of_an_older_version_is_read_whole(tmp_path: Path, monkeypatch: 
         for row in rows:
             if get_table(type(row)).name != LATER_TABLE:
                 stored = records.scan(type(row), None, deleted=True)
-                assert any(is_same_row(one, as_upgraded(row)) for one in stored), row
+                assert any(is_same_row(stored_row, as_upgraded(row)) for stored_row in stored), row
         assert records.find_problems() == []
         records.commit([Put(row) for row in rows if get_table(type(row)).name == LATER_TABLE])
     with closing(sqlite3.connect(path)) as connection:

@@ -49,14 +49,14 @@ def make_view(rows: Sequence[Row]) -> ImageView:
 def ask(chance: random.Random) -> Question:
     """Make a question of random words; it may be about a speaker, a time or a name."""
     words = tuple(dict.fromkeys([*chance.choices(WORDS, k=chance.randint(0, 6)), "unheard"]))
-    meant = vector(chance) if chance.random() < 0.9 else None
+    query_vector = vector(chance) if chance.random() < 0.9 else None
     named = chance.random() < 0.6
     start = T0 + chance.randrange(40) * DAY
     span = (clock.micros(start), clock.micros(start + chance.choice([1, 7, 30]) * DAY))
     return Question(
         words,
-        meant,
-        vector(chance) if named and meant is not None else meant,
+        query_vector,
+        vector(chance) if named and query_vector is not None else query_vector,
         ("Mia Moss",) if named else (),
         (span,) if chance.random() < 0.5 else (),
         when=chance.random() < 0.5,
@@ -74,29 +74,32 @@ def test_ranking_equals_the_reference(seed: int, name: str, masked: bool) -> Non
     rows = [Row(chance, f"m{chance.randrange(max(1, count // 2))}", talks=seed % 2 == 0) for _ in range(count)]
     inside = [not masked or chance.random() < 0.7 for _ in rows]
     places = [
-        Place(row, one, one and (not masked or chance.random() < 0.7)) for row, one in zip(rows, inside, strict=True)
+        Place(row, is_inside, is_inside and (not masked or chance.random() < 0.7))
+        for row, is_inside in zip(rows, inside, strict=True)
     ]
     parts = [places[: count // 2], places[count // 2 :]]
     image_views = []
     for part in parts:
         masks = (
-            np.array([[one.covered, one.eligible] for one in part], bool).reshape(-1, 2).T if masked else (None, None)
+            np.array([[place.covered, place.eligible] for place in part], bool).reshape(-1, 2).T
+            if masked
+            else (None, None)
         )
-        image_views.append(ImageView(image_of([one.row for one in part]), *masks))
+        image_views.append(ImageView(image_of([place.row for place in part]), *masks))
     for _ in range(3):
         question = ask(chance)
         reference = Reference(parts, question, recipe).best()
         for limit in (1, 3, 50, 1000):
-            found = rank(image_views, PreparedQuestion(question, recipe, clock.micros(NOW), THESAURUS), limit)
-            must_be_like(found, reference[:limit], dict(reference))
+            hits = rank(image_views, PreparedQuestion(question, recipe, clock.micros(NOW), THESAURUS), limit)
+            must_be_like(hits, reference[:limit], dict(reference))
 
 
 def must_be_like(found: list[Scored], expected: list[tuple[str, float]], scores: dict[str, float]) -> None:
-    assert [one.score for one in found] == pytest.approx([score for _, score in expected], abs=4e-6)
-    for one in found:
-        assert one.score == pytest.approx(scores[one.owner_id], abs=4e-6)
-    assert len({one.owner_id for one in found}) == len(found)
-    assert [one.rank for one in found] == sorted(one.rank for one in found)
+    assert [hit.score for hit in found] == pytest.approx([score for _, score in expected], abs=4e-6)
+    for scored in found:
+        assert scored.score == pytest.approx(scores[scored.owner_id], abs=4e-6)
+    assert len({hit.owner_id for hit in found}) == len(found)
+    assert [hit.rank for hit in found] == sorted(hit.rank for hit in found)
 
 
 @pytest.mark.parametrize("recipe", [replace(HYBRID, lead=0.0), replace(ALL, lead=0.0)], ids=lambda recipe: recipe.name)
@@ -107,17 +110,17 @@ def test_the_place_of_a_row_does_not_matter(recipe: Recipe) -> None:
     for row in rows:
         row.successor = row.source = None
     question = ask(chance)
-    asked = PreparedQuestion(question, recipe, clock.micros(NOW), THESAURUS)
+    prepared = PreparedQuestion(question, recipe, clock.micros(NOW), THESAURUS)
     statistics = count_statistics([make_view(rows)], question.terms)
-    whole = {one.owner_id: one.score for one in rank([make_view(rows)], asked, 700)}
+    whole = {hit.owner_id: hit.score for hit in rank([make_view(rows)], prepared, 700)}
     assert len(whole) == 700
     chance.shuffle(rows)
     for size in (1, 2, 7, 64, 620):
-        said = [row for row in rows if row.session == f"s{size % 4}"]
-        some = said + [row for row in rows if row.session is None][:size]
+        session_rows = [row for row in rows if row.session == f"s{size % 4}"]
+        some = session_rows + [row for row in rows if row.session is None][:size]
         chance.shuffle(some)
-        found = rank([make_view(some)], asked, len(some), statistics)
-        assert {one.owner_id: one.score for one in found} == {row.owner: whole[row.owner] for row in some}
+        hits = rank([make_view(some)], prepared, len(some), statistics)
+        assert {hit.owner_id: hit.score for hit in hits} == {row.owner: whole[row.owner] for row in some}
 
 
 @pytest.mark.parametrize("recipe", TESTED.values(), ids=lambda recipe: recipe.name)
@@ -127,9 +130,9 @@ def test_contributions_add_up_to_the_score(recipe: Recipe) -> None:
     assert any(row.successor for row in rows)
     names: set[str] = set()
     for question in (ask(chance) for _ in range(5)):
-        for one in rank([make_view(rows)], PreparedQuestion(question, recipe, clock.micros(NOW), THESAURUS), 120):
-            why, row = one.why("image"), rows[one.row]
-            assert recipe.score(why.base + sum(why.contributions.values())) == pytest.approx(one.score, abs=1e-5)
+        for hit in rank([make_view(rows)], PreparedQuestion(question, recipe, clock.micros(NOW), THESAURUS), 120):
+            why, row = hit.why("image"), rows[hit.row]
+            assert recipe.score(why.base + sum(why.contributions.values())) == pytest.approx(hit.score, abs=1e-5)
             assert (why.contributions.get("turn", 0.0) != 0.0) == (
                 turn_of(row, rows) is not None and recipe.turn_base != 0.0
             )
@@ -145,19 +148,19 @@ def test_a_successor_is_found_by_the_memory_that_it_replaced() -> None:
     chance = random.Random(3)
     rows = [Row(chance, f"m{n}") for n in range(20)]
     near, between, last = rows[3], rows[7], rows[12]
-    meant = near.vector if near.vector is not None else vector(chance)
-    near.vector = meant
+    query_vector = near.vector if near.vector is not None else vector(chance)
+    near.vector = query_vector
     for row in rows[:3]:
-        row.vector = -meant
-    between.vector = last.vector = -meant
-    asked = PreparedQuestion(Question((), meant), HYBRID, clock.micros(NOW))
-    assert last.owner in [one.owner_id for one in rank([make_view(rows)], asked, 20)][-5:]
+        row.vector = -query_vector
+    between.vector = last.vector = -query_vector
+    prepared = PreparedQuestion(Question((), query_vector), HYBRID, clock.micros(NOW))
+    assert last.owner in [hit.owner_id for hit in rank([make_view(rows)], prepared, 20)][-5:]
     near.successor, between.successor = between.owner, last.owner
     mask = np.array([row.successor is None for row in rows])
-    found = rank([ImageView(image_of(rows), None, mask)], asked, 20)
-    assert found[0].owner_id == last.owner
-    assert found[0].why("image").contributions["replaced"] > 0
-    assert {near.owner, between.owner}.isdisjoint(one.owner_id for one in found)
+    hits = rank([ImageView(image_of(rows), None, mask)], prepared, 20)
+    assert hits[0].owner_id == last.owner
+    assert hits[0].why("image").contributions["replaced"] > 0
+    assert {near.owner, between.owner}.isdisjoint(hit.owner_id for hit in hits)
 
 
 def test_a_strong_hit_raises_the_memories_related_to_it() -> None:
@@ -170,9 +173,11 @@ def test_a_strong_hit_raises_the_memories_related_to_it() -> None:
     image.links = {"m0": frozenset({"m2"}), "m1": frozenset({"m3"}), "m2": frozenset({"m0"})}
 
     def totals(eligible: list[bool] | None, *terms: str) -> dict[str, float]:
-        asked = PreparedQuestion(Question(terms, None), recipe)
+        prepared = PreparedQuestion(Question(terms, None), recipe)
         mask = None if eligible is None else np.array(eligible)
-        return {one.owner_id: round(log_odds(one.score), 3) for one in rank([ImageView(image, None, mask)], asked, 9)}
+        return {
+            hit.owner_id: round(log_odds(hit.score), 3) for hit in rank([ImageView(image, None, mask)], prepared, 9)
+        }
 
     assert totals(None, "strong") == {"m0": 3.0, "m2": 2.5, "m1": -1.0, "m3": -1.0, "m4": -1.0, "m5": -1.0}
     assert totals(None, "weak", *(f"other{n}" for n in range(3)))["m3"] == -1.0, "a weak hit raised a related memory"
@@ -210,9 +215,9 @@ def test_the_best_hit_gains_by_its_distance_to_the_next() -> None:
     assert measure_lead(rows[:-1], 5) == pytest.approx(2.5), "alone, beside one that is unrelated"
     rows[-1].words = ["one"]
     assert measure_lead(rows, 5) == 0.0
-    for one, other in (("next", "long"), ("long", "next")):
+    for first, second in (("next", "long"), ("long", "next")):
         for row in rows:
-            row.source = other if row.owner == one else None
+            row.source = second if row.owner == first else None
         assert measure_lead(rows, 5) == pytest.approx(2.5), "a fact and its message are not each other's rivals"
 
 
@@ -222,11 +227,11 @@ def test_a_misspelled_word_counts_like_the_word() -> None:
     rows[4].words, rows[6].words = ["kitchen"], ["kitchens", "garden"]
     rows[8].words = ["kitchin"]
     recipe = Recipe("words", {"words.own": 1.0})
-    found = rank([make_view(rows)], PreparedQuestion(Question(("ktichen",), None), recipe), 10)
-    assert [(one.owner_id, one.score) for one in found][:2] == [("m4", 1.0), ("m0", 0.0)]
-    found = rank([make_view(rows)], PreparedQuestion(Question(("kitchan",), None), recipe), 10)
-    assert [one.owner_id for one in found if one.score] == ["m4", "m8"], "all words that may be meant"
-    assert found[0].why("image").matched == ("kitchan",)
+    hits = rank([make_view(rows)], PreparedQuestion(Question(("ktichen",), None), recipe), 10)
+    assert [(hit.owner_id, hit.score) for hit in hits][:2] == [("m4", 1.0), ("m0", 0.0)]
+    hits = rank([make_view(rows)], PreparedQuestion(Question(("kitchan",), None), recipe), 10)
+    assert [hit.owner_id for hit in hits if hit.score] == ["m4", "m8"], "all words that may be meant"
+    assert hits[0].why("image").matched == ("kitchan",)
 
 
 def test_enough_memories_are_found_among_many_rows_of_few() -> None:
@@ -240,18 +245,18 @@ def test_enough_memories_are_found_among_many_rows_of_few() -> None:
         rows.append(row)
         if n % 10 == 0:
             rows.append(Row(chance, f"m{n}"))
-    found = rank([make_view(rows)], PreparedQuestion(Question((), near), HYBRID), 20)
-    assert len(found) == 20
-    assert found[0].owner_id == "long"
+    hits = rank([make_view(rows)], PreparedQuestion(Question((), near), HYBRID), 20)
+    assert len(hits) == 20
+    assert hits[0].owner_id == "long"
 
 
 def test_statistics_of_a_scope_are_counted() -> None:
     chance = random.Random(6)
     rows = [Row(chance, f"m{n}") for n in range(50)]
     mask = np.array([n % 3 == 0 for n in range(50)])
-    found = count_statistics([ImageView(image_of(rows), mask, None), make_view(rows[:5])], ["w1", "never"])
+    statistics = count_statistics([ImageView(image_of(rows), mask, None), make_view(rows[:5])], ["w1", "never"])
     counted = [row for n, row in enumerate(rows) if n % 3 == 0] + rows[:5]
-    assert found == Statistics(len(counted), {"w1": sum("w1" in row.words for row in counted), "never": 0})
+    assert statistics == Statistics(len(counted), {"w1": sum("w1" in row.words for row in counted), "never": 0})
 
 
 def test_hits_with_equal_scores_are_ordered_by_id() -> None:
@@ -263,12 +268,12 @@ def test_hits_with_equal_scores_are_ordered_by_id() -> None:
         twin.words, twin.vector, twin.importance = row.words, row.vector, row.importance
         twin.when, twin.alias, twin.speaker = row.when, None, None
         rows.append(twin)
-    found = rank(
+    hits = rank(
         [make_view(rows)],
         PreparedQuestion(Question(tuple(set(row.words)), row.vector), HYBRID, clock.micros(NOW)),
         3,
     )
-    assert [one.owner_id for one in found] == ["a", "b", "c"]
+    assert [hit.owner_id for hit in hits] == ["a", "b", "c"]
 
 
 def test_rows_of_similar_words_follow_the_image() -> None:

@@ -53,7 +53,7 @@ def test_a_kind_without_a_user_is_found_in_its_organization(has_vectors: bool, m
             TableMetadata, "org", name, table_name=name, description=description, source_id=None, connection_id=None
         )
         chunks = make_chunks([table], Chunking(embedder, embedder))[0]
-        assert [(one.model, one.vector is not None) for one in chunks] == [
+        assert [(chunk.model, chunk.vector is not None) for chunk in chunks] == [
             (embedder.model if has_vectors else "", has_vectors)
         ]
         records.commit([Put(table), *map(Put, chunks), Put(make_announcement(table))])
@@ -76,8 +76,8 @@ def test_users_of_a_space() -> None:
     assert fields == {
         "owner_kind": "memory", "namespace": "long-term", "model": "m", "user_id": ["alice", ""], "known_to": None
     }  # fmt: skip
-    assert "known_to" not in {one.field for one in SearchSpace("o", None, "m").chunks(closed=True)}
-    assert [one.value for one in SearchSpace("o", ("alice",), "m", "table").owners()] == [[]]
+    assert "known_to" not in {condition.field for condition in SearchSpace("o", None, "m").chunks(closed=True)}
+    assert [condition.value for condition in SearchSpace("o", ("alice",), "m", "table").owners()] == [[]]
     assert SearchSpace("o", ("", "alice"), "m", "table").owners() == []
 
 
@@ -108,9 +108,7 @@ class TestFollowing:
         follower.follow(lambda lines: seen.extend(line.entity_id for line in lines))
         assert seen == ["m1"]
 
-    def test_a_follower_that_was_away_longer_than_the_feed_is_kept_notices(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_follower_notices_that_lines_it_has_not_read_were_deleted(self, monkeypatch: pytest.MonkeyPatch) -> None:
         follower = FeedFollower(InMemoryRecords())
         assert not follower.has_lost_place
         later = clock.now() + timedelta(days=7)

@@ -24,13 +24,21 @@ def somewhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_default_settings() -> None:
-    found = load()
-    assert found.storage == "sqlite:///everhold.db"
-    assert (found.timezone, found.text_bytes, found.strict_scopes) == ("UTC", 1_000_000, False)
-    assert (found.sqlite.synchronous, found.sqlite.busy_seconds, found.sqlite.cache_megabytes) == ("FULL", 30.0, 64)
-    assert (found.postgres.pool_size, found.postgres.query_seconds) == (10, 30.0)
-    assert (found.embedding.chunk_tokens, found.embedding.chunk_overlap, found.embedding.dimensions) == (64, 16, 384)
-    assert found.log.mode == "buffered"
+    settings = load()
+    assert settings.storage == "sqlite:///everhold.db"
+    assert (settings.timezone, settings.text_bytes, settings.strict_scopes) == ("UTC", 1_000_000, False)
+    assert (settings.sqlite.synchronous, settings.sqlite.busy_seconds, settings.sqlite.cache_megabytes) == (
+        "FULL",
+        30.0,
+        64,
+    )
+    assert (settings.postgres.pool_size, settings.postgres.query_seconds) == (10, 30.0)
+    assert (settings.embedding.chunk_tokens, settings.embedding.chunk_overlap, settings.embedding.dimensions) == (
+        64,
+        16,
+        384,
+    )
+    assert settings.log.mode == "buffered"
 
 
 def test_arguments_win_over_variables_and_variables_over_the_file(
@@ -38,18 +46,18 @@ def test_arguments_win_over_variables_and_variables_over_the_file(
 ) -> None:
     yaml = "timezone: Asia/Bangkok\ntext_bytes: 10\nembedding:\n  chunk_tokens: 100\n  chunk_overlap: 10\n"
     (tmp_path / "everhold.yaml").write_text(yaml)
-    found = load()
-    assert (found.timezone, found.text_bytes, found.embedding.chunk_tokens) == ("Asia/Bangkok", 10, 100)
+    settings = load()
+    assert (settings.timezone, settings.text_bytes, settings.embedding.chunk_tokens) == ("Asia/Bangkok", 10, 100)
     monkeypatch.setenv("EVERHOLD_TEXT_BYTES", "20")
     monkeypatch.setenv("EVERHOLD_EMBEDDING__CHUNK_TOKENS", "200")
     monkeypatch.setenv("EVERHOLD_STRICT_SCOPES", "true")
     monkeypatch.setenv("EVERHOLDED", "is not ours")
-    found = load()
-    assert (found.timezone, found.text_bytes, found.embedding.chunk_tokens) == ("Asia/Bangkok", 20, 200)
-    assert (found.embedding.chunk_overlap, found.strict_scopes) == (10, True)
-    found = load(text_bytes=30, embedding={"chunk_overlap": 20})
-    assert (found.text_bytes, found.embedding.chunk_tokens, found.embedding.chunk_overlap) == (30, 200, 20)
-    assert found.timezone == "Asia/Bangkok"
+    settings = load()
+    assert (settings.timezone, settings.text_bytes, settings.embedding.chunk_tokens) == ("Asia/Bangkok", 20, 200)
+    assert (settings.embedding.chunk_overlap, settings.strict_scopes) == (10, True)
+    settings = load(text_bytes=30, embedding={"chunk_overlap": 20})
+    assert (settings.text_bytes, settings.embedding.chunk_tokens, settings.embedding.chunk_overlap) == (30, 200, 20)
+    assert settings.timezone == "Asia/Bangkok"
 
 
 def test_the_store_that_settings_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +146,7 @@ def test_an_invalid_file_is_refused(tmp_path: Path, content: str, words: str) ->
         load("bad.yaml")
 
 
-def test_a_file_that_is_not_utf_8_is_told_so(tmp_path: Path) -> None:
+def test_a_file_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_bytes("timezone: Zürich".encode("latin-1"))
     with pytest.raises(InvalidSettings, match=r"bad.yaml is not UTF-8 \(byte 12\); save it as UTF-8"):
         load("bad.yaml")
@@ -162,10 +170,10 @@ def test_a_section_with_nothing_in_it_is_empty(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["memory", "provider", "x", "embedding.provider"])
 def test_a_name_like_no_other_does_not_list_them_all(name: str) -> None:
     first, _, second = name.partition(".")
-    given: dict[str, Any] = {first: {second: "x"} if second else "x"}
+    arguments: dict[str, Any] = {first: {second: "x"} if second else "x"}
     with pytest.raises(InvalidSettings, match=f"no setting '{name}'; ") as caught:
-        load(**given)
-    named = [one for one in settings.list_names() if one in str(caught.value).split("; ", 1)[1]]
+        load(**arguments)
+    named = [setting for setting in settings.list_names() if setting in str(caught.value).split("; ", 1)[1]]
     assert len(named) <= 4
 
 
@@ -177,11 +185,11 @@ def test_a_missing_and_an_empty_file(tmp_path: Path) -> None:
 
 
 def test_settings_are_frozen() -> None:
-    found = load()
+    settings = load()
     with pytest.raises(ValidationError):
-        found.storage = "x"
+        settings.storage = "x"
     with pytest.raises(ValidationError):
-        found.sqlite.synchronous = "NORMAL"
+        settings.sqlite.synchronous = "NORMAL"
 
 
 SECRET = "s3cr3t-canary"
@@ -202,10 +210,10 @@ SECRET = "s3cr3t-canary"
     ],
 )
 def test_secrets_are_in_no_repr(given: dict[str, Any]) -> None:
-    found = load(**given)
-    for shown in (repr(found), str(found), f"{found}", repr(found.embedding), repr([found])):
-        assert SECRET not in shown
-    assert "host" in repr(found) or "api_key" in str(given)
+    settings = load(**given)
+    for representation in (repr(settings), str(settings), f"{settings}", repr(settings.embedding), repr([settings])):
+        assert SECRET not in representation
+    assert "host" in repr(settings) or "api_key" in str(given)
 
 
 @pytest.mark.parametrize(
@@ -226,8 +234,8 @@ def test_secrets_are_in_no_error(given: dict[str, Any]) -> None:
 
 
 def test_only_the_password_of_an_address_is_hidden() -> None:
-    shown = hide_password("host=h password='a b' dbname=d passfile=/f")
-    assert shown == "host=h password=*** dbname=d passfile=/f"
+    hidden = hide_password("host=h password='a b' dbname=d passfile=/f")
+    assert hidden == "host=h password=*** dbname=d passfile=/f"
     assert hide_password("postgresql://h/d?password=x&user=u") == "postgresql://h/d?password=***&user=u"
 
 
@@ -244,8 +252,8 @@ def test_data_and_cache_folders_follow_the_environment(monkeypatch: pytest.Monke
     monkeypatch.setenv("XDG_DATA_HOME", "/somewhere")
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setenv("HOME", "/home/me")
-    found = load()
-    assert (found.data, found.cache) == (Path("/somewhere/everhold"), Path("/home/me/.cache/everhold"))
+    settings = load()
+    assert (settings.data, settings.cache) == (Path("/somewhere/everhold"), Path("/home/me/.cache/everhold"))
 
 
 AGENT_CONFIG = """
@@ -262,12 +270,16 @@ memory:
 def test_an_agent_config_is_understood(tmp_path: Path) -> None:
     path = tmp_path / "agent_config.yaml"
     path.write_text(AGENT_CONFIG, "utf-8")
-    found = load(path)
-    assert found.storage == "sqlite:///storage/memory.db"
-    assert (found.sqlite.synchronous, found.sqlite.cache_megabytes, found.sqlite.mmap_megabytes) == ("NORMAL", 64, 64)
-    assert (found.vectors, found.chroma.prefix) == ("chroma:///storage/chromadb", "julep_memories")
-    assert (found.sessions, found.redis.ttl_seconds) == ("redis://localhost:6380/0", 3600)
-    assert found.embedding.model == "all-MiniLM-L6-v2"
+    settings = load(path)
+    assert settings.storage == "sqlite:///storage/memory.db"
+    assert (settings.sqlite.synchronous, settings.sqlite.cache_megabytes, settings.sqlite.mmap_megabytes) == (
+        "NORMAL",
+        64,
+        64,
+    )
+    assert (settings.vectors, settings.chroma.prefix) == ("chroma:///storage/chromadb", "julep_memories")
+    assert (settings.sessions, settings.redis.ttl_seconds) == ("redis://localhost:6380/0", 3600)
+    assert settings.embedding.model == "all-MiniLM-L6-v2"
 
 
 @pytest.mark.parametrize("on", ["ON", "on", "true", "yes", "1", '"ON"', '"on"', '"1"'])

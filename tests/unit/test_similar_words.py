@@ -78,7 +78,7 @@ def read_all_terms(model: Path) -> set[str]:
         ("car", "vehicle"),
     ],
 )
-def test_words_of_like_meaning_are_alike(thesaurus: Thesaurus, word: str, other: str) -> None:
+def test_words_of_similar_meaning_are_similar(thesaurus: Thesaurus, word: str, other: str) -> None:
     assert dict(thesaurus.find_similar(term(word)))[term(other)] > 0.25
 
 
@@ -100,13 +100,13 @@ def test_an_unknown_term_has_no_similar_words(thesaurus: Thesaurus, unknown: str
 def test_similar_words_are_unique_sorted_and_have_shares_between_0_and_1(thesaurus: Thesaurus, model: Path) -> None:
     known = read_all_terms(model)
     assert len(known) > 5000
-    for one in known:
-        found = thesaurus.find_similar(one)
-        others = [other for other, _ in found]
-        similarities = [similarity for _, similarity in found]
-        assert one not in others
-        assert len(set(others)) == len(others)
-        assert known.issuperset(others)
+    for word in known:
+        similar_words = thesaurus.find_similar(word)
+        similar_names = [other for other, _ in similar_words]
+        similarities = [similarity for _, similarity in similar_words]
+        assert word not in similar_names
+        assert len(set(similar_names)) == len(similar_names)
+        assert known.issuperset(similar_names)
         assert similarities == sorted(similarities, reverse=True)
         assert all(0 < similarity < 1 for similarity in similarities)
 
@@ -166,10 +166,10 @@ def test_a_damaged_cached_file_is_built_again(
 def test_a_cache_that_cannot_be_written_costs_time_but_nothing_else(
     model: Path, tmp_path: Path, thesaurus: Thesaurus, caplog: pytest.LogCaptureFixture
 ) -> None:
-    gone = tmp_path / "gone"
-    assert is_same(SimilarWords(model, gone, NUMBERS.get), thesaurus)
+    missing_folder = tmp_path / "gone"
+    assert is_same(SimilarWords(model, missing_folder, NUMBERS.get), thesaurus)
     assert "cannot be written" in caplog.text
-    assert not gone.exists()
+    assert not missing_folder.exists()
 
 
 def test_other_weights_than_the_published_ones_are_refused_and_not_cached(model: Path, tmp_path: Path) -> None:

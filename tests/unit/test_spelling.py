@@ -1,4 +1,4 @@
-"""Which known words a misspelled word may stand for."""
+"""Known words that are proposed for a misspelled word."""
 
 import pytest
 

@@ -74,8 +74,8 @@ def test_the_settings_can_be_changed(path: Path) -> None:
 
 def test_every_reader_keeps_the_settings(records: SqliteRecords) -> None:
     with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(lambda name: records.query(f"PRAGMA {name}", ())[0][0], ["foreign_keys", "cache_size"]))
-    assert found == [1, -64_000]
+        pragmas = list(pool.map(lambda name: records.query(f"PRAGMA {name}", ())[0][0], ["foreign_keys", "cache_size"]))
+    assert pragmas == [1, -64_000]
 
 
 def test_only_the_owner_can_read_the_files(records: SqliteRecords, path: Path) -> None:
@@ -112,8 +112,8 @@ def test_sixteen_threads_write_without_being_refused(records: SqliteRecords) -> 
 
 def write_many(records: SqliteRecords, name: str, writers: int) -> None:
     def write(number: int) -> None:
-        for at in range(COMMITS):
-            row = make_row(Memory, "org", f"{name}-{number}-{at}")
+        for index in range(COMMITS):
+            row = make_row(Memory, "org", f"{name}-{number}-{index}")
             records.commit([Put(row), Increment(Memory, ("org", "m"), {"access_count": 1})])
 
     with ThreadPoolExecutor(writers) as pool:
@@ -169,11 +169,11 @@ def hold_lock(path: Path, held: Event, release: Event) -> None:
 def test_a_writer_gives_up_after_the_configured_wait(path: Path) -> None:
     with closing(SqliteRecords(SqliteOptions(path=path, busy_seconds=0.3))) as records:
         begin(records)
-        held, release = PROCESS.Event(), PROCESS.Event()
-        holder = PROCESS.Process(target=hold_lock, args=(path, held, release))
+        locked, release = PROCESS.Event(), PROCESS.Event()
+        holder = PROCESS.Process(target=hold_lock, args=(path, locked, release))
         holder.start()
         try:
-            assert held.wait(300)
+            assert locked.wait(300)
             started = time.monotonic()
             with pytest.raises(StoreBusy, match=r"0.3 s; try again") as caught:
                 records.commit([Patch(Memory, ("org", "m"), {"text": "refused"})])
@@ -327,7 +327,7 @@ def test_sequence_numbers_survive_an_emptied_outbox(records: SqliteRecords) -> N
     records.commit([Delete(Outbox, (sequence,)) for sequence in (1, 2)])
     records.maintain()
     records.commit([Put(line)])
-    assert [found.sequence for found in records.feed(0).lines] == [3]
+    assert [line.sequence for line in records.feed(0).lines] == [3]
 
 
 # other files
@@ -343,7 +343,7 @@ def test_a_file_of_another_program_is_refused_and_not_changed(tmp_path: Path) ->
     assert path.read_bytes() == before
 
 
-def test_a_file_that_is_no_database_is_refused_and_not_changed(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_refused_and_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "letter.txt"
     path.write_text("Dear Alice, this is not a database. " * 50)
     before = path.read_bytes()

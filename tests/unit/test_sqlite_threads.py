@@ -91,7 +91,7 @@ def test_a_writer_that_waits_while_the_store_is_closed_is_refused(records: Sqlit
         assert isinstance(waiting.exception(20), StoreUnavailable)
 
 
-def test_a_reader_that_saw_the_end_of_the_feed_sees_what_comes_after(records: SqliteRecords) -> None:
+def test_a_reader_at_the_end_of_the_feed_sees_later_lines(records: SqliteRecords) -> None:
     """This is true for every connection, because each one remembers for itself that the feed had nothing new."""
     line = Outbox(organization_id="org", entity="memories", entity_id="m1", operation="put")
     start = threading.Barrier(4)

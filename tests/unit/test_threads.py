@@ -29,16 +29,16 @@ def test_windows_are_slices_of_the_session(lengths: list[int]) -> None:
     values = np.array([value[row] for row in threads.rows.tolist()])
     marked = [row for row in value if rng.random() < 0.2]
     for name, (before, after) in WINDOWS.items():
-        mean, held, place = (
+        mean, used, place = (
             threads.mean(values, name),
             threads.find_windows_with(threads.find_places(np.array(marked, int)), name),
             0,
         )
         for session in sessions:
-            for at in range(len(session)):
-                window = session[max(0, at - before) : at + after + 1]
+            for index in range(len(session)):
+                window = session[max(0, index - before) : index + after + 1]
                 assert mean[place] == pytest.approx(sum(value[row] for row in window) / len(window)), name
-                assert held[place] == any(row in marked for row in window), name
+                assert used[place] == any(row in marked for row in window), name
                 place += 1
 
 
@@ -49,7 +49,7 @@ def test_the_preceding_and_the_best_turn_are_of_the_same_session() -> None:
     assert threads.best(values).tolist() == [5.0, 5.0, 5.0, 9.0, -3.0, -3.0]
 
 
-def test_rows_that_are_no_turns_have_no_place() -> None:
+def test_rows_that_are_not_turns_have_no_place() -> None:
     threads = Threads(np.array([7, 2, 4]), np.array([0, 0, 1]), 9)
     assert threads.find_places(np.array([0, 2, 3, 4, 7, 8])).tolist() == [1, 2, 0]
     assert not threads.find_windows_with(threads.find_places(np.array([0, 8])), "wide").any()

@@ -60,7 +60,7 @@ KEYWORDS: list[tuple[str, Callable[[random.Random, Any], Any]]] = [
     *[(keyword, make_one) for keyword in ("additionalProperties", "propertyNames", "items", "not")],
     *[(keyword, make_two) for keyword in ("anyOf", "oneOf", "allOf")],
     *[(keyword, make_bound) for keyword in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")],
-    *[(f"{side}{what}", make_count) for side in ("min", "max") for what in ("Properties", "Items", "Length")],
+    *[(f"{side}{noun}", make_count) for side in ("min", "max") for noun in ("Properties", "Items", "Length")],
 ]
 
 
@@ -145,9 +145,9 @@ NESTED = {
     ],
 )
 def test_a_refusal_names_the_place_the_value_and_the_expected_value(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidArguments, match=re.escape(message)) as refused:
+    with pytest.raises(InvalidArguments, match=re.escape(message)) as caught:
         check_arguments("search", NESTED, arguments)
-    assert refused.value.faults
+    assert caught.value.faults
 
 
 def test_defaults_are_filled_in_at_every_depth() -> None:

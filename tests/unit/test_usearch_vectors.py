@@ -29,8 +29,8 @@ from everhold.testing.fake_embedder import FakeEmbedder
 DIMENSIONS = 64
 MODEL = "fake"
 SCOPE = Scope(organization="acme", user="alice")
-EVERYONES = SearchSpace("acme", None, MODEL)
-ALICES = SearchSpace("acme", ("alice",), MODEL)
+ALL_USERS = SearchSpace("acme", None, MODEL)
+ALICE_ONLY = SearchSpace("acme", ("alice",), MODEL)
 WORDS = [
     "tea",
     "coffee",
@@ -107,24 +107,27 @@ class TestAnswers:
         vectors, scanned = store.vectors(), ScannedVectors(store.records)
         for question in ("tea in the garden", "piano number 7", "desert train"):
             vector = store.ask(question)
-            expected = scanned.find_by_vector(ALICES, vector, 20)
-            assert vectors.find_by_vector(ALICES, vector, 20) == expected
-            assert vectors.find_by_vector(EVERYONES, vector, 20) == expected
+            expected = scanned.find_by_vector(ALICE_ONLY, vector, 20)
+            assert vectors.find_by_vector(ALICE_ONLY, vector, 20) == expected
+            assert vectors.find_by_vector(ALL_USERS, vector, 20) == expected
 
     def test_a_graph_finds_nearly_the_same_memories_as_a_scan(self, store: Store) -> None:
         store.add(*sentences(2000))
         vectors, scanned = store.vectors(exact_up_to=500), ScannedVectors(store.records)
-        place = IndexSpace(ALICES, DIMENSIONS)
+        space = IndexSpace(ALICE_ONLY, DIMENSIONS)
         questions = [store.ask(text) for text in sentences(40, seed=9)]
-        vectors.find_by_vector(ALICES, questions[0], 1)
-        assert vectors.index(place).exact, "the first answer waited for the graph"
+        vectors.find_by_vector(ALICE_ONLY, questions[0], 1)
+        assert vectors.index(space).exact, "the first answer waited for the graph"
         vectors.settle()
-        assert not vectors.index(place).exact
-        found = sum(
-            len(set(vectors.find_by_vector(ALICES, one, 10)) & set(scanned.find_by_vector(ALICES, one, 10)))
-            for one in questions
+        assert not vectors.index(space).exact
+        found_count = sum(
+            len(
+                set(vectors.find_by_vector(ALICE_ONLY, question, 10))
+                & set(scanned.find_by_vector(ALICE_ONLY, question, 10))
+            )
+            for question in questions
         )
-        assert found >= 0.98 * 400
+        assert found_count >= 0.98 * 400
 
     def test_an_empty_store_has_no_nearest_vectors(self, store: Store) -> None:
         assert nearest(store.vectors(), store, "anything") == []
@@ -135,7 +138,7 @@ class TestAnswers:
         revise(store.write_deps, SCOPE, changed, {"text": "a violin in the snow"}, None)
         vectors = store.vectors()
         assert nearest(vectors, store, "black tea", 10) == [kept, changed]
-        assert vectors.index(IndexSpace(ALICES, DIMENSIONS))._base.size == 2
+        assert vectors.index(IndexSpace(ALICE_ONLY, DIMENSIONS))._base.size == 2
 
     def test_a_memory_of_many_chunks_is_returned_once(self, store: Store) -> None:
         text = ". ".join(sentences(300))
@@ -158,7 +161,7 @@ class TestFollowing:
         forget(store.write_deps, SCOPE, third, hard=True)
         assert nearest(vectors, store, "cold tea with milk and honey", 3) == [first]
 
-    def test_a_hidden_user_and_its_return(self, store: Store) -> None:
+    def test_a_hidden_and_restored_user(self, store: Store) -> None:
         vectors = store.vectors()
         (memory,) = store.add("tea with milk")
         assert nearest(vectors, store, "tea") == [memory]
@@ -173,19 +176,19 @@ class TestFollowing:
         monkeypatch.setattr(index, "_MIN_RECENT", 20)
         vectors, scanned = store.vectors(exact_up_to=100), ScannedVectors(store.records)
         ids = store.add(*sentences(300))
-        place = vectors.index(IndexSpace(ALICES, DIMENSIONS))
+        user_index = vectors.index(IndexSpace(ALICE_ONLY, DIMENSIONS))
         question = store.ask("rain on the mountain")
         for step in range(8):
             store.add(*sentences(30, seed=step + 50))
             revise(store.write_deps, SCOPE, ids[step], {"text": f"rain on the mountain, again {step}"}, None)
             forget(store.write_deps, SCOPE, ids[100 + step], hard=bool(step % 2))
-            found = vectors.find_by_vector(ALICES, question, 10)
-            assert set(found) == set(scanned.find_by_vector(ALICES, question, 10))
+            candidates = vectors.find_by_vector(ALICE_ONLY, question, 10)
+            assert set(candidates) == set(scanned.find_by_vector(ALICE_ONLY, question, 10))
             vectors.settle()
         nearest(vectors, store, "rain")
         vectors.settle()
-        assert place._base.size >= 500
-        assert len(place._recent.changed) <= 60
+        assert user_index._base.size >= 500
+        assert len(user_index._recent.changed) <= 60
         assert len(files_of(store, "usearch")) == 1, "earlier generations are removed"
 
     def test_several_threads(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,8 +240,8 @@ class TestFiles:
             case "cut":
                 path.write_bytes(content[: len(content) // 2])
             case "flipped":
-                at = len(content) // 2
-                path.write_bytes(content[:at] + bytes([content[at] ^ 0x55]) + content[at + 1 :])
+                middle = len(content) // 2
+                path.write_bytes(content[:middle] + bytes([content[middle] ^ 0x55]) + content[middle + 1 :])
             case "gone":
                 path.unlink()
             case "empty":
@@ -253,8 +256,8 @@ class TestFiles:
             other, store.write_deps.chunking, ScopeRows(other, strict=False, timezone="UTC"), text_bytes=1_000_000
         )
         ids = {memory.id for memory in remember(write_deps, SCOPE, sentences(40, seed=4))}
-        found = UsearchVectors(other, store.indexes).find_by_vector(ALICES, store.ask("tea"), 100)
-        assert set(found) == ids
+        candidates = UsearchVectors(other, store.indexes).find_by_vector(ALICE_ONLY, store.ask("tea"), 100)
+        assert set(candidates) == ids
         other.close()
 
     def test_only_the_owner_can_read_and_file_names_reveal_nothing(self, store: Store) -> None:
@@ -268,7 +271,7 @@ class TestFiles:
             assert "acme" not in path.name
             assert "alice" not in path.name
 
-    def test_the_note_beside_the_files_describes_them(self, store: Store) -> None:
+    def test_a_json_file_describes_the_index_files(self, store: Store) -> None:
         store.add(*sentences(12))
         nearest(store.vectors(), store, "tea")
         note = json.loads(files_of(store, "json")[0].read_text())
@@ -283,7 +286,11 @@ class TestFiles:
 
 class TestScopes:
     def test_organizations_and_users_never_mix(self, store: Store) -> None:
-        scopes = [Scope(organization=one, user=user) for one in ("acme", "bolt") for user in ("alice", "bob")]
+        scopes = [
+            Scope(organization=organization, user=user)
+            for organization in ("acme", "bolt")
+            for user in ("alice", "bob")
+        ]
         own = {scope: set(store.add(*sentences(20), scope=scope)) for scope in scopes}
         vectors = store.vectors()
         for scope in scopes:
@@ -315,13 +322,13 @@ class TestScopes:
         assert vectors.find_by_vector(SearchSpace("acme", None, "another"), store.ask("tea"), 9) == []
         wide = FakeEmbedder(MODEL, 2 * DIMENSIONS).embed(["tea"])[0]
         assert wide is not None
-        assert vectors.find_by_vector(EVERYONES, wide, 9) == []
+        assert vectors.find_by_vector(ALL_USERS, wide, 9) == []
 
     def test_every_proposal_is_a_live_memory(self, store: Store) -> None:
         ids = store.add(*sentences(30))
         vectors = store.vectors()
         nearest(vectors, store, "tea", 30)
-        for one in ids[::3]:
-            forget(store.write_deps, SCOPE, one, hard=False)
-        found = nearest(vectors, store, "tea", 30)
-        assert set(store.records.get(Memory, "acme", found)) == set(found) == set(ids) - set(ids[::3])
+        for memory_id in ids[::3]:
+            forget(store.write_deps, SCOPE, memory_id, hard=False)
+        nearest_ids = nearest(vectors, store, "tea", 30)
+        assert set(store.records.get(Memory, "acme", nearest_ids)) == set(nearest_ids) == set(ids) - set(ids[::3])

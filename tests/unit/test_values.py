@@ -84,9 +84,9 @@ def test_defaults_are_made_for_each_value(kind: Callable[..., Any]) -> None:
 def test_wrong_arguments_are_refused_as_dataclasses_refuse_them(arguments: tuple[Any, ...]) -> None:
     errors = []
     for kind in (PlainDefaults, Defaults):
-        with pytest.raises(TypeError) as refused:
+        with pytest.raises(TypeError) as caught:
             kind(*arguments)
-        errors.append(str(refused.value))
+        errors.append(str(caught.value))
     assert errors[1] == errors[0].replace("PlainDefaults", "Defaults")
 
 

@@ -105,7 +105,7 @@ def test_a_conversation_that_fits_is_in_the_window_whole(strategy: str) -> None:
     assert window.messages == tuple(messages)
 
 
-def test_what_each_strategy_keeps_of_a_long_conversation() -> None:
+def test_messages_that_each_strategy_keeps_of_a_long_conversation() -> None:
     messages, old = make_chat(60), make_message(7, "The capital of Peru is Lima", name="Bob")
     windows = {
         strategy: make_window(messages, 500, strategy, pinned=["Is called Mia"], recalled=[old])
@@ -181,9 +181,9 @@ def test_a_call_at_the_edge_is_never_split_from_its_return() -> None:
         ]
     for budget in range(60, 1200, 7):
         window = make_window(messages, budget, "truncate")
-        shown = {message.id for message in window.messages}
+        shown_ids = {message.id for message in window.messages}
         for n in range(1, 120, 6):
-            assert len({f"m{place}" in shown for place in (n, n + 2, n + 3)}) == 1, budget
+            assert len({f"m{place}" in shown_ids for place in (n, n + 2, n + 3)}) == 1, budget
         assert "[return of a tool]" not in json.dumps(window.as_openai())
         assert "no return" not in json.dumps(window.as_openai())
 

@@ -175,13 +175,13 @@ def refuse(workspace: WorkspaceFolder, archive: Path, errors: Any = InvalidInput
     """Check that an archive is refused and that neither the workspace nor what is around it has changed."""
     around = workspace.folder.parents[3]
     before = list_tree(around)
-    with pytest.raises(errors) as refused:
+    with pytest.raises(errors) as caught:
         workspace.extract(archive)
     after = list_tree(around)
     assert after == before
     assert [file.path for file in workspace.files()] == ["kept.txt"]
     assert workspace.verify().is_intact
-    return refused.value  # type: ignore[no-any-return]
+    return caught.value  # type: ignore[no-any-return]
 
 
 def list_tree(folder: Path) -> list[tuple[str, bool, int]]:
@@ -200,9 +200,8 @@ def test_special_archives_are_refused(workspace: WorkspaceFolder, tmp_path: Path
 def test_archives_with_hostile_names_are_refused(workspace: WorkspaceFolder, tmp_path: Path) -> None:
     for number, path in enumerate(list_hostile_paths()):
         archive = tmp_path / "in"
-        if (
-            path in ("", ".", "./a", "/", "a/", "\x00") or "\x00" in path
-        ):  # a tar header cannot hold these, or means "a"
+        # A tar header cannot hold these paths, or names "a" for them.
+        if path in ("", ".", "./a", "/", "a/") or "\x00" in path:
             continue
         name = path.encode("utf-8", "surrogateescape" if "\udc80" <= path[-1] <= "\udcff" else "surrogatepass")
         entry = tarfile.TarInfo("x")
@@ -228,7 +227,7 @@ def test_archives_with_hostile_names_are_refused(workspace: WorkspaceFolder, tmp
     assert [path.name for path in workspace.folder.rglob("*")] == ["kept.txt"]
 
 
-def test_entries_that_are_no_regular_files_are_refused(workspace: WorkspaceFolder, tmp_path: Path) -> None:
+def test_entries_that_are_not_regular_files_are_refused(workspace: WorkspaceFolder, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for place in (tmp_path / "pipe", tmp_path, tmp_path / "none", Path("/dev/zero")):
         refuse(workspace, place)

@@ -1,4 +1,4 @@
-"""Which paths a file of a workspace may have."""
+"""Paths that a file of a workspace may have."""
 
 import os
 import unicodedata

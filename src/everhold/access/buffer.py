@@ -52,7 +52,7 @@ class AccessBuffer:
 
     @property
     def waiting(self) -> int:
-        """How many lines wait to be written."""
+        """The number of lines that wait to be written."""
         return len(self._waiting)
 
     def add(self, event: AccessEvent, memory_ids: Sequence[str] = ()) -> None:

@@ -32,7 +32,7 @@ def sign_chain(
         elif signed.length < head.length and _is_extended(records, heads.key, signed, head, known):
             heads.write(replace(signed, length=head.length, hash=head.hash or b"", signed_at=clock.now()))
     except EverholdError:
-        return  # the log goes on without a usable signed head; `find_head_problems` reports one that cannot be read
+        return  # the log continues without a usable signed head; `find_head_problems` reports one that cannot be read
 
 
 def _make_new_head(records: Records, head: LogHead) -> SignedHead:

@@ -48,7 +48,7 @@ def read_file(storage: str) -> FileAddress:
         mode = _parameters(address, "mode").get("mode")
     if mode not in (None, "ro"):
         raise InvalidSettings(
-            f"mode={mode} is no way to open {place}", remedy="write mode=ro to only read, or leave it out"
+            f"mode={mode} is not a way to open {place}", remedy="write mode=ro to only read, or leave it out"
         )
     if "\0" in place:
         raise InvalidSettings(
@@ -71,7 +71,7 @@ def read_table(storage: str, endpoint: str | None = None) -> TableAddress:
     endpoint = _parameters(address, "endpoint").get("endpoint", endpoint)
     if endpoint is not None and not _is_http(endpoint):
         raise InvalidSettings(
-            f"the endpoint {hide_password(endpoint)!r} is no address", remedy="write it as http://localhost:8000"
+            f"the endpoint {hide_password(endpoint)!r} is not an address", remedy="write it as http://localhost:8000"
         )
     return TableAddress(address.hostname, table, endpoint)
 
@@ -85,7 +85,9 @@ def _split(address: str) -> SplitResult:
     try:
         found = urlsplit(address)
     except ValueError:  # its message is not shown, because it may quote a password
-        raise InvalidSettings(f"{hide_password(address)} is no address", remedy="correct what is behind ://") from None
+        raise InvalidSettings(
+            f"{hide_password(address)} is not an address", remedy="correct what is behind ://"
+        ) from None
     if "#" in address:
         raise InvalidSettings(f"{hide_password(address)} has a #, which ends an address", remedy="write it as %23")
     return found

@@ -96,10 +96,10 @@ class CallerEmbedder:
 
     def embed(self, texts: Sequence[str]) -> list[Vector | None]:
         vectors: list[Vector | None] = [None] * len(texts)
-        places = [place for place, text in enumerate(texts) if text and not text.isspace()]
+        places = [index for index, text in enumerate(texts) if text and not text.isspace()]
         for begin in range(0, len(places), _BATCH):
             batch = places[begin : begin + _BATCH]
-            answers = self._ask([texts[place] for place in batch])
+            answers = self._ask([texts[index] for index in batch])
             for place, answer in zip(batch, answers, strict=True):
                 vectors[place] = None if answer is None else self._read(answer)
         return vectors

@@ -25,7 +25,7 @@ def update_agent(deps: AgentDeps, scope: Scope, fields: Mapping[str, Any], expec
 def set_status(deps: AgentDeps, scope: Scope, status: AgentStatus) -> Agent:
     """Set the status of the scope's agent; raise Conflict if it is terminated, which is final."""
 
-    def choose(agent: Agent) -> Mapping[str, Any]:
+    def compute_changes(agent: Agent) -> Mapping[str, Any]:
         if agent.status == "terminated" and status != "terminated":
             raise Conflict(
                 f"agent {agent.id!r} is terminated, which is final",
@@ -34,7 +34,7 @@ def set_status(deps: AgentDeps, scope: Scope, status: AgentStatus) -> Agent:
             )
         return {} if agent.status == status and not agent.is_implicit else {"status": status}
 
-    return _change(deps, scope, choose, {"status": status})
+    return _change(deps, scope, compute_changes, {"status": status})
 
 
 def buffer_messages(deps: AgentDeps, scope: Scope, message_ids: Sequence[str], keep: int | None) -> Agent:
@@ -43,27 +43,28 @@ def buffer_messages(deps: AgentDeps, scope: Scope, message_ids: Sequence[str], k
     An id that is already among them keeps its position.
     """
 
-    def choose(agent: Agent) -> Mapping[str, Any]:
+    def compute_changes(agent: Agent) -> Mapping[str, Any]:
         merged = list(dict.fromkeys((*agent.message_ids, *message_ids)))
         kept = merged if keep is None else merged[max(0, len(merged) - keep) :]
         return {} if kept == agent.message_ids else {"message_ids": kept}
 
-    return _change(deps, scope, choose, {"buffered": len(message_ids)})
+    return _change(deps, scope, compute_changes, {"buffered": len(message_ids)})
 
 
 def _change(
     deps: AgentDeps,
     scope: Scope,
-    choose: Callable[[Agent], Mapping[str, Any]],
+    compute_changes: Callable[[Agent], Mapping[str, Any]],
     request: dict[str, Any],
     expected_version: int | None = None,
 ) -> Agent:
-    """Commit the changes that `choose` returns for the current agent; after a version conflict, start again."""
+    """Commit the changes that `compute_changes` returns for the current agent; after a version conflict, start
+    again."""
 
     def commit(_: int) -> Agent:
         agent = require_agent(deps.records, scope)
         require_version(agent, expected_version)
-        changes = choose(agent)
+        changes = compute_changes(agent)
         if not changes:
             return agent
         now = max(clock.now(), agent.updated_at)  # another computer's clock may be ahead

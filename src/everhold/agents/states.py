@@ -1,4 +1,4 @@
-"""What an agent stores between calls: one state for each session, and one without a session.
+"""The states that an agent stores between calls: one for each session, and one without a session.
 
 The id of a state is derived from its agent and its session, so two writers cannot add two states. A cleared or expired
 state stays as a row until maintenance purges it, and a new state continues its version numbers, so that a writer that

@@ -44,7 +44,7 @@ _WORDS = {str: "text", int: "a whole number", Path: "a path", Mapping: "a dictio
 
 
 def make_check(annotation: Any) -> Check:
-    """Return the check of an annotation; TypeError for one that has none, so that no argument goes unchecked."""
+    """Return the check of an annotation; raise TypeError for one that has none, so that no argument goes unchecked."""
     origin = get_origin(annotation)
     if origin is Annotated:
         base, *marks = get_args(annotation)
@@ -122,8 +122,8 @@ class _Signature(Value):
 
 def _read_signature(verb: Callable[..., Any], *, bound: bool) -> _Signature:
     """Return the checks of a verb's arguments, by position and by name."""
-    whole = inspect.signature(verb)
-    parameters = list(whole.parameters.values())[1 if bound else 0 :]
+    signature = inspect.signature(verb)
+    parameters = list(signature.parameters.values())[1 if bound else 0 :]
     positional: list[tuple[str, Check]] = []
     named: dict[str, Check] = {}
     surplus, others, has_fields = None, None, False
@@ -141,7 +141,7 @@ def _read_signature(verb: Callable[..., Any], *, bound: bool) -> _Signature:
         else:
             positional += [(parameter.name, check)] if parameter.kind is not parameter.KEYWORD_ONLY else []
             named |= {parameter.name: check} if parameter.kind is not parameter.POSITIONAL_ONLY else {}
-    return _Signature(tuple(positional), surplus, named, others, has_fields, _strip_signature(whole))
+    return _Signature(tuple(positional), surplus, named, others, has_fields, _strip_signature(signature))
 
 
 @functools.cache  # several verbs take the same fields
@@ -154,7 +154,7 @@ def _strip_signature(signature: inspect.Signature) -> inspect.Signature:
     parameters = []
     for parameter in signature.parameters.values():
         annotation = _strip_checks(parameter.annotation)
-        is_plain = annotation is parameter.annotation  # most are, and making another parameter takes a while
+        is_plain = annotation is parameter.annotation  # most are, and making another parameter is slow
         parameters.append(parameter if is_plain else parameter.replace(annotation=annotation))
     return signature.replace(parameters=parameters)
 

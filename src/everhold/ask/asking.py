@@ -213,7 +213,7 @@ def _choose_others(best: QuestionReading, others: Sequence[QuestionReading]) -> 
 
 
 def _pick(offered: Sequence[T], choice: int) -> T:
-    """Return the item of `offered` with this number, counted from 1; InvalidInput if there is no such number."""
+    """Return the item of `offered` with this number, counted from 1; raise InvalidInput if there is no such number."""
     if not 1 <= choice <= len(offered):
         remedy = f"pass a number from 1 to {len(offered)}" if len(offered) > 1 else "ask without a choice"
         raise InvalidInput(f"there is no choice {choice}", value=str(choice), remedy=remedy)
@@ -290,7 +290,8 @@ def _require_places(deps: DataDeps, scope: Scope, connection: str | None) -> lis
 
 
 def run_checked(deps: DataDeps, engine: DataEngine, scoped: ScopedReadings, sql: str) -> QueryResult:
-    """Return the rows of a statement on the tables of a scope; StatementRefused if the guard does not let it pass."""
+    """Return the rows of a statement on the tables of a scope; raise StatementRefused if the guard does not let it
+    pass."""
     return _run(deps, engine, scoped.place, scoped.tables, scoped.check_sql(sql))
 
 

@@ -50,11 +50,11 @@ class ScopedReadings(NamedTuple):
         return self.previous is not None if best is None else best.is_follow_up
 
     def check(self, reading: QuestionReading) -> CheckedStatement:
-        """Return the statement of a reading, checked by the guard; StatementRefused if it may not run."""
+        """Return the statement of a reading, checked by the guard; raise StatementRefused if it may not run."""
         return self.check_sql(reading.sql)
 
     def check_sql(self, sql: str) -> CheckedStatement:
-        """Return a statement on the scope's tables, checked by the guard; StatementRefused if it may not run."""
+        """Return a statement on the scope's tables, checked by the guard; raise StatementRefused if it may not run."""
         columns = {table.name: [column.name for column in table.columns] for table in self.reader.schema.tables}
         return check_statement(sql, self.reader.dialect, columns)
 
@@ -175,11 +175,11 @@ def rank_together(
     """
     ranked = list(by_rules)
     for proposal in sorted(proposals, key=lambda reading: -reading.confidence):
-        place = next((place for place, reading in enumerate(ranked) if reading.sql == proposal.sql), None)
-        if place is not None and ranked[place].origin is proposal.origin:
+        position = next((index for index, reading in enumerate(ranked) if reading.sql == proposal.sql), None)
+        if position is not None and ranked[position].origin is proposal.origin:
             continue
-        added = proposal if place is None else confirm_reading(ranked.pop(place), proposal)
-        less_confident = (place for place, reading in enumerate(ranked) if reading.confidence < added.confidence)
+        added = proposal if position is None else confirm_reading(ranked.pop(position), proposal)
+        less_confident = (index for index, reading in enumerate(ranked) if reading.confidence < added.confidence)
         ranked.insert(next(less_confident, len(ranked)), added)
     return tuple(sorted(ranked, key=lambda reading: not reading.is_confirmed))
 

@@ -36,13 +36,13 @@ class Features(NamedTuple):
     """The inputs of the model, each from 0 to 1. A count is divided by a number that it rarely exceeds."""
 
     unexplained: float
-    """How many words name nothing."""
+    """The number of words that name nothing."""
     unread: float
-    """How many columns, values, numbers and periods the grammar did not use."""
+    """The number of columns, values, numbers and periods that the grammar did not use."""
     unread_cues: float
-    """How many cues the grammar did not use."""
+    """The number of cues that the grammar did not use."""
     unread_tables: float
-    """How many tables that the question names are not in the query."""
+    """The number of tables that the question names and the query lacks."""
     weakest: float
     """The lowest score of a mention."""
     mean: float
@@ -50,21 +50,21 @@ class Features(NamedTuple):
     margin: float
     """The lead over the next reading."""
     tables: float
-    """How many tables are joined."""
+    """The number of joined tables."""
     nested: float
-    """How many conditions have a subquery."""
+    """The number of conditions with a subquery."""
     combined: float
     """Whether the query is a union, an intersection or a difference."""
     grouped: float
     ordered: float
     filters: float
-    """How many conditions the query has."""
+    """The number of conditions of the query."""
     length: float
-    """How many tokens the question has."""
+    """The number of tokens of the question."""
     uncertain: float
     """Whether a name was matched by its spelling or by a similar word, or is unknown."""
     shown: float
-    """How many columns the result has."""
+    """The number of columns of the result."""
     sentences: float
     """Whether the question has more than one sentence."""
     repeats: float

@@ -35,7 +35,7 @@ class Formula:
 
 
 def parse_expression(sql: str, dialect: str) -> exp.Expr:
-    """Return the syntax tree of an expression. StatementRefused if it cannot be parsed or is too large."""
+    """Return the syntax tree of an expression. Raise StatementRefused if it cannot be parsed or is too large."""
     tree: exp.Expr = parse_query(f"SELECT {sql}", dialect).expressions[0]
     return tree.pop()
 

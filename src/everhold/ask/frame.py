@@ -12,7 +12,7 @@ Literal = str | int | float
 
 
 class Function(StrEnum):
-    """How the values of several rows become one value."""
+    """A function that makes one value of several rows."""
 
     COUNT = "count"
     SUM = "sum"
@@ -23,7 +23,7 @@ class Function(StrEnum):
 
 
 class WindowKind(StrEnum):
-    """How the value of a group is related to the values of other groups: its share, the running total or the change."""
+    """The relation of a group's value to the values of other groups: its share, the running total or the change."""
 
     SHARE = "share"
     RUNNING = "running"
@@ -94,7 +94,7 @@ class Ordering:
 
 
 class SetOperation(StrEnum):
-    """How the rows of two frames are combined."""
+    """The operator that combines the rows of two frames."""
 
     INTERSECT = "intersect"
     UNION = "union"
@@ -103,7 +103,7 @@ class SetOperation(StrEnum):
 
 @dataclass(frozen=True)
 class QueryFrame:
-    """What one question asks for. An empty `select` means all columns of `entity`.
+    """The content of one question. An empty `select` means all columns of `entity`.
 
     `entity` is the main table, and `joined` are tables that are only needed to connect others.
     """

@@ -103,7 +103,7 @@ def check_statement(
 def find_read_tables(sql: str, dialect: str) -> frozenset[str]:
     """Return the tables that a statement reads, without those that it defines itself.
 
-    StatementRefused if not a query.
+    Raise StatementRefused if it is not a query.
     """
     root = parse_query(sql, dialect)
     defined = {expression.alias for expression in root.find_all(exp.CTE)}
@@ -111,7 +111,8 @@ def find_read_tables(sql: str, dialect: str) -> frozenset[str]:
 
 
 def parse_query(sql: str, dialect: str) -> exp.Query:
-    """Return the tree of one query without checking its parts. StatementRefused if it is not a query or too large."""
+    """Return the tree of one query without checking its parts. Raise StatementRefused if it is not a query or too
+    large."""
     return _parse(sql, dialect, _LIMITS)
 
 
@@ -350,11 +351,11 @@ def _is_repeatable(root: exp.Query) -> bool:
 def _limit_rows(root: exp.Query, row_limit: int) -> exp.Query:
     """Return the query with a limit of one row more than `row_limit`, so that longer results are noticed."""
     limit = root.args.get("limit")
-    most = row_limit + 1
+    max_rows = row_limit + 1
     if limit is not None:
         count = limit.args.get("count") if isinstance(limit, exp.Fetch) else limit.expression
         if not isinstance(count, exp.Literal) or not str(count.this).isdecimal():
             raise _refuse("LIMIT must be a whole number", remedy="write the number of rows")
-        most = min(most, int(count.this))
-    root.set("limit", exp.Limit(expression=exp.Literal.number(most)))
+        max_rows = min(max_rows, int(count.this))
+    root.set("limit", exp.Limit(expression=exp.Literal.number(max_rows)))
     return root

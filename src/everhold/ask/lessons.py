@@ -142,8 +142,8 @@ class Lessons:
         A phrase may have several meanings, one for each table.
         """
         spans = {condition: list(_find_phrase(condition.phrase, tokens)) for condition in self.conditions}
-        taken = {place for listed in spans.values() for start, end in listed for place in range(start, end)}
-        kept = [token for place, token in enumerate(tokens) if place not in taken] if taken else tokens
+        taken = {index for listed in spans.values() for start, end in listed for index in range(start, end)}
+        kept = [token for index, token in enumerate(tokens) if index not in taken] if taken else tokens
         return kept, [condition for condition, listed in spans.items() if listed]
 
     def extend(self, schema: AskSchema) -> AskSchema:
@@ -153,10 +153,10 @@ class Lessons:
         keys = list(schema.foreign_keys)
         for join in self.joins:
             ends = {join.left, join.right}
-            known = [place for place, key in enumerate(keys) if {key.ref, key.to_ref} == ends]
+            known = [index for index, key in enumerate(keys) if {key.ref, key.to_ref} == ends]
             preference = _PREFERENCE ** min(join.uses, _MOST_USES)
-            for place in known:
-                keys[place] = replace(keys[place], preference=preference)
+            for position in known:
+                keys[position] = replace(keys[position], preference=preference)
             if not known:
                 keys.append(_make_key(schema, join, preference))
         return AskSchema(schema.tables, tuple(keys), tuple(metric.make_column() for metric in self.metrics))

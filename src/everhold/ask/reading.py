@@ -47,7 +47,7 @@ _MISSING_HEAD = re.compile(r"(?:^|[L#am$d])(x+)(?=[fi=gbeh.,]|$)")
 
 
 class ReadingOrigin(StrEnum):
-    """Where a reading comes from: the grammar, a learned query pattern, or a language model."""
+    """The source of a reading: the grammar, a learned query pattern, or a language model."""
 
     RULES = "rules"
     PATTERN = "pattern"
@@ -138,15 +138,15 @@ class QuestionReader:
 
     @cached_property
     def domains(self) -> ValueDomains:
-        """The domains of the columns, which tell which columns have values of the same kind."""
+        """The domains of the columns. Columns of one domain have values of the same kind."""
         return ValueDomains(self.schema, self.values)
 
     def teach(self, lessons: Lessons) -> "QuestionReader":
         """Return a reader that also uses these lessons. It shares the indexes of this reader."""
-        taught = copy(self)
-        taught._lessons = lessons.choose_known(self.schema)
-        taught.schema = taught._lessons.extend(self.schema)
-        return taught
+        reader = copy(self)
+        reader._lessons = lessons.choose_known(self.schema)
+        reader.schema = reader._lessons.extend(self.schema)
+        return reader
 
     def read(self, question: str, today: date, previous: QueryFrame | None = None) -> Readings:
         """Return the readings of a question. With `previous`, a fragment such as "only 2014" changes that frame.
@@ -166,10 +166,10 @@ class QuestionReader:
     def find_mentions(self, tokens: Sequence[Token], today: date) -> list[Mention]:
         """Return all possible mentions in a question, including overlapping ones."""
         mentions = find_mentions(self.schema, self._names, self.values, tokens, today)
-        taught = list(self._lessons.find_names(tokens))
+        learned_names = list(self._lessons.find_names(tokens))
         metrics = {metric.ref for metric in self.schema.metrics}
-        spans = [mention for mention in taught if mention.column in metrics]
-        return [*(mention for mention in mentions if not _is_replaced(mention, spans)), *taught]
+        spans = [mention for mention in learned_names if mention.column in metrics]
+        return [*(mention for mention in mentions if not _is_replaced(mention, spans)), *learned_names]
 
     def is_name(self, word: str) -> bool:
         """Return whether a stem is a word in the name of a table or a column."""
@@ -282,8 +282,8 @@ def _note_conditions(
 
 def _list_missing_heads(draft: FrameDraft, tokens: Sequence[Token]) -> Iterator[str]:
     for match in _MISSING_HEAD.finditer(draft.originals):
-        for place in range(match.start(1), match.end(1)):
-            yield tokens[draft.pieces[place].start].text
+        for index in range(match.start(1), match.end(1)):
+            yield tokens[draft.pieces[index].start].text
 
 
 def _list_unused(draft: FrameDraft, tokens: Sequence[Token], codes: str) -> Iterator[str]:

@@ -38,7 +38,7 @@ def _contains(narrow: Rows, wide: Rows, is_ordered: bool) -> bool:
     for number, order in enumerate(_match_columns(left, right)):
         if number >= _MOST_ORDERS:
             return False
-        arranged = [tuple(row[place] for place in order) for row in right]
+        arranged = [tuple(row[index] for index in order) for row in right]
         if (arranged == left) if is_ordered else (Counter(arranged) == Counter(left)):
             return True
     return False
@@ -58,10 +58,10 @@ def _write_cell(cell: Any) -> str:
 
 def _match_columns(left: Sequence[tuple[str, ...]], right: Sequence[tuple[str, ...]]) -> Iterator[list[int]]:
     """Yield selections of right columns in which each column has the same values as the left column at its position."""
-    contents = [sorted(row[place] for row in right) for place in range(len(right[0]))]
+    contents = [sorted(row[index] for row in right) for index in range(len(right[0]))]
     choices = []
-    for place in range(len(left[0])):
-        content = sorted(row[place] for row in left)
+    for index in range(len(left[0])):
+        content = sorted(row[index] for row in left)
         choices.append([other for other, values in enumerate(contents) if values == content])
     yield from _arrange(choices, [])
 
@@ -70,6 +70,6 @@ def _arrange(choices: Sequence[Sequence[int]], chosen: list[int]) -> Iterator[li
     if len(chosen) == len(choices):
         yield list(chosen)
         return
-    for place in choices[len(chosen)]:
-        if place not in chosen:
-            yield from _arrange(choices, [*chosen, place])
+    for index in choices[len(chosen)]:
+        if index not in chosen:
+            yield from _arrange(choices, [*chosen, index])

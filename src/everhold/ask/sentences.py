@@ -72,28 +72,28 @@ def _describe_row(columns: Sequence[ChartColumn], intent: ChartIntent) -> str:
 
 def _describe_ranking(keys: Sequence[ChartColumn], quantity: ChartColumn) -> str:
     total = len(quantity.values)
-    named = [f"{_show_all(keys, place)} ({_show(quantity, place)})" for place in range(min(_NAMED, total))]
+    named = [f"{_show_all(keys, index)} ({_show(quantity, index)})" for index in range(min(_NAMED, total))]
     return f"Ranked by {quantity.field.title}: {_join(named, total - len(named))}."
 
 
 def _describe_groups(keys: Sequence[ChartColumn], quantity: ChartColumn, count: str, intent: ChartIntent) -> str:
     """Return a sentence about the quantity of each group: all values if there are few, else the range."""
     ranked = sorted(
-        (place for place, value in enumerate(quantity.values) if isinstance(value, int | float)),
+        (index for index, value in enumerate(quantity.values) if isinstance(value, int | float)),
         key=lambda place: _to_float(quantity.values[place]),
         reverse=True,
     )
     start = f"{_capitalize(quantity.field.title)} by {' and '.join(key.field.title for key in keys)}"
     if intent.is_share and quantity.field.percent:
-        named = [f"{_show_all(keys, place)} {_show(quantity, place)}" for place in ranked[:_NAMED]]
+        named = [f"{_show_all(keys, index)} {_show(quantity, index)}" for index in ranked[:_NAMED]]
         return f"{start}: {_join(named, len(ranked) - len(named))}."
     total = ""
     if quantity.field.is_additive and not quantity.field.percent:
         total = f"; {format_number(_add(quantity), quantity.field)} in total"
     if len(ranked) <= _NAMED:
-        named = [f"{_show_all(keys, place)} {_show(quantity, place)}" for place in ranked]
+        named = [f"{_show_all(keys, index)} {_show(quantity, index)}" for index in ranked]
         return f"{start}: {_join(named, 0)}{total}."
-    low, high = (f"{_show(quantity, place)} ({_show_all(keys, place)})" for place in (ranked[-1], ranked[0]))
+    low, high = (f"{_show(quantity, index)} ({_show_all(keys, index)})" for index in (ranked[-1], ranked[0]))
     return f"{start}, {count}: from {low} to {high}{total}."
 
 
@@ -146,16 +146,16 @@ def _describe_list(columns: Sequence[ChartColumn], count: str) -> str:
     is_person = len(names) > 1 and {"first", "last"} <= {split_name(column.field.title)[0] for column in names[:2]}
     label = names[:2] if is_person else (names or list(columns))[:1]
     total = len(label[0].values)
-    shown = [" ".join(_show(column, place) for column in label) for place in range(min(_NAMED, total))]
+    shown = [" ".join(_show(column, index) for column in label) for index in range(min(_NAMED, total))]
     return f"{count}: {_join(shown, total - len(shown))}."
 
 
-def _show_all(keys: Sequence[ChartColumn], place: int) -> str:
-    return ", ".join(_show(key, place) for key in keys)
+def _show_all(keys: Sequence[ChartColumn], index: int) -> str:
+    return ", ".join(_show(key, index) for key in keys)
 
 
-def _show(column: ChartColumn, place: int) -> str:
-    text = format_cell(column.values[place], column.field)
+def _show(column: ChartColumn, index: int) -> str:
+    text = format_cell(column.values[index], column.field)
     return text if len(text) <= _LONGEST_LABEL else f"{text[:_LONGEST_LABEL]}…"
 
 

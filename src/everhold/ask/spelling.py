@@ -36,7 +36,7 @@ class SpellingIndex:
 
 def _is_misspelled(word: str, known: str) -> bool:
     if len(word) == len(known):
-        differing = [place for place, pair in enumerate(zip(word, known, strict=True)) if pair[0] != pair[1]]
+        differing = [index for index, pair in enumerate(zip(word, known, strict=True)) if pair[0] != pair[1]]
         is_swap = (
             len(differing) == 2
             and differing[1] == differing[0] + 1

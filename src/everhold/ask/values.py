@@ -124,7 +124,7 @@ class ValueIndex:
     def find_exact(self, words: Sequence[str]) -> list[ValueMatch]:
         """Return the values that consist of these words in lower case.
 
-        If there is none, return values with the same stems, or else values whose adjective the words are.
+        If there is none, return values with the same stems, or else values of which the words are the adjective.
         """
         exact = self._get_exact(tuple(words))
         if exact:
@@ -149,12 +149,12 @@ class ValueIndex:
         return []
 
     def may_hold(self, ref: ColumnRef, text: str, *, ignores_case: bool = False) -> bool:
-        """Say whether a column holds a text, apart from spaces at its end; True if such texts are not indexed."""
+        """Return whether a column holds a text, apart from spaces at its end; True if such texts are not indexed."""
         words = tuple(split_words(text))
         fold = str.casefold if ignores_case else str
-        sought = fold(text.rstrip())
+        wanted_text = fold(text.rstrip())
         stored = (str(value.raw).rstrip() for value in self._get_exact(words) if value.ref == ref)
-        return not _is_indexed(words) or any(fold(raw) == sought for raw in stored)
+        return not _is_indexed(words) or any(fold(raw) == wanted_text for raw in stored)
 
     def find_similar(self, words: Sequence[str]) -> list[ValueMatch]:
         """Return the values within a small edit distance of these words, nearest first."""

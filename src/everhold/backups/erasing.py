@@ -41,7 +41,7 @@ class _Rewritten:
 def erase_from(deps: BackupDeps, history: History, organization: str, user_id: str, key_ids: Sequence[str]) -> int:
     """Remove a user from all backups at a place; return the number of files that were written again or deleted.
 
-    StoreDamaged if a backup cannot be read, because it may contain rows of the user.
+    Raise StoreDamaged if a backup cannot be read, because it may contain rows of the user.
     """
     _update_state(deps, history, key_ids)
     stored = history.read_all()

@@ -73,7 +73,7 @@ class History:
     def read(self, backup_id: str) -> StoredManifest:
         """Read a manifest.
 
-        NotFound if there is no backup with this id. A damaged manifest is returned with its problem.
+        Raise NotFound if there is no backup with this id. A damaged manifest is returned with its problem.
         """
         try:
             content = self.place.read(_name_manifest(backup_id), MAX_FILE_BYTES)

@@ -21,7 +21,7 @@ _PAUSE = 0.5
 def hold_backup_lease(records: Records) -> Iterator[HeldLease]:
     """Hold the lease inside the `with` block. Before, wait for the lease of a killed process to expire.
 
-    StoreBusy if another process keeps extending its lease.
+    Raise StoreBusy if another process keeps extending its lease.
     """
     lease = None
     try:

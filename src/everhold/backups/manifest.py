@@ -127,7 +127,7 @@ def encode_document(text: bytes, packing: RowPacking) -> bytes:
 def decode_document(content: bytes, name: str, packing: RowPacking, remedy: str = USE_ANOTHER) -> bytes:
     """Return JSON that `encode_document` has compressed.
 
-    StoreDamaged if it is damaged; `name` says what it is, and `remedy` what the caller can do.
+    Raise StoreDamaged if it is damaged; `name` says what it is, and `remedy` what the caller can do.
     """
     if hashlib.sha256(content[65:]).hexdigest().encode() + b"\n" != content[:65]:
         raise StoreDamaged(f"{name} is damaged: it does not have its checksum", remedy=remedy)
@@ -138,7 +138,7 @@ def decode_document(content: bytes, name: str, packing: RowPacking, remedy: str 
 
 
 def decode_manifest(content: bytes, backup_id: str, packing: RowPacking) -> Manifest:
-    """Return the manifest in a file. StoreDamaged if it is damaged, InvalidInput if it has an unknown format."""
+    """Return the manifest in a file. Raise StoreDamaged if it is damaged, InvalidInput if it has an unknown format."""
     text = decode_document(content, f"the manifest of backup {backup_id}", packing)
     try:
         version = _FormatOnly.model_validate_json(text).format

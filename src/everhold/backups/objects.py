@@ -79,7 +79,7 @@ class Objects:
         return self.place.has(name_object(entry.sha256))
 
     def get(self, entry: ObjectEntry) -> bytes:
-        """Return the content of an object. StoreDamaged if its checksum is wrong."""
+        """Return the content of an object. Raise StoreDamaged if its checksum is wrong."""
         content = self.place.read(name_object(entry.sha256), MAX_FILE_BYTES + _MAX_FRAME)
         if len(content) != entry.size or hashlib.sha256(content).hexdigest() != entry.sha256:
             raise StoreDamaged(
@@ -129,7 +129,7 @@ class Objects:
         content = self.get(entry)
         begin = len(_MAGIC) + _LENGTHS.size
         if not content.startswith(_MAGIC) or len(content) < begin:
-            raise _refuse_pack(entry, "it is no pack of rows")
+            raise _refuse_pack(entry, "it is not a pack of rows")
         length, size = _LENGTHS.unpack_from(content, len(_MAGIC))
         if size > _MAX_DIRECTORY:
             raise _refuse_pack(entry, f"its directory claims {size:,} bytes")

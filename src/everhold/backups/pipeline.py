@@ -87,8 +87,8 @@ def back_up(
 
     With `replace_state`, keys and erasures at the place that cannot be read are replaced by those of the store.
 
-    InvalidInput if the place has backups of another store; StoreBusy while another backup of this store runs;
-    StoreDamaged if the keys and erasures at the place cannot be read.
+    Raise InvalidInput if the place has backups of another store; StoreBusy while another backup of this store runs;
+    raise StoreDamaged if the keys and erasures at the place cannot be read.
     """
     history = deps.open_history(place)
     try:
@@ -270,7 +270,7 @@ def _remember_target(deps: BackupDeps, place: BackupPlace, manifest: Manifest, l
 
 
 def forget_target(records: Records, place: BackupPlace) -> None:
-    """Forget a place, so that erasures no longer try to reach it. NotFound if the store does not know it."""
+    """Forget a place, so that erasures no longer try to reach it. Raise NotFound if the store does not know it."""
     known = {row.id: row.address for row in records.scan(BackupTarget, None)}
     target_id = _make_target_id(place)
     if target_id not in known:

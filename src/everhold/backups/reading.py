@@ -46,7 +46,7 @@ class BackupReader:
     def read_fields(self, entity: type[Row]) -> Iterator[dict[str, Any]]:
         """Yield the values of each row of a table by field, decoded but not validated.
 
-        StoreDamaged if a value does not fit its column.
+        Raise StoreDamaged if a value does not fit its column.
         """
         table = get_table(entity)
         entry = self.manifest.tables[table.name]
@@ -71,8 +71,8 @@ class BackupReader:
         shape = RowShape.of_columns(table, entry.columns)
         self.unreadable[table.name] = 0
         replaced = _NONE
-        for place in reversed(range(len(entry.layers))):
-            layer = entry.layers[place]
+        for index in reversed(range(len(entry.layers))):
+            layer = entry.layers[index]
             keys: list[Digests] = [replaced]
             for rows in self._read_layer(table, layer):
                 if any(len(row) != len(entry.columns) for row in rows):
@@ -84,12 +84,12 @@ class BackupReader:
                 keys.append(digests)
                 is_current = ~np.isin(digests, replaced)
                 yield from (row for row, current in zip(rows, is_current, strict=True) if current)
-            if place:
+            if index:
                 replaced = np.unique(np.concatenate([*keys, *self._read_deleted(layer)]))
 
     def _digest_keys(self, table: Table, rows: Sequence[list[Any]], shape: RowShape) -> Digests:
         try:
-            return self.objects.packing.digest_keys([[row[place] for place in shape.key] for row in rows], shape)
+            return self.objects.packing.digest_keys([[row[index] for index in shape.key] for row in rows], shape)
         except (TypeError, ValueError, OverflowError):
             raise StoreDamaged(f"a row of {table.name} has a key that is none", remedy=USE_ANOTHER) from None
 

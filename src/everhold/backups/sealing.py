@@ -32,7 +32,7 @@ class Sealing(Protocol):
     def unseal(self, owner: RowOwner, content: bytes, context: str) -> bytes | None:
         """Return the decrypted content; None if the owner's key was destroyed.
 
-        StoreDamaged if the content was changed, or was encrypted for another owner or context.
+        Raise StoreDamaged if the content was changed, or was encrypted for another owner or context.
         """
         ...
 
@@ -60,8 +60,8 @@ class KeySealing:
     def seal(self, owner: RowOwner, content: bytes, context: str) -> bytes:
         if owner.organization is None:
             return content
-        place = make_context("backup", owner.organization, context)
-        return self._keys.encrypt(owner.organization, owner.user_id, content, place)
+        encryption_context = make_context("backup", owner.organization, context)
+        return self._keys.encrypt(owner.organization, owner.user_id, content, encryption_context)
 
     def unseal(self, owner: RowOwner, content: bytes, context: str) -> bytes | None:
         if owner.organization is None:

@@ -177,7 +177,7 @@ class SelectedRows:
             raise NotFound(
                 f"the backup has no user {self._user_id!r} in organization {self._organization!r}",
                 value=self._user_id,
-                remedy="nothing was restored",
+                remedy="check the id and the organization; nothing was restored",
             )
         return owned
 

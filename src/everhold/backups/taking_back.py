@@ -66,13 +66,13 @@ class TakeBack:
 
     def _choose_then(self, table: Table, values: dict[str, Any], earlier: dict[str, Any] | None) -> ChosenRow:
         steps = add_visible_steps(values, earlier, self._list_steps(table, values, earlier), self.journal.since)
-        then, unknown = self._undo(table, values, steps, earlier)
+        undone, unknown = self._undo(table, values, steps, earlier)
         if self._is_exact(table, values, steps, earlier) and not unknown:
-            return self._choose_reads(table, then, values, earlier)
+            return self._choose_reads(table, undone, values, earlier)
         is_journalled = table.name in ("memories", "sessions", "blocks")
         if earlier is not None and not is_journalled and any(step.at > self.at for step in steps):
             return ChosenRow(earlier, RowSource.EARLIER)
-        return ChosenRow(then, RowSource.LATER)
+        return ChosenRow(undone, RowSource.LATER)
 
     def choose_missing(self, table: Table, values: dict[str, Any], until: datetime | None = None) -> ChosenRow | None:
         """Return a row that only the earlier backup has; None if it was removed before the time.
@@ -129,10 +129,10 @@ class TakeBack:
 
     def _undo(self, table: Table, values: _Values, steps: Sequence[RowStep], earlier: _Values | None) -> UndoneRow:
         base = values["created_at"] if earlier is None else earlier["updated_at"]
-        then = undo_steps(values, steps, self.at, base)
+        undone = undo_steps(values, steps, self.at, base)
         if table.name != "memories" or not any(step.at > self.at and step.before.keys() & _HASHED for step in steps):
-            return then
-        return self._restore_hash(values, then)
+            return undone
+        return self._restore_hash(values, undone)
 
     def _restore_hash(self, values: _Values, then: UndoneRow) -> UndoneRow:
         """Return a memory with the hash of its text at that time."""

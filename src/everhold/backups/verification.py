@@ -83,7 +83,7 @@ def compare_with_store(manifest: Manifest, snapshot: StoreSnapshot, objects: Obj
 
 
 def find_manifest(history: History, backup_id: str | None) -> StoredManifest:
-    """Return a backup by its id, or the latest one. NotFound if there is none."""
+    """Return a backup by its id, or the latest one. Raise NotFound if there is none."""
     if backup_id is not None:
         return history.read(backup_id)
     ids = history.list_ids()

@@ -60,7 +60,7 @@ class TableWriter:
     """Collects rows of one table, by owner, and stores them as packs of limited size."""
 
     def __init__(self, writer: ObjectWriter, table: Table, find_owner: OwnerLookup | None) -> None:
-        """`find_owner` tells whose a row is; without it, rows are not separated."""
+        """`find_owner` returns the owner of a row; without it, rows are not separated by owner."""
         self._writer, self._table = writer, table.name
         self._packer = writer.objects.packing.make_packer(RowShape.of(table))
         self._owners: list[RowOwner] = []

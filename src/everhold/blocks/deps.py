@@ -1,4 +1,4 @@
-"""What the verbs on blocks need of the engine."""
+"""The parts of the engine that the verbs on blocks use."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

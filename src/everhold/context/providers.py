@@ -52,7 +52,7 @@ def make_providers(
 
 
 def make_core_providers(source: ContextSource, always: Callable[[], Iterable[Memory]]) -> tuple[Provider, ...]:
-    """Return the providers of pinned memories and blocks, which are in every prompt whatever the question is."""
+    """Return the providers of pinned memories and blocks, which are in every prompt."""
     return partial(make_pinned_section, source, always), partial(make_blocks_section, source)
 
 

@@ -1,6 +1,7 @@
 """Read a stored message as a turn of a prompt, for the formats of content and tool calls of all known providers.
 
-Messages are stored as callers passed them, in any format. So an item of unknown format becomes text and is no error.
+Messages are stored as callers passed them, in any format. So an item of unknown format becomes text and
+raises no error.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

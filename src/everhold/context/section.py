@@ -77,7 +77,7 @@ Counter = Callable[[str], int]
 
 @dataclass(frozen=True)
 class SectionUse:
-    """How much of the budget a section uses.
+    """The share of the budget that a section uses.
 
     `tokens` includes the heading. `shown` and `left_out` are numbers of items; an item that another section shows does
     not count as left out. `cut` is true if no item fitted and one was shortened.

@@ -183,8 +183,8 @@ def _recall_missing(
     source: WindowSource, question: str | None, recent: RecentTurns, background: Context, room: int, counter: Counter
 ) -> Context:
     """Return what is recalled for the question and is not yet in the window."""
-    asked = question or _find_question(recent)
-    if not asked.strip():
+    query = question or _find_question(recent)
+    if not query.strip():
         return _EMPTY_CONTEXT
     shown_ids = {message.id for message in recent.messages} | {memory.id for memory in background.memories}
 
@@ -192,7 +192,7 @@ def _recall_missing(
         sources = record.message_ids if isinstance(record, Memory) else ()
         return record.id not in shown_ids and not (sources and shown_ids.issuperset(sources))
 
-    section = make_recalled_section(source.context, lambda: filter(is_missing, source.recall(asked)))
+    section = make_recalled_section(source.context, lambda: filter(is_missing, source.recall(query)))
     return assemble([lambda: section], room, counter)
 
 
@@ -206,7 +206,7 @@ def _find_question(recent: RecentTurns) -> str:
 
 
 def _order_prompt(system: str, background: Context, turns: Sequence[PromptTurn], recalled: Context) -> list[PromptTurn]:
-    """Return the turns of the prompt. What is recalled comes before a last turn of a user, or else at the end."""
+    """Return the turns of the prompt. Recalled memories come before a last turn of a user, or else at the end."""
     arranged = arrange_turns(turns)
     if recalled.text:
         index = len(arranged) - (1 if arranged and arranged[-1].role == "user" else 0)

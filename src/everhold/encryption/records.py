@@ -133,13 +133,13 @@ class EncryptingRecords:
     ) -> Iterator[tuple[Any, ...]]:
         stored, plain = self._split(entity, organization_id, where)
         table, encrypted = get_table(entity), self._cipher.list_columns(entity)
-        asked = tuple(dict.fromkeys([*names, *list_fields(plain)]))
-        secret = [name for name in asked if name in encrypted]
-        if not secret and not (entity is Memory and "hash" in asked):
+        columns = tuple(dict.fromkeys([*names, *list_fields(plain)]))
+        secret = [name for name in columns if name in encrypted]
+        if not secret and not (entity is Memory and "hash" in columns):
             return self.inner.columns(entity, organization_id, names, stored, deleted=deleted)
-        asked = tuple(dict.fromkeys([*asked, *list_place_columns(table)]))
-        rows = self.inner.columns(entity, organization_id, asked, stored, deleted=deleted)
-        return self._decrypt_columns(table, rows, asked, secret, names, plain)
+        columns = tuple(dict.fromkeys([*columns, *list_place_columns(table)]))
+        rows = self.inner.columns(entity, organization_id, columns, stored, deleted=deleted)
+        return self._decrypt_columns(table, rows, columns, secret, names, plain)
 
     def _decrypt_columns(
         self,

@@ -134,9 +134,9 @@ class RowCipher:
         except EncryptionError as error:
             if _reads_unreadable.get():
                 return _decode(table.by_name[name].kind, _EMPTY[table.by_name[name].kind])
-            place = "/".join(str(row[part]) for part in table.key if part != table.tenant)
+            row_key = "/".join(str(row[part]) for part in table.key if part != table.tenant)
             raise type(error)(
-                f"{table.name}.{name} of row {place!r} cannot be decrypted: {error.fact}", remedy=str(error.remedy)
+                f"{table.name}.{name} of row {row_key!r} cannot be decrypted: {error.fact}", remedy=str(error.remedy)
             ) from None
         return _decode(table.by_name[name].kind, content)
 

@@ -152,20 +152,20 @@ def update_scope(deps: EpisodeDeps, scope: Scope) -> None:
 def find_candidates(
     deps: EpisodeDeps,
     organization: str | None,
-    of_sessions: Sequence[Condition] = (),
-    of_episodes: Sequence[Condition] = (),
+    session_conditions: Sequence[Condition] = (),
+    episode_conditions: Sequence[Condition] = (),
 ) -> Iterator[Session]:
     """Yield the sessions that were active after the end of their last episode, by their `last_active`.
 
     The least recently active session comes first, so that an interrupted build continues in the same order.
     """
-    where = [Where("level", Op.EQ, SESSION), *of_episodes]
+    where = [Where("level", Op.EQ, SESSION), *episode_conditions]
     columns = ("organization_id", "session_id", "span_to")
     ends = {
         (organization_id, session_id): end
         for organization_id, session_id, end in deps.records.columns(Episode, organization, columns, where)
     }
-    rows = deps.records.columns(Session, organization, ("organization_id", "id", "last_active"), of_sessions)
+    rows = deps.records.columns(Session, organization, ("organization_id", "id", "last_active"), session_conditions)
     for organization_id, session_id, last_active in sorted(rows, key=itemgetter(2, 0, 1)):
         end = ends.get((organization_id, session_id))
         if end is None or last_active > end:
@@ -174,7 +174,7 @@ def find_candidates(
                 yield session
 
 
-def find_stale(deps: EpisodeDeps) -> Iterator[Session]:
+def find_stale_sessions(deps: EpisodeDeps) -> Iterator[Session]:
     """Yield the sessions of all organizations whose last message is in no episode."""
     for session in find_candidates(deps, None):
         where = [Where("session_id", Op.EQ, session.id)]

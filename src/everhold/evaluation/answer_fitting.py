@@ -190,8 +190,8 @@ def _pad(tables: Sequence[Choice]) -> tuple[Numbers, NDArray[np.bool_], Numbers]
     padded = np.zeros((len(tables), longest, tables[0][0].shape[1]))
     targets = np.zeros((len(tables), longest), np.bool_)
     row_mask = np.full((len(tables), longest), -np.inf)
-    for place, (table, right) in enumerate(tables):
-        padded[place, : len(table)], targets[place, : len(table)], row_mask[place, : len(table)] = table, right, 0.0
+    for index, (table, right) in enumerate(tables):
+        padded[index, : len(table)], targets[index, : len(table)], row_mask[index, : len(table)] = table, right, 0.0
     return padded, targets, row_mask
 
 

@@ -1,4 +1,4 @@
-"""How often answers to questions about data files are right: the files are uploaded, and each question is asked."""
+"""Measure how often answers to questions about data files are right: upload the files and ask each question."""
 
 import json
 from collections import Counter
@@ -84,7 +84,7 @@ def read_question_file(path: Path) -> QuestionFile:
             ),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        fact = f"{path} is no file of questions: {error!r}"
+        fact = f"{path} is not a file of questions: {error!r}"
         raise InvalidInput(fact, remedy="write it as examples/sample_questions.json is") from error
 
 

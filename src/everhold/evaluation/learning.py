@@ -100,9 +100,9 @@ def split_by_template(pairs: Sequence[LearningPair], folds: int) -> list[list[Le
     return [[pair for pair in pairs if places[pair.template] == number] for number in range(folds)]
 
 
-def _list_rest(folds: Sequence[Sequence[LearningPair]], place: int) -> list[LearningPair]:
-    rest = [pair for number, fold in enumerate(folds) if number != place for pair in fold]
-    random.Random(_SEED + place).shuffle(rest)
+def _list_rest(folds: Sequence[Sequence[LearningPair]], index: int) -> list[LearningPair]:
+    rest = [pair for number, fold in enumerate(folds) if number != index for pair in fold]
+    random.Random(_SEED + index).shuffle(rest)
     return rest
 
 
@@ -110,8 +110,8 @@ def measure_curve(database: LearningDatabase, folds: Sequence[Sequence[LearningP
     """Return the accuracy on each fold after more and more confirmed pairs of the other folds."""
     outcomes: dict[int, list[LearningOutcome]] = {}
     sizes: dict[int, list[int]] = {}
-    for place, fold in enumerate(folds):
-        rest = _list_rest(folds, place)
+    for index, fold in enumerate(folds):
+        rest = _list_rest(folds, index)
         stops = [*(stop for stop in CHECKPOINTS if stop < len(rest)), len(rest)]
         memory, before = LearnedMemory(), 0
         for number, stop in enumerate(stops):
@@ -126,8 +126,8 @@ def measure_split(
 ) -> list[LearningOutcome]:
     """Return the outcomes of each fold after all confirmed pairs of the other folds."""
     outcomes = []
-    for place, fold in enumerate(folds):
-        rest = _list_rest(folds, place)
+    for index, fold in enumerate(folds):
+        rest = _list_rest(folds, index)
         outcomes += ask_all(database, teach_all(database, LearnedMemory(), rest, report), fold, rest)
     return outcomes
 
@@ -138,8 +138,8 @@ def measure_noise(
     """Return the loss of accuracy from wrong confirmations, and the remaining loss after each is corrected once."""
     noisy, corrected = [], []
     wrong_count = wrong_before = recovered = 0
-    for place, fold in enumerate(folds):
-        rest = _list_rest(folds, place)
+    for index, fold in enumerate(folds):
+        rest = _list_rest(folds, index)
         wrong = random.Random(_SEED).sample(range(len(rest)), round(WRONG_SHARE * len(rest)))
         mistaken = {number: _mistake(database, rest, number) for number in wrong}
         pairs = [mistaken.get(number, pair) for number, pair in enumerate(rest)]

@@ -90,7 +90,7 @@ def read_databases(folder: Path) -> list[LearningDatabase]:
         names = {str(entry.get("db_id", "")) for entry in entries}
         by_name = {name: [entry for entry in entries if str(entry.get("db_id", "")) == name] for name in names}
         if not all(isinstance(entry["question"], str) and isinstance(entry["query"], str) for entry in entries):
-            raise TypeError("a question or a query is no text")
+            raise TypeError("a question or a query is not text")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         fact = f"{path} is not a list of questions: {error!r}"
         raise InvalidInput(fact, remedy="write a JSON list of objects with question and query") from error
@@ -120,7 +120,7 @@ def _make_pair(schema: AskSchema, entry: Mapping[str, Any]) -> LearningPair | No
 
 
 def _read_quoted_texts(schema: AskSchema, tree: exp.Expr) -> None:
-    """Turn double-quoted names that are no names into texts, as SQLite reads them."""
+    """Turn double-quoted words that are not names into texts, as SQLite reads them."""
     known = {column.name.lower() for column in schema.columns()} | {table.name.lower() for table in schema.tables}
     for column in list(tree.find_all(exp.Column)):
         name = column.this

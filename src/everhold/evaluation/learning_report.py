@@ -36,8 +36,8 @@ def count_steps(databases: Sequence[LearningDatabase], folds: int) -> int:
     """Return how many pairs are taught: for the length of a progress bar."""
     if len(databases) > 1:
         return sum(2 * (len(database.pairs) // 2) for database in databases)
-    taught = (folds - 1) * len(databases[0].pairs)
-    return round(3.1 * taught)
+    taught_count = (folds - 1) * len(databases[0].pairs)
+    return round(3.1 * taught_count)
 
 
 def measure_learning(databases: Sequence[LearningDatabase], folds: int, report: Report) -> dict[str, Any]:

@@ -30,7 +30,7 @@ Ids = tuple[Id, ...]
 
 
 class LifeMemory(BaseModel):
-    """Something that the person told.
+    """A message of the person.
 
     `updates` and `not_update` are for the evaluation and not passed to the engine.
     """

@@ -108,7 +108,7 @@ def evaluate(worlds: Sequence[World], open_engine: Callable[[], Everhold]) -> Pr
 
 
 def judge(name: str, case: Case, keys: Sequence[str], faults: Sequence[str] = ()) -> CaseOutcome:
-    """Return how a case went in which these keys came back."""
+    """Return the outcome of a case whose hits have these keys."""
     allowed = {*case.must, *case.may}
     relevant = [key for key in keys if key in allowed]
     missing = tuple(key for key in case.must if key not in keys)

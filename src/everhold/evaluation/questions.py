@@ -69,7 +69,7 @@ class QuestionVerdict:
 
 @dataclass(frozen=True)
 class QuestionsReport:
-    """How all questions of all lives went."""
+    """The outcomes of all questions of all lives."""
 
     verdicts: tuple[QuestionVerdict, ...]
 
@@ -174,7 +174,7 @@ def score_hits(question: LifeQuestion, hits: Iterable[ScoredMemory]) -> tuple[Sc
 
 
 def judge(question: LifeQuestion, returned: Sequence[str], lookalikes: frozenset[str]) -> dict[str, float]:
-    """Return the figures of a question for which these memories came back, best first.
+    """Return the figures of a question from its hits, best first.
 
     A figure that does not apply is absent: precision without a hit, staleness without `stale`, silence with an answer.
     """

@@ -119,7 +119,7 @@ def _is_exported(table: Table) -> bool:
 def _read_all_rows(records: Records, entity: type[Row], organization: str, counter: StepCounter) -> Iterator[Row]:
     after: Page | None = None
     while True:
-        # Reports that work goes on: a table that refers to itself is read completely before its first row is written.
+        # Reports that work continues: a table that refers to itself is read completely before its first row is written.
         counter.add(0)
         page = records.scan(entity, organization, after=after, limit=_BATCH, deleted=True)
         yield from page
@@ -205,7 +205,7 @@ def _read_row_lines(file: Iterable[str], version: int) -> Iterator[tuple[int, st
 def _skip_blank_end(file: Iterable[str]) -> Iterator[tuple[int, str]]:
     """Yield the lines with their numbers, without blank lines at the end.
 
-    Of other blank lines only the first is yielded: it is no row, so the bundle is refused there.
+    Of other blank lines only the first is yielded: it is not a row, so the bundle is refused there.
     """
     blank: tuple[int, str] | None = None
     for numbered in enumerate(file, 1):

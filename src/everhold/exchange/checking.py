@@ -59,7 +59,7 @@ class BundleChecks:
             case Message():
                 self._check_session(number, "message", row)
             case Revision():
-                self._note_revision(row)
+                self._record_text_length(row)
             case Change():
                 self._check_change(number, row)
             case Chunk():
@@ -129,10 +129,10 @@ class BundleChecks:
                 f"line {number}: the {noun} belongs to user {row.user_id!r} and its session {row.session_id!r} to "
                 f"{owner!r}",
                 value=row.user_id,
-                remedy="a session holds nothing of another user",
+                remedy="move it to a session of its user",
             )
 
-    def _note_revision(self, revision: Revision) -> None:
+    def _record_text_length(self, revision: Revision) -> None:
         """Record the length of an earlier text, because the span of an earlier chunk refers to the text of its time."""
         if revision.owner_kind == "memory":
             owners = self._known["memories"]

@@ -21,7 +21,7 @@ RowKey = tuple[Any, ...]
 
 
 class RowVerdict(Enum):
-    """What an import does with a row of a bundle."""
+    """The action of an import on a row of a bundle."""
 
     ADD = auto()
     """The row is missing and is added."""

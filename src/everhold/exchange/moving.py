@@ -257,7 +257,7 @@ def compare(source: Records, target: Records, report: ReportProgress = ignore_pr
     counter = StepCounter(report, "comparing", _count_rows(source))
     hashes: dict[str, TableHash] = {}
     for entity, table in list_moved_entities():
-        # Adding 0 reports that work goes on. Only the target's rows are counted, so the total is not exceeded.
+        # Adding 0 reports that work continues. Only the target's rows are counted, so the total is not exceeded.
         expected = table_hash(source, entity, table, lambda _: counter.add(0))
         actual = table_hash(target, entity, table, counter.add)
         if expected != actual:

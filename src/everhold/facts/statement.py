@@ -58,7 +58,8 @@ class Clause(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """What a rule reads from a clause. `make_statement` makes it a statement with the values of the clause."""
+    """The statement that a rule reads from a clause. `make_statement` makes it a statement with the values of the
+    clause."""
 
     attribute: str
     value: str

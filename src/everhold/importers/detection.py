@@ -28,7 +28,7 @@ class FoundParts(NamedTuple):
 def find_parts(files: ForeignFiles, name: str | None = None) -> FoundParts:
     """Return what the sources know of an input: one part for a file, and any number for a folder or archive.
 
-    With a name, only that source is used. InvalidInput if there is none of that name, or if it knows nothing of a
+    With a name, only that source is used. Raise InvalidInput if there is none of that name, or if it knows nothing of a
     folder, an archive or a database.
     """
     sources = SOURCES if name is None else (_get_source(name),)
@@ -44,7 +44,7 @@ def find_parts(files: ForeignFiles, name: str | None = None) -> FoundParts:
         raise InvalidInput(
             f"{files.path.name} is not {sources[0].description}",
             value=name,
-            remedy="import it without naming a source; its content tells what it is",
+            remedy="import it without naming a source; it is detected from its content",
         )
     return found
 

@@ -63,7 +63,7 @@ class DateNumbers(NamedTuple):
     separator: str
 
     def find_order(self) -> DateOrder | None:
-        """Return the order that the date itself tells; None if the day or the month may be first."""
+        """Return the order if the date is unambiguous; None if the day or the month may be first."""
         if self.first > 31:
             return "ymd"
         if self.separator == "." or self.first > 12:
@@ -71,7 +71,7 @@ class DateNumbers(NamedTuple):
         return "mdy" if self.second > 12 else None
 
     def make_day(self, order: DateOrder | None) -> tuple[int, int, int]:
-        """Return year, month and day. Raise UnknownOrderError if nothing tells the order."""
+        """Return year, month and day. Raise UnknownOrderError if the order is unknown."""
         # A year of four digits in front says more than what holds for the others of a file.
         chosen = "ymd" if self.first > 31 else order or self.find_order()
         if chosen is None:

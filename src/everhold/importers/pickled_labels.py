@@ -18,7 +18,7 @@ _MARK, _CLASS = object(), object()
 
 
 def read_labels(data: bytes) -> Mapping[str, int]:
-    """Return the label of each document in the index. ValueError if the file is not what Chroma writes."""
+    """Return the label of each document in the index. Raise ValueError if the file is not what Chroma writes."""
     machine = _DictionaryMachine()
     try:
         for opcode, argument, _ in pickletools.genops(data):

@@ -142,7 +142,7 @@ class ForeignImport:
         result, orders = self._check()
         if not any(orders):
             return result
-        # Some dates did not tell their order, but others of the same part did.
+        # Some dates were ambiguous, but other dates of the same part show the order.
         self.parts = [
             part if order is None else replace(part, opened=replace(part.opened, date_order=order))
             for part, order in zip(self.parts, orders, strict=True)
@@ -230,6 +230,9 @@ class ForeignImport:
                     counts.left_out[item.origin, item.reason] += item.rows
                 else:
                     counts.rows[_get_key(item)] += 1
+                    if isinstance(item, Record) and item.has_bad_vector:
+                        reason = "the vector could not be read and is computed again"
+                        counts.left_out[f"vectors of {item.draft.origin}", reason] += 1
                     yield item
 
         for record in sort_messages(count(part.read(reader))):

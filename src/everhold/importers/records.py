@@ -17,6 +17,8 @@ _OBJECTS = ("metadata", "context", "profile", "preferences")
 _NUMBERS = ("priority", "importance", "confidence")
 _REFERENCES = ("user", "session", "agent", "source", "target", "conversation")
 _LONGEST_NAME = 255
+# The maximum number of sessions whose times are kept, for the rows in them that have no time.
+_MAX_SESSIONS = 100_000
 # The fields by which two rows without ids are distinguished.
 _IDENTITY = ("session", "user", "agent", "role", "name", "kind", "text", "content", "created_at")
 
@@ -28,6 +30,11 @@ class Record:
     kind: RecordKind
     draft: RowDraft
     values: Mapping[str, Any]
+
+    @property
+    def has_bad_vector(self) -> bool:
+        """Whether the row has a vector that could not be read."""
+        return self.kind == "memory" and self.draft.fields.get("vector") is not None and self.values["vector"] is None
 
     def refuse(self, reason: str) -> BadRow:
         """Return the bad row for a record that cannot be stored."""
@@ -42,10 +49,11 @@ class RecordReader:
     source: str
     times: TimeReader
     undated: datetime
-    """The time for messages without a time in a session without earlier messages."""
+    """The time for rows without a time, if their session has none either."""
     renamed_users: Mapping[str, str] = field(default_factory=dict)
     _session: str | None = None
     _last_time: datetime | None = None
+    _session_times: dict[str, datetime] = field(default_factory=dict)
     _repeats: Counter[str] = field(default_factory=Counter)
 
     def read(self, draft: RowDraft) -> Record | BadRow:
@@ -114,6 +122,9 @@ class RecordReader:
         self._note_origin(draft, values)
         if draft.fields.get("id") in (None, ""):
             raise ValueError("the session has no id")
+        began = values.get("created_at") or values.get("updated_at")
+        if began is not None and len(self._session_times) < _MAX_SESSIONS:
+            self._session_times.setdefault(values["id"], began)
         _cut_name(values, "title")
         _keep_text(values, "summary", "topic")
 
@@ -124,7 +135,7 @@ class RecordReader:
             self._repeats.clear()
         self._note_origin(draft, values)
         values["role"] = str(values.get("role") or "user")
-        values["created_at"] = values.get("created_at") or self._last_time or self.undated
+        values["created_at"] = values.get("created_at") or self._estimate_time(values["session"])
         self._last_time = values["created_at"]
         content = values.get("content")
         if "text" in values and not isinstance(values["text"], str):
@@ -134,6 +145,13 @@ class RecordReader:
         if content is not None and not isinstance(content, list | dict | str):
             raise ValueError(f"content is {content!r:.60}")
         _cut_name(values, "name")
+
+    def _estimate_time(self, session: str | None) -> datetime:
+        """Return the time for a row without one: that of the row before it in its session, or of the session."""
+        if session is None:
+            return self.undated
+        last_time = self._last_time if session == self._session else None
+        return last_time or self._session_times.get(session, self.undated)
 
     def check_memory(self, draft: RowDraft, values: dict[str, Any]) -> None:
         self._note_origin(draft, values)
@@ -152,7 +170,7 @@ class RecordReader:
         if "created_at" in values:
             values.setdefault("occurred_at", values["created_at"])
             values.update(name_memory(values["id"], values["created_at"]))
-        values.setdefault("created_at", self.undated)
+        values.setdefault("created_at", self._estimate_time(values.get("session")))
         values.pop("updated_at", None)
         values["vector"] = read_vector(values.get("vector"))
 

@@ -100,7 +100,8 @@ def _iterate_list(stream: JsonStream, name: str = "") -> Iterator[FileRow]:
 
 
 def _iterate_object(stream: JsonStream, fields: Collection[str]) -> Iterator[FileRow]:
-    """Yield an object that is a row, or the rows that it holds by their ids or in lists. Its first member tells."""
+    """Yield an object that is a row, or the rows that it holds by their ids or in lists. Its first member decides
+    which."""
     single: dict[str, Any] = {}
     for name in stream.iterate_members():
         if single or name in fields or stream.peek() not in ("{", "["):

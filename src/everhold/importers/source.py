@@ -46,6 +46,11 @@ class LeftOut(NamedTuple):
 SourceItem = RowDraft | BadRow | LeftOut
 
 
+def are_mostly(rows: Collection[Any], is_known: Callable[[Any], bool]) -> bool:
+    """Return whether more than half of the rows of a sample are known. A few bad rows do not hide their system."""
+    return sum(map(is_known, rows)) * 2 > len(rows)
+
+
 def report_unread(tables: ForeignTables, *read: str) -> Iterator[LeftOut]:
     """Yield the tables with rows that are not read, except tables with version numbers of the schema."""
     for table in tables.columns:
@@ -91,7 +96,7 @@ class ImportInput:
     known_users: Collection[str] = ()
     """Users that the caller names. Some systems have ids that begin with a user of unknown length."""
     date_order: DateOrder | None = None
-    """The order of day and month in dates that do not tell it."""
+    """The order of day and month in ambiguous dates."""
 
 
 @dataclass(frozen=True)

@@ -25,16 +25,16 @@ class TimeReader:
     zone: tzinfo
     """The zone of times without one."""
     date_order: DateOrder | None = None
-    """The order of day and month in dates that do not tell it; None if it is not known."""
+    """The order of day and month in ambiguous dates; None if it is not known."""
     has_naive: bool = False
     """Whether there were times without a zone."""
     has_unknown_order: bool = False
     """Whether there were dates that may have the day or the month first."""
     seen_orders: set[DateOrder] = field(default_factory=set)
-    """The orders of the dates that tell theirs."""
+    """The orders found in unambiguous dates."""
 
     def read(self, value: Any) -> datetime | None:
-        """Return the moment that a value names; None for an absent value. Raise ValueError if the value is no time."""
+        """Return the moment that a value names; None for an absent value. Raise ValueError if it is not a time."""
         if value is None or value == "":
             return None
         if isinstance(value, datetime):
@@ -75,7 +75,7 @@ class TimeReader:
         return moment.replace(tzinfo=self.zone)
 
     def find_order(self) -> DateOrder | None:
-        """Return the order that other dates of the input tell, if some do not and all others agree."""
+        """Return the order of the input's unambiguous dates, if some dates are ambiguous and all others agree."""
         orders = self.seen_orders - {"ymd"}
         return orders.pop() if self.has_unknown_order and len(orders) == 1 else None
 

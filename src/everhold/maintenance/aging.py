@@ -1,4 +1,4 @@
-"""How memories age: the curve of their strength, and which of them neither decay nor are pruned by age.
+"""The aging of memories: the curve of their strength, and the memories that neither decay nor are pruned by age.
 
     strength = 2 ^ −(idle time ÷ (half-life × (1 + log2(1 + uses)))), rounded to tenths, at least 0.1
 

@@ -40,7 +40,7 @@ Keep = Callable[[Scope, Sequence[Mapping[str, Any]]], object]
 
 
 class Extracted(NamedTuple):
-    """How many utterances were read, how many facts were remembered or reinforced, and how many items were refused.
+    """The numbers of utterances read, facts remembered or reinforced, and items refused.
 
     An answer that is not a list counts as one refused item.
     """

@@ -18,7 +18,7 @@ _WAIT_FOR_CHECK = 30.0
 
 
 class FillProgress(NamedTuple):
-    """How many memories have been checked, how many there are, and whether the model has all of them."""
+    """The number of memories checked, their total, and whether the model has all of them."""
 
     done: int
     total: int

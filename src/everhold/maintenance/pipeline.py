@@ -129,7 +129,8 @@ def _never_stop() -> bool:
 
 @dataclass(frozen=True)
 class RunContext:
-    """What the jobs of one run share: its row, the function to report progress to, and a check whether to stop."""
+    """The context that the jobs of one run share: its row, the function to report progress to, and a check whether to
+    stop."""
 
     row: RunRow
     report: ReportProgress = ignore_progress

@@ -202,17 +202,17 @@ def _embed_batch(work: ReembedWork, lease: HeldLease, organization: str, job: Jo
     """Embed one batch; its chunks and the job's progress are one commit."""
 
     def embed_batch(_: int) -> Job:
-        at = _KIND_NAMES.index(job.state.get("kind", _KIND_NAMES[0]))
+        index = _KIND_NAMES.index(job.state.get("kind", _KIND_NAMES[0]))
         where = [Where("id", Op.GT, job.state["cursor"])] if "cursor" in job.state else []
-        owners = work.records.scan(_KINDS[at].entity, organization, where, limit=work.batch, deleted=True)
+        owners = work.records.scan(_KINDS[index].entity, organization, where, limit=work.batch, deleted=True)
         changes: dict[str, Any] = {"progress": job.progress + len(owners)}
         if owners:
-            changes["state"] = {"kind": _KIND_NAMES[at], "cursor": owners[-1].id}
-        elif at + 1 < len(_KINDS):
-            changes["state"] = {"kind": _KIND_NAMES[at + 1]}
+            changes["state"] = {"kind": _KIND_NAMES[index], "cursor": owners[-1].id}
+        elif index + 1 < len(_KINDS):
+            changes["state"] = {"kind": _KIND_NAMES[index + 1]}
         else:
             changes["status"] = "done"
-        return _record_progress(lease, job, changes, _make_missing_chunks(work, organization, _KINDS[at], owners))
+        return _record_progress(lease, job, changes, _make_missing_chunks(work, organization, _KINDS[index], owners))
 
     busy = StoreBusy(
         f"rows of organization {organization!r} are purged faster than they can be read",

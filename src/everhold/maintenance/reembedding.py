@@ -17,7 +17,7 @@ _MAX_PAUSE = 60.0
 
 
 class ReembedProgress(NamedTuple):
-    """How many memories have been embedded again, how many there are, and whether the new model serves."""
+    """The number of memories embedded again, their total, and whether the new model serves."""
 
     done: int
     total: int

@@ -1,6 +1,6 @@
 """The jobs that summarise sessions."""
 
-from everhold.episodes.listing import find_stale
+from everhold.episodes.listing import find_stale_sessions
 from everhold.episodes.retelling import find_untold, retell_episodes
 from everhold.episodes.updating import update_session
 from everhold.maintenance.pipeline import Counts, JobRun
@@ -8,11 +8,11 @@ from everhold.parts import Parts
 
 
 def count_stale_episodes(parts: Parts) -> Counts:
-    return {"sessions": sum(1 for _ in find_stale(parts.episode_deps))}
+    return {"sessions": sum(1 for _ in find_stale_sessions(parts.episode_deps))}
 
 
 def build_episodes(parts: Parts, run: JobRun) -> None:
-    for session in find_stale(parts.episode_deps):
+    for session in find_stale_sessions(parts.episode_deps):
         for count in update_session(parts.episode_deps, session):
             run.add("messages", count)
         run.counts["sessions"] += 1

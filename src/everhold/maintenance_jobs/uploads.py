@@ -8,7 +8,7 @@ from everhold.maintenance.pipeline import Counts, JobRun
 from everhold.model import Secret
 from everhold.parts import Parts
 
-# Younger files may belong to an upload that is still running. No upload takes a day, whatever its limits are.
+# Younger files may belong to an upload that is still running. No upload takes a day with any limits.
 _MIN_AGE = timedelta(days=1)
 
 

@@ -3,6 +3,7 @@
 from everhold.model.agent import Agent, AgentState, Block, BlockAgent, Tool, ToolAgent
 from everhold.model.base import Entity, Row
 from everhold.model.change_feed import Outbox, OutboxMark
+from everhold.model.counter import Counter
 from everhold.model.data_key import DataKey
 from everhold.model.dataset import Connection, FieldMetadata, QueryLesson, QueryPattern, QueryRun, Source, TableMetadata
 from everhold.model.embedding_model import EmbeddingModel
@@ -12,7 +13,6 @@ from everhold.model.housekeeping import (
     ApiKey,
     ArchiveFile,
     BackupTarget,
-    Counter,
     Job,
     Lease,
     LogHead,

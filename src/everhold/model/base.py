@@ -64,7 +64,7 @@ class Row(DeferredModel):
     @classmethod
     def build_complete(cls, values: dict[str, Any]) -> Self:
         """Build a row without validation; `values` must hold every field."""
-        row = cls.__new__(cls)
+        row = object.__new__(cls)
         _set_fields(row, values)
         _set_fields_set(row, _list_fields(cls))
         _set_extra(row, None)

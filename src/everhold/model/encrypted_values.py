@@ -61,7 +61,7 @@ def pack_envelope(envelope: bytes, *, like: type) -> Any:
 
 
 def unpack_envelope(value: Any) -> bytes:
-    """Return the envelope in a value. EnvelopeDamaged if it cannot be read."""
+    """Return the envelope in a value. Raise EnvelopeDamaged if it cannot be read."""
     if isinstance(value, bytes):
         return value.removeprefix(_BYTES)
     text = value.removeprefix(_TEXT) if isinstance(value, str) else _split(value)[1]

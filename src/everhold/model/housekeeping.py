@@ -47,7 +47,7 @@ class MaintenanceRun(Row):
 
 
 class MoveMark(Row):
-    """How far an unfinished move has copied a table into this store from the store that `source` identifies."""
+    """The progress of an unfinished move with a table, from the store that `source` identifies into this one."""
 
     table_name: Name
     source: Name
@@ -66,13 +66,6 @@ class BackupTarget(Row):
     last_backup: Name
     backed_up_at: Time
     version: Integer = 1
-
-
-class Counter(Row):
-    """A number that the engine keeps under a name, for example the number of purges."""
-
-    name: Name
-    value: Integer = 0
 
 
 class Secret(Row):
@@ -100,7 +93,8 @@ class LogHead(Entity):
     """The end of an organization's chain of log lines: the number of chained lines, and the hash of the last one.
 
     `purged` is the number of lines that were purged together with the organization, and `purged_hash` the hash of the
-    last purged line. The row outlives the organization, so that a check of the log can tell a purge from tampering.
+    last purged line. The row outlives the organization, so that a check of the log can distinguish a purge from
+    tampering.
     """
 
     length: Count = 0

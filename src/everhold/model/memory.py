@@ -173,7 +173,7 @@ class Memory(Entity):
 
     @property
     def pattern(self) -> str | None:
-        """What a reflection of maintenance is about; None for every other memory."""
+        """The pattern that a reflection of maintenance is about; None for every other memory."""
         pattern = self.provenance.get("pattern")
         return pattern if self.kind == "reflection" and isinstance(pattern, str) else None
 

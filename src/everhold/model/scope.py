@@ -19,7 +19,8 @@ def list_dimensions(values: Mapping[str, Any], suffix: str = "") -> list[tuple[s
 
 
 class Scope(Row):
-    """Says whose data a call reads and writes. Dimensions that are set must match; the others are not restricted.
+    """The owner of the data that a call reads and writes. Dimensions that are set must match; the others are not
+    restricted.
 
     With a user, the session says only where something is written: the scope reads all that the user may see. Without a
     user, a scope with a session reads only that session.

@@ -24,7 +24,7 @@ _DEFAULTS: Mapping[str, Any] = {"importance": compute_importance(DEFAULT_PRIORIT
 
 @value_class
 class Searchable(Value):
-    """How search reads one kind of entity.
+    """The mapping of one kind of entity to the columns of search.
 
     `table` is the entity's table and the name of its lines in the change feed. `text` returns the text to index.
     `renamed` maps columns of an index row to columns of the entity with another name, and `constants` maps them to

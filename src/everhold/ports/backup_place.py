@@ -14,7 +14,7 @@ class BackupPlace(Protocol):
     def write(self, name: str, content: bytes) -> None:
         """Store a file durably and atomically. A file with the same name is replaced.
 
-        StoreFull if there is no room, StoreUnavailable if the place cannot be written.
+        Raise StoreFull if there is no room, StoreUnavailable if the place cannot be written.
         """
         ...
 

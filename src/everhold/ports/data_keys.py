@@ -43,8 +43,8 @@ class DataKeys(Protocol):
     def decrypt(self, organization_id: str, envelope: bytes, context: bytes) -> bytes:
         """Return the content of an envelope.
 
-        DataKeyDestroyed if its key was destroyed, DataKeyMissing if the store has never had the key, EnvelopeDamaged if
-        the envelope was changed or belongs to another context; and the errors of `encrypt`.
+        Raise DataKeyDestroyed if its key was destroyed, DataKeyMissing if the store has never had the key,
+        EnvelopeDamaged if the envelope was changed or belongs to another context; and the errors of `encrypt`.
         """
         ...
 
@@ -106,7 +106,7 @@ class DataEnvelope(NamedTuple):
 
     @classmethod
     def decode(cls, content: bytes) -> "DataEnvelope":
-        """Return the parts of an envelope. EnvelopeDamaged if the bytes cannot be one."""
+        """Return the parts of an envelope. Raise EnvelopeDamaged if the bytes cannot be one."""
         key_end = 2 + (content[1] if len(content) > 1 else 0)
         nonce_end = key_end + NONCE_BYTES
         if len(content) < nonce_end + TAG_BYTES or content[0] != FORMAT:

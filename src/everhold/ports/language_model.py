@@ -13,5 +13,6 @@ class LanguageModel(Protocol):
     def complete(self, prompt: str) -> str:
         """Return the answer to a prompt as plain text; empty if the model has no answer.
 
-        ModelUnavailable, which is retryable, if the model cannot be reached; ModelError if it refuses the request.
+        ModelUnavailable, which is retryable, if the model cannot be reached; raise ModelError if it refuses the
+        request.
         """

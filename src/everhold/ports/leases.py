@@ -44,15 +44,16 @@ class HeldLease:
         return self._row.name
 
     def commit(self, operations: Sequence[Operation] = ()) -> None:
-        """Commit operations and extend the lease in one transaction. StaleVersion if another process has taken it."""
+        """Commit operations and extend the lease in one transaction. Raise StaleVersion if another process has taken
+        it."""
         self._commit(operations, {"until": clock.now() + self._duration})
 
     def release(self) -> None:
-        """Make the lease available to others. StaleVersion if another process has taken it."""
+        """Make the lease available to others. Raise StaleVersion if another process has taken it."""
         self._commit((), {"holder": None, "until": clock.now()})
 
     def extend_if_due(self) -> None:
-        """Extend the lease if half of its time has passed. StaleVersion if another process has taken it."""
+        """Extend the lease if half of its time has passed. Raise StaleVersion if another process has taken it."""
         if self._until - clock.now() < self._duration / 2:
             self.commit()
 

@@ -34,11 +34,12 @@ class SignedHeads(Protocol):
 
     @property
     def place(self) -> str:
-        """Where the heads are kept, for reports."""
+        """The location of the heads, for reports."""
         ...
 
     def read(self, organization: str) -> SignedHead | None:
-        """Return the organization's signed head; None if there is none. StoreDamaged if its signature is invalid."""
+        """Return the organization's signed head; None if there is none. Raise StoreDamaged if its signature is
+        invalid."""
         ...
 
     def write(self, head: SignedHead, *, shorten: bool = False) -> None:

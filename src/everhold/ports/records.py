@@ -81,14 +81,14 @@ class Records(Protocol):
     def read_settled(self, after: int, *, limit: int = 1000) -> SettledLines:
         """Return at most `limit` lines of the change feed whose numbers are greater than `after`, in their order.
 
-        Each line is returned once to a caller that goes on from the last number, unlike `feed`, which may repeat lines.
+        Each line is returned once to a caller that continues after the last number. `feed` may repeat lines.
         """
         ...
 
     def read_snapshot(self) -> AbstractContextManager[StoreSnapshot]:
-        """Return a context with all rows of the store as they are at one moment, while others go on writing.
+        """Return a context with all rows of the store as they are at one moment, while others keep writing.
 
-        StoreBusy if the store cannot read all of its rows between two commits.
+        Raise StoreBusy if the store cannot read all of its rows between two commits.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""How rows become bytes in a backup, and how bytes are compressed."""
+"""The encoding of rows as bytes in a backup, and the compression of these bytes."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ Digests = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class RowShape:
-    """Which columns of a table's plain rows are the key, and which one the store generates, if any."""
+    """The key columns of a table's plain rows, and the column that the store generates, if any."""
 
     key: tuple[int, ...]
     generated: int | None
@@ -75,7 +75,7 @@ class RowPacking(Protocol):
         ...
 
     def unpack(self, content: bytes, size: int) -> Iterator[list[Any]]:
-        """Yield the rows of compressed items of `size` bytes. StoreDamaged if they are not rows.
+        """Yield the rows of compressed items of `size` bytes. Raise StoreDamaged if they are not rows.
 
         Little memory is used for content that would expand to more than `size` bytes.
         """

@@ -22,7 +22,7 @@ class SearchSpace(NamedTuple):
 
     @property
     def owner(self) -> Searchable:
-        """How entities of this kind are searched."""
+        """The search properties of entities of this kind."""
         return SEARCHABLE[self.kind]
 
     def chunks(self, *, closed: bool = False) -> list[Where]:

@@ -114,7 +114,7 @@ class SessionCache(Protocol):
 
     @property
     def history(self) -> int:
-        """How many of a session's last messages are cached."""
+        """The maximum number of a session's last messages that are cached."""
 
     def read(self, key: SessionKey) -> WorkingMemory | None:
         """Return the cached working memory of a session; None if it is not cached or the cache is unreachable."""

@@ -35,7 +35,7 @@ class SqlViews(Protocol):
 
     @property
     def dialect(self) -> ViewDialect:
-        """How the database spells the columns of views."""
+        """The SQL of the database for the columns of views."""
 
     @property
     def has_schemas(self) -> bool:
@@ -64,7 +64,7 @@ class SqlViews(Protocol):
     def replace_views(self, dropped: Sequence[DatabaseView], created: Sequence[ViewDefinition]) -> None:
         """Drop and create views, with the schemas that they need, in one transaction. Drop schemas that become empty.
 
-        StoreError if the database does not allow it; nothing is changed then.
+        Raise StoreError if the database does not allow it; nothing is changed then.
         """
         ...
 

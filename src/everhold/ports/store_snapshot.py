@@ -37,6 +37,6 @@ class StoreSnapshot(Protocol):
     def read_changes(self, entity: type[Row], mark: str, collect: CollectRow) -> ChangedRows | None:
         """Return the rows that may have changed since the moment that `mark` names. `collect` is as in `read`.
 
-        Return None if the store cannot tell; then all rows must be compared.
+        Return None if the store does not know; then all rows must be compared.
         """
         ...

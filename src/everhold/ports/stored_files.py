@@ -27,7 +27,7 @@ class StoredFiles(Protocol):
         ...
 
     def read(self, file: StoredFile) -> Iterator[bytes]:
-        """Yield the content of a file in parts. NotFound if the store does not have it."""
+        """Yield the content of a file in parts. Raise NotFound if the store does not have it."""
         ...
 
     def write(self, file: StoredFile, parts: Iterable[bytes]) -> None:

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from everhold.model.memory import DEFAULT_PRIORITY, compute_importance
 from everhold.ports.search_indexes import Statistics
-from everhold.recall.alternatives import find_alternatives
+from everhold.recall.alternatives import Alternative, find_alternatives
 from everhold.recall.asked_attribute import NO_EVIDENCE, measure_evidence
 from everhold.recall.image import Image
 from everhold.recall.judging import MAX_JUDGED, ONE_ANSWER, Bounds, Verdict, find_bounds, judge
 from everhold.recall.measures import Candidates, Numbers, QuestionProfile, find_terms, has_term, profile_question
+from everhold.recall.postings import Rows
 from everhold.recall.question import Question
 from everhold.recall.recipe import SCORE_DECIMALS, Recipe
 from everhold.recall.request import Request
@@ -41,6 +42,8 @@ _SESSION_SHARE = 0.5
 _USUAL_IMPORTANCE = compute_importance(DEFAULT_PRIORITY)
 # The maximum number of text readings that an image caches. Each takes a few kilobytes.
 _MAX_READINGS = 4096
+# The maximum number of alternatives whose rows an image keeps.
+_MAX_ALTERNATIVES = 100
 
 
 def rank_answers(
@@ -239,9 +242,27 @@ def _take(signals: Mapping[str, Signal], name: str, rows: NDArray[np.int32]) -> 
 def _find_contrary(terms: Sequence[str], rows: NDArray[np.int32], image: Image) -> Numbers:
     """Return 1 for each row that names an alternative to a word of the question but not the word itself, else 0."""
     contrary = np.zeros(len(rows), np.bool_)
-    for named, others in find_alternatives(terms):
-        contrary |= _has_any(others, rows, image) & ~_has_any(named, rows, image)
+    for alternative in find_alternatives(terms):
+        with_named, with_others = _find_alternative_rows(alternative, image)
+        contrary |= has_term(rows, with_others) & ~has_term(rows, with_named)
     return contrary.astype(np.float64)
+
+
+def _find_alternative_rows(alternative: Alternative, image: Image) -> tuple[Rows, Rows]:
+    """Return the rows with a named term, and the rows with another term of the group, both in ascending order.
+
+    They are kept until the image changes, because a group has many terms and questions share words.
+    """
+    kept: dict[Alternative, tuple[Rows, Rows]] = image.compute_once("rows of alternatives", lambda _: {})
+    if alternative not in kept:
+        if len(kept) >= _MAX_ALTERNATIVES:
+            kept.clear()
+        kept[alternative] = (_find_rows(alternative.named, image), _find_rows(alternative.others, image))
+    return kept[alternative]
+
+
+def _find_rows(terms: Iterable[str], image: Image) -> Rows:
+    return np.sort(np.concatenate([image.postings.find(term).rows for term in terms]))
 
 
 def _measure_preference(pool: Pool, rows: NDArray[np.int32]) -> Numbers:
@@ -252,13 +273,6 @@ def _measure_preference(pool: Pool, rows: NDArray[np.int32]) -> Numbers:
     if "session" in pool.signals:
         gain = gain + _SESSION_SHARE * pool.weights.get("session", 0.0) * pool.signals["session"].take(rows)
     return gain
-
-
-def _has_any(terms: Iterable[str], rows: NDArray[np.int32], image: Image) -> NDArray[np.bool_]:
-    has_any = np.zeros(len(rows), np.bool_)
-    for term in terms:
-        has_any |= has_term(rows, image.postings.find(term).rows)
-    return has_any
 
 
 def _compute_term_share(terms: Sequence[str], rows: NDArray[np.int32], image: Image) -> Numbers:

@@ -40,7 +40,7 @@ _CUE, _VALUE, _CHANGE = 0.4, 0.35, 0.25
 
 
 class AskedAttribute(NamedTuple):
-    """What a question asks for.
+    """The attribute that a question asks for.
 
     `attributes` is the mask of the attributes that it may ask for. `people` are the terms of the person that it is
     about; empty for the speaker. `things` are its other terms, such as "dentist" in "When is my dentist appointment?".
@@ -91,7 +91,7 @@ def _mask_attributes(types: tuple[str, ...] | None) -> int:
 
 
 class AttributeEvidence(NamedTuple):
-    """How clearly a text states the attribute asked for, from 0 to 1.
+    """The clarity with which a text states the attribute asked for, from 0 to 1.
 
     `stated` ignores words of change; `changed` counts them too. `apart` is the evidence that the text states the
     attribute of another person, or states it as a plan, a wish or something past. `things` is the share of

@@ -34,7 +34,7 @@ def encode_hit_place(place: HitPlace) -> str:
 
 
 def decode_hit_place(cursor: str) -> HitPlace:
-    """Return the place of a cursor. InvalidInput if it is malformed."""
+    """Return the place of a cursor. Raise InvalidInput if it is malformed."""
     match _decode(cursor):
         case [float() | int() as score, str() as owner_id, str() as kind, *seen] if (
             is_id(owner_id) and kind in SEARCHABLE and len(seen) <= MAX_SEEN and all(map(_is_text_id, seen))

@@ -74,16 +74,17 @@ def _close_pairs(scored_records: Sequence[ScoredRecord]) -> dict[int, list[tuple
     """Return for each hit, by its position, the earlier hits with very similar vectors, and how similar they are."""
     if len(scored_records) < 2:
         return {}
-    pools = {id(scored.pool): scored.pool for scored, _ in scored_records}
-    if len(pools) == 1:
-        (pool,) = pools.values()
-        vectors = pool.image.vectors.take([scored.row for scored, _ in scored_records], axis=0)
+    pools = [scored.pool for scored, _ in scored_records]
+    pool = pools[0]
+    if len(set(map(id, pools))) == 1:
+        vectors = pool.image.vectors.take([pool.rows[scored.pool_index] for scored, _ in scored_records], axis=0)
+        has_blanks = pool.image.has_blanks
     else:
         vectors = np.array([scored.image.vectors[scored.row] for scored, _ in scored_records])
+        has_blanks = any(pool.image.has_blanks for pool in pools)
     similarity = np.vecdot(vectors[:, None], vectors)
     is_close = similarity >= MIN_SIMILARITY
     close_pairs: dict[int, list[tuple[int, float]]] = {}
-    has_blanks = any(pool.image.has_blanks for pool in pools.values())
     # Every vector is close to itself, except a zero vector. More matches than vectors mean that two hits are close.
     if has_blanks or np.count_nonzero(is_close) > len(scored_records):
         for later, earlier in np.argwhere(is_close).tolist():

@@ -92,7 +92,7 @@ def make_filter(
     conditions. The key "or" or "and" has a list of such mappings as its value, and "not" has one mapping. `among` has
     the kinds of records that are searched.
 
-    UnknownField if one of these kinds lacks a field of the filter.
+    Raise UnknownField if one of these kinds lacks a field of the filter.
     """
     if (where, kind, tags, after, before) == (None,) * 5:
         return ANY
@@ -219,7 +219,7 @@ def _parse_conditions(name: str, value: Any, among: Sequence[str]) -> list[Where
 def _require_column(name: str, among: Sequence[str]) -> Column:
     """Return the column that a field of a filter names; for a path into JSON, the JSON column.
 
-    UnknownField if one of the kinds has no such column.
+    Raise UnknownField if one of the kinds has no such column.
     """
     field = name.partition(".")[0]
     _require_field(field, among, name)
@@ -320,7 +320,7 @@ def _check_json_value(name: str, value: Any) -> Any:
 
 
 def check_include(include: str | Collection[str], among: Collection[str] = ("memory",)) -> tuple[str, ...]:
-    """Return the reaches of shared records to read too. InvalidInput if one is unknown or no kind has a reach."""
+    """Return the reaches of shared records to read too. Raise InvalidInput if one is unknown or no kind has a reach."""
     names = (include,) if isinstance(include, str) else tuple(include)
     for name in names:
         if name not in _WIDER:

@@ -20,7 +20,7 @@ E = TypeVar("E", bound=Entity)
 
 @value_class
 class Why(Value):
-    """What each retriever contributed to a score.
+    """The contributions of the retrievers to a score.
 
     `base` and the `contributions` add up to the sum from which the recipe computes the score: for `hybrid` the log odds
     that the memory answers the question, for `meaning` and `words` the score itself. `similarity` is the cosine of the
@@ -88,12 +88,12 @@ class Hit:
 
     @property
     def memory(self) -> Memory:
-        """The recalled memory. InvalidInput if the hit is of another kind."""
+        """The recalled memory. Raise InvalidInput if the hit is of another kind."""
         return self._require(Memory)
 
     @property
     def message(self) -> "Message":
-        """The recalled message. InvalidInput if the hit is of another kind."""
+        """The recalled message. Raise InvalidInput if the hit is of another kind."""
         from everhold.model import Message  # most recalls search memories only
 
         return self._require(Message)
@@ -114,7 +114,7 @@ class Hit:
 
     @property
     def why(self) -> Why:
-        """What each retriever contributed to the score."""
+        """The contributions of the retrievers to the score."""
         return self._details.why(self)
 
     @property

@@ -32,8 +32,8 @@ T = TypeVar("T")
 SHARED = ""
 _BATCH = 500
 _MANY = 10_000
-# Relations that do not pass relevance on: a superseded or contradicted memory is no answer, a fact repeats its message,
-# and memories that share a name are often about different things.
+# Relations that do not pass relevance on: a superseded or contradicted memory is not an answer, a fact repeats its
+# message, and memories that share a name are often about different things.
 _NOT_FOLLOWED = frozenset({"supersedes", "contradicts", "derived_from", SHARED_NAME})
 
 

@@ -30,11 +30,12 @@ _NOT_THINGS = GENERAL_TERMS | TIME_TERMS
 
 
 class Intent(NamedTuple):
-    """What kind of answer a question wants.
+    """The kind of answer that a question asks for.
 
     - `lists`: it wants a list of several things, not one answer.
     - `joins`: it asks two things at once.
     - `past`: it asks how something was before.
+    - `replaced`: it asks for what was true before something changed.
     - `happened`: it asks what someone did or was.
     - `confirms`: it wants a yes or a no.
     - `values`: a mask of text features, at least one of which an answer has; 0 if an answer needs none.
@@ -48,6 +49,7 @@ class Intent(NamedTuple):
     lists: bool = False
     joins: bool = False
     past: bool = False
+    replaced: bool = False
     happened: bool = False
     confirms: bool = False
     values: int = 0
@@ -83,6 +85,13 @@ _JOINS = lazy_pattern(
 _PAST = lazy_pattern(
     r"\b(?:before|used to|previous\w*|former\w*|old|original\w*|at first|earlier|first|prior|ex|initial\w*|back then"
     r"|until)\b"
+)
+# Stricter than _PAST: "How old is Tom?" and "What is her first name?" ask for what is true now.
+_REPLACED = lazy_pattern(
+    r"\b(?:did|was|were|had)\b.*\b(?:before|prior to|originally|at first|initially|back then|until)\b"
+    r"|\b(?:before|until)\b.*\b(?:did|was|were|had)\b"
+    r"|\bused to\b|\bdid\b.*\buse to\b|\b(?:previous|former)"
+    r"|\b(?:my|our|your|his|her|their|the|which|what|\w+['’]s) old (?!enough\b|friends?\b|people\b)\w"
 )
 _HAPPENED = lazy_pattern(r"\b(?:did|was|were|had)\b")
 _CONFIRMS = lazy_pattern(r"(?:am|are|is|do|does|did|have|has|was|were|can|will)\b")
@@ -127,6 +136,7 @@ def _read(query: str) -> Intent:
         lists=_LISTS.match(folded.strip()) is not None,
         joins=_JOINS.search(folded) is not None,
         past=_PAST.search(folded) is not None,
+        replaced=_REPLACED.search(folded) is not None,
         happened=_HAPPENED.search(folded) is not None,
         confirms=_CONFIRMS.match(folded) is not None,
         values=values,

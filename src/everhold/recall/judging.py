@@ -2,10 +2,10 @@
 
     best candidates → how well each fits the topic → which were updated later → the chance that each is an answer
 
-The signals of one memory cannot tell an answer from a text on a similar subject, or a fact from its newer version.
-Comparing the best candidates can. Judging reads only what images hold (measures.py) and, for questions about a known
-attribute, what the texts state (asked_attribute.py), so it is fast and gives the same result on every store. Turns of a
-conversation are not judged: the weights of their signals are fitted to conversations.
+The signals of one memory cannot distinguish an answer from a text on a similar subject, or a fact from its newer
+version. Comparing the best candidates can. Judging reads only what images hold (measures.py) and, for questions about a
+known attribute, what the texts state (asked_attribute.py), so it is fast and gives the same result on every store.
+Turns of a conversation are not judged: the weights of their signals are fitted to conversations.
 
 The weights are fitted to test data ("lives", docs/evaluation.md), except those of attributes, which are set by hand.
 They are in answers.json, with the command that made them. The chance has two sets of weights: for large scopes, and for
@@ -57,7 +57,7 @@ _MIN_UPDATE_LOGIT = math.log(MIN_UPDATE_CHANCE / (1 - MIN_UPDATE_CHANCE))
 # A question this similar to a candidate repeats its text, so it asks for that candidate, not for a later version.
 VERBATIM_SIMILARITY = 0.9
 
-# A newer candidate loses these log odds as an update if it tells of another person or thing, a plan or the past. The
+# A newer candidate loses these log odds as an update if it is about another person or thing, a plan or the past. The
 # number is set by hand, because the test data has few texts that look like an update and are none.
 APART_LOSS = 5.0
 
@@ -231,16 +231,16 @@ def find_bounds(question: Question, size: int, best: float, *, wants_past: bool 
     `wants_past` says that the caller also asked for superseded memories.
     """
     intent = question.intent
-    one = _mix_bounds(ONE_ANSWER, ONE_AMONG_FEW, size)
-    if best < one.minimum:
-        return one
+    single = _mix_bounds(ONE_ANSWER, ONE_AMONG_FEW, size)
+    if best < single.minimum:
+        return single
     # The answers to "What happened in May?" share the time and have similar scores anyway.
     if (intent.lists or intent.joins) and not question.times:
         return _mix_bounds(SEVERAL_ANSWERS, SEVERAL_AMONG_FEW, size)
     if wants_past:
         return SEVERAL_ANSWERS  # an outdated fact has a low score
     # A question about what was before is answered by the old fact or by the fact that replaced it.
-    return _mix_bounds(ONE_ANSWER, SEVERAL_AMONG_FEW, size) if intent.past else one
+    return _mix_bounds(ONE_ANSWER, SEVERAL_AMONG_FEW, size) if intent.past else single
 
 
 def _mix_bounds(many: Bounds, few: Bounds, size: int) -> Bounds:

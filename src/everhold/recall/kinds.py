@@ -1,4 +1,4 @@
-"""Which kinds of records a recall searches, and in which namespaces."""
+"""The kinds of records and the namespaces that a recall searches."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -27,7 +27,7 @@ def check_among(among: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def check_namespaces(namespace: str | Sequence[str] | None, among: Collection[str]) -> tuple[str, ...]:
-    """Return the namespaces to search, each once. InvalidInput if none of the kinds in `among` has namespaces."""
+    """Return the namespaces to search, each once. Raise InvalidInput if none of the kinds in `among` has namespaces."""
     if namespace is None:
         return (LONG_TERM,)
     namespaces = (namespace,) if isinstance(namespace, str) else tuple(dict.fromkeys(namespace))

@@ -159,8 +159,8 @@ def expand_contractions(text: str) -> str:
     text = text.replace("’", "'")
     if "'" in text:
         text = _POSSESSIVE.sub(r"\1 s", text)
-        for pattern, whole in _CONTRACTIONS:
-            text = pattern.sub(whole, text)
+        for pattern, expansion in _CONTRACTIONS:
+            text = pattern.sub(expansion, text)
     return text
 
 

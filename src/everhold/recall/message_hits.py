@@ -31,7 +31,7 @@ class MessageHit(Value):
 
     @property
     def why(self) -> Why:
-        """What each retriever contributed to the score."""
+        """The contributions of the retrievers to the score."""
         return self.hit.why
 
     @property

@@ -18,8 +18,8 @@ def find_named(hits: Hits, about: str) -> list[Memory]:
 
 def order_by_weight(memories: Iterable[Memory]) -> list[Memory]:
     """Return each memory once, the most important first. Among equally important memories, the newest comes first."""
-    once = {memory.id: memory for memory in memories}
-    return sorted(once.values(), key=lambda memory: (memory.weight, _find_time(memory), memory.id), reverse=True)
+    by_id = {memory.id: memory for memory in memories}
+    return sorted(by_id.values(), key=lambda memory: (memory.weight, _find_time(memory), memory.id), reverse=True)
 
 
 def _find_time(memory: Memory) -> float:

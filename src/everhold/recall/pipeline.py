@@ -29,6 +29,7 @@ from everhold.recall.filters import make_visibility_check
 from everhold.recall.hit import Hit, Hits, Why
 from everhold.recall.image import Image
 from everhold.recall.image_views import KeyedImages, list_spaces, make_image_views
+from everhold.recall.intent import read_intent
 from everhold.recall.judging import Bounds
 from everhold.recall.past import read_as_known
 from everhold.recall.pinned import list_pinned
@@ -117,6 +118,7 @@ def _prepare_search(
 ) -> tuple[list[ImageView], PreparedQuestion, Statistics | None]:
     """Return the views of the images to search, the prepared question, and the statistics of terms."""
     question = _read_question(deps, scope, request, images)
+    request = request._replace(superseded=searches_superseded(request))
     image_views, statistics = make_image_views(deps, scope, request, question, images)
     prepared = PreparedQuestion(
         question,
@@ -157,6 +159,13 @@ def check(request: Request) -> None:
             "the question is empty",
             remedy=Remedy("ask something, or use {} to see memories without a question", Verb("list")),
         )
+
+
+def searches_superseded(request: Request) -> bool:
+    """Return whether superseded memories are searched: if the caller asks for them, or the question asks for what was
+    true before a change, as in "Where did I live before Denver?"."""
+    asks_for_replaced = request.as_of is None and request.recipe.judges and read_intent(request.query).replaced
+    return request.superseded or asks_for_replaced
 
 
 def with_images(deps: RecallDeps, scope: Scope, request: Request, work: Callable[[KeyedImages | None], T]) -> T:

@@ -93,11 +93,11 @@ def read_times(query: str, now: datetime, zone: tzinfo) -> tuple[tuple[int, int]
 
 def map_speaker_names(names: Iterable[str]) -> dict[str, str]:
     """Map the names of speakers to full names: each full name, and each first name that only one speaker has."""
-    whole = {fold(name): name for name in names if 1 <= len(fold(name).split()) <= MAX_NAME_WORDS}
+    folded_names = {fold(name): name for name in names if 1 <= len(fold(name).split()) <= MAX_NAME_WORDS}
     firsts: dict[str, set[str]] = {}
-    for name in whole.values():
+    for name in folded_names.values():
         firsts.setdefault(fold(name).split()[0], set()).add(name)
-    return {**{first: owners.pop() for first, owners in firsts.items() if len(owners) == 1}, **whole}
+    return {**{first: owners.pop() for first, owners in firsts.items() if len(owners) == 1}, **folded_names}
 
 
 _WORD = re.compile(r"[^\W_]+")

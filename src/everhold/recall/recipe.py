@@ -7,13 +7,14 @@ one retriever each.
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from everhold.errors import InvalidInput
 from everhold.model.validation import suggest_name
+from everhold.values import Value, value_class
 
 GROUPS = {
     "meaning": "meaning", "voice": "meaning", "words": "words", "similar": "similar", "date": "time", "timed": "time",
@@ -29,8 +30,8 @@ _CLEAR = 0.5 - 1e-6
 _MIN_TOTAL = -700.0
 
 
-@dataclass(frozen=True)
-class Recipe:
+@value_class
+class Recipe(Value):
     """The weights of the signals, and how their weighted sum becomes a score.
 
     The sum starts at `base`; for a turn of a conversation, of which there are many, at `base` + `turn_base`. A
@@ -41,8 +42,9 @@ class Recipe:
     The best hit gains `lead` times its distance to the next hit, at most to `max_lead`: an answer usually stands out,
     while texts on a similar subject have similar scores. If there is no next hit, the distance is measured from
     `base` + `unrelated`, the usual sum of an unrelated memory. A successor of a superseded memory gets the sum of the
-    superseded memory minus `successor_loss`, if that is higher than its own. In the same way, a memory related to
-    a good hit gets the hit's sum minus `related_loss`, if that is higher.
+    superseded memory minus `successor_loss`, if that is higher than its own. If the question asks for what was true
+    before a change, the superseded memory gets instead the higher sum of the two plus `predecessor_gain`. In the same
+    way as a successor, a memory related to a good hit gets the hit's sum minus `related_loss`, if that is higher.
 
     `saturation`, `length_share` and `usual_terms` are the constants of BM25. A text of `usual_terms` terms is neither
     favoured nor penalised for its length. `usual_terms` is fixed, instead of being the average of the scope, so that
@@ -61,6 +63,7 @@ class Recipe:
     judges: bool = False
     unrelated: float = 1.7
     successor_loss: float = 0.1
+    predecessor_gain: float = 1.5
     related_loss: float = 1.0
     saturation: float = 1.2
     length_share: float = 0.5

@@ -306,7 +306,7 @@ def _make_pool(
         if weight and name in signals and name not in STATIC_SIGNALS:
             totals += weight * signals[name]
     link_gains = (
-        compute_link_gains(image, image_view.eligible, totals, recipe)
+        compute_link_gains(image, image_view.eligible, totals, recipe, prepared.question)
         if recipe.calibrated and (image.successors or image.links)
         else {}
     )

@@ -285,7 +285,7 @@ def _find_date_shares(image: Image) -> Signal:
 def _score_span(when: NDArray[np.int64], start: int, end: int) -> Signal:
     """Return for each time how well it fits a period: 1 inside, less shortly after or before it, else 0.
 
-    Times shortly after a day or a week count half, because people tell of things later. If the period is longer than
+    Times shortly after a day or a week count half, because people mention things later. If the period is longer than
     `_LONG`, times inside count half and others 0.
     """
     inside = (when >= start) & (when < end)

@@ -116,15 +116,15 @@ def _classify_slip(meant: str, written: str) -> int:
     return _SWAP if sorted(meant) == sorted(written) else _WRONG_LETTER
 
 
-def _spell_otherwise(word: str, places: range) -> Iterator[str]:
+def _spell_otherwise(word: str, positions: range) -> Iterator[str]:
     """Yield all spellings that a word may have been meant for, if the slip is at one of these indexes of its
     letters."""
-    for at in places:
-        yield word[:at] + word[at + 1 :]
-        yield word[:at] + word[at + 1 : at + 2] + word[at] + word[at + 2 :]
+    for position in positions:
+        yield word[:position] + word[position + 1 :]
+        yield word[:position] + word[position + 1 : position + 2] + word[position] + word[position + 2 :]
         for letter in _LETTERS:
-            yield word[:at] + letter + word[at + 1 :]
-            yield word[:at] + letter + word[at:]
+            yield word[:position] + letter + word[position + 1 :]
+            yield word[:position] + letter + word[position:]
 
 
 def find_respellings(term: str, known: Collection[str]) -> list[str]:

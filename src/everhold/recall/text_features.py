@@ -15,11 +15,11 @@ LONG_NUMBER = 2
 CODE = 4
 # A month or a day of the week.
 DATE = 8
-# A word that often tells of a change.
+# A word that often announces a change.
 CHANGE = 16
-# A word that tells of a possibility, a wish or a plan.
+# A word of a possibility, a wish or a plan.
 SUPPOSITION = 32
-# A word that tells of something additional, which replaces nothing.
+# A word of something additional, which replaces nothing.
 ADDITION = 64
 
 _DIGIT = re.compile("[0-9]")

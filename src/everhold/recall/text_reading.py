@@ -101,11 +101,11 @@ _QUOTED = lazy_pattern(r"[\"“‘'][A-Za-z][^\"”’']{2,40}[\"”’']")
 
 
 class ClauseReading(NamedTuple):
-    """What one clause of a text says.
+    """The features of one clause of a text.
 
     `sentence` is the number of its sentence. `states` is a mask of the attributes that a phrase of the clause states,
     `hints` of those that a phrase hints at, and `many_hints` of those with two or more hints. `values` are the types of
-    value in the clause. `changes` says that it tells of a change or of the present, and `is_real` that it is a fact,
+    value in the clause. `changes` is true for a change or the present, and `is_real` for a fact,
     not a plan, a wish, something past or an addition. `people` are the terms of the persons it is about; empty if it is
     about the speaker.
     """

@@ -1,7 +1,7 @@
 """Make the chunks by which a memory, or another searchable entity, is found."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from everhold.errors import InvalidInput, ModelError, format_value
 from everhold.model import Chunk, Memory
@@ -113,8 +113,8 @@ def _disable_vectors(chunking: Chunking) -> Chunking:
     return replace(chunking, embedder=_NoVectors(chunking.embedder.model, chunking.embedder.dimensions), also=())
 
 
-@dataclass(frozen=True)
-class _NoVectors:
+@value_class
+class _NoVectors(Value):
     """An embedder that returns no vectors, in place of one that fails."""
 
     model: str

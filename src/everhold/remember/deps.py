@@ -15,7 +15,7 @@ from everhold.values import Value, value_class
 
 @value_class
 class ReadingOptions(Value):
-    """How statements are read from texts.
+    """Options for reading statements from texts.
 
     `resolve`: whether a newer statement replaces an older one. `extract`: whether facts are read from messages. `zone`:
     the time zone of the times in texts.

@@ -3,7 +3,7 @@
     draft → statement → duplicates → replaced memories → chunks and vectors → one commit
 
 The memory, its chunks, its tags, its line in the access log and its line in the feed are one commit: either all of
-them are stored, durably, or none. The same commit adds the facts that a message tells and ends the memories that a new
+them are stored, durably, or none. The same commit adds the facts that a message states and ends the memories that a new
 statement replaces. A duplicate of a stored memory reinforces that memory and adds no row.
 """
 

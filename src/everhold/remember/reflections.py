@@ -32,8 +32,8 @@ from everhold.text.terms import extract_terms
 # Something that came up on fewer days may have done so by chance.
 MIN_DAYS = 3
 
-# A name in more than this share of an owner's evidence is no pattern. The share is not checked if there are fewer than
-# _FEW items, because it then says nothing.
+# A name in more than this share of an owner's evidence is not a pattern. With fewer than _FEW items, the share means
+# nothing and is not checked.
 _MAX_SHARE, _FEW = 0.5, 12
 _MAX_SOURCES = 12
 _MAX_QUOTES = 3

@@ -44,7 +44,7 @@ class Replacement(NamedTuple):
 
 
 class WritePlan(NamedTuple):
-    """What a write does with its drafts.
+    """The plan of a write for its drafts.
 
     `drafts` have the values to store. `known` maps a draft's id to the id of the memory with the same content. `ended`
     are the ids of memories whose text may be stored again. `replaced` are the memories that the write supersedes.

@@ -136,7 +136,7 @@ def _changes_encryption(deps: WriteDeps, memory: Memory, revised: Memory) -> boo
 
 def _find_known_from(deps: WriteDeps, memory: Memory) -> datetime:
     """Return the time since which a memory has had its current values."""
-    # `updated_at` does not tell: superseding and reinforcing change it without a revision.
+    # `updated_at` is not enough: superseding and reinforcing change it without a revision.
     where = [
         Where("owner_kind", Op.EQ, "memory"),
         Where("owner_id", Op.EQ, memory.id),

@@ -41,7 +41,7 @@ class RunComparison:
 
     @property
     def shared(self) -> int:
-        """How many steps at the beginning have the same action and the same outcome."""
+        """The number of steps at the beginning with the same action and the same outcome."""
         different = self.first_difference
         return len(self.steps) if different is None else different.number
 

@@ -71,7 +71,7 @@ def _is_same(stored: Any, new: Any, names: Sequence[str]) -> bool:
 
 
 def _find_forked_cycle(deps: RunDeps, execution: Execution) -> str | None:
-    """Return the id of the last cycle that a fork shares with its parent run; None if the run is no fork."""
+    """Return the id of the last cycle that a fork shares with its parent run; None if the run is not a fork."""
     if execution.parent_id is None or execution.fork_index is None:
         return None
     cycles = load_cycles(deps.records, execution)
@@ -271,7 +271,7 @@ def _require_same_result(deps: RunDeps, execution: Execution, cycle: Cycle, cont
         raise Conflict(
             f"cycle {cycle.cycle_index} of run {execution.id!r} was proposed by another process",
             value=execution.id,
-            remedy=Remedy("call {} to go on with it", Verb("resume")),
+            remedy=Remedy("call {} to continue it", Verb("resume")),
         )
     if result is None or not _is_same(result, make_result(cycle, content, result.created_at), _REPORTED):
         raise Conflict(

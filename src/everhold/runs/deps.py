@@ -49,7 +49,8 @@ def require_run(records: Records, scope: Scope, run_id: str, *, deleted: bool = 
 
 
 def make_run_scope(execution: Execution) -> Scope:
-    """Return the scope that began a run. What the run learns belongs to it, even if another scope resumes the run."""
+    """Return the scope that began a run. Memories that the run makes belong to this scope, even if another scope
+    resumes the run."""
     return Scope(
         organization=execution.organization_id,
         project=execution.project_id,

@@ -27,7 +27,7 @@ class ProcedureStep:
 
 @dataclass(frozen=True)
 class Procedure:
-    """How a task was done before: the task, its steps in order, and how similar the task is to the question."""
+    """An earlier execution of a task: the task, its steps in order, and its similarity to the question."""
 
     task: str
     steps: tuple[ProcedureStep, ...]

@@ -1,4 +1,4 @@
-"""What an agent recalls: memories found by meaning, together with the latest results of its actions."""
+"""Recall for an agent: memories found by meaning, together with the latest results of its actions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

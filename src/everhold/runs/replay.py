@@ -42,7 +42,7 @@ class StepRecording:
         if step.tool == tool and encode_json(step.arguments) == encode_json(arguments):
             return step
         if step.status == "failed" and self._position == len(self._steps) - 1:
-            self._position += 1  # the program has handled the failure and goes on
+            self._position += 1  # the program has handled the failure and continues
             return None
         difference = "with other arguments than now" if step.tool == tool else f"and the program calls {tool!r} now"
         raise Conflict(

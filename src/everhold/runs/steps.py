@@ -45,7 +45,7 @@ class RunStep:
 
     @property
     def attempt(self) -> int:
-        """Which attempt of the action this is, from 1."""
+        """The number of the attempt of the action, from 1."""
         return self.proposal.attempt
 
     @property

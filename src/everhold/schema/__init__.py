@@ -1,1 +1,1 @@
-"""How entities are stored, once for all stores: tables, lookups, codecs, changes."""
+"""The storage of entities, defined once for all stores: tables, lookups, codecs, changes."""

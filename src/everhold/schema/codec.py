@@ -22,7 +22,8 @@ def encode_json(value: Any) -> str:
 
 
 def decode_json(text: str) -> Any:
-    """Return the value of stored JSON. StoreDamaged if it is malformed, because the engine never writes such JSON."""
+    """Return the value of stored JSON. Raise StoreDamaged if it is malformed, because the engine never writes such
+    JSON."""
     if text == "{}":
         return {}
     if text == "[]":

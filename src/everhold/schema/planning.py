@@ -62,7 +62,7 @@ class _Plan:
             RowChange(TABLES[name], key, before, self._changed.get(TABLES[name], key))
             for (name, key), before in self._before.items()
         )
-        # A row that the commit adds and deletes again is no change.
+        # A row that the commit adds and deletes again is not a change.
         return [change for change in changes if change.before is not None or change.after is not None]
 
     def add(self, operation: Operation) -> None:

@@ -20,6 +20,7 @@ from everhold.model.validation import explain_errors
 from everhold.schema.catalog import TABLES, get_key, get_table
 from everhold.schema.operations import Ensure, Hide, Increment, Operation, Patch, Put
 from everhold.schema.table import TENANT, Column, Kind, Reference, Table, Unique
+from everhold.values import Value, value_class
 
 _MAX_INTEGER = 2**63 - 1  # the largest integer that every database stores
 
@@ -44,8 +45,8 @@ class TableRow:
         return get_key(self.row)
 
 
-@dataclass(frozen=True)
-class PurgePlan:
+@value_class
+class PurgePlan(Value):
     """The rows that a purge removes, and the columns that it sets to None in rows that stay."""
 
     removed: list[TableRow]

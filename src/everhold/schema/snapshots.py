@@ -1,4 +1,4 @@
-"""What a snapshot of a store consists of, and snapshots of stores that do not track changes."""
+"""The content of a store's snapshot, and snapshots of stores that do not track changes."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice, starmap
@@ -81,8 +81,8 @@ class UntrackedSnapshot:
 def select_keys(entity: type[Row], rows: Sequence[PlainRow]) -> list[PlainRow]:
     """Return the values of the key columns of plain rows."""
     table = get_table(entity)
-    places = [table.names.index(name) for name in table.key]
-    return [[row[place] for place in places] for row in rows]
+    indexes = [table.names.index(name) for name in table.key]
+    return [[row[index] for index in indexes] for row in rows]
 
 
 def collect_batches(entity: type[Row], values: Iterator[tuple[Any, ...]], collect: CollectRow) -> Iterator[RowBatch]:

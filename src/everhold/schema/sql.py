@@ -9,7 +9,7 @@ from everhold.values import Value, value_class
 
 @value_class
 class Dialect(Value):
-    """How one database spells types, operators and literals.
+    """The SQL of one database for types, operators and literals.
 
     - `types` may contain `{width}`.
     - `differs` is the operator "not equal" for which NULL is an ordinary value.

@@ -79,7 +79,7 @@ def _read_cached(
         if not positions:
             return None
         messages = messages[positions[0] + 1 :]
-    # Callers never get this cursor: it only tells `list_messages` that the records may have older messages.
+    # Callers never get this cursor: it only shows `list_messages` that the records may have older messages.
     return Messages(messages, None if complete else "further back")
 
 

@@ -63,7 +63,7 @@ def install_views(
 
 
 def remove_views(views: SqlViews, preset_name: str) -> PresetViews:
-    """Drop the views of a preset. NotFound if they are not installed."""
+    """Drop the views of a preset. Raise NotFound if they are not installed."""
     preset = find_preset(preset_name)
     existing = _group_by_preset(views.list_views()).get(preset.name, [])
     if not existing:

@@ -25,7 +25,7 @@ _BATCH = 500  # parent ids in one query
 
 @dataclass(frozen=True)
 class Deleted:
-    """How many live rows of each table were deleted, or with `preview` would be, including the rows that belong to it.
+    """The number of live rows of each table that were deleted, or with `preview` would be, dependent rows included.
 
     Tables without such rows are left out.
     """
@@ -60,7 +60,7 @@ def delete(
     lines = [line] if line is not None else []
 
     def commit(_: int) -> None:
-        # The head of the log keeps the count of purged lines, so that verification can tell a purge from a loss.
+        # The head of the log keeps the count of purged lines, so that verification can distinguish a purge from a loss.
         purged = record_log_purge(records, organization_id) if hard and entity is Organization else []
         summary_changes = retell()
         # The store deletes states with their agent, not with their session, so they are deleted one by one.

@@ -24,7 +24,7 @@ _SALT_BYTES = 16
 
 @dataclass(frozen=True)
 class ErasedPlace:
-    """What was removed from one location outside the tables, or why that is unknown.
+    """The data removed from one location outside the tables, or the reason why that is unknown.
 
     `status` is "erased"; "none" if the engine has no such location; "unreached"; or "follow-up" if no verb can read the
     data any more and `detail` says how an operator removes the last bytes.
@@ -37,7 +37,7 @@ class ErasedPlace:
 
 @dataclass(frozen=True)
 class ErasureProof:
-    """What an erasure removed, and where.
+    """The data that an erasure removed, by location.
 
     `rows` counts the removed rows by table, including those that had been hidden before. `remaining` counts the rows of
     the user that a search afterwards still found; it is empty unless something was written meanwhile. `digest` is the

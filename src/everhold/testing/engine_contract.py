@@ -78,7 +78,7 @@ class EngineContract:
 
     def test_a_vector_of_the_caller_is_searched_and_survives_changes(self, alice: View, other_alice: View) -> None:
         dimensions = alice._parts.recall_deps.embedder.dimensions
-        east, north = ([float(at == axis) for at in range(dimensions)] for axis in (0, 1))
+        east, north = ([float(index == axis) for index in range(dimensions)] for axis in (0, 1))
         alice.remember_many(["Sails to the islands", {"text": "Walks to the pole", "vector": north}])
         own = alice.remember("Rides to the desert", vector=east)
         other_alice.revise(own.id, aliases=["caravan"])

@@ -67,9 +67,9 @@ class ConcurrencyContract:
         refused: list[Conflict] = []
 
         def put(number: int) -> None:
-            for at in range(5):
+            for index in range(5):
                 try:
-                    records.commit([Put(make_row(Memory, "org", f"{at}-{number}", hash=at.to_bytes(16)))])
+                    records.commit([Put(make_row(Memory, "org", f"{index}-{number}", hash=index.to_bytes(16)))])
                 except AlreadyExists as error:
                     refused.append(error)
 
@@ -105,9 +105,9 @@ class ConcurrencyContract:
         counts: list[int] = []
 
         def work(number: int) -> None:
-            for at in range(10):
+            for index in range(10):
                 if number < WRITERS // 2:
-                    records.commit([Put(make_row(Memory, "org", f"{number}-{at}-{part}")) for part in range(10)])
+                    records.commit([Put(make_row(Memory, "org", f"{number}-{index}-{part}")) for part in range(10)])
                 else:
                     counts.append(records.count(Memory, "org", [Where("kind", Op.NE, "x")]))
 

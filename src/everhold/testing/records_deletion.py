@@ -218,7 +218,7 @@ class DeletionContract:
         records.commit([Delete(Organization, ("org",))])
         assert records.count(AgentState, None, deleted=True) == 0
 
-    def test_what_merely_mentions_a_row_forgets_it(self, records: Records) -> None:
+    def test_optional_references_to_a_deleted_row_become_null(self, records: Records) -> None:
         rows = [make_row(Organization, "org", "org"), make_row(Agent, "org", "a"), make_row(Session, "org", "s")]
         records.commit([Put(row) for row in rows])
         records.commit([Put(make_row(AgentState, "org", "state", agent_id="a", session_id="s", state={"step": 1}))])

@@ -107,7 +107,9 @@ class FollowingContract:
         assert [line.entity_id for line in records.feed(position).lines] == ["c"]
 
     def test_rows_by_drawn_number_are_changed_and_paged(self, records: Records) -> None:
-        records.commit([Put(make_row(Organization, "org", "org")), *(Put(make_log_line(str(at))) for at in range(7))])
+        records.commit(
+            [Put(make_row(Organization, "org", "org")), *(Put(make_log_line(str(index))) for index in range(7))]
+        )
         lines = records.scan(AccessLog, "org")
         chosen = lines[3]
         records.commit([Patch(AccessLog, (chosen.sequence,), {"sealed": 1, "hash": b"h"})])
@@ -126,7 +128,7 @@ class FollowingContract:
         assert [line.entity_id for line in records.feed(0).lines] == ["a"]
 
     def test_the_feed_gives_every_line_in_order_and_in_pages(self, records: Records) -> None:
-        names = [f"{at:02}" for at in range(20)]
+        names = [f"{index:02}" for index in range(20)]
         for name in names[:10]:
             records.commit([Put(make_feed_line(name))])
         records.commit([Put(make_feed_line(name, f"org-{name}")) for name in names[10:]])
@@ -136,7 +138,7 @@ class FollowingContract:
             assert [line.entity_id for line in lines] == names
             assert [line.sequence for line in lines] == sorted(line.sequence for line in lines)
 
-    def test_the_feed_goes_on_from_a_position(self, records: Records) -> None:
+    def test_the_feed_continues_from_a_position(self, records: Records) -> None:
         records.commit([Put(make_feed_line("a")), Put(make_feed_line("b"))])
         position = records.feed(0).position
         assert records.feed(position).lines == []
@@ -174,13 +176,13 @@ class FollowingContract:
                 position = feed.position
 
         def write(number: int) -> None:
-            for at in range(25):
-                records.commit([Put(make_feed_line(f"{number}-{at}"))])
+            for index in range(25):
+                records.commit([Put(make_feed_line(f"{number}-{index}"))])
 
         _write_while_following(write, follow, done)
         assert len(seen) == 8 * 25
 
-    def test_settled_lines_come_in_order_and_go_on_from_a_number(self, records: Records) -> None:
+    def test_settled_lines_are_in_order_and_continue_from_a_number(self, records: Records) -> None:
         assert records.read_settled(0).lines == []
         records.commit([Put(make_feed_line(name)) for name in "abc"])
         records.commit([Put(make_feed_line("d", "other"))])
@@ -205,8 +207,8 @@ class FollowingContract:
                     return
 
         def write(number: int) -> None:
-            for at in range(25):
-                records.commit([Put(make_feed_line(f"{number}-{at}-{part}")) for part in range(2)])
+            for index in range(25):
+                records.commit([Put(make_feed_line(f"{number}-{index}-{part}")) for part in range(2)])
 
         _write_while_following(write, follow, done)
         assert numbers == sorted(set(numbers))
@@ -214,7 +216,7 @@ class FollowingContract:
 
     # after a restart
 
-    def test_what_was_acknowledged_is_there_after_a_restart(self, records: Records, reopen: Reopen) -> None:
+    def test_acknowledged_writes_are_stored_after_a_restart(self, records: Records, reopen: Reopen) -> None:
         rows = make_family("org")
         records.commit([Put(row) for row in rows.values()])
         records = reopen()
@@ -238,7 +240,7 @@ class FollowingContract:
         records = reopen()
         assert records.get(Memory, "org", ["n"])["n"].version == 2
 
-    def test_the_feed_goes_on_after_a_restart(self, records: Records, reopen: Reopen) -> None:
+    def test_the_feed_continues_after_a_restart(self, records: Records, reopen: Reopen) -> None:
         records.commit([Put(make_feed_line("a"))])
         position = records.feed(0).position
         records = reopen()

@@ -163,7 +163,9 @@ class IntegrityContract:
         assert records.count(entity, "org") == 1
 
     @pytest.mark.parametrize(("table", "unique"), UNIQUES, ids=map(format_case_id, UNIQUES))
-    def test_another_organization_may_have_the_same(self, records: Records, table: Table, unique: Unique) -> None:
+    def test_another_organization_may_have_the_same_unique_value(
+        self, records: Records, table: Table, unique: Unique
+    ) -> None:
         first, _ = put_and_make_rows(records, table)
         other, _ = put_and_make_rows(records, table, "other")
         shared = {name: first.__dict__[name] for name in unique.columns}

@@ -124,11 +124,11 @@ class RecordsMachine(RuleBasedStateMachine):
         type(self).performed += 1
         where = data.draw(filters(entity))
         order = data.draw(orders(entity))
-        place = data.draw(st.none() | st.integers(0, 6))
+        position = data.draw(st.none() | st.integers(0, 6))
         common: dict[str, Any] = {"order": order, "descending": descending, "deleted": deleted}
 
         def scan(records: Records) -> list[ComparableRow]:
-            after = make_page(records.scan(entity, organization, **common), order, place)
+            after = make_page(records.scan(entity, organization, **common), order, position)
             return make_comparable(records.scan(entity, organization, where, after=after, limit=limit, **common))
 
         self._compare(scan)
@@ -196,10 +196,10 @@ def count_rows(entity: type[Row], condition: Condition, records: Records) -> tup
     return live, records.count(entity, None, [condition], deleted=True)
 
 
-def make_page(rows: Sequence[Row], order: str | None, place: int | None) -> Page | None:
-    if place is None or place >= len(rows):
+def make_page(rows: Sequence[Row], order: str | None, position: int | None) -> Page | None:
+    if position is None or position >= len(rows):
         return None
-    row = rows[place]
+    row = rows[position]
     return Page(row.__dict__[order] if order else None, get_key(row))
 
 

@@ -66,15 +66,15 @@ def make_memories(number: int) -> list[Memory]:
         make_row(
             Memory,
             "org",
-            f"{(at * 7) % number:03}",
-            created_at=add_minutes_to_noon(at // 4),
-            importance=at % 3 / 2,
-            revision=at % 5,
-            kind="fact" if at % 2 else "plan",
-            pinned=at % 3 == 0,
-            metadata={"third": at % 3 == 0},
+            f"{(index * 7) % number:03}",
+            created_at=add_minutes_to_noon(index // 4),
+            importance=index % 3 / 2,
+            revision=index % 5,
+            kind="fact" if index % 2 else "plan",
+            pinned=index % 3 == 0,
+            metadata={"third": index % 3 == 0},
         )
-        for at in range(number)
+        for index in range(number)
     ]
 
 
@@ -90,7 +90,7 @@ class ReadingContract:
             self._assert_same_rows(records, rows, [Where(field, op, value)])
 
     @pytest.mark.parametrize("kind", FIELDS)
-    def test_one_of_several_on_every_kind(self, records: Records, kind: str) -> None:
+    def test_an_in_condition_on_every_kind(self, records: Records, kind: str) -> None:
         entity, field, values = FIELDS[kind]
         rows = put_values(records, entity, field, values)
         for value in ([], values[:1], values[1:3], values[-1:], [None], values, [*values[:2], None]):
@@ -151,18 +151,18 @@ class ReadingContract:
             (Op.GE, "a"): ["0"], (Op.GE, None): [],
         }  # fmt: skip
 
-    def test_one_of_several_finds_the_absent_only_if_it_is_among_them(self, records: Records) -> None:
+    def test_an_in_condition_finds_absent_values_only_if_it_lists_none(self, records: Records) -> None:
         put_values(records, Memory, "speaker", ["a", "b", None])
         assert get_ids(records.scan(Memory, "org", [Where("speaker", Op.IN, ["a", "c"])])) == ["0"]
         assert get_ids(records.scan(Memory, "org", [Where("speaker", Op.IN, ["a", None])])) == ["0", "2"]
         assert records.scan(Memory, "org", [Where("speaker", Op.IN, [])]) == []
 
-    def test_one_of_very_many(self, records: Records) -> None:
+    def test_an_in_condition_with_very_many_values(self, records: Records) -> None:
         put_values(records, Memory, "speaker", ["7", "69999", "x"])
         many = [str(number) for number in range(70_000)]
         assert get_ids(records.scan(Memory, "org", [Where("speaker", Op.IN, many)])) == ["0", "1"]
 
-    def test_text_is_contained_whatever_its_case(self, records: Records) -> None:
+    def test_text_is_contained_in_any_case(self, records: Records) -> None:
         put_values(records, Memory, "text", ["Straße", "STRASSE 5", "100% _sure_", "กาแฟเย็น"])
         for part, expected in {
             "strasse": ["0", "1"],
@@ -227,10 +227,10 @@ class ReadingContract:
     def test_pages_lose_and_repeat_nothing(self, records: Records, order: str | None, descending: bool) -> None:
         records.commit([Put(make_row(Organization, "org", "org")), *map(Put, make_memories(23))])
         for where in ([], [Where("metadata.third", Op.EQ, True)], [Where("revision", Op.NE, 2)]):
-            whole = records.scan(Memory, "org", where, order=order, descending=descending)
-            assert len(whole) == records.count(Memory, "org", where)
+            all_rows = records.scan(Memory, "org", where, order=order, descending=descending)
+            assert len(all_rows) == records.count(Memory, "org", where)
             for size in (1, 4, 23, 50):
-                assert self._read_pages(records, where, order, descending, size) == whole
+                assert self._read_pages(records, where, order, descending, size) == all_rows
 
     def _read_pages(
         self, records: Records, where: list[Where], order: str | None, descending: bool, size: int
@@ -245,13 +245,13 @@ class ReadingContract:
             after = Page(last.__dict__[order] if order else None, (last.organization_id, last.id))
         return rows_found
 
-    def test_a_page_goes_on_although_its_last_row_is_gone(self, records: Records) -> None:
+    def test_a_cursor_works_after_its_row_is_deleted(self, records: Records) -> None:
         records.commit([Put(make_row(Organization, "org", "org")), *map(Put, make_memories(10))])
         rows_found = records.scan(Memory, "org", after=Page(None, ("org", "0045")))
         assert get_ids(rows_found) == ["005", "006", "007", "008", "009"]
 
     def test_a_limit_holds_after_conditions_that_python_judges(self, records: Records) -> None:
-        rows = [make_row(Memory, "org", f"{at:04}", metadata={"rare": at % 100 == 99}) for at in range(1000)]
+        rows = [make_row(Memory, "org", f"{index:04}", metadata={"rare": index % 100 == 99}) for index in range(1000)]
         records.commit([Put(make_row(Organization, "org", "org")), *map(Put, rows)])
         rows_found = records.scan(Memory, "org", [Where("metadata.rare", Op.EQ, True)], limit=4)
         assert get_ids(rows_found) == ["0099", "0199", "0299", "0399"]
@@ -284,9 +284,9 @@ class ReadingContract:
         }
 
     def test_get_takes_more_ids_than_a_statement_may(self, records: Records) -> None:
-        rows = [make_row(Memory, "org", f"{at:05}") for at in range(1200)]
+        rows = [make_row(Memory, "org", f"{index:05}") for index in range(1200)]
         records.commit([Put(make_row(Organization, "org", "org")), *map(Put, rows)])
-        memory_ids = [f"{at:05}" for at in range(40_000)]
+        memory_ids = [f"{index:05}" for index in range(40_000)]
         assert records.get(Memory, "org", memory_ids) == {row.id: row for row in rows}
 
     def test_deleted_rows_are_hidden_from_every_read_unless_asked_for(self, records: Records) -> None:

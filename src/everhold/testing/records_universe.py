@@ -228,8 +228,8 @@ def filters(draw: st.DrawFn, entity: type[Row]) -> list[Condition]:
 def _combine(parts: list[Condition], shape: int) -> Condition:
     """Return a tree. One number chooses its shape, because a run has few random choices to spend on each step."""
     tree: Condition = AllOf(()) if shape & 2 else AnyOf(())
-    for place, part in enumerate(parts):
-        bits = shape >> (2 * place)
+    for index, part in enumerate(parts):
+        bits = shape >> (2 * index)
         tree = (AnyOf if bits & 2 else AllOf)((tree, part))
         tree = Not(tree) if bits & 4 else tree
     return tree

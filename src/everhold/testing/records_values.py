@@ -171,7 +171,7 @@ class ValuesContract:
         records.commit([Put(row) for row in rows])
         assert records.get(Agent, longest, [longest]) == {longest: rows[1]}
 
-    def test_what_a_caller_does_to_a_value_does_not_reach_the_store(self, records: Records) -> None:
+    def test_changing_a_callers_value_does_not_change_the_store(self, records: Records) -> None:
         metadata: dict[str, Any] = {"list": [1]}
         organization = make_row(Organization, "org", "org", metadata=metadata)
         records.commit([Put(organization)])

@@ -131,7 +131,7 @@ class WritingContract:
             (memory,) = records.scan(type(row), "org", deleted=True)
             assert is_same_row(memory, row)
 
-    def test_the_store_goes_on_after_a_failed_commit(self, records: Records) -> None:
+    def test_the_store_works_after_a_failed_commit(self, records: Records) -> None:
         put_memory(records)
         for _ in range(3):
             with pytest.raises(AlreadyExists):
@@ -292,7 +292,7 @@ class WritingContract:
         records.commit([Increment(Memory, MEMORY, {"score": 1})])
         assert read_memory(records).score is None
 
-    def test_what_no_row_could_take_is_refused_whether_or_not_the_row_is_there(self, records: Records) -> None:
+    def test_invalid_values_are_refused_even_if_the_row_is_missing(self, records: Records) -> None:
         """It is refused on every attempt."""
         put_memory(records)
         wide = {"kind": "k" * 51}
@@ -321,7 +321,7 @@ class WritingContract:
             records.commit([Patch(Memory, MEMORY, changes)])
         assert read_memory(records) == before
 
-    def test_what_others_refer_to_cannot_be_changed_away(self, records: Records) -> None:
+    def test_a_referenced_value_cannot_be_changed(self, records: Records) -> None:
         block = make_row(Block, "org", "b", label="human", value="v")
         rows: list[Row] = [make_row(Organization, "org", "org"), make_row(Agent, "org", "a"), block]
         rows.append(make_row(BlockAgent, "org", "l", block_id="b", block_label="human", agent_id="a"))
@@ -335,7 +335,7 @@ class WritingContract:
         assert records.get(Block, "org", ["b"])["b"].label == "persona"
 
     def test_five_thousand_rows_in_one_commit(self, records: Records) -> None:
-        rows = [make_row(Memory, "org", f"{at:05}", hash=at.to_bytes(16)) for at in range(5000)]
+        rows = [make_row(Memory, "org", f"{index:05}", hash=index.to_bytes(16)) for index in range(5000)]
         records.commit([Put(make_row(Organization, "org", "org")), *map(Put, rows)])
         assert records.count(Memory, "org") == 5000
         with pytest.raises(AlreadyExists):

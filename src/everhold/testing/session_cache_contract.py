@@ -1,4 +1,4 @@
-"""The contract of a session cache: a test suite for any cache.
+"""A test suite for session caches.
 
     class TestMyCache(SessionCacheContract):
         @pytest.fixture
@@ -12,10 +12,10 @@
             return cache.clock.advance
 
         @pytest.fixture
-        def longer(self, cache):
-            longer = MyCache(ttl_seconds=TTL, history=LONGER)
-            yield longer
-            longer.close()
+        def longer_cache(self, cache):
+            longer_cache = MyCache(ttl_seconds=TTL, history=LONGER)
+            yield longer_cache
+            longer_cache.close()
 
 A cache may lose its contents, but not in these tests: what was written and has not expired must be found.
 """
@@ -34,191 +34,191 @@ from everhold.ports.session_cache import SessionCache, SessionKey, Stamp, Step, 
 TTL = 1000
 HISTORY = 5
 LONGER = 20
-BEGIN = datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
-PLACE = SessionKey("acme", "s1")
-AWKWARD = ("s", "S", "s:1", "{s}", "s}", "{", "%7Bs%7D", "session:s", "history:s", "*", "ß漢字", "s\\", "'\"")
+START = datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
+KEY = SessionKey("acme", "s1")
+SPECIAL_NAMES = ("s", "S", "s:1", "{s}", "s}", "{", "%7Bs%7D", "session:s", "history:s", "*", "ß漢字", "s\\", "'\"")
 
 # Advances the cache's clock by some seconds.
 PassTime = Callable[[float], None]
 
 
-def make_session(place: SessionKey = PLACE, version: int = 1, **fields: Any) -> Session:
+def make_session(key: SessionKey = KEY, version: int = 1, **fields: Any) -> Session:
     values: dict[str, Any] = {
-        "organization_id": place.organization,
-        "id": place.session,
-        "created_at": BEGIN,
-        "updated_at": BEGIN + timedelta(seconds=version),
-        "last_active": BEGIN + timedelta(seconds=version),
+        "organization_id": key.organization,
+        "id": key.session,
+        "created_at": START,
+        "updated_at": START + timedelta(seconds=version),
+        "last_active": START + timedelta(seconds=version),
         "version": version,
     }
     return Session(**{**values, **fields})
 
 
-def make_message(number: int, place: SessionKey = PLACE, **fields: Any) -> Message:
-    at = BEGIN + timedelta(seconds=number)
-    own: dict[str, Any] = {"organization_id": place.organization, "session_id": place.session}
+def make_message(number: int, key: SessionKey = KEY, **fields: Any) -> Message:
+    at = START + timedelta(seconds=number)
+    own: dict[str, Any] = {"organization_id": key.organization, "session_id": key.session}
     values = {**own, "id": f"m{number}", "position": number, "role": "user", "text": f"said {number}"}
     return Message(**{**values, "created_at": at, "updated_at": at, **fields})
 
 
-def make_working(place: SessionKey = PLACE, messages: int = 3, version: int = 1, **fields: Any) -> WorkingMemory:
-    history = tuple(make_message(number, place) for number in range(messages - 1, -1, -1))
-    return WorkingMemory(make_session(place, version, **fields), history, Stamp(f"stamp {version}"))
+def make_working(key: SessionKey = KEY, messages: int = 3, version: int = 1, **fields: Any) -> WorkingMemory:
+    history = tuple(make_message(number, key) for number in range(messages - 1, -1, -1))
+    return WorkingMemory(make_session(key, version, **fields), history, Stamp(f"stamp {version}"))
 
 
-def make_step(version: int, message: Message | None = None, place: SessionKey = PLACE, **fields: Any) -> Step:
+def make_step(version: int, message: Message | None = None, key: SessionKey = KEY, **fields: Any) -> Step:
     """Return the step from one version to the next."""
-    return Step(f"stamp {version}", Stamp(f"stamp {version + 1}"), make_session(place, version + 1, **fields), message)
+    return Step(f"stamp {version}", Stamp(f"stamp {version + 1}"), make_session(key, version + 1, **fields), message)
 
 
 class SessionCacheContract:
-    """The whole contract.
+    """The tests of a session cache.
 
-    Supply `cache`, which is empty and keeps HISTORY messages for TTL seconds; `longer`, the same cache opened with
+    Supply `cache`, an empty cache that keeps HISTORY messages for TTL seconds; `longer_cache`, the same cache with
     LONGER messages; and `pass_time`.
     """
 
-    def test_nothing_is_kept_at_first(self, cache: SessionCache) -> None:
-        assert cache.read(PLACE) is None
+    def test_a_new_cache_is_empty(self, cache: SessionCache) -> None:
+        assert cache.read(KEY) is None
         assert cache.list_active("acme") == set()
-        assert cache.list_recent("acme", BEGIN) == []
+        assert cache.list_recent("acme", START) == []
         assert cache.clean("acme") == 0
         assert cache.find_problem() is None
         assert cache.history == HISTORY
 
-    def test_what_is_written_is_read(self, cache: SessionCache) -> None:
+    def test_a_written_value_is_read_back(self, cache: SessionCache) -> None:
         context = {"scope": "technical", "state": "active", "client": {"kind": "web"}, "n": [1, None, 2.5, True, "ü"]}
         session = make_session(
-            user_id="alice", topic="Tea & 茶", context=context, ended_at=BEGIN, is_archived=True, metadata={"a": {}}
+            user_id="alice", topic="Tea & 茶", context=context, ended_at=START, is_archived=True, metadata={"a": {}}
         )
-        said = make_message(
+        message = make_message(
             0, content=[{"type": "text", "text": "\n\t\x01 \U0001f375"}], tool_calls=[{"x": 1}], name=""
         )
-        written = WorkingMemory(session, (said,), Stamp("7-1-2", {"agent_id/helper": "3-4-5"}))
-        cache.write(PLACE, written)
-        working = cache.read(PLACE)
+        written = WorkingMemory(session, (message,), Stamp("7-1-2", {"agent_id/helper": "3-4-5"}))
+        cache.write(KEY, written)
+        working = cache.read(KEY)
         assert working == written
-        assert (working.user, working.topic, working.last_message) == ("alice", "Tea & 茶", said)
+        assert (working.user, working.topic, working.last_message) == ("alice", "Tea & 茶", message)
         assert (working.scope, working.state, working.client) == ("technical", "active", {"kind": "web"})
         assert working.last_active == session.last_active
         assert working.context == context
 
     def test_a_session_without_messages(self, cache: SessionCache) -> None:
-        cache.write(PLACE, make_working(messages=0))
-        assert cache.read(PLACE) == make_working(messages=0)
-        assert cache.advance(PLACE, make_step(1, make_message(0)))
-        assert cache.read(PLACE) == make_working(messages=1, version=2)
+        cache.write(KEY, make_working(messages=0))
+        assert cache.read(KEY) == make_working(messages=0)
+        assert cache.advance(KEY, make_step(1, make_message(0)))
+        assert cache.read(KEY) == make_working(messages=1, version=2)
 
     def test_writing_replaces_all_that_was_there(self, cache: SessionCache) -> None:
-        cache.write(PLACE, make_working(messages=4, topic="Tea", context={"state": "active"}))
-        cache.write(PLACE, make_working(messages=2, version=2))
-        assert cache.read(PLACE) == make_working(messages=2, version=2)
+        cache.write(KEY, make_working(messages=4, topic="Tea", context={"state": "active"}))
+        cache.write(KEY, make_working(messages=2, version=2))
+        assert cache.read(KEY) == make_working(messages=2, version=2)
 
     def test_only_the_last_messages_are_kept(self, cache: SessionCache) -> None:
         working = make_working(messages=HISTORY + 3)
-        cache.write(PLACE, working)
-        assert cache.read(PLACE) == replace(working, history=working.history[:HISTORY])
+        cache.write(KEY, working)
+        assert cache.read(KEY) == replace(working, history=working.history[:HISTORY])
 
     @pytest.mark.parametrize("messages", [0, HISTORY - 1, HISTORY, HISTORY + 3])
-    def test_what_another_cut_is_not_taken_for_all(
-        self, cache: SessionCache, longer: SessionCache, messages: int
+    def test_a_history_cut_by_a_shorter_cache_is_not_taken_for_complete(
+        self, cache: SessionCache, longer_cache: SessionCache, messages: int
     ) -> None:
         whole = make_working(messages=messages)
-        cache.write(PLACE, whole)
-        assert longer.read(PLACE) in (None, whole)
+        cache.write(KEY, whole)
+        assert longer_cache.read(KEY) in (None, whole)
         for version in range(1, LONGER):
-            writer = (longer, cache)[version % 3 == 0]
-            if not writer.advance(PLACE, make_step(version, make_message(messages + version - 1))):
+            writer = (longer_cache, cache)[version % 3 == 0]
+            if not writer.advance(KEY, make_step(version, make_message(messages + version - 1))):
                 return
             whole = make_working(messages=messages + version, version=version + 1)
-            for reader, most in ((cache, HISTORY), (longer, LONGER)):
-                assert reader.read(PLACE) in (None, replace(whole, history=whole.history[:most]))
+            for reader, most in ((cache, HISTORY), (longer_cache, LONGER)):
+                assert reader.read(KEY) in (None, replace(whole, history=whole.history[:most]))
 
-    def test_what_another_kept_more_of_is_used(self, cache: SessionCache, longer: SessionCache) -> None:
+    def test_a_history_written_by_a_longer_cache_is_used(self, cache: SessionCache, longer_cache: SessionCache) -> None:
         whole = make_working(messages=LONGER)
-        longer.write(PLACE, whole)
-        assert cache.read(PLACE) in (None, replace(whole, history=whole.history[:HISTORY]))
-        assert longer.read(PLACE) == whole
+        longer_cache.write(KEY, whole)
+        assert cache.read(KEY) in (None, replace(whole, history=whole.history[:HISTORY]))
+        assert longer_cache.read(KEY) == whole
 
     def test_advancing_puts_the_message_first(self, cache: SessionCache) -> None:
-        cache.write(PLACE, make_working(messages=HISTORY, topic="Tea"))
+        cache.write(KEY, make_working(messages=HISTORY, topic="Tea"))
         for number in range(HISTORY, HISTORY + 3):
             version = number - HISTORY + 1
-            assert cache.advance(PLACE, make_step(version, make_message(number)))
-            working = cache.read(PLACE)
+            assert cache.advance(KEY, make_step(version, make_message(number)))
+            working = cache.read(KEY)
             assert working is not None
             assert [message.id for message in working.history] == [f"m{number - back}" for back in range(HISTORY)]
             assert working.session == make_session(version=version + 1)
             assert working.stamp == Stamp(f"stamp {version + 1}")
 
     def test_advancing_without_a_message(self, cache: SessionCache) -> None:
-        cache.write(PLACE, make_working(messages=2, topic="Tea"))
-        assert cache.advance(PLACE, make_step(1, topic="Rain"))
-        assert cache.read(PLACE) == make_working(messages=2, version=2, topic="Rain")
-        assert cache.advance(PLACE, make_step(2, make_message(2)))
-        assert cache.read(PLACE) == make_working(messages=3, version=3)
+        cache.write(KEY, make_working(messages=2, topic="Tea"))
+        assert cache.advance(KEY, make_step(1, topic="Rain"))
+        assert cache.read(KEY) == make_working(messages=2, version=2, topic="Rain")
+        assert cache.advance(KEY, make_step(2, make_message(2)))
+        assert cache.read(KEY) == make_working(messages=3, version=3)
 
     @pytest.mark.parametrize("version", [0, 2])
     def test_advancing_from_another_state_keeps_nothing(self, cache: SessionCache, version: int) -> None:
-        cache.write(PLACE, make_working())
-        assert not cache.advance(PLACE, make_step(version, make_message(9)))
-        assert cache.read(PLACE) is None
+        cache.write(KEY, make_working())
+        assert not cache.advance(KEY, make_step(version, make_message(9)))
+        assert cache.read(KEY) is None
         assert cache.list_active("acme") == set()
 
-    def test_advancing_what_is_not_kept(self, cache: SessionCache) -> None:
-        assert not cache.advance(PLACE, make_step(1, make_message(1)))
-        assert cache.read(PLACE) is None
+    def test_advancing_a_missing_session(self, cache: SessionCache) -> None:
+        assert not cache.advance(KEY, make_step(1, make_message(1)))
+        assert cache.read(KEY) is None
         assert cache.list_active("acme") == set()
-        assert cache.list_recent("acme", BEGIN) == []
+        assert cache.list_recent("acme", START) == []
 
-    def test_owners_are_gathered(self, cache: SessionCache) -> None:
-        cache.write(PLACE, replace(make_working(), stamp=Stamp("stamp 1", {"agent_id/a": "1"})))
+    def test_stamps_of_owners_accumulate(self, cache: SessionCache) -> None:
+        cache.write(KEY, replace(make_working(), stamp=Stamp("stamp 1", {"agent_id/a": "1"})))
         step = make_step(1, make_message(3))
-        assert cache.advance(PLACE, replace(step, stamp=Stamp("stamp 2", {"agent_id/b": "2"})))
-        working = cache.read(PLACE)
+        assert cache.advance(KEY, replace(step, stamp=Stamp("stamp 2", {"agent_id/b": "2"})))
+        working = cache.read(KEY)
         assert working is not None
         assert working.stamp == Stamp("stamp 2", {"agent_id/a": "1", "agent_id/b": "2"})
         changed = replace(make_step(2, make_message(4)), stamp=Stamp("stamp 3", {"agent_id/a": "other"}))
-        assert not cache.advance(PLACE, changed)
-        assert cache.read(PLACE) is None
+        assert not cache.advance(KEY, changed)
+        assert cache.read(KEY) is None
 
-    def test_what_is_dropped_is_gone(self, cache: SessionCache) -> None:
+    def test_dropped_sessions_are_not_found(self, cache: SessionCache) -> None:
         other = SessionKey("acme", "s2")
-        for place in (PLACE, other):
-            cache.write(place, make_working(place))
-        cache.drop([PLACE, SessionKey("acme", "unknown"), SessionKey("elsewhere", "s2")])
-        assert cache.read(PLACE) is None
+        for key in (KEY, other):
+            cache.write(key, make_working(key))
+        cache.drop([KEY, SessionKey("acme", "unknown"), SessionKey("elsewhere", "s2")])
+        assert cache.read(KEY) is None
         assert cache.list_active("acme") == {"s2"}
-        assert [name for name, _ in cache.list_recent("acme", BEGIN)] == ["s2"]
+        assert [name for name, _ in cache.list_recent("acme", START)] == ["s2"]
         assert cache.read(other) == make_working(other)
         cache.drop([])
 
-    def test_organizations_are_apart(self, cache: SessionCache) -> None:
-        places = [SessionKey(organization, "s1") for organization in AWKWARD]
-        for number, place in enumerate(places):
-            cache.write(place, make_working(place, topic=f"topic {number}"))
-        for number, place in enumerate(places):
-            assert cache.read(place) == make_working(place, topic=f"topic {number}")
-            assert cache.list_active(place.organization) == {"s1"}
-            assert len(cache.list_recent(place.organization, BEGIN)) == 1
-        cache.drop(places[:1])
-        assert [cache.read(place) is None for place in places] == [True] + [False] * (len(places) - 1)
+    def test_organizations_are_separate(self, cache: SessionCache) -> None:
+        keys = [SessionKey(organization, "s1") for organization in SPECIAL_NAMES]
+        for number, key in enumerate(keys):
+            cache.write(key, make_working(key, topic=f"topic {number}"))
+        for number, key in enumerate(keys):
+            assert cache.read(key) == make_working(key, topic=f"topic {number}")
+            assert cache.list_active(key.organization) == {"s1"}
+            assert len(cache.list_recent(key.organization, START)) == 1
+        cache.drop(keys[:1])
+        assert [cache.read(key) is None for key in keys] == [True] + [False] * (len(keys) - 1)
 
-    def test_no_id_is_taken_for_another(self, cache: SessionCache) -> None:
-        places = [SessionKey(organization, session) for organization in AWKWARD for session in AWKWARD]
-        for number, place in enumerate(places):
-            cache.write(place, make_working(place, messages=2, topic=f"topic {number}"))
-        for number, place in enumerate(places):
-            assert cache.read(place) == make_working(place, messages=2, topic=f"topic {number}")
-        for organization in AWKWARD:
-            assert cache.list_active(organization) == set(AWKWARD)
+    def test_ids_with_special_characters_are_distinct(self, cache: SessionCache) -> None:
+        keys = [SessionKey(organization, session) for organization in SPECIAL_NAMES for session in SPECIAL_NAMES]
+        for number, key in enumerate(keys):
+            cache.write(key, make_working(key, messages=2, topic=f"topic {number}"))
+        for number, key in enumerate(keys):
+            assert cache.read(key) == make_working(key, messages=2, topic=f"topic {number}")
+        for organization in SPECIAL_NAMES:
+            assert cache.list_active(organization) == set(SPECIAL_NAMES)
 
     def test_the_latest_comes_first(self, cache: SessionCache) -> None:
         for number in (2, 3, 1):
-            place = SessionKey("acme", f"s{number}")
-            cache.write(place, make_working(place, version=number))
-        moments = [BEGIN + timedelta(seconds=number) for number in (1, 2, 3)]
-        assert cache.list_recent("acme", BEGIN) == [("s3", moments[2]), ("s2", moments[1]), ("s1", moments[0])]
+            key = SessionKey("acme", f"s{number}")
+            cache.write(key, make_working(key, version=number))
+        moments = [START + timedelta(seconds=number) for number in (1, 2, 3)]
+        assert cache.list_recent("acme", START) == [("s3", moments[2]), ("s2", moments[1]), ("s1", moments[0])]
         assert cache.list_recent("acme", moments[1]) == [("s3", moments[2]), ("s2", moments[1])]
         first = SessionKey("acme", "s1")
         assert cache.advance(
@@ -226,78 +226,78 @@ class SessionCacheContract:
         )
         assert [name for name, _ in cache.list_recent("acme", moments[1])] == ["s1", "s3", "s2"]
 
-    def test_what_is_not_used_lapses(self, cache: SessionCache, pass_time: PassTime) -> None:
-        cache.write(PLACE, make_working())
+    def test_unused_entries_expire(self, cache: SessionCache, pass_time: PassTime) -> None:
+        cache.write(KEY, make_working())
         pass_time(TTL + 1)
-        assert cache.read(PLACE) is None
-        assert not cache.advance(PLACE, make_step(1, make_message(3)))
+        assert cache.read(KEY) is None
+        assert not cache.advance(KEY, make_step(1, make_message(3)))
 
-    def test_reading_gives_it_its_whole_time_again(self, cache: SessionCache, pass_time: PassTime) -> None:
-        cache.write(PLACE, make_working())
+    def test_reading_renews_the_time_to_live(self, cache: SessionCache, pass_time: PassTime) -> None:
+        cache.write(KEY, make_working())
         for _ in range(4):
             pass_time(TTL * 0.6)
-            assert cache.read(PLACE) == make_working()
+            assert cache.read(KEY) == make_working()
         assert cache.list_active("acme") == {"s1"}
         pass_time(TTL + 1)
-        assert cache.read(PLACE) is None
+        assert cache.read(KEY) is None
 
-    def test_writing_gives_it_its_whole_time_again(self, cache: SessionCache, pass_time: PassTime) -> None:
-        cache.write(PLACE, make_working())
+    def test_writing_renews_the_time_to_live(self, cache: SessionCache, pass_time: PassTime) -> None:
+        cache.write(KEY, make_working())
         pass_time(TTL * 0.6)
-        assert cache.advance(PLACE, make_step(1, make_message(3)))
+        assert cache.advance(KEY, make_step(1, make_message(3)))
         pass_time(TTL * 0.6)
-        assert cache.advance(PLACE, make_step(2))
+        assert cache.advance(KEY, make_step(2))
         pass_time(TTL * 0.6)
-        assert cache.read(PLACE) == make_working(messages=4, version=3)
+        assert cache.read(KEY) == make_working(messages=4, version=3)
 
-    def test_cleaning_takes_off_what_has_lapsed(self, cache: SessionCache, pass_time: PassTime) -> None:
-        places = [SessionKey("acme", f"s{number}") for number in range(4)]
-        for place in [*places, SessionKey("other", "s0")]:
-            cache.write(place, make_working(place))
+    def test_cleaning_removes_expired_sessions(self, cache: SessionCache, pass_time: PassTime) -> None:
+        keys = [SessionKey("acme", f"s{number}") for number in range(4)]
+        for key in [*keys, SessionKey("other", "s0")]:
+            cache.write(key, make_working(key))
         pass_time(TTL * 0.6)
-        cache.read(places[0])
+        cache.read(keys[0])
         pass_time(TTL * 0.6)
-        cache.write(places[1], make_working(places[1]))
+        cache.write(keys[1], make_working(keys[1]))
         assert cache.clean("acme") == 2
         assert cache.list_active("acme") == {"s0", "s1"}
-        assert {name for name, _ in cache.list_recent("acme", BEGIN)} == {"s0", "s1"}
+        assert {name for name, _ in cache.list_recent("acme", START)} == {"s0", "s1"}
         assert cache.clean("acme") == 0
-        assert cache.read(places[0]) == make_working(places[0])
+        assert cache.read(keys[0]) == make_working(keys[0])
 
     def test_usage(self, cache: SessionCache) -> None:
         before = cache.measure_usage()
         for number in range(50):
-            place = SessionKey("acme", f"s{number}")
-            cache.write(place, make_working(place, messages=HISTORY, topic="tea " * 1000))
+            key = SessionKey("acme", f"s{number}")
+            cache.write(key, make_working(key, messages=HISTORY, topic="tea " * 1000))
         after = cache.measure_usage()
         assert before is not None
         assert after is not None
         assert after.used > before.used
         assert after.peak >= after.used
 
-    def test_what_a_caller_does_to_a_value_is_not_kept(self, cache: SessionCache) -> None:
+    def test_changing_a_callers_value_does_not_change_the_cache(self, cache: SessionCache) -> None:
         original, expected = make_working(context={"a": [1]}), make_working(context={"a": [1]})
-        cache.write(PLACE, original)
+        cache.write(KEY, original)
         original.session.context["a"].append(2)
-        working = cache.read(PLACE)
+        working = cache.read(KEY)
         assert working == expected
         working.session.context.clear()
         working.history[0].references.append("x")
-        assert cache.read(PLACE) == expected
+        assert cache.read(KEY) == expected
         step = make_step(1, make_message(3))
-        cache.advance(PLACE, step)
+        cache.advance(KEY, step)
         step.session.context["b"] = 1
-        assert cache.read(PLACE) == make_working(messages=4, version=2)
+        assert cache.read(KEY) == make_working(messages=4, version=2)
 
     def test_no_message_is_missed_between_threads(self, cache: SessionCache) -> None:
-        """Steps come in any order. The cache then has every message up to its newest, or nothing."""
+        """Threads advance the cache in any order. It then has every message up to its newest, or none."""
         steps = 60
         for _ in range(5):
-            cache.write(PLACE, make_working(messages=0))
+            cache.write(KEY, make_working(messages=0))
             with ThreadPoolExecutor(3) as pool:
                 for future in [pool.submit(self._advance, cache, range(start, steps, 3)) for start in (1, 2, 3)]:
                     future.result()
-            working = cache.read(PLACE)
+            working = cache.read(KEY)
             if working is not None:
                 newest = int(working.stamp.row.removeprefix("stamp ")) - 1
                 expected = [f"m{number}" for number in range(newest, max(0, newest - HISTORY), -1)]
@@ -307,7 +307,7 @@ class SessionCacheContract:
     def _advance(cache: SessionCache, versions: range) -> None:
         for version in versions:
             for _ in range(20):
-                working = cache.read(PLACE)
+                working = cache.read(KEY)
                 if working is None or working.stamp.row == f"stamp {version}":
                     break
-            cache.advance(PLACE, make_step(version, make_message(version)))
+            cache.advance(KEY, make_step(version, make_message(version)))

@@ -175,9 +175,9 @@ def _make_future_check(lower: str) -> Callable[[int], bool]:
         stops = [match.start() for match in _SENTENCE_BREAK.finditer(lower)]
         return starts, stops, [match.span() for match in _FUTURE.finditer(lower)]
 
-    def is_about_future(at: int) -> bool:
+    def is_about_future(position: int) -> bool:
         starts, stops, futures = find_sentences()
-        start, stop = bisect_right(starts, at), bisect_left(stops, at)
+        start, stop = bisect_right(starts, position), bisect_left(stops, position)
         low = starts[start - 1] if start else 0
         high = stops[stop] if stop < len(stops) else len(lower)
         first = bisect_left(futures, (low, 0))

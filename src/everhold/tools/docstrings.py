@@ -30,46 +30,46 @@ def read_docstring(text: str | None) -> Docstring:
     lines = inspect.cleandoc(text or "").splitlines()
     description: list[str] = []
     parameters: dict[str, str] = {}
-    at = 0
-    while at < len(lines):
-        if _split_field(lines[at]) is not None:
-            at = _read_fields(lines, at, parameters)
-        elif _begins_section(lines, at):
-            end = _find_section_end(lines, at)
-            if _PARAMETERS.fullmatch(lines[at].strip()):
-                _read_items(lines, at, end, parameters)
-            at = end
+    index = 0
+    while index < len(lines):
+        if _split_field(lines[index]) is not None:
+            index = _read_fields(lines, index, parameters)
+        elif _begins_section(lines, index):
+            end = _find_section_end(lines, index)
+            if _PARAMETERS.fullmatch(lines[index].strip()):
+                _read_items(lines, index, end, parameters)
+            index = end
         else:
-            description.append(lines[at])
-            at += 1
+            description.append(lines[index])
+            index += 1
     return Docstring("\n".join(description).strip() or None, parameters)
 
 
-def _is_underlined(lines: list[str], at: int) -> bool:
-    return at + 1 < len(lines) and re.fullmatch(r"-{3,}", lines[at + 1].strip()) is not None
+def _is_underlined(lines: list[str], index: int) -> bool:
+    return index + 1 < len(lines) and re.fullmatch(r"-{3,}", lines[index + 1].strip()) is not None
 
 
-def _begins_section(lines: list[str], at: int) -> bool:
-    line = lines[at]
+def _begins_section(lines: list[str], index: int) -> bool:
+    line = lines[index]
     if line[:1].isspace() or len(line) > _MAX_ITEM_LENGTH or not _SECTION.fullmatch(line.strip()):
         return False
-    return line.rstrip().endswith(":") or _is_underlined(lines, at)
+    return line.rstrip().endswith(":") or _is_underlined(lines, index)
 
 
-def _find_section_end(lines: list[str], at: int) -> int:
+def _find_section_end(lines: list[str], index: int) -> int:
     """Return the index of the line after a section, where another section or less indented text begins."""
-    is_underlined = _is_underlined(lines, at)
-    for end in range(at + (2 if is_underlined else 1), len(lines)):
+    is_underlined = _is_underlined(lines, index)
+    for end in range(index + (2 if is_underlined else 1), len(lines)):
         is_outside = bool(lines[end]) and not lines[end][:1].isspace() and not is_underlined
         if is_outside or _begins_section(lines, end) or _split_field(lines[end]) is not None:
             return end
     return len(lines)
 
 
-def _read_items(lines: list[str], at: int, end: int, parameters: dict[str, str]) -> None:
+def _read_items(lines: list[str], index: int, end: int, parameters: dict[str, str]) -> None:
     """Read the parameters of one section. Each item begins at the indentation of the section's first line."""
-    is_underlined = _is_underlined(lines, at)
-    body = [line for line in lines[at + (2 if is_underlined else 1) : end] if line.strip()]
+    is_underlined = _is_underlined(lines, index)
+    body = [line for line in lines[index + (2 if is_underlined else 1) : end] if line.strip()]
     margin = min((len(line) - len(line.lstrip()) for line in body), default=0)
     pattern, name = (_NUMPY_ITEM if is_underlined else _GOOGLE_ITEM), None
     for line in body:
@@ -91,15 +91,15 @@ def _split_field(line: str) -> tuple[list[str], str] | None:
     return (words, text.strip()) if colon and words and words[0].isidentifier() else None
 
 
-def _read_fields(lines: list[str], at: int, parameters: dict[str, str]) -> int:
+def _read_fields(lines: list[str], index: int, parameters: dict[str, str]) -> int:
     """Read one `:param name: text` with the indented lines after it; return the line after it."""
-    field = _split_field(lines[at])
+    field = _split_field(lines[index])
     assert field is not None
     words, first = field
-    text, at = [first], at + 1
-    while at < len(lines) and lines[at][:1].isspace():
-        text.append(lines[at].strip())
-        at += 1
+    text, index = [first], index + 1
+    while index < len(lines) and lines[index][:1].isspace():
+        text.append(lines[index].strip())
+        index += 1
     if words[0] in ("param", "parameter", "arg", "argument") and len(words) > 1:
         parameters[words[-1].lstrip("*")] = " ".join(text).strip()
-    return at
+    return index

@@ -65,7 +65,7 @@ class AccountVerbs(AccountActs):
         return bool(self._parts.records.get(Organization, organization, [organization]))
 
     def get_organization(self, organization: Identifier) -> Organization:
-        """Return an organization. NotFound if there is none of that name."""
+        """Return an organization. Raise NotFound if there is none of that name."""
         return self._read(Scope(organization=organization), Organization, organization)
 
     def list_organizations(
@@ -89,7 +89,7 @@ class AccountVerbs(AccountActs):
         expected_version: int | None = None,
         **fields: Unpack[OrganizationFields],
     ) -> Organization:
-        """Change an organization's name or metadata. StaleVersion if its version is not `expected_version`."""
+        """Change an organization's name or metadata. Raise StaleVersion if its version is not `expected_version`."""
         return self._update(Scope(organization=organization), Organization, organization, fields, expected_version)
 
     def delete_organization(
@@ -124,7 +124,7 @@ class AccountVerbs(AccountActs):
             return accounts.create(self._parts.records, User, organization, user_id, values, line, password_hash=secret)
 
     def get_user(self, user_id: Identifier, *, organization: Identifier = DEFAULT_ORGANIZATION) -> User:
-        """Return a user. NotFound if there is none of that id."""
+        """Return a user. Raise NotFound if there is none of that id."""
         return self._read(Scope(organization=organization, user=user_id), User, user_id)
 
     def list_users(
@@ -156,7 +156,7 @@ class AccountVerbs(AccountActs):
         expected_version: int | None = None,
         **fields: Unpack[UserFields],
     ) -> User:
-        """Change fields of a user. StaleVersion if the version of the user is not `expected_version`.
+        """Change fields of a user. Raise StaleVersion if the version of the user is not `expected_version`.
 
         Fields: name, email, timezone, status, profile, preferences, metadata. Each replaces the old value. A user
         whose status is not "active" cannot sign in.
@@ -193,7 +193,7 @@ class AccountVerbs(AccountActs):
         return self._set_password(scope, new, version)
 
     def sign_in(self, email: str, password: Password, *, organization: Identifier = DEFAULT_ORGANIZATION) -> User:
-        """Return the user with this email address and password. SignInRefused if there is none."""
+        """Return the user with this email address and password. Raise SignInRefused if there is none."""
         from everhold.tenancy.passwords import find_by_email, require_password
 
         user = find_by_email(self._parts.records, organization, email)
@@ -238,7 +238,7 @@ class AccountVerbs(AccountActs):
             return accounts.create(self._parts.records, Project, organization, project_id, values, line)
 
     def get_project(self, project_id: Identifier, *, organization: Identifier = DEFAULT_ORGANIZATION) -> Project:
-        """Return a project. NotFound if there is none of that id."""
+        """Return a project. Raise NotFound if there is none of that id."""
         return self._read(Scope(organization=organization, project=project_id), Project, project_id)
 
     def list_projects(
@@ -273,7 +273,8 @@ class AccountVerbs(AccountActs):
         expected_version: int | None = None,
         **fields: Unpack[ProjectFields],
     ) -> Project:
-        """Change a project's name, description or metadata. StaleVersion if its version is not `expected_version`."""
+        """Change a project's name, description or metadata. Raise StaleVersion if its version is not
+        `expected_version`."""
         scope = Scope(organization=organization, project=project_id)
         return self._update(scope, Project, project_id, fields, expected_version)
 

@@ -41,7 +41,7 @@ class AgentFileVerbs(ScopedView):
 
         Blocks are copied; with `blocks="share"`, both agents have the same blocks. `state` also copies the agent's
         state that belongs to no session, and `memories` the agent's memories of the scope's user and project. `fields`
-        replace fields of the original. The clone is active, and its window of messages is empty. AlreadyExists if
+        replace fields of the original. The clone is active, and its window of messages is empty. Raise AlreadyExists if
         `clone_id` is taken.
         """
         from everhold.agents.adding import NewAgent, copy_block, find_implicit, make_agent
@@ -96,9 +96,9 @@ class AgentFileVerbs(ScopedView):
         """Create an agent from a file of `export_agent`, or from Letta's agent file (.af).
 
         The agent gets the id that the scope names, else the id in the file, else a new id. The content of the file
-        becomes new rows of the scope; existing rows are not changed. AlreadyExists if the id is taken. `source` is the
-        id or the name of the agent if a Letta file has several. The whole file is checked first and stored in one
-        commit. A tool whose name or schema cannot be used is left out; `skipped` of the result says why.
+        becomes new rows of the scope; existing rows are not changed. Raise AlreadyExists if the id is taken. `source`
+        is the id or the name of the agent if a Letta file has several. The whole file is checked first and stored in
+        one commit. A tool whose name or schema cannot be used is left out; `skipped` of the result says why.
         """
         from everhold.agents.adding import find_implicit, plan_content
         from everhold.agents.creating import check_text_sizes
@@ -121,7 +121,7 @@ class AgentFileVerbs(ScopedView):
     def _add_agent(
         self, new: "NewAgent", memories: "Sequence[MemoryPart]", request: dict[str, Any], *, can_complete: bool
     ) -> None:
-        """Commit a new agent and its memories at once. AlreadyExists if another caller has taken its id."""
+        """Commit a new agent and its memories at once. Raise AlreadyExists if another caller has taken its id."""
         from everhold.agents.adding import find_implicit, make_operations
         from everhold.agents.reading import drop_links
         from everhold.remember.pipeline import remember

@@ -61,7 +61,7 @@ class AgentVerbs(ScopedView):
 
         Fields: agent_type, name, description, system, topic, message_ids, llm_config, embedding_config, tool_rules,
         mcp_tools, config, metadata. An agent that exists only because a scope named it is completed. Creating an agent
-        again with the same values returns it; AlreadyExists if it has other values.
+        again with the same values returns it; raise AlreadyExists if it has other values.
         """
         from everhold.agents.creating import check_text_sizes, find_same_agent
         from everhold.tenancy import accounts
@@ -79,7 +79,7 @@ class AgentVerbs(ScopedView):
 
     @log_as("read")
     def agent(self) -> Agent:
-        """Return the agent that the scope names. NotFound if it does not exist."""
+        """Return the agent that the scope names. Raise NotFound if it does not exist."""
         from everhold.agents.deps import require_agent
 
         agent = require_agent(self._parts.records, self.scope)
@@ -108,7 +108,7 @@ class AgentVerbs(ScopedView):
 
     @log_as("update")
     def update_agent(self, /, *, expected_version: int | None = None, **fields: Unpack[AgentFields]) -> Agent:
-        """Change fields of the scope's agent. StaleVersion if its version is not `expected_version`.
+        """Change fields of the scope's agent. Raise StaleVersion if its version is not `expected_version`.
 
         The fields are those of `create_agent`. Each replaces the old value.
         """
@@ -144,7 +144,7 @@ class AgentVerbs(ScopedView):
     def pause_agent(self) -> Agent:
         """Pause the scope's agent: until `resume_agent` it takes no new runs and proposals.
 
-        Conflict if it is terminated.
+        Raise Conflict if it is terminated.
         """
         from everhold.agents.changing import set_status
 
@@ -152,7 +152,7 @@ class AgentVerbs(ScopedView):
 
     @log_as("update")
     def resume_agent(self) -> Agent:
-        """Set the scope's paused agent to active again. Conflict if it is terminated."""
+        """Set the scope's paused agent to active again. Raise Conflict if it is terminated."""
         from everhold.agents.changing import set_status
 
         return set_status(make_agent_deps(self._parts), self.scope, "active")
@@ -169,8 +169,8 @@ class AgentVerbs(ScopedView):
         """Hide the scope's agent until `restore_agent`.
 
         Its state, its links to blocks and tools, its sessions, runs and memories are hidden too. With `hard` everything
-        is purged; with `preview` the rows are only counted. Conflict if the scope names a user, a project or a session,
-        because others may use the agent.
+        is purged; with `preview` the rows are only counted. Raise Conflict if the scope names a user, a project or a
+        session, because others may use the agent.
         """
         from everhold.agents.deps import require_whole_agent
         from everhold.tenancy.deletion import Deleted

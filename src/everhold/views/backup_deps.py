@@ -1,4 +1,4 @@
-"""Choose the parts with which backups of a store are made and read."""
+"""Choose the parts that make and read backups of a store."""
 
 import hashlib
 from functools import cache
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def open_place(target: str | Path) -> BackupPlace:
     """Return the place of backups at a folder or an fsspec address."""
-    from everhold.adapters.files.backup_files import BackupFiles  # takes a while
+    from everhold.adapters.files.backup_files import BackupFiles  # slow to import
 
     if not str(target).strip():  # it would be the current folder
         raise InvalidInput("the target is empty", value=str(target), remedy="name a folder or an address")
@@ -51,12 +51,12 @@ def open_history(target: str | Path) -> History:
 
 
 def name_store(records: "Records") -> str:
-    """Return the name that the backups of a store have for it. It is derived from the store's secret."""
+    """Return the name of a store in its backups. It is derived from the store's secret."""
     return hashlib.sha256(b"backups" + load_secret(records)).hexdigest()[:32]
 
 
 def make_deps(parts: "Parts") -> BackupDeps:
-    """Return the parts with which backups of an engine's store are made."""
+    """Return the parts that make backups of an engine's store."""
     encryption = parts.encryption
     records = parts.records if encryption is None else encryption.stored
     files = EngineFiles(parts.settings, records, parts.workspace_deps.contents)
@@ -87,9 +87,9 @@ def make_backup_encryption(state: TargetState, settings: Settings, manifest: Man
     from everhold.adapters.in_memory import InMemoryRecords
 
     # The keys are put into a store in memory, because nothing may be written before the backup has been checked.
-    ring = InMemoryRecords()
-    ring.commit([Ensure(row) for row in (*state.keys, *state.erasures)])
-    return make_encryption(settings, ring)
+    key_records = InMemoryRecords()
+    key_records.commit([Ensure(row) for row in (*state.keys, *state.erasures)])
+    return make_encryption(settings, key_records)
 
 
 class DecryptedContents:
@@ -103,9 +103,8 @@ class DecryptedContents:
             return values
         try:
             return dict(self._cipher.decrypt_row(entity.build_unchecked(values)).__dict__)
-        except (
-            EncryptionError
-        ):  # the key was destroyed: the row stays encrypted, and its earlier state is not known exactly
+        except EncryptionError:
+            # The key was destroyed. The row stays encrypted, and its earlier state is not known exactly.
             return values
 
     def encrypt(self, entity: type[Row], values: dict[str, Any]) -> dict[str, Any]:

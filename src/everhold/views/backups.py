@@ -45,8 +45,8 @@ class BackupVerbs:
         The target's file `state` has the wrapped keys and the list of erased users. If it is damaged, the backup raises
         StoreDamaged; with `replace_state`, it writes the file again from the store.
 
-        InvalidInput if the target has backups of another store, StoreBusy while another backup of this store runs,
-        StoreFull or StoreUnavailable if the target cannot be written. Errors never damage earlier backups.
+        Raise InvalidInput if the target has backups of another store, StoreBusy while another backup of this store
+        runs, StoreFull or StoreUnavailable if the target cannot be written. Errors never damage earlier backups.
         """
         from everhold.backups.pipeline import back_up
         from everhold.backups.retention import KeepRule
@@ -60,7 +60,7 @@ class BackupVerbs:
     def forget_backups(self, target: PathText | Path) -> None:
         """Forget a target whose backups are gone: erasures no longer try to reach it. Nothing there is deleted.
 
-        NotFound if the store does not know the target.
+        Raise NotFound if the store does not know the target.
         """
         from everhold.backups.pipeline import forget_target
         from everhold.views.backup_deps import open_place
@@ -98,8 +98,8 @@ class BackupVerbs:
         keyword arguments are settings. An interrupted restore continues when it is called again. `progress` is called
         with the steps "checking", "restoring" and "restoring files".
 
-        AlreadyExists if the store is not empty, NotFound if there is no such backup, StoreDamaged if the backup was
-        changed or was not written by Everhold. In these cases nothing is written.
+        Raise AlreadyExists if the store is not empty, NotFound if there is no such backup, StoreDamaged if the backup
+        was changed or was not written by Everhold. In these cases nothing is written.
         """
         from everhold.views.restoring import RestoreRequest, restore
 

@@ -31,7 +31,7 @@ class ScopedView:
     def _narrow(self, only: str | None) -> Scope:
         """Return the scope that a verb with the argument `only` reads.
 
-        InvalidInput if `only` is "session" and the scope names no session.
+        Raise InvalidInput if `only` is "session" and the scope names no session.
         """
         if only is None:
             return self.scope

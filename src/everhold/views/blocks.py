@@ -84,7 +84,8 @@ class BlockVerbs(ScopedView):
     ) -> Block:
         """Replace the value of a block; the old value is kept in its history.
 
-        StaleVersion if the block's version is not `expected_version`, or if another caller changes it at the same time.
+        Raise StaleVersion if the block's version is not `expected_version`, or if another caller changes it at the same
+        time.
         """
         return self._change(name, lambda _: {"value": value}, reason, expected_version)
 
@@ -236,8 +237,8 @@ class BlockVerbs(ScopedView):
     def delete_block(self, name: BlockName, *, hard: bool = False, preview: bool = False) -> Deleted:
         """Hide a block with its history until `restore_block`.
 
-        With `hard` it is purged; with `preview` its rows are only counted. Conflict if other agents, or other users of
-        an agent, use the block too.
+        With `hard` it is purged; with `preview` its rows are only counted. Raise Conflict if other agents, or other
+        users of an agent, use the block too.
         """
         records = self._parts.records
         block = require_block(records, self.scope, name, deleted=hard)

@@ -40,8 +40,8 @@ class ConnectionVerbs(ScopedView):
         an environment variable and pass the variable's name as `url_env`. `schema` is the schema of the tables on
         PostgreSQL, by default "public". If the name is in use, its connection gets the new address.
 
-        InvalidInput if the settings do not allow the host or the file, QueryFailed if the role can read files of the
-        server, DataUnavailable if the database does not answer.
+        Raise InvalidInput if the settings do not allow the host or the file, QueryFailed if the role can read files of
+        the server, DataUnavailable if the database does not answer.
         """
         from everhold.ask.connections.connecting import ConnectionTarget, connect_database
 
@@ -117,7 +117,8 @@ class AsyncConnectionVerbs(AsyncFacade):
 
 
 def make_connection_deps(parts: "Parts") -> "ConnectionDeps":
-    """Return the parts that the verbs on connections use. MissingExtra if sqlglot, the SQL parser, is not installed."""
+    """Return the parts that the verbs on connections use. Raise MissingExtra if sqlglot, the SQL parser, is not
+    installed."""
     from importlib.util import find_spec
 
     from everhold.adapters.data_engine import SandboxedProfiler

@@ -41,7 +41,7 @@ class DataVerbs(ScopedView):
         CSV, TSV, Excel (.xlsx), JSON, JSON lines, Parquet and SQLite files are read, also zipped or gzipped. If there
         is a file of the same `name` (by default the file name of the path), the upload becomes its new version; the
         same content changes nothing. The data belongs to the scope's project, or to a project made for the scope's
-        user. UnreadableFile if a file is damaged or takes too much memory or time; it is not stored then.
+        user. Raise UnreadableFile if a file is damaged or takes too much memory or time; it is not stored then.
         """
         from everhold.ask.sources.pipeline import upload_file
         from everhold.views.data_deps import make_data_deps, require_extra
@@ -177,8 +177,8 @@ class DataVerbs(ScopedView):
 
         `after` is the previous question, as text or as `earlier` of its answer, or several questions, oldest first. A
         fragment such as "only in 2025" then changes the previous question. In a scope with a session, the default is
-        the session's last questions; the question and the answer are added to the session as messages, and the query
-        as a run. Periods such as "last month" are counted from `today`, by default the present day. NotFound if the
+        the session's last questions; the question and the answer are added to the session as messages, and the query as
+        a run. Periods such as "last month" are counted from `today`, by default the present day. Raise NotFound if the
         scope has no tables. Only statements that the guard allows are run. A question is answered either from the
         uploaded files or from one connected database, which `connection` may name.
         """
@@ -215,9 +215,9 @@ class DataVerbs(ScopedView):
     def sql(self, statement: Question, *, connection: str | None = None) -> "everhold.QueryResult":
         """Return the rows of a SELECT on the scope's tables, written in the SQL of DuckDB or of a connected database.
 
-        StatementRefused for any other statement. It runs in a separate process, within limits of time, memory and rows,
-        on the uploaded files or the database that has all of its tables. `connection` names a database if several have
-        tables of these names.
+        Raise StatementRefused for any other statement. It runs in a separate process, within limits of time, memory and
+        rows, on the uploaded files or the database that has all of its tables. `connection` names a database if several
+        have tables of these names.
         """
         from everhold.ask.asking import run_statement
         from everhold.views.data_deps import make_data_deps, require_extra

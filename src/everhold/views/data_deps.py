@@ -88,7 +88,7 @@ def make_source_files(settings: Settings, records: Records) -> SourceFiles:
 
     Each store has its own folder of files, because after a move two stores may have the same rows.
     """
-    from everhold.adapters.files import FileBlobs  # takes a while
+    from everhold.adapters.files import FileBlobs  # slow to import
 
     is_in_memory = scheme_of(settings.storage) == "memory" and settings.blobs == "auto"
     place = _find_temporary_folder(records) if is_in_memory else find_blob_place(settings)

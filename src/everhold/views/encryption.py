@@ -35,8 +35,8 @@ class EncryptionVerbs:
     def create_master_key(path: PathText | Path) -> str:
         """Write a new master key to a file that only its owner can read, and return its fingerprint.
 
-        FileError if the file exists, because a lost master key would make data unreadable. Keep a copy of the file in
-        another place.
+        Raise FileError if the file exists, because a lost master key would make data unreadable. Keep a copy of the
+        file in another place.
         """
         try:
             from everhold.adapters.encryption import MasterKey, make_secret, write_master_key
@@ -54,7 +54,7 @@ class EncryptionVerbs:
         With `master_only`, data keys are only wrapped again, which takes little time. To change the master key, first
         set `encryption.master_key` to the new key and `encryption.former_keys` to the old key. An interrupted rotation
         continues when it is called again. All data can be read and written during a rotation. `progress` is called
-        with the steps "wrapping", "creating" and "encrypting". MasterKeyMissing if the engine has no master key.
+        with the steps "wrapping", "creating" and "encrypting". Raise MasterKeyMissing if the engine has no master key.
         """
         from everhold.encryption.rotation import Rotated, finish_rotation, replace_keys, wrap_keys
 
@@ -87,7 +87,7 @@ def require_decrypt(parts: "Parts", decrypt: bool) -> None:
 
 
 def require_encryption(parts: "Parts") -> "Encryption":
-    """Return the engine's encryption; MasterKeyMissing if it has no master key."""
+    """Return the engine's encryption; raise MasterKeyMissing if it has no master key."""
     if parts.encryption is None or parts.encryption.is_missing:
         raise MasterKeyMissing(
             "the settings name no master key",

@@ -40,9 +40,10 @@ class ErasureVerbs(AccountActs):
         """Erase a user everywhere, and return a proof of what was removed where.
 
         The user's rows are purged and the user's data keys destroyed. Indexes, caches, files and known backups are
-        cleaned. It cannot be undone. What the user writes meanwhile is erased too. With `preview`, only count the rows.
-        An erasure that was interrupted, or that did not reach everything, continues when it is called again.
-        `progress` is called with the steps "rows", "keys", "files" and "backups". NotFound if there is no such user.
+        cleaned. It cannot be undone. Data that the user writes during the erasure is erased too. With `preview`, only
+        count the rows. An erasure that was interrupted, or that did not reach everything, continues when it is called
+        again. `progress` is called with the steps "rows", "keys", "files" and "backups". Raise NotFound if there is no
+        such user.
         """
         scope = Scope(organization=organization, user=user)
         with self._log_failure(scope, "delete", "user"):

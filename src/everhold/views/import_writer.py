@@ -31,6 +31,7 @@ from everhold.sessions.pipeline import change_session, draft_message
 from everhold.stores import add_partitions
 from everhold.views.agent_files import AgentFileVerbs
 from everhold.views.agents import make_agent_deps
+from everhold.views.import_links import LinkedMemories
 from everhold.views.import_vectors import VectorChoice
 from everhold.views.imported_users import draft_user, import_user
 from everhold.views.session_starts import SessionStarts
@@ -47,8 +48,6 @@ _MEMORY_FIELDS = (
     "id", "key", "text", "content", "kind", "tags", "importance", "priority", "confidence", "created_at", "occurred_at",
     "expires_at", "metadata", "source_agent", "speaker", "aliases", "pinned", "namespace", "level",
 )  # fmt: skip
-# The maximum number of memory ids that an import keeps, for the relationships between memories.
-_MAX_NOTED = 200_000
 # Errors that refuse a single record. Any other error is one of the store or the model and ends the import.
 _REFUSALS = (InvalidInput, NotFound, Conflict)
 
@@ -64,8 +63,7 @@ class ImportWriter:
         self._months: set[datetime] = set()
         """The months in which the checked memories were created."""
         self._ended: dict[str, dict[str, Any]] = {}
-        self._stored_as: dict[str, str] = {}
-        """Maps the original ids of memories to the ids that the store has for them. Relationships use it."""
+        self._links = LinkedMemories(parts.records)
 
     @property
     def vectors_kept(self) -> int:
@@ -82,6 +80,7 @@ class ImportWriter:
     def restart(self) -> None:
         self._vectors, self._starts = VectorChoice(self._parts.write_deps.chunking), SessionStarts()
         self._months.clear()
+        self._links.restart()
 
     def find_fault(self, record: Record) -> str | None:
         try:
@@ -128,7 +127,7 @@ class ImportWriter:
             yield scope, list(group)
 
     def _find_scope(self, record: Record) -> Scope:
-        """Return the scope that a record belongs to; InvalidInput if it is outside of the scope of the import."""
+        """Return the scope that a record belongs to; raise InvalidInput if it is outside of the scope of the import."""
         values = record.values
         session = values["id"] if record.kind == "session" else values.get("session")
         user = values["id"] if record.kind == "user" else values.get("user")
@@ -167,11 +166,14 @@ class ImportWriter:
         item = _choose(record, _MEMORY_FIELDS)
         draft = make_draft(self._find_scope(record), item, clock.now(), self._parts.write_deps.text_bytes)
         self._months.add(find_month(draft.memory.created_at))
+        self._links.note_checked(draft.memory)
         return draft
 
     def _draft_relationship(self, record: Record) -> None:
         values = record.values
         make_relationship(self._scope, values["source"], values["target"], values["type"], clock.now())
+        for name in (values["source"], values["target"]):
+            self._links.require(self._scope, name)
 
     def _draft_state(self, record: Record) -> None:
         scope, values, now = self._find_scope(record), record.values, clock.now()
@@ -278,17 +280,12 @@ class ImportWriter:
             else:
                 others[number] = draft
             if same_id is not None:
-                self._note_stored(draft.memory, same_id.id)
+                self._links.note_stored(draft.memory, same_id.id)
             seen.add(draft.memory.original_id)
         known = find_duplicates(records, scope, list(others.values()), clock.now()).known if others else {}
         for draft in others.values():
-            self._note_stored(draft.memory, known.get(draft.memory.id, draft.memory.id))
+            self._links.note_stored(draft.memory, known.get(draft.memory.id, draft.memory.id))
         return outcomes | {number: EXISTING for number, draft in others.items() if draft.memory.id in known}
-
-    def _note_stored(self, imported: Memory, stored_id: str) -> None:
-        # Relationships find memories that are not kept here by their keys, with a query for each.
-        if imported.original_id != stored_id and len(self._stored_as) < _MAX_NOTED:
-            self._stored_as[imported.original_id] = stored_id
 
     def _remember(self, scope: Scope, items: Mapping[int, dict[str, Any]]) -> dict[int, Outcome]:
         """Store memories in one commit. If it is refused, store them one by one to find out which memory is refused."""
@@ -317,14 +314,14 @@ class ImportWriter:
         stored = find_by_key(self._parts.records, scope, item["key"])
         if stored is None or not _is_same_memory(stored, imported):
             return _refuse_taken(imported)
-        self._note_stored(imported, stored.id)
+        self._links.note_stored(imported, stored.id)
         return EXISTING
 
     def _write_relationships(self, scope: Scope, records: Sequence[Record]) -> list[Outcome]:
         return self._write_each(self._relate, scope, records)
 
     def _relate(self, scope: Scope, values: Mapping[str, Any]) -> bool:
-        source, target = (self._stored_as.get(values[name], values[name]) for name in ("source", "target"))
+        source, target = (self._links.find_id(values[name]) for name in ("source", "target"))
         if source == target:
             return False  # the store has one memory for both
         memories = self._parts.records.get(Memory, scope.organization, [source, target])

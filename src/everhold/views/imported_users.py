@@ -32,7 +32,7 @@ def draft_user(scope: Scope, values: Mapping[str, Any], timezone: str) -> User:
 def import_user(parts: "Parts", scope: Scope, values: Mapping[str, Any]) -> bool:
     """Add a user. If the user exists, add the missing keys of profile, preferences and metadata instead.
 
-    Return whether anything was added. NotFound if the user has been deleted.
+    Return whether anything was added. Raise NotFound if the user has been deleted.
     """
     draft = draft_user(scope, values, parts.settings.timezone)
     stored = parts.records.get(User, scope.organization, [draft.id], deleted=True).get(draft.id)

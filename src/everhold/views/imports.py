@@ -99,7 +99,7 @@ def import_foreign(
         raise InvalidInput(
             f"{path.name} holds nothing that {options.source} writes",
             value=options.source,
-            remedy="import it without naming a source; its content tells what it is",
+            remedy="import it without naming a source; it is detected from its content",
         )
     return result if zone is None else replace(result, assumed_zone=None)
 

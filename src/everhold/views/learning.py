@@ -30,7 +30,7 @@ class LearningVerbs(DataVerbs):
         same way.
 
         The lesson belongs to the scope's project, and if the scope has a user only to that user. It is used only if it
-        makes at least one more confirmed question right and no other one wrong. NotFound if the scope has no such
+        makes at least one more confirmed question right and no other one wrong. Raise NotFound if the scope has no such
         query.
         """
         from everhold.ask.learning.verdicts import AnswerVerdict
@@ -43,7 +43,7 @@ class LearningVerbs(DataVerbs):
     ) -> "everhold.VerdictResult":
         """Say which answer is right, by a SELECT on the scope's tables or the number of one of the answer's choices.
 
-        StatementRefused if the guard does not allow the statement, QueryError if it fails.
+        Raise StatementRefused if the guard does not allow the statement, QueryError if it fails.
         """
         from everhold.ask.learning.verdicts import AnswerVerdict
 

@@ -84,7 +84,7 @@ class MemoryVerbs(ScopedView):
         expected_version: int | None = None,
         **fields: Unpack[MemoryFields],
     ) -> Memory:
-        """Store a memory that replaces another one. The other is kept, but recall no longer returns it."""
+        """Store a memory that replaces another one. Recall returns the other only for questions about the past."""
         values = {"text": text, **fields} if text else fields
         return revise.supersede(self._parts.write_deps, self.scope, memory_id, values, expected_version)
 

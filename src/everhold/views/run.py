@@ -117,7 +117,7 @@ class Run(ScopedView):
         """Store the result of the pending action, with the memories derived from it, in one commit.
 
         With an `error` the action has failed; the run continues. `memories` are texts or fields as for `remember_many`,
-        such as {"kind": "reflection", "text": …}. Repeating the same result returns the stored step; Conflict for
+        such as {"kind": "reflection", "text": …}. Repeating the same result returns the stored step; raise Conflict for
         another result.
         """
         content = {
@@ -187,7 +187,7 @@ class Run(ScopedView):
     @log_as("read")
     def story(self, *, timezone: str | None = None) -> str:
         """Return the run as a text: each action with its reasons, its result and the memories derived from it."""
-        from everhold.context.providers import choose_zone  # few processes tell stories
+        from everhold.context.providers import choose_zone  # few processes call `story`
 
         records = self._parts.records
         zone = choose_zone(records, self.scope, timezone, self._parts.settings.timezone)
@@ -221,8 +221,8 @@ class Run(ScopedView):
 
         Calls are recorded in order. When the program runs again, a call that had returned is not made again: its result
         is read from the run. A call that was interrupted is made again; if the function has a parameter
-        `idempotency_key`, it gets the same key both times. Arguments and results must be JSON. Conflict if the program
-        makes calls that differ from the recorded ones.
+        `idempotency_key`, it gets the same key both times. Arguments and results must be JSON. Raise Conflict if the
+        program makes calls that differ from the recorded ones.
         """
         return record_calls(self._recorder, function)
 

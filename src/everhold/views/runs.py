@@ -54,8 +54,8 @@ class RunVerbs(ScopedView):
         """Begin a run of a task and return it.
 
         With the `id` or the `idempotency_key` of an existing run of the same task, that run is returned, so that a
-        program continues its run after a crash. `message` is the id of the message that asked for the task. Conflict if
-        the scope's agent is paused or terminated.
+        program continues its run after a crash. `message` is the id of the message that asked for the task. Raise
+        Conflict if the scope's agent is paused or terminated.
         """
         from everhold.runs.lifecycle import start_run
         from everhold.views.run import make_run_deps
@@ -71,7 +71,7 @@ class RunVerbs(ScopedView):
     def resume(self, run_id: Identifier | None = None) -> "everhold.Run":
         """Return an unfinished run, by default the latest, with the action to continue with in `pending`.
 
-        A paused run is set to running. NotFound if there is no such run; Conflict if the run has ended.
+        A paused run is set to running. Raise NotFound if there is no such run; raise Conflict if the run has ended.
         """
         from everhold.runs.lifecycle import resume_run
         from everhold.views.run import make_run_deps
@@ -211,7 +211,7 @@ class AsyncRunVerbs(AsyncFacade):
         return self._wrap(await resume(run_id))
 
     async def get_run(self, run_id: str) -> "everhold.AsyncRun":
-        """Return a run of the scope, whatever its status."""
+        """Return a run of the scope, with any status."""
         get = Awaited(RunVerbs.get_run).__get__(self, type(self))
         return self._wrap(await get(run_id))
 

@@ -41,7 +41,7 @@ class SessionStarts:
         return values if "created_at" in values or first is None else {**values, "created_at": first}
 
     def begin_session(self, deps: SessionDeps, scope: Scope) -> None:
-        """Store the session of a scope with its first time, if the input has told nothing else about it."""
+        """Store the session of a scope with its first time, if the input has no other information about it."""
         session_id = scope.session
         if session_id is None or session_id in self._begun:
             return

@@ -88,7 +88,7 @@ class SessionVerbs(ScopedView):
         """Begin the scope's session, or return it if it exists, and set the given fields.
 
         The fields are those of `update_session`. If the scope names no user, it is a group session, in which every user
-        may take part. Conflict if the session has ended.
+        may take part. Raise Conflict if the session has ended.
         """
         return open_session(self._parts.session_deps, self.scope, fields)
 
@@ -119,7 +119,7 @@ class SessionVerbs(ScopedView):
     def delete_session(self, *, hard: bool = False, preview: bool = False) -> Deleted:
         """Hide the scope's session with its messages and memories until `restore_session`.
 
-        With `hard` it is purged; with `preview` its rows are only counted. Conflict if the scope names a user, a
+        With `hard` it is purged; with `preview` its rows are only counted. Raise Conflict if the scope names a user, a
         project or an agent and the session has none, because others may take part in it.
         """
         session = require_own_session(self._parts.records, self.scope, deleted=hard)

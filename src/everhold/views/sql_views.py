@@ -33,7 +33,7 @@ class SqlViewVerbs:
         that is the default organization, or all organizations if the legacy system or the database keeps them apart.
         `schema` is the schema in which the views are created, and `prefix` the beginning of each view's name.
         Installing a preset again with the same arguments changes nothing; with other arguments it replaces the views.
-        InvalidInput if the store cannot have views.
+        Raise InvalidInput if the store cannot have views.
         """
         from everhold.sql_views.installing import install_views
 
@@ -41,7 +41,7 @@ class SqlViewVerbs:
         return install_views(views, preset, organization=organization, schema=schema, prefix=prefix)
 
     def remove_views(self, preset: str) -> "everhold.PresetViews":
-        """Drop the SQL views of a preset. NotFound if they are not installed."""
+        """Drop the SQL views of a preset. Raise NotFound if they are not installed."""
         from everhold.sql_views.installing import remove_views
 
         return remove_views(self._require_views(), preset)

@@ -45,8 +45,8 @@ class StateVerbs(ScopedView):
     ) -> AgentState:
         """Store any JSON value as the agent's state, in place of an existing state.
 
-        It is kept until `expires_at`, or for `ttl`, or without a limit of time. StaleVersion if the version of the
-        state is not `expected_version`; 0 means that there is no state. Without a version, the last writer wins. If
+        It is kept until `expires_at`, or for `ttl`, or without a limit of time. Raise StaleVersion if the version of
+        the state is not `expected_version`; 0 means that there is no state. Without a version, the last writer wins. If
         `metadata` is None, the metadata does not change.
         """
         from everhold.agents.states import set_state
@@ -65,7 +65,7 @@ class StateVerbs(ScopedView):
     def update_state(self, changes: Mapping[str, Any], *, expected_version: StateVersion | None = None) -> AgentState:
         """Set some keys of a state that is a dictionary. Its other keys and its time of expiry do not change.
 
-        Two callers that update different keys at once both succeed. Conflict if the state is not a dictionary.
+        Two callers that update different keys at once both succeed. Raise Conflict if the state is not a dictionary.
         """
         from everhold.agents.states import update_state
 

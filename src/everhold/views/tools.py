@@ -65,8 +65,8 @@ class ToolVerbs(ScopedView):
         """Create a tool; `json_schema` describes its arguments.
 
         Fields: json_schema, description, source_type, source_code, tags, metadata, id. With `replace`, an existing tool
-        of this name is changed to these values. With `attach`, the scope's agent gets the tool. AlreadyExists if the
-        name is taken and `replace` is false; InvalidInput if arguments cannot be checked with the schema.
+        of this name is changed to these values. With `attach`, the scope's agent gets the tool. Raise AlreadyExists if
+        the name is taken and `replace` is false; raise InvalidInput if arguments cannot be checked with the schema.
         """
         return self._create({"name": name, **fields}, replace=replace, attach=attach)
 
@@ -99,7 +99,7 @@ class ToolVerbs(ScopedView):
 
     @log_as("read")
     def tool(self, name: str) -> Tool:
-        """Return a tool by its name or id. NotFound if the organization has none."""
+        """Return a tool by its name or id. Raise NotFound if the organization has none."""
         from everhold.tools import pipeline
 
         tool = pipeline.require_tool(self._parts.records, self.scope, name)
@@ -134,8 +134,8 @@ class ToolVerbs(ScopedView):
     def check_call(self, tool: str, arguments: Mapping[str, Any] | Body) -> dict[str, Any]:
         """Return the arguments for a call of a tool, completed by the defaults of the tool's schema.
 
-        `arguments` may be JSON text. InvalidArguments if they do not fit the schema: the message and `faults` of the
-        error say for each argument what is wrong and what is expected.
+        `arguments` may be JSON text. Raise InvalidArguments if they do not fit the schema: the message and `faults` of
+        the error say for each argument what is wrong and what is expected.
         """
         from everhold.tools import pipeline
         from everhold.tools.checking import check_arguments, parse_arguments
@@ -147,7 +147,7 @@ class ToolVerbs(ScopedView):
 
     @log_as("update")
     def update_tool(self, /, tool: str, *, expected_version: int | None = None, **fields: Unpack[ToolFields]) -> Tool:
-        """Change fields of a tool. StaleVersion if its version is not `expected_version`.
+        """Change fields of a tool. Raise StaleVersion if its version is not `expected_version`.
 
         Fields: name, json_schema, description, source_type, source_code, tags, metadata. Each replaces the old value.
         """
@@ -159,7 +159,7 @@ class ToolVerbs(ScopedView):
     def attach_tool(self, tool: str) -> Tool:
         """Give a tool to the scope's agent, if it does not have it yet.
 
-        Conflict if it has another tool of the same name.
+        Raise Conflict if it has another tool of the same name.
         """
         from everhold.tools import pipeline
 
@@ -167,7 +167,8 @@ class ToolVerbs(ScopedView):
 
     @log_as("update")
     def detach_tool(self, tool: str) -> Tool:
-        """Take a tool from the scope's agent without deleting the tool. NotFound if the agent does not have it."""
+        """Take a tool from the scope's agent without deleting the tool. Raise NotFound if the agent does not have
+        it."""
         from everhold.tools import pipeline
 
         return pipeline.detach_tool(self._tool_deps, self.scope, tool)
@@ -193,7 +194,7 @@ class ToolVerbs(ScopedView):
 
     @log_as("update")
     def restore_tool(self, tool: str) -> Tool:
-        """Restore a deleted tool for the agents that had it. AlreadyExists if its name has been taken since."""
+        """Restore a deleted tool for the agents that had it. Raise AlreadyExists if its name has been taken since."""
         from everhold.tools import pipeline
 
         records = self._parts.records

@@ -62,7 +62,7 @@ class WorkspaceFolder(ScopedView):
     ) -> WorkspaceFile:
         """Write a whole file, text as UTF-8, and return its row. `cycle` is the cycle of a run that writes it.
 
-        The default kind is "artifact", and the default media type is chosen by the file name. StaleVersion if the
+        The default kind is "artifact", and the default media type is chosen by the file name. Raise StaleVersion if the
         version of the file's row is not `expected_version`; 0 means that there is no such file.
         """
         from everhold.workspaces.files import write_file
@@ -79,7 +79,7 @@ class WorkspaceFolder(ScopedView):
 
     @log_as("read")
     def read(self, path: FilePath) -> bytes:
-        """Return the present content of a file in the folder. NotFound if there is no such file."""
+        """Return the present content of a file in the folder. Raise NotFound if there is no such file."""
         from everhold.workspaces.files import read_file
 
         with self._open() as area:
@@ -98,7 +98,7 @@ class WorkspaceFolder(ScopedView):
 
     @log_as("delete")
     def delete(self, path: FilePath, *, cycle: Identifier | None = None, expected_version: int | None = None) -> None:
-        """Delete a file. It stays in earlier snapshots. NotFound if there is no such file."""
+        """Delete a file. It stays in earlier snapshots. Raise NotFound if there is no such file."""
         from everhold.workspaces.files import delete_file
         from everhold.workspaces.lifecycle import require_cycle
 
@@ -242,7 +242,7 @@ class WorkspaceFolder(ScopedView):
     ) -> list[str]:
         """Write the files of a tar or zip file to the workspace, all or none, and return their paths.
 
-        `into` is the folder of the workspace to write to. InvalidInput if an entry is a link or a device, has a
+        `into` is the folder of the workspace to write to. Raise InvalidInput if an entry is a link or a device, has a
         forbidden name or the name of another entry, or exceeds the limits.
         """
         from everhold.workspaces.archives import take_in_archive

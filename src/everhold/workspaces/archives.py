@@ -181,7 +181,7 @@ def _open_source(source: Path, max_bytes: int) -> IO[bytes]:
     if not stat.S_ISREG(status.st_mode) or status.st_size > max_bytes:
         os.close(descriptor)
     if not stat.S_ISREG(status.st_mode):
-        _refuse(f"{source} is no regular file", "pass a tar or zip file")
+        _refuse(f"{source} is not a regular file", "pass a tar or zip file")
     if status.st_size > max_bytes:
         _refuse(f"{source} has {status.st_size:,} bytes", f"pass an archive of at most {max_bytes:,}")
     return os.fdopen(descriptor, "rb")
@@ -217,7 +217,7 @@ def _list_tar(archive: tarfile.TarFile) -> Iterator[ArchivedFile | str]:
             if name.removeprefix("./").strip("/") not in ("", "."):
                 yield name.removeprefix("./").removesuffix("/")
         elif member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or member.issparse():
-            _refuse(f"the archive has an entry {name[:80]!r} that is no regular file", "make the archive without it")
+            _refuse(f"the archive has an entry {name[:80]!r} that is not a regular file", "make the archive without it")
         else:
             yield ArchivedFile(name.removeprefix("./"), member.size, _choose_mode(member.mode), member)
 
@@ -228,7 +228,7 @@ def _list_zip(archive: zipfile.ZipFile) -> Iterator[ArchivedFile | str]:
         if member.flag_bits & 1:
             _refuse(f"the archive has an entry {name[:80]!r} that is encrypted", "make it without a password")
         if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR) or name != member.filename:
-            _refuse(f"the archive has an entry {name[:80]!r} that is no regular file", "make the archive without it")
+            _refuse(f"the archive has an entry {name[:80]!r} that is not a regular file", "make the archive without it")
         if name.endswith("/"):
             yield name.removesuffix("/")
         elif stat.S_ISDIR(mode):
@@ -270,7 +270,7 @@ def _explain_damage(source: Path | str) -> Iterator[None]:
         raise
     except _DAMAGED as error:
         kind = type(error).__name__
-        raise InvalidInput(f"{source} is no archive that can be read ({kind})", remedy="make it again") from error
+        raise InvalidInput(f"{source} is not a readable archive ({kind})", remedy="make it again") from error
 
 
 def _refuse(fact: str, remedy: str) -> NoReturn:

@@ -20,7 +20,7 @@ _MIN_AGE = timedelta(hours=1)
 
 
 class CollectedGarbage(NamedTuple):
-    """How many contents were deleted, and how many bytes they had before compression."""
+    """The number of contents deleted, and their bytes before compression."""
 
     contents: int
     bytes: int

@@ -39,7 +39,7 @@ class ManifestReference(NamedTuple):
 
     pages: list[str]
     changes: int
-    """How many entries all pages after the first have."""
+    """The number of entries of all pages after the first."""
 
 
 def read_reference(snapshot: Snapshot) -> ManifestReference:

@@ -39,7 +39,7 @@ class FileFields:
 
 @dataclass(frozen=True)
 class Recording:
-    """Who records a change of files, in which workspace, and the fields that the files' rows get."""
+    """The author and the workspace of a change of files, and the fields that the files' rows get."""
 
     scope: Scope
     workspace: Workspace

@@ -205,7 +205,7 @@ class SandboxFolder:
             inner = os.open(name, _FOLDER, dir_fd=descriptor)
         except OSError as error:
             if error.errno in _NOT_A_FOLDER:
-                raise _refuse("/".join(names), f"leads through {name!r}, which is no folder") from None
+                raise _refuse("/".join(names), f"leads through {name!r}, which is not a folder") from None
             raise
         if os.fstat(inner).st_dev != self._device:
             os.close(inner)
@@ -229,7 +229,7 @@ def find_status_fault(status: os.stat_result, device: int) -> str | None:
     if stat.S_ISLNK(status.st_mode):
         return "is a symbolic link"
     if not stat.S_ISREG(status.st_mode):
-        return "is no regular file"
+        return "is not a regular file"
     if status.st_nlink > 1:
         return "has more than one hard link"
     return "is on another file system" if status.st_dev != device else None

@@ -17,7 +17,7 @@ _NO_LIMIT = 1_000_000
 
 @dataclass(frozen=True)
 class VerifiedWorkspace:
-    """How many files, snapshots and contents were checked, and the problems."""
+    """The numbers of files, snapshots and contents checked, and the problems."""
 
     files: int
     snapshots: int

@@ -24,24 +24,24 @@ from tests.dynamo_table import ORGANIZATION, Spy, assert_within_limits, make_cli
 
 
 def test_a_large_commit_is_invisible_before_its_last_transaction(records: DynamoRecords, spy: Spy) -> None:
-    records.commit([Put(memory(f"old{at}", importance=0.1)) for at in range(60)])
+    records.commit([Put(memory(f"old{index}", importance=0.1)) for index in range(60)])
     seen: list[set[str]] = []
 
     def look(name: str, _: dict[str, Any]) -> None:
         if name == "transact_write_items":
-            found = records.scan(Memory, ORGANIZATION)
-            seen.append({f"{row.id} {row.importance}" for row in found})
+            memories = records.scan(Memory, ORGANIZATION)
+            seen.append({f"{row.id} {row.importance}" for row in memories})
 
     before = {f"{row.id} {row.importance}" for row in records.scan(Memory, ORGANIZATION)}
     spy.before = look
-    changes = [Patch(Memory, (ORGANIZATION, f"old{at}"), {"importance": 0.9}) for at in range(50)]
-    purged = [Delete(Memory, (ORGANIZATION, f"old{at}")) for at in range(50, 60)]
-    records.commit([*changes, *purged, *[Put(memory(f"new{at}")) for at in range(100)]])
+    changes = [Patch(Memory, (ORGANIZATION, f"old{index}"), {"importance": 0.9}) for index in range(50)]
+    purged = [Delete(Memory, (ORGANIZATION, f"old{index}")) for index in range(50, 60)]
+    records.commit([*changes, *purged, *[Put(memory(f"new{index}")) for index in range(100)]])
     spy.reset()
     after = {f"{row.id} {row.importance}" for row in records.scan(Memory, ORGANIZATION)}
     assert len(after) == 150
     assert before in seen
-    assert all(one in (before, after) for one in seen), "nothing in between"
+    assert all(text in (before, after) for text in seen), "nothing in between"
 
 
 def fail_condition(name: str, _: dict[str, Any]) -> None:
@@ -59,9 +59,9 @@ def cut_short(records: DynamoRecords, spy: Spy, after: int) -> None:
             raise KeyboardInterrupt
 
     spy.before = end
-    patches = [Patch(Memory, (ORGANIZATION, f"old{at}"), {"text": "changed"}) for at in range(30)]
+    patches = [Patch(Memory, (ORGANIZATION, f"old{index}"), {"text": "changed"}) for index in range(30)]
     with pytest.raises(KeyboardInterrupt):
-        records.commit([*[Put(memory(f"new{at}")) for at in range(250)], *patches])
+        records.commit([*[Put(memory(f"new{index}")) for index in range(250)], *patches])
     spy.reset()
 
 
@@ -70,7 +70,7 @@ def cut_short(records: DynamoRecords, spy: Spy, after: int) -> None:
 def test_a_commit_that_was_cut_short_leaves_nothing(
     records: DynamoRecords, options: DynamoOptions, spy: Spy, dynamo: Dynamo, after: int
 ) -> None:
-    records.commit([Put(memory(f"old{at}")) for at in range(30)])
+    records.commit([Put(memory(f"old{index}")) for index in range(30)])
     before = {row.id: row.text for row in records.scan(Memory, ORGANIZATION)}
     cut_short(records, spy, after)
     assert {row.id: row.text for row in records.scan(Memory, ORGANIZATION)} == before
@@ -78,15 +78,15 @@ def test_a_commit_that_was_cut_short_leaves_nothing(
     records.commit([Put(memory("next"))])
     assert read_head(dynamo).stage is None
     assert {row.id: row.text for row in records.scan(Memory, ORGANIZATION)} == {**before, "next": "next"}
-    records.commit([Put(memory(f"new{at}")) for at in range(250)])
+    records.commit([Put(memory(f"new{index}")) for index in range(250)])
     assert len(texts(records)) == 281
-    left = list(dynamo.query(LAYOUTS["memories"].partition({"organization_id": ORGANIZATION})))
-    assert len(left) == 281, "items of the cut commit are left"
+    items = list(dynamo.query(LAYOUTS["memories"].partition({"organization_id": ORGANIZATION})))
+    assert len(items) == 281, "items of the cut commit are left"
 
 
 @use_options(lease_seconds=0.1)
 def test_maintenance_rolls_back_a_commit_that_was_cut_short(records: DynamoRecords, spy: Spy, dynamo: Dynamo) -> None:
-    records.commit([Put(memory(f"old{at}")) for at in range(30)])
+    records.commit([Put(memory(f"old{index}")) for index in range(30)])
     cut_short(records, spy, 3)
     time.sleep(0.2)
     records.maintain()
@@ -108,12 +108,12 @@ def test_a_process_whose_lease_ran_out_cannot_finish_its_commit(
 
     spy.before = oversleep
     with pytest.raises(AlreadyExists):
-        records.commit([Put(memory(f"m{at}")) for at in range(250)])
+        records.commit([Put(memory(f"m{index}")) for index in range(250)])
     spy.reset()
     assert texts(records) == {"m7"}
 
 
-def test_an_answer_lost_after_the_commit_is_no_failure(records: DynamoRecords, spy: Spy) -> None:
+def test_a_reply_lost_after_the_commit_is_not_a_failure(records: DynamoRecords, spy: Spy) -> None:
     lost: list[str] = []
 
     def lose(name: str, _: dict[str, Any], answer: Any) -> Any:
@@ -129,7 +129,7 @@ def test_an_answer_lost_after_the_commit_is_no_failure(records: DynamoRecords, s
     assert texts(records) == {"once"}
 
 
-def test_of_two_conflicting_commits_planned_at_once_one_is_refused(
+def test_one_of_two_conflicting_concurrent_commits_is_refused(
     records: DynamoRecords, options: DynamoOptions, tmp_path: Path, spy: Spy
 ) -> None:
     other = DynamoRecords(options, FileBlobs(str(tmp_path / "blobs")))
@@ -162,8 +162,8 @@ def is_settling(name: str, what: dict[str, Any]) -> bool:
     """Return whether a request settles staged items, which makes their new values final."""
     return name == "transact_write_items" and any(
         action.get("ConditionExpression") == "#stage = :name"
-        for one in what["TransactItems"]
-        for action in one.values()
+        for item in what["TransactItems"]
+        for action in item.values()
     )
 
 
@@ -185,7 +185,7 @@ def test_rolling_back_a_commit_leaves_later_commits_alone(
     records: DynamoRecords, options: DynamoOptions, tmp_path: Path, spy: Spy, dynamo: Dynamo
 ) -> None:
     """The process that rolls back a cut commit sleeps. Meanwhile others roll it back too, and commit."""
-    records.commit([Put(memory(f"old{at}")) for at in range(30)])
+    records.commit([Put(memory(f"old{index}")) for index in range(30)])
     cut_short(records, spy, 4)
     time.sleep(0.3)
     other = open_second_store(options, tmp_path)
@@ -194,15 +194,15 @@ def test_rolling_back_a_commit_leaves_later_commits_alone(
     def oversleep(name: str, what: dict[str, Any]) -> None:
         if is_settling(name, what) and next(asleep, False):
             time.sleep(0.3)
-            patches = [Patch(Memory, (ORGANIZATION, f"old{at}"), {"text": "theirs"}) for at in range(30)]
-            other.commit([*patches, *[Put(memory(f"new{at}", text="theirs")) for at in range(50)]])
+            patches = [Patch(Memory, (ORGANIZATION, f"old{index}"), {"text": "theirs"}) for index in range(30)]
+            other.commit([*patches, *[Put(memory(f"new{index}", text="theirs")) for index in range(50)]])
 
     spy.before = oversleep
     records.commit([Put(memory("ours"))])
     spy.reset()
-    found = {row.id: row.text for row in records.scan(Memory, ORGANIZATION)}
-    theirs = {**{f"old{at}": "theirs" for at in range(30)}, **{f"new{at}": "theirs" for at in range(50)}}
-    assert found == {**theirs, "ours": "ours"}
+    texts = {row.id: row.text for row in records.scan(Memory, ORGANIZATION)}
+    theirs = {**{f"old{index}": "theirs" for index in range(30)}, **{f"new{index}": "theirs" for index in range(50)}}
+    assert texts == {**theirs, "ours": "ours"}
     assert read_head(dynamo).stage is None
     assert list(dynamo.query("*stages")) == []
     other.close()
@@ -214,7 +214,7 @@ def test_rows_committed_before_a_crash_are_found_by_their_new_values(
 ) -> None:
     now = clock.now()
     records.commit([Put(User(id="u", organization_id=ORGANIZATION, name="u", created_at=now, updated_at=now))])
-    records.commit([Put(memory(f"m{at}", user_id="u")) for at in range(150)])
+    records.commit([Put(memory(f"m{index}", user_id="u")) for index in range(150)])
     cut_short_when_done(records, spy, [Hide(User, (ORGANIZATION, "u"), "gone", now)])
 
     hidden = [Where("deletion_id", Op.EQ, "gone")]
@@ -235,7 +235,7 @@ def test_a_commit_that_cannot_be_settled_at_once_has_happened(records: DynamoRec
             raise StoreBusy("too much to do")
 
     spy.before = fail
-    records.commit([Put(memory(f"m{at}")) for at in range(150)])
+    records.commit([Put(memory(f"m{index}")) for index in range(150)])
     spy.reset()
     assert len(texts(records)) == 150
     time.sleep(0.3)
@@ -254,7 +254,7 @@ def test_a_commit_that_fails_half_way_lets_the_next_begin(records: DynamoRecords
 
     spy.before = fail
     with pytest.raises(StoreUnavailable):
-        records.commit([Put(memory(f"m{at}")) for at in range(250)])
+        records.commit([Put(memory(f"m{index}")) for index in range(250)])
     spy.reset()
     assert read_head(dynamo).stage is None, "nobody waits for the end of a lease"
     assert texts(records) == set()
@@ -268,18 +268,20 @@ def test_after_a_passing_conflict_only_the_failed_request_is_repeated(records: D
             raise make_client_error("TransactionCanceledException", "None", "TransactionConflict")
 
     spy.before = conflict
-    records.commit([Put(memory(f"m{at}")) for at in range(150)])
+    records.commit([Put(memory(f"m{index}")) for index in range(150)])
     assert len(texts(records)) == 150
-    begun = [one for what in spy.list_calls("transact_write_items") for one in what["TransactItems"] if "Put" in one]
-    heads = [one["Put"]["Item"] for one in begun if one["Put"]["Item"]["p"] == HEAD.key["p"]]
+    begun = [
+        item for request in spy.list_calls("transact_write_items") for item in request["TransactItems"] if "Put" in item
+    ]
+    heads = [item["Put"]["Item"] for item in begun if item["Put"]["Item"]["p"] == HEAD.key["p"]]
     assert len({head["stage"]["M"]["name"]["S"] for head in heads if "stage" in head}) == 1, (
         "the whole commit began anew"
     )
 
 
 def test_settling_respects_the_limits_of_a_transaction(records: DynamoRecords, spy: Spy) -> None:
-    records.commit([Put(memory(f"m{at}", text="x" * 60_000)) for at in range(120)])
-    records.commit([Patch(Memory, (ORGANIZATION, f"m{at}"), {"importance": 0.9}) for at in range(120)])
+    records.commit([Put(memory(f"m{index}", text="x" * 60_000)) for index in range(120)])
+    records.commit([Patch(Memory, (ORGANIZATION, f"m{index}"), {"importance": 0.9}) for index in range(120)])
     assert {row.importance for row in records.scan(Memory, ORGANIZATION)} == {0.9}
     assert_within_limits(spy)
 
@@ -288,24 +290,24 @@ def test_rows_that_are_read_together_come_from_one_moment(
     records: DynamoRecords, options: DynamoOptions, tmp_path: Path, spy: Spy
 ) -> None:
     """The rows need two requests, and another process commits between them."""
-    names = [f"m{at:03}" for at in range(120)]
+    names = [f"m{index:03}" for index in range(120)]
     records.commit([Put(memory(name, text="old")) for name in names])
     other = open_second_store(options, tmp_path)
-    asked = itertools.count()
+    calls = itertools.count()
 
     def overtake(name: str, _: dict[str, Any]) -> None:
-        if name == "batch_get_item" and next(asked) == 1:
+        if name == "batch_get_item" and next(calls) == 1:
             other.commit([Patch(Memory, (ORGANIZATION, name), {"text": "new"}) for name in (names[0], names[-1])])
 
     spy.before = overtake
-    found = records.get(Memory, ORGANIZATION, names)
-    assert found[names[0]].text == found[names[-1]].text == "new"
+    memories = records.get(Memory, ORGANIZATION, names)
+    assert memories[names[0]].text == memories[names[-1]].text == "new"
     other.close()
 
 
 @use_options(lease_seconds=0.1)
 def test_maintenance_leaves_work_that_another_process_does(records: DynamoRecords, spy: Spy, dynamo: Dynamo) -> None:
-    records.commit([Put(memory(f"old{at}")) for at in range(30)])
+    records.commit([Put(memory(f"old{index}")) for index in range(30)])
     cut_short(records, spy, 2)
     time.sleep(0.2)
 
@@ -334,7 +336,7 @@ def test_a_long_commit_succeeds_among_short_ones(
                 other.commit([Put(memory(f"theirs{next(numbers)}"))])
 
     spy.before = overtake
-    records.commit([Put(memory(f"ours{at}")) for at in range(rows)])
+    records.commit([Put(memory(f"ours{index}")) for index in range(rows)])
     spy.reset()
     ours = {name for name in texts(records) if name.startswith("ours")}
     assert len(ours) == rows
@@ -344,7 +346,7 @@ def test_a_long_commit_succeeds_among_short_ones(
 
 
 @use_options(shared_tries=0)
-def test_a_commit_that_others_wait_for_and_that_fails_lets_them_go_on(records: DynamoRecords, dynamo: Dynamo) -> None:
+def test_a_failing_commit_does_not_block_commits_that_wait_for_it(records: DynamoRecords, dynamo: Dynamo) -> None:
     records.commit([Put(memory("m"))])
     with pytest.raises(AlreadyExists):
         records.commit([Put(memory("m"))])

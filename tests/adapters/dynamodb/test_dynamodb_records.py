@@ -1,4 +1,4 @@
-"""What is particular to DynamoDB: its limits, commits of several transactions, rows too large for an item."""
+"""Behaviour specific to DynamoDB: limits, commits of several transactions, and rows too large for an item."""
 
 import json
 from hashlib import sha256
@@ -29,14 +29,14 @@ def test_a_small_commit_is_one_transaction(records: DynamoRecords, spy: Spy) -> 
 
 @pytest.mark.parametrize("number", [98, 99, 100, 101, 350])
 def test_a_commit_of_any_size_is_stored_whole(records: DynamoRecords, spy: Spy, number: int) -> None:
-    records.commit([Put(memory(f"m{at}")) for at in range(number)])
-    assert texts(records) == {f"m{at}" for at in range(number)}
+    records.commit([Put(memory(f"m{index}")) for index in range(number)])
+    assert texts(records) == {f"m{index}" for index in range(number)}
     assert_within_limits(spy)
 
 
 def test_a_commit_of_many_bytes_is_split_too(records: DynamoRecords, spy: Spy) -> None:
-    records.commit([Put(memory(f"m{at}", text="x" * 120_000)) for at in range(50)])
-    assert texts(records) == {f"m{at}" for at in range(50)}
+    records.commit([Put(memory(f"m{index}", text="x" * 120_000)) for index in range(50)])
+    assert texts(records) == {f"m{index}" for index in range(50)}
     assert_within_limits(spy)
 
 
@@ -50,8 +50,8 @@ def test_a_row_too_large_for_an_item_is_stored_in_a_blob(records: DynamoRecords,
     assert records.get(Memory, ORGANIZATION, ["large"])["large"].text == text
     records.commit([Patch(Memory, (ORGANIZATION, "large"), {"importance": 0.9})])
     records.commit([Hide(Organization, (ORGANIZATION,), "d1", clock.now())])
-    found = records.get(Memory, ORGANIZATION, ["large"], deleted=True)["large"]
-    assert (found.text, found.importance, found.is_deleted) == (text, 0.9, True)
+    row = records.get(Memory, ORGANIZATION, ["large"], deleted=True)["large"]
+    assert (row.text, row.importance, row.is_deleted) == (text, 0.9, True)
     assert_within_limits(spy)
     assert len(blobs_in(tmp_path)) == 1, "blobs of the earlier value are left"
 
@@ -59,9 +59,11 @@ def test_a_row_too_large_for_an_item_is_stored_in_a_blob(records: DynamoRecords,
 def test_lookups_use_an_index_and_not_the_whole_partition(records: DynamoRecords, spy: Spy) -> None:
     now = clock.now()
     users = [User(id=name, organization_id=ORGANIZATION, name=name, created_at=now, updated_at=now) for name in "ab"]
-    records.commit([*map(Put, users), *[Put(memory(f"{name}{at}", user_id=name)) for name in "ab" for at in range(20)]])
+    records.commit(
+        [*map(Put, users), *[Put(memory(f"{name}{index}", user_id=name)) for name in "ab" for index in range(20)]]
+    )
     spy.sent.clear()
-    assert texts(records, Where("user_id", Op.EQ, "a")) == {f"a{at}" for at in range(20)}
+    assert texts(records, Where("user_id", Op.EQ, "a")) == {f"a{index}" for index in range(20)}
     [query] = spy.list_calls("query")
     assert query["IndexName"] == "by1"
 
@@ -90,12 +92,13 @@ def test_a_search_by_id_reads_only_the_items_with_these_ids(
 def test_the_feed_continues_after_the_end_of_a_stretch(records: DynamoRecords, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("everhold.adapters.dynamodb.items.ROWS_PER_PARTITION", 7)
     lines = [
-        Outbox(organization_id=ORGANIZATION, entity="memories", entity_id=str(at), operation="put") for at in range(30)
+        Outbox(organization_id=ORGANIZATION, entity="memories", entity_id=str(index), operation="put")
+        for index in range(30)
     ]
     for line in lines:
         records.commit([Put(line)])
     feed = records.feed(0)
-    assert [line.entity_id for line in feed.lines] == [str(at) for at in range(30)]
+    assert [line.entity_id for line in feed.lines] == [str(index) for index in range(30)]
     assert [line.entity_id for line in records.feed(feed.lines[16].sequence, limit=5).lines] == [
         "17", "18", "19", "20", "21",
     ]  # fmt: skip
@@ -132,7 +135,7 @@ def test_an_address_without_region_or_table_is_refused(address: str) -> None:
         stores.open_store(settings.load(address))
 
 
-def test_an_address_where_nobody_listens_is_unavailable() -> None:
+def test_an_address_without_a_server_is_unavailable() -> None:
     nowhere = DynamoOptions("eu-north-1", "table", endpoint="http://127.0.0.1:9", retries=0, credentials=CREDENTIALS)
     with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1:9 cannot be reached"):
         DynamoRecords(nowhere, FileBlobs("memory://nowhere"))
@@ -141,7 +144,7 @@ def test_an_address_where_nobody_listens_is_unavailable() -> None:
 def test_a_purged_row_leaves_no_blob(records: DynamoRecords, dynamo: Dynamo, tmp_path: Path) -> None:
     records.commit([Put(memory(name, text=name * 200_000)) for name in ("a", "b")])
     records.commit([Patch(Memory, (ORGANIZATION, "a"), {"importance": 0.9})])
-    records.commit([Delete(Memory, (ORGANIZATION, "b")), *[Put(memory(f"m{at}")) for at in range(120)]])
+    records.commit([Delete(Memory, (ORGANIZATION, "b")), *[Put(memory(f"m{index}")) for index in range(120)]])
     assert len(blobs_in(tmp_path)) == 1
     records.commit([Delete(Memory, (ORGANIZATION, "a"))])
     assert blobs_in(tmp_path) == []
@@ -150,12 +153,12 @@ def test_a_purged_row_leaves_no_blob(records: DynamoRecords, dynamo: Dynamo, tmp
 
 def test_the_doctor_names_every_row_whose_blob_is_gone_or_damaged(records: DynamoRecords, tmp_path: Path) -> None:
     records.commit([Put(memory(name, text=name * 200_000)) for name in ("a", "b")])
-    gone, damaged = blobs_in(tmp_path)
-    gone.unlink()
+    missing, damaged = blobs_in(tmp_path)
+    missing.unlink()
     damaged.write_bytes(b"something else")
-    found = records.find_problems()
-    assert len(found) == 2
-    assert {line.split(":")[0] for line in found} == {"memories =a", "memories =b"}
+    problems = records.find_problems()
+    assert len(problems) == 2
+    assert {line.split(":")[0] for line in problems} == {"memories =a", "memories =b"}
 
 
 def test_maintenance_removes_a_blob_that_could_not_be_deleted(
@@ -214,21 +217,21 @@ def test_an_answer_without_some_of_the_keys_is_not_taken_as_complete(
 def test_a_truncated_value_does_not_equal_a_short_value() -> None:
     long = next(
         text
-        for text in (f"{'x' * 160}{at}" for at in range(10_000))
+        for text in (f"{'x' * 160}{index}" for index in range(10_000))
         if sha256(f"={text}".encode()).hexdigest()[:2] == "25"
     )
     digest = sha256(f"={long}".encode()).hexdigest()
     assert encode_value(f"{long[:59]}%{digest[2:]}") != encode_value(long)
 
 
-def test_many_keys_are_found_whatever_characters_they_have(records: DynamoRecords) -> None:
-    names = [f"m{at:02}" for at in range(40)] + ["z", "z!1"]
+def test_many_keys_with_any_characters_are_found(records: DynamoRecords) -> None:
+    names = [f"m{index:02}" for index in range(40)] + ["z", "z!1"]
     records.commit([Put(memory(name)) for name in names])
     now = clock.now()
-    given = {"organization_id": ORGANIZATION, "tag": "tea", "created_at": now, "updated_at": now}
-    records.commit([Put(Tag(memory_id=name, **given)) for name in names])
-    found = records.scan(Tag, ORGANIZATION, [Where("memory_id", Op.IN, names)])
-    assert {row.memory_id for row in found} == set(names)
+    shared_fields = {"organization_id": ORGANIZATION, "tag": "tea", "created_at": now, "updated_at": now}
+    records.commit([Put(Tag(memory_id=name, **shared_fields)) for name in names])
+    tags = records.scan(Tag, ORGANIZATION, [Where("memory_id", Op.IN, names)])
+    assert {row.memory_id for row in tags} == set(names)
 
 
 def test_a_comparison_with_a_negative_number_finds_every_line(records: DynamoRecords) -> None:
@@ -241,10 +244,10 @@ def test_a_column_added_after_a_row_was_written_has_its_default(records: DynamoR
     row = memory("old")
     values = json.loads(layout.encode(row)["row"]["S"])
     del values["pinned"], values["aliases"], values["expires_at"]
-    place = layout.make_key((ORGANIZATION, "old"))
-    dynamo.write([{**place.key, "row": {"S": json.dumps(values)}}], ())
-    [found] = records.scan(Memory, ORGANIZATION)
-    assert (found.pinned, found.aliases, found.expires_at) == (False, row.aliases, None)
+    key = layout.make_key((ORGANIZATION, "old"))
+    dynamo.write([{**key.key, "row": {"S": json.dumps(values)}}], ())
+    [loaded_memory] = records.scan(Memory, ORGANIZATION)
+    assert (loaded_memory.pinned, loaded_memory.aliases, loaded_memory.expires_at) == (False, row.aliases, None)
 
 
 def test_an_existing_table_is_opened_without_permission_to_create_tables(

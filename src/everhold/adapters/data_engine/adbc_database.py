@@ -104,9 +104,9 @@ def _open_any(driver: str, data: Mapping[str, Any], limits: Mapping[str, Any]) -
         address = resolve_host(host, data["port"] or 0, data["hosts"]).address
         if host.lower() not in {entry.lower() for entry in data["hosts"]}:
             address = f"[{address}]" if ":" in address else address
-            user, _, place = url.netloc.rpartition("@")
-            place = place.replace(host, address, 1) if host in place else address
-            url = url._replace(netloc=f"{user}@{place}" if user else place)
+            user, _, host_and_port = url.netloc.rpartition("@")
+            host_and_port = host_and_port.replace(host, address, 1) if host in host_and_port else address
+            url = url._replace(netloc=f"{user}@{host_and_port}" if user else host_and_port)
     return AdbcSession(_connect(driver, urlunsplit(url)), data["schema"], notes=[_NOTE])
 
 

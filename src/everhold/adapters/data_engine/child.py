@@ -131,9 +131,9 @@ def _hide_secret(message: str, request: Mapping[str, Any]) -> str:
 
 def _write_rows(output: BinaryIO, rows: RowStream, request: Mapping[str, Any], started: float) -> None:
     _write(output, {"columns": rows.columns})
-    room, count, most = request["limits"]["result_megabytes"] << 20, 0, request["limits"]["rows"]
+    room, count, max_rows = request["limits"]["result_megabytes"] << 20, 0, request["limits"]["rows"]
     for batch in rows.batches:
-        kept = batch[: most - count]
+        kept = batch[: max_rows - count]
         count += len(kept)
         room -= _write(output, {"rows": [[encode_value(value) for value in row] for row in kept]})
         if room < 0:

@@ -70,7 +70,7 @@ class MemoryLimit:
     def apply(self) -> None:
         """Limit the address space to what is mapped now and the memory that may still become resident.
 
-        What is mapped and not resident, such as stacks of threads and reserved arenas, does not count.
+        Memory that is mapped but not resident, such as stacks of threads and reserved arenas, does not count.
         """
         mapped = resident = 0
         if self._statm is not None:

@@ -37,7 +37,6 @@ from everhold.ports.data_engine import (
 from everhold.ports.databases import DatabaseTables
 
 _INSTALL: Final = "pip install 'everhold[connect]'"
-_CHECK_LOGIN: Final = "check the user and the password in the URL of the database"
 _EXTRA_MODULES: Final = frozenset({"adbc_driver_manager", "duckdb", "nanoarrow", "psycopg", "pymysql", "sqlalchemy"})
 _OVERHEAD_BYTES: Final = 1 << 20  # what a process writes in addition to its rows
 # How a process ends when memory runs out: by its own hand, or by the kernel's.
@@ -211,7 +210,8 @@ def make_error(kind: str, message: str, limits: QueryLimits) -> EverholdError:  
         case "unreachable":
             return DataUnavailable(f"the database cannot be reached ({message})")
         case "login":
-            return DataUnavailable(f"the database refuses the login ({message})", remedy=_CHECK_LOGIN)
+            remedy = "check the user and the password in the URL of the database"
+            return DataUnavailable(f"the database refuses the login ({message})", remedy=remedy)
         case "silent":
             return DataUnavailable(f"the database did not answer within {limits.seconds:g} s", value=limits.seconds)
         case "host":
@@ -220,8 +220,8 @@ def make_error(kind: str, message: str, limits: QueryLimits) -> EverholdError:  
                 remedy="add the host to the setting connections.hosts",
             )  # fmt: skip
         case "format":
-            remedy = Remedy("name a database; files such as CSV, JSON and Excel are added with {}", Verb("upload"))
-            return InvalidInput(message, remedy=remedy)
+            upload = Remedy("name a database; files such as CSV, JSON and Excel are added with {}", Verb("upload"))
+            return InvalidInput(message, remedy=upload)
         case "driver":
             is_in_extra = message.partition(".")[0] in _EXTRA_MODULES
             command = _INSTALL if is_in_extra else f"install the package that has it, as with `pip install {message}`"

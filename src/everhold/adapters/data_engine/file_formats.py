@@ -1,4 +1,4 @@
-"""Refuses a file that is no database of the kind that its URL names, before a driver opens it.
+"""Refuse a file that is not a database of the kind that its URL names, before a driver opens it.
 
 It runs in the process of the query: where a file is locked by the program itself, closing it there ends the lock.
 """
@@ -27,7 +27,7 @@ _DATA_FILES: Final = {
 
 
 def require_format(path: str, expected: _Format) -> None:
-    """Raise QueryFailure for a file that is no database of a format. An empty file is an empty SQLite database."""
+    """Raise QueryFailure for a file that is not a database of a format. An empty file is an empty SQLite database."""
     name = repr(Path(path).name)
     if not Path(path).is_file():
         raise QueryFailure("format", f"{name} is not a file")
@@ -40,4 +40,4 @@ def require_format(path: str, expected: _Format) -> None:
         raise QueryFailure("format", f"the file {name} is a {actual.title} database; its URL is {actual.scheme}:///…")
     kind = _DATA_FILES.get(Path(path).suffix.lower())
     database = f"{expected.title} database"
-    raise QueryFailure("format", f"the file {name} is {f'{kind}, not a {database}' if kind else f'no {database}'}")
+    raise QueryFailure("format", f"the file {name} is {f'{kind}, ' if kind else ''}not a {database}")

@@ -131,14 +131,14 @@ def _open_socket(data: Mapping[str, Any], seconds: float) -> socket.socket:
     if path:
         require_local(path, data["hosts"])
         opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        place: Any = path
+        address: Any = path
     else:
         port = data["port"] or _PORT
         resolved = resolve_host(data["host"], port, data["hosts"])
-        opened, place = socket.socket(resolved.family, socket.SOCK_STREAM), (resolved.address, port)
+        opened, address = socket.socket(resolved.family, socket.SOCK_STREAM), (resolved.address, port)
     opened.settimeout(seconds + 1)
     try:
-        opened.connect(place)
+        opened.connect(address)
     except OSError as error:
         shown = path or f"{data['host']}:{data['port'] or _PORT}"
         raise QueryFailure("unreachable", f"{shown}: {_explain(error)}") from error
@@ -177,10 +177,10 @@ class MysqlSession:
         name, _, host = self._user.rpartition("@")
         grantee = self._connection.escape(f"'{name}'@'{host}'")
         database = self._connection.escape(self._database)
-        held = {str(row[0]).upper() for row in self._run(_PRIVILEGES.format(user=grantee, database=database))}
-        if held & set(_DANGEROUS):
+        privileges = {str(row[0]).upper() for row in self._run(_PRIVILEGES.format(user=grantee, database=database))}
+        if privileges & set(_DANGEROUS):
             raise QueryFailure("role", self._user)
-        writing = sorted(held - set(_HARMLESS))
+        writing = sorted(privileges - set(_HARMLESS))
         if writing:
             self.notes.append(
                 f"the user {self._user!r} may also {writing[0]}; every query runs in a read-only transaction, but a "

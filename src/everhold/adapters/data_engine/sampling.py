@@ -87,8 +87,8 @@ class _TableSampler:
             return None
         count = self._count(len(rows), notes)
         columns = [
-            self._describe_column(column, [row[place] for row in rows], count)
-            for place, column in enumerate(self._table.columns)
+            self._describe_column(column, [row[index] for row in rows], count)
+            for index, column in enumerate(self._table.columns)
         ]
         if count > len(rows):
             notes.append(f"statistics are those of {len(rows):,} of about {count:,} rows")
@@ -198,8 +198,8 @@ class _TableSampler:
             return 0 if not is_key else row_count
         if is_key or (len(counts) == filled and filled > 1):
             return row_count
-        once = sum(count == 1 for count in counts.values())
-        estimate = math.sqrt(row_count / filled) * once + len(counts) - once
+        singletons = sum(count == 1 for count in counts.values())
+        estimate = math.sqrt(row_count / filled) * singletons + len(counts) - singletons
         return min(row_count, max(len(counts) + 1, round(estimate)))
 
 

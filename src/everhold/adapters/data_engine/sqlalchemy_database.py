@@ -78,7 +78,7 @@ class SqlalchemySession:
             first = [tuple(row) for row in result.fetchmany(_FIRST_ROWS)]
         except _ERRORS as error:
             raise QueryFailure("failed", _explain(error)) from error
-        kinds = [_find_type([row[at] for row in first]) for at in range(len(names))]
+        kinds = [_find_type([row[index] for row in first]) for index in range(len(names))]
         return RowStream(list(zip(names, kinds, strict=True)), self._fetch(result, first))
 
     @staticmethod

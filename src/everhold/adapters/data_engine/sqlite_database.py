@@ -97,10 +97,12 @@ class SqliteSession:
         table = CatalogTable(name, is_view)
         keys: list[tuple[int, str]] = []
         quoted = _quote_text(name)  # values cannot be bound: the session allows none
-        for column, data_type, place in run(f"SELECT name, type, pk FROM pragma_table_info({quoted})").fetchall():
+        for column, data_type, key_position in run(
+            f"SELECT name, type, pk FROM pragma_table_info({quoted})"
+        ).fetchall():
             table.columns.append(CatalogColumn(str(column), str(data_type).upper() or "TEXT"))
-            if place:
-                keys.append((place, str(column)))
+            if key_position:
+                keys.append((key_position, str(column)))
         table.primary_key = [column for _, column in sorted(keys)]
         foreign: dict[int, list[tuple[str, str, str]]] = {}
         for number, target, column, to_column in run(

@@ -108,7 +108,7 @@ def execute(connection: sqlite3.Connection, sql: str) -> RowStream:
     except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
         raise translate_error(error) from error
     names = [str(described[0]) for described in cursor.description or ()]
-    kinds = [_find_type([row[at] for row in first]) for at in range(len(names))]
+    kinds = [_find_type([row[index] for row in first]) for index in range(len(names))]
     return RowStream(list(zip(names, kinds, strict=True)), _fetch(cursor, first))
 
 

@@ -1,4 +1,4 @@
-"""Which type the texts of a column have, how its numbers and dates are written, and the SQL that converts them."""
+"""Detect the type of a column of texts and the format of its numbers and dates, and make the SQL that converts them."""
 
 import re
 from collections import Counter

@@ -71,7 +71,7 @@ def count_entries(path: Path) -> int:
 
 
 class Budget:
-    """How many bytes may still be unpacked from one upload, and from which size on a ratio is suspicious."""
+    """The bytes that may still be unpacked from one upload, and the size from which on a ratio is suspicious."""
 
     def __init__(self, packed_bytes: int, max_bytes: int) -> None:
         self._left = min(max_bytes, max(_FREE_BYTES, packed_bytes * _MAX_RATIO))

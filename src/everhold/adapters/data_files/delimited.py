@@ -35,7 +35,7 @@ csv.field_size_limit(MAX_LINE)
 
 @dataclass(frozen=True)
 class _ReadPlan:
-    """How a file is to be read."""
+    """The format of a file."""
 
     path: Path
     separator: str

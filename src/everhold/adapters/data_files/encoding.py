@@ -11,7 +11,7 @@ MAX_LINE = 8 * _BLOCK
 _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
          (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))  # fmt: skip
 _NUL_SHARE = 0.3
-_BINARY_SHARE = 0.02  # of control characters, from which on a file is no text
+_BINARY_SHARE = 0.02  # a file with a larger share of control characters is not text
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def read_text_file(path: Path, target: Path, *, has_lines: bool = True) -> TextF
     if nul_count and encoding in ("utf-8", "utf-8-sig", "cp1252"):
         notes.append(f"{nul_count:,} NUL bytes were removed")
     if replaced:
-        notes.append("some bytes are no text of this encoding and became the sign �")
+        notes.append("some bytes are not text of this encoding and became the sign �")
     return TextFile(target, {"utf-8-sig": "UTF-8"}.get(encoding, encoding.upper()), tuple(notes))
 
 

@@ -70,7 +70,7 @@ class _Child:
         )
 
     def wait(self, seconds: float, max_bytes: int) -> None:
-        """Return when the child has read the file. UnreadableFile if it refuses, fails or costs too much.
+        """Return when the child has read the file. Raise UnreadableFile if it refuses, fails or costs too much.
 
         `seconds` are counted from the moment when the child has started.
         """

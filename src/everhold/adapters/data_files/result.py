@@ -19,7 +19,7 @@ def encode_content(content: FileContent) -> dict[str, Any]:
 
 
 def decode_content(document: Any, folder: Path) -> FileContent:
-    """Return the description that a child wrote; UnreadableFile if it is not one. The child is not trusted."""
+    """Return the description that a child wrote; raise UnreadableFile if it is not one. The child is not trusted."""
     try:
         tables = tuple(_decode_table(table, folder) for table in document["tables"])
         details = {str(name): str(value) for name, value in document["details"].items()}
@@ -68,4 +68,4 @@ def _decode_texts(texts: Sequence[Any]) -> tuple[str, ...]:
 def _decode_cell(value: Any) -> Cell:
     if value is None or isinstance(value, str | int | float):
         return value
-    raise ValueError("a value that is no cell")
+    raise ValueError("a value that is not a cell")

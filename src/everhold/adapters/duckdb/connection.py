@@ -32,7 +32,7 @@ _open_paths_lock = threading.Lock()
 
 @dataclass(frozen=True)
 class DuckdbOptions:
-    """How a file is opened. Without `threads`, a query may use every core."""
+    """Options for opening a file. Without `threads`, a query may use every core."""
 
     path: Path
     read_only: bool = False
@@ -57,7 +57,7 @@ class Database:
         self._swapping = False
         self._closed = False
         self.generation = 0
-        """How often the file has been replaced. Cursors of an earlier generation are closed."""
+        """The number of times the file has been replaced. Cursors of an earlier generation are closed."""
         _claim(options)
         try:
             self._connection = _connect(options)

@@ -112,7 +112,7 @@ def make_stage_check(stage: Stage) -> dict[str, Any]:
 
 
 def _match_stage(stage: Stage | None) -> dict[str, Any]:
-    """Return the condition that the head names this commit with this outcome, whatever its lease."""
+    """Return the condition that the head names this commit with this outcome, under any lease."""
     if stage is None:
         condition = "attribute_not_exists(#stage)"
         return {"ConditionExpression": condition, "ExpressionAttributeNames": {"#stage": "stage"}}

@@ -79,7 +79,7 @@ def get_item_key(item: Mapping[str, Any]) -> ItemKey:
 
 
 class Layout:
-    """How the rows of one table are stored as items."""
+    """The layout of a table's rows as items."""
 
     def __init__(self, table: Table) -> None:
         self.table = table

@@ -30,7 +30,8 @@ class Cipher:
         return nonce, self._aead.encrypt(nonce, content, context)
 
     def decrypt(self, nonce: bytes, ciphertext: bytes, context: bytes) -> bytes:
-        """Return the content. EnvelopeDamaged if it was changed, or encrypted for another context or by another key."""
+        """Return the content. Raise EnvelopeDamaged if it was changed, or encrypted for another context or by another
+        key."""
         try:
             return self._aead.decrypt(nonce, ciphertext, context)
         except InvalidTag:

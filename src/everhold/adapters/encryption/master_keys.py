@@ -18,6 +18,7 @@ _HEX = re.compile(r"[0-9a-fA-F]{64}")
 _COMMAND_SECONDS = 60
 _MAX_FILE_BYTES = 4096
 _FORMS = "file:PATH, env:NAME, command:COMMAND or keyring:SERVICE/NAME"
+_EMPTY_SOURCES = {"file": "file", "env": "environment variable", "command": "command"}
 
 
 class MasterKey(Key):
@@ -27,9 +28,11 @@ class MasterKey(Key):
 def read_master_key(source: str, read_variable: Callable[[str], str | None]) -> MasterKey:
     """Return the master key from its source, such as `file:/etc/everhold/master.key`.
 
-    MasterKeyMissing if the source cannot be read or holds no key, InvalidSettings if it has no known form.
+    Raise MasterKeyMissing if the source cannot be read or holds no key, InvalidSettings if it has no known form.
     """
     form, _, place = source.partition(":")
+    if form in _EMPTY_SOURCES and not place.strip():
+        raise InvalidSettings(f"encryption.master_key names no {_EMPTY_SOURCES[form]}", remedy=f"write {_FORMS}")
     text: str | None
     match form:
         case "file":
@@ -42,9 +45,9 @@ def read_master_key(source: str, read_variable: Callable[[str], str | None]) -> 
             text = _read_keyring(place)
         case _:
             raise InvalidSettings("encryption.master_key does not name a source", remedy=f"write {_FORMS}")
-    if not text:
+    if not text or not text.strip():
         raise MasterKeyMissing(
-            f"{_describe(source)} holds no master key", remedy="put the key there; `everhold keys create` makes one"
+            f"{_describe(source)} gives no master key", remedy="put the key there; `everhold keys create` makes one"
         )
     return MasterKey(_decode(text.strip(), source))
 
@@ -105,11 +108,11 @@ def _run_command(command: str) -> str:
     return done.stdout.decode("ascii", "replace")
 
 
-def _read_keyring(place: str) -> str | None:
+def _read_keyring(entry: str) -> str | None:
     import keyring  # slow to import
     from keyring.errors import KeyringError
 
-    service, _, name = place.partition("/")
+    service, _, name = entry.partition("/")
     if not service or not name:
         raise InvalidSettings("encryption.master_key names no keyring entry", remedy="write keyring:SERVICE/NAME")
     try:
@@ -127,7 +130,7 @@ def _decode(text: str, source: str) -> bytes:
         secret = b""
     if len(secret) != SECRET_BYTES:
         raise MasterKeyMissing(
-            f"{_describe(source)} does not hold a master key of {SECRET_BYTES} bytes",
+            f"what {_describe(source)} gives is not a master key of {SECRET_BYTES} bytes",
             remedy="use 64 hexadecimal digits or base 64; `everhold keys create` makes one",
         )
     return secret

@@ -30,6 +30,10 @@ class MasterKeys:
     current: Key
     former: tuple[Key, ...] = ()
 
+    @property
+    def fingerprints(self) -> list[str]:
+        return [key.fingerprint for key in (self.current, *self.former)]
+
     def find(self, fingerprint: str) -> Key | None:
         """Return the master key with this fingerprint."""
         return next((key for key in (self.current, *self.former) if key.fingerprint == fingerprint), None)
@@ -59,6 +63,7 @@ class StoredDataKeys:
         self._current: dict[tuple[str, str, str], _LoadedKey] = {}
         self._by_id: dict[tuple[str, str], _LoadedKey] = {}
         self._lock = threading.Lock()
+        self._masters_checked_at: datetime | None = None
 
     @property
     def master_fingerprint(self) -> str:
@@ -115,22 +120,24 @@ class StoredDataKeys:
     def forget(self, organization_id: str) -> None:
         """Drop an organization's keys from memory; the next use reads them from the store."""
         with self._lock:
-            self._current = {place: key for place, key in self._current.items() if place[0] != organization_id}
-            self._by_id = {place: key for place, key in self._by_id.items() if place[0] != organization_id}
+            self._current = {
+                cache_key: key for cache_key, key in self._current.items() if cache_key[0] != organization_id
+            }
+            self._by_id = {cache_key: key for cache_key, key in self._by_id.items() if cache_key[0] != organization_id}
 
     def _choose_subject(self, user_id: str | None) -> str:
         return user_id if self.per_user and user_id is not None else _ORGANIZATION
 
     def _find_current(self, organization_id: str, subject: str, purpose: str) -> _LoadedKey:
-        place = (organization_id, subject, purpose)
-        key = self._current.get(place)
+        cache_key = (organization_id, subject, purpose)
+        key = self._current.get(cache_key)
         if key is not None and clock.now() - key.loaded_at < _FRESH:
             return key
-        row = self._find_newest(*place) or self._create(*place, generation=1)
+        row = self._find_newest(*cache_key) or self._create(*cache_key, generation=1)
         key = self._unwrap(row)
         with self._lock:
             self._drop_many()
-            self._current[place] = self._by_id[organization_id, row.id] = key
+            self._current[cache_key] = self._by_id[organization_id, row.id] = key
         return key
 
     def _find_by_id(self, organization_id: str, key_id: str) -> _LoadedKey:
@@ -157,6 +164,7 @@ class StoredDataKeys:
 
     def _create(self, organization_id: str, subject: str, purpose: str, generation: int) -> DataKey:
         """Store a new key and return its row; if another process was faster, return that process's key."""
+        self._check_masters()
         now = clock.now()
         values = {
             "organization_id": organization_id,
@@ -177,6 +185,20 @@ class StoredDataKeys:
             return self._find_newest(organization_id, subject, purpose) or row
         return row
 
+    def _check_masters(self) -> None:
+        """Raise MasterKeyWrong if a key of the store is wrapped by a master key that the settings do not name.
+
+        A data key wrapped by a wrong master key could not be read after the settings are corrected. The check reads all
+        keys, so it is repeated only after a while.
+        """
+        now = clock.now()
+        if self._masters_checked_at is not None and now - self._masters_checked_at < _FRESH:
+            return
+        unknown = [Where("master_fingerprint", Op.NE, fingerprint) for fingerprint in self._masters.fingerprints]
+        for row in self._records.scan(DataKey, None, unknown, limit=1, deleted=True):
+            raise self._explain_wrong_master(row)
+        self._masters_checked_at = now
+
     def _wrap(self, row: DataKey, secret: bytes) -> dict[str, object]:
         master = self._masters.current
         nonce, ciphertext = _make_wrapping_cipher(master).encrypt(secret, _make_key_context(row))
@@ -186,12 +208,7 @@ class StoredDataKeys:
         """Decrypt a data key with its master key."""
         master = self._masters.find(row.master_fingerprint)
         if master is None:
-            raise MasterKeyWrong(
-                f"data key {row.id!r} was wrapped by the master key {row.master_fingerprint}, "
-                f"and encryption.master_key is {self.master_fingerprint}",
-                value=row.master_fingerprint,
-                remedy="set encryption.master_key to the key with the first fingerprint",
-            )
+            raise self._explain_wrong_master(row)
         nonce, ciphertext = row.wrapped_key[:12], row.wrapped_key[12:]
         try:
             secret = _make_wrapping_cipher(master).decrypt(nonce, ciphertext, _make_key_context(row))
@@ -201,6 +218,14 @@ class StoredDataKeys:
                 remedy="restore the table data_keys from a backup of this store",
             ) from None
         return _LoadedKey(row.id, secret, Cipher(secret), clock.now())
+
+    def _explain_wrong_master(self, row: DataKey) -> MasterKeyWrong:
+        return MasterKeyWrong(
+            f"data key {row.id!r} was wrapped by the master key {row.master_fingerprint}, "
+            f"and encryption.master_key is {self.master_fingerprint}",
+            value=row.master_fingerprint,
+            remedy="set encryption.master_key to the key with the first fingerprint",
+        )
 
     def _explain_missing(self, organization_id: str, key_id: str) -> DataKeyDestroyed | DataKeyMissing:
         erasures = self._records.scan(UserErasure, organization_id, deleted=True)

@@ -23,12 +23,13 @@ class BackupFiles:
 
     def __init__(self, address: str) -> None:
         try:
-            self._files, root = fsspec.url_to_fs(address)
+            with _translate_errors("the address of the backups cannot be opened"):
+                self._files, root = fsspec.url_to_fs(address)
         except ImportError as error:
             raise MissingExtra(
                 f"backups at {address.partition(':')[0]}:// need another package: {error}", remedy="install the package"
             ) from error
-        except ValueError as error:
+        except (TypeError, ValueError, RuntimeError) as error:  # TypeError: a part of the address is missing
             raise InvalidInput(
                 f"backups cannot be stored at this address ({error})", remedy="name a folder or an fsspec address"
             ) from None

@@ -34,7 +34,7 @@ MAX_TOKENS = 512 - SPECIAL_TOKENS
 # Letters. A key of 200 characters is one unknown word, and weighs no more than a long one.
 MAX_WORD_LETTERS = 16
 
-# Counting padding. Larger batches need more memory and are no faster.
+# Includes padding. Larger batches need more memory and are not faster.
 BATCH_TEXTS = 32
 BATCH_TOKENS = 2048
 
@@ -93,7 +93,7 @@ class MiniLM:
 
     @property
     def thesaurus(self) -> Thesaurus:
-        """Which words mean nearly the same to the model."""
+        """The words that mean nearly the same to the model."""
         return self._thesaurus
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
@@ -115,7 +115,7 @@ class MiniLM:
         for begin in range(0, len(texts), TOKENISED_TOGETHER):
             tokenised = self._tokenise(texts[begin : begin + TOKENISED_TOGETHER], begin)
             for batch in _batches(tokenised):
-                rows = round_to_half_precision(self._run([tokenised[place] for place in batch]))
+                rows = round_to_half_precision(self._run([tokenised[index] for index in batch]))
                 for place, row in zip(batch, rows, strict=True):
                     vectors[begin + place] = row
         return vectors
@@ -124,16 +124,16 @@ class MiniLM:
         """Return the token ids of each text that the model understands, by the position of the text."""
         encodings = self._tokenizer.encode_batch_fast([_encodable(text) for text in texts])
         tokenised = {}
-        for place, encoding in enumerate(encodings):
+        for index, encoding in enumerate(encodings):
             ids = np.array(encoding.ids, np.int64)
             if len(ids) > MAX_TOKENS + SPECIAL_TOKENS:
                 raise InvalidInput(
-                    f"text {begin + place} has {len(ids) - SPECIAL_TOKENS} tokens, but {self.model} reads at"
+                    f"text {begin + index} has {len(ids) - SPECIAL_TOKENS} tokens, but {self.model} reads at"
                     f" most {MAX_TOKENS}",
                     remedy="cut it with everhold.text.chunking.split_into_chunks first",
                 )
-            if self._understands(texts[place], ids):
-                tokenised[place] = ids
+            if self._understands(texts[index], ids):
+                tokenised[index] = ids
         return tokenised
 
     def _understands(self, text: str, ids: NDArray[np.int64]) -> bool:
@@ -215,7 +215,7 @@ _REBUILD = "open the store again to build it from the weights, then embed what w
 
 
 def _load_unchanged(built: graph.BuiltGraph, threads: int) -> tuple["onnxruntime.InferenceSession", FileIO]:
-    """Load a cached graph and return it with its open constants. ModelDamaged if they keep being replaced."""
+    """Load a cached graph and return it with its open constants. Raise ModelDamaged if they keep being replaced."""
     constants = built.constants
     assert constants is not None
 
@@ -269,10 +269,10 @@ def _encodable(text: str) -> str:
 def _batches(tokenised: dict[int, NDArray[np.int64]]) -> Iterator[list[int]]:
     """Yield batches of the positions of texts of similar length, so that little time is spent on padding."""
     batch: list[int] = []
-    for place in sorted(tokenised, key=lambda place: len(tokenised[place])):
-        if len(batch) == BATCH_TEXTS or (len(batch) + 1) * len(tokenised[place]) > BATCH_TOKENS:
+    for index in sorted(tokenised, key=lambda index: len(tokenised[index])):
+        if len(batch) == BATCH_TEXTS or (len(batch) + 1) * len(tokenised[index]) > BATCH_TOKENS:
             yield batch
             batch = []
-        batch.append(place)
+        batch.append(index)
     if batch:
         yield batch

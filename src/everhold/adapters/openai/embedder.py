@@ -47,10 +47,10 @@ class OpenAIEmbedder(EstimatedTokenizer):
     def embed(self, texts: Sequence[str]) -> list[Vector | None]:
         vectors: list[Vector | None] = [None] * len(texts)
         # Endpoints refuse blank texts, and with them the whole request.
-        places = [place for place, text in enumerate(texts) if text and not text.isspace()]
+        places = [index for index, text in enumerate(texts) if text and not text.isspace()]
         for begin in range(0, len(places), self._batch):
             batch = places[begin : begin + self._batch]
-            rows = self._normalise_vectors(self._request([texts[place] for place in batch]))
+            rows = self._normalise_vectors(self._request([texts[index] for index in batch]))
             for place, row in zip(batch, rows, strict=True):
                 vectors[place] = row
         return vectors
@@ -74,12 +74,12 @@ class OpenAIEmbedder(EstimatedTokenizer):
             rows = [[float(value) for value in row["embedding"]] for row in by_index]
         except (ValueError, KeyError, TypeError) as malformed:
             raise ModelError(
-                f"{self._endpoint} answered something other than embeddings",
+                f"{self._endpoint} returned something other than embeddings",
                 remedy="check that `embedding.url` is the base of an OpenAI-compatible API",
             ) from malformed
         if len(rows) != len(texts):
             raise ModelError(
-                f"{self._endpoint} answered {len(rows)} vectors for {len(texts)} texts", remedy="check its version"
+                f"{self._endpoint} returned {len(rows)} vectors for {len(texts)} texts", remedy="check its version"
             )
         return rows
 

@@ -52,7 +52,7 @@ class Endpoint:
         return str(httpx.URL(self._url).copy_with(username=None, password=None, query=None))
 
     def post(self, body: dict[str, Any], wanted: str) -> httpx.Response:
-        """Send the body and return the response, whatever its status; but a refused key raises an error.
+        """Send the body and return the response, with any status; but a refused key raises an error.
 
         A request that fails for a passing reason is sent up to `retries` times more. The value of ModelUnavailable is
         the last status, or without one the name of the error of the connection.
@@ -117,7 +117,7 @@ class Endpoint:
             scheme = ""
         if scheme not in {"http", "https"}:
             raise InvalidSettings(
-                f"`{self._setting}.url` is no address", remedy="write it as http://localhost:11434/v1"
+                f"`{self._setting}.url` is not an address", remedy="write it as http://localhost:11434/v1"
             )
         if not (self._key.isascii() and self._key.isprintable()):
             raise InvalidSettings(
@@ -139,11 +139,11 @@ def _is_passing(status: int) -> bool:
 
 def _read_requested_pause(response: httpx.Response) -> float | None:
     """Return the seconds of the Retry-After header, which is a number or a date; None if it has none."""
-    asked = response.headers.get("Retry-After", "").strip()
-    if asked.isdigit():
-        return float(asked)
+    retry_after = response.headers.get("Retry-After", "").strip()
+    if retry_after.isdigit():
+        return float(retry_after)
     try:
-        later = parsedate_to_datetime(asked) - parsedate_to_datetime(response.headers.get("Date", ""))
+        later = parsedate_to_datetime(retry_after) - parsedate_to_datetime(response.headers.get("Date", ""))
     except (ValueError, TypeError):
         return None
     return max(0.0, later.total_seconds())

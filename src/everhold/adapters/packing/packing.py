@@ -148,7 +148,7 @@ def _unpack_rows(unpacker: "msgpack.Unpacker") -> Iterator[list[Any]]:
         except (ValueError, msgpack.UnpackException) as error:
             raise StoreDamaged(f"an object of the backup holds no rows ({error})", remedy=_REMEDY) from None
         if not isinstance(row, list):
-            raise StoreDamaged("an object of the backup holds something that is no row", remedy=_REMEDY)
+            raise StoreDamaged("an object of the backup holds something that is not a row", remedy=_REMEDY)
         yield row
 
 

@@ -51,7 +51,7 @@ logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 @dataclass(frozen=True)
 class PostgresOptions:
-    """How to connect to a database.
+    """Options for connecting to a database.
 
     `query_seconds` limits how long a statement runs or waits for a lock before StoreBusy; `connect_seconds` limits the
     wait for a connection before StoreUnavailable. If the server has not answered `grace_seconds` after the time

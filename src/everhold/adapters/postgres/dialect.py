@@ -106,7 +106,7 @@ class _VectorDumper(Dumper):
 
 
 class _TimeLoader(Loader):
-    """Loads times in UTC, whatever the time zone of the connection."""
+    """Loads times in UTC in any time zone of the connection."""
 
     format = Format.BINARY
 

@@ -1,4 +1,4 @@
-"""Finds the outcome of a commit whose answer was lost with the connection.
+"""Find the outcome of a commit whose reply was lost with the connection.
 
 The server knows the outcome of a transaction id. But after a crash it may assign an id again that it had not yet
 written to disk, so "committed" may refer to another transaction. Then a row of the lost transaction decides.

@@ -10,7 +10,7 @@ that names the engine reads or changes them. Secrets can be neither changed nor 
 can only be read (`privileges.py`).
 
 Partitions, and the tables that enforce their unique rules, have row-level security without a policy: only
-their owner can query them directly, whatever default privileges the database grants.
+their owner can query them directly, even if the database grants default privileges.
 
 Transactions name the organization or the engine in a transaction-local setting, so that nothing stays on a connection
 that a pooler gives to another client.

@@ -45,7 +45,7 @@ class _Moment(NamedTuple):
         database, _, oldest = mark.rpartition("/")
         if database != self.database or not oldest.isdecimal() or int(oldest) > self.oldest:
             return None
-        # With only 32 bits in `xmin`, much older transactions cannot be told from newer ones.
+        # With only 32 bits in `xmin`, much older transactions look like newer ones.
         return int(oldest) if self.next - int(oldest) < _XID_RANGE // 2 else None
 
 

@@ -48,7 +48,7 @@ class RedisOptions:
     health_seconds: int = 30
     history: int = 100
     prefix: str = "everhold"
-    """How the names of keys begin. If it is empty, keys have no organization in their names; see `keys.py`."""
+    """The prefix of the names of keys. If it is empty, keys have no organization in their names; see `keys.py`."""
 
 
 class Link:

@@ -66,9 +66,9 @@ class Keys:
         return self.session, self.history, self.active, self.by_activity
 
 
-def keys_of(prefix: str, place: SessionKey) -> Keys:
-    organization_keys = OrganizationKeys(prefix, place.organization)
-    session = place.session
+def keys_of(prefix: str, session_key: SessionKey) -> Keys:
+    organization_keys = OrganizationKeys(prefix, session_key.organization)
+    session = session_key.session
     return Keys(
         organization_keys.session(session),
         organization_keys.history(session),

@@ -54,17 +54,17 @@ class RedisSessions:
     def name(self) -> str:
         return f"Redis at {self._link.host_and_port}"
 
-    def read(self, place: SessionKey) -> WorkingMemory | None:
-        return self._reading.ask(lambda: self._read(place), None)
+    def read(self, key: SessionKey) -> WorkingMemory | None:
+        return self._reading.ask(lambda: self._read(key), None)
 
-    def write(self, place: SessionKey, working: WorkingMemory) -> None:
-        self._writing.ask(lambda: self._write(place, working), None)
+    def write(self, key: SessionKey, working: WorkingMemory) -> None:
+        self._writing.ask(lambda: self._write(key, working), None)
 
-    def advance(self, place: SessionKey, step: Step) -> bool:
-        return self._writing.ask(lambda: self._advance(place, step), True)
+    def advance(self, key: SessionKey, step: Step) -> bool:
+        return self._writing.ask(lambda: self._advance(key, step), True)
 
-    def drop(self, places: Sequence[SessionKey]) -> None:
-        self._writing.ask(lambda: self._drop(places), None)
+    def drop(self, keys: Sequence[SessionKey]) -> None:
+        self._writing.ask(lambda: self._drop(keys), None)
 
     def list_active(self, organization: str) -> set[str]:
         key = OrganizationKeys(self._prefix, organization).active

@@ -39,7 +39,7 @@ _MAX_PAUSE = 0.05
 
 @value_class
 class SqliteOptions(Value):
-    """How a file is opened. A writer that waits for others longer than `busy_seconds` gets StoreBusy.
+    """Options for opening a file. A writer that waits for others longer than `busy_seconds` gets StoreBusy.
 
     `immutable` tells SQLite that no process writes the file; it then needs no other files in the folder.
     """

@@ -33,7 +33,8 @@ _TRIMMED_EPOCHS = 10  # trimming reads all recorded changes, so it is done only 
 
 
 class Epoch(NamedTuple):
-    """The current epoch. `tracking` is a random id of the file, which tells its marks from those of other files."""
+    """The current epoch. `tracking` is a random id of the file, which distinguishes its marks from those of other
+    files."""
 
     tracking: str
     number: int

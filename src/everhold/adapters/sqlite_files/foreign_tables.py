@@ -12,6 +12,8 @@ from everhold.errors import UnreadableFile
 # The largest value of a row that is read.
 _MAX_VALUE_BYTES = 16_000_000
 _CACHE_KILOBYTES = 8_000
+# The types that programs declare for columns with text or JSON.
+_TEXT_TYPES = ("CHAR", "CLOB", "TEXT", "JSON")
 
 
 class SqliteForeignTables:
@@ -37,14 +39,28 @@ class SqliteForeignTables:
                 f"the database {self._name!r} has no table {table!r}", remedy="check which program wrote it"
             )
         columns = self.columns[table]
-        known = [name for name in order if name in columns]
+        known = [name for name in order if name in columns or (name == "rowid" and self._has_row_ids(table))]
         ordering = f" ORDER BY {', '.join(map(_quote, known))}" if known else ""
         query = f"SELECT {', '.join(map(_quote, columns))} FROM {_quote(table)}{ordering}"
+        texts = self._list_text_columns(table)
         for values in self._run(query):
-            yield dict(zip(columns, values, strict=True))
+            row = dict(zip(columns, values, strict=True))
+            # Some programs pass encoded text, so SQLite stores bytes in a column of text.
+            yield row | {name: _decode_text(row[name]) for name in texts if isinstance(row[name], bytes)}
 
     def count_rows(self, table: str) -> int:
         return int(next(self._run(f"SELECT count(*) FROM {_quote(table)}"))[0])
+
+    def _has_row_ids(self, table: str) -> bool:
+        try:
+            self._connection.execute(f"SELECT rowid FROM {_quote(table)} LIMIT 0").close()
+        except sqlite3.OperationalError:
+            return False
+        return True
+
+    def _list_text_columns(self, table: str) -> list[str]:
+        columns = self._run(f"PRAGMA table_info({_quote(table)})")
+        return [str(row[1]) for row in columns if any(word in str(row[2]).upper() for word in _TEXT_TYPES)]
 
     def _run(self, query: str) -> Iterator[tuple[Any, ...]]:
         try:
@@ -100,6 +116,11 @@ def _decode(text: bytes) -> str | bytes:
         return text.decode()
     except UnicodeDecodeError:
         return text
+
+
+def _decode_text(value: bytes) -> str | bytes:
+    """Return the text in a value; the bytes themselves if they are no text, such as a vector."""
+    return value if b"\0" in value else _decode(value)
 
 
 def _quote(name: str) -> str:

@@ -39,7 +39,7 @@ def _open_read_only(path: Path) -> Iterator[sqlite3.Connection]:
     except sqlite3.Error as error:
         fact = f"cannot open the SQLite file {path.name!r}: {error}"
         raise StoreError(fact, value=str(path), remedy="pass the path of a readable SQLite file") from error
-    # Data files hold bytes that are no UTF-8; one such value must not make its whole column unreadable.
+    # Data files hold bytes that are not UTF-8; one such value must not make its whole column unreadable.
     connection.text_factory = lambda text: text.decode("utf-8", "replace")
     try:
         yield connection

@@ -25,7 +25,7 @@ _THREADS = max(1, (os.cpu_count() or 2) // 2)
 
 @dataclass(frozen=True)
 class Shape:
-    """How an index is searched, and usearch's parameters for it.
+    """The search method of an index, and usearch's parameters for it.
 
     A call adds `batch` vectors and has the GIL for about ten milliseconds; recalls can run between calls.
     """

@@ -27,7 +27,8 @@ _ORPHAN_SECONDS = 3600
 
 @dataclass(frozen=True)
 class Position:
-    """How far an index has followed the change feed: the number of its last line, and the entity of that line.
+    """The position of an index in the change feed: the number of the last line it has read, and the entity of that
+    line.
 
     The entity identifies the store: in the feed of another store, the line with this number has another entity.
     """

@@ -17,7 +17,7 @@ _BATCH = 500
 
 @dataclass(frozen=True)
 class IndexSpace:
-    """What one index covers: the vectors of a search space of one user or of a whole organization."""
+    """The rows of one index: the vectors of a search space of one user or of a whole organization."""
 
     space: SearchSpace
     dimensions: int

@@ -67,9 +67,9 @@ class WordNetSynonyms:
         """Return the words of a sense and the numbers of the senses above it."""
         fields = _find_line(self._open(f"data.{part}"), number).partition(b"|")[0].split()
         count = int(fields[3], 16)
-        lemmas = [fields[4 + 2 * place].decode().lower() for place in range(count)]
+        lemmas = [fields[4 + 2 * index].decode().lower() for index in range(count)]
         pointers = fields[4 + 2 * count + 1 :]
-        wider = [pointers[place + 1] for place in range(0, len(pointers) - 3, 4) if pointers[place] == _HYPERNYM]
+        wider = [pointers[index + 1] for index in range(0, len(pointers) - 3, 4) if pointers[index] == _HYPERNYM]
         return [lemma for lemma in lemmas if "_" not in lemma], wider
 
 

@@ -91,7 +91,7 @@ def propose_bars(shape: ResultShape, intent: ChartIntent) -> Iterator[Chart]:
 
 def sort_labels(rows: Sequence[ChartRow], label: ChartColumn) -> list[ChartRow]:
     """Return rows in the known order of an ordinal label, if it has one."""
-    places = {name: place for place, name in enumerate(label.order)}
+    places = {name: index for index, name in enumerate(label.order)}
     if not places:
         return list(rows)
     return sorted(rows, key=lambda row: places.get(str(row[label.field.name]), len(places)))

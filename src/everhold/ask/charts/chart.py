@@ -63,7 +63,7 @@ class Chart:
 
     @property
     def axes(self) -> tuple[ChartField, ChartField]:
-        """The fields `x` and `y`. ValueError if the chart lacks one of them."""
+        """The fields `x` and `y`. Raise ValueError if the chart lacks one of them."""
         if self.x is None or self.y is None:
             raise ValueError(f"a chart of kind {self.kind} does not have two axes")
         return self.x, self.y

@@ -126,7 +126,7 @@ def write_grouped_bars(chart: Chart) -> Part:
     encoding: Part = {"x" if is_vertical else "y": label, "y" if is_vertical else "x": quantity}
     if is_stacked:
         # The stacked colors are in the order of the legend, with the first at the bottom.
-        places = {name: place for place, name in enumerate(chart.series_order)}
+        places = {name: index for index, name in enumerate(chart.series_order)}
         rows = [{**row, "place": places.get(str(row[series.name]), len(places))} for row in rows]
         encoding["order"] = {"field": "place", "type": "quantitative"}
     else:

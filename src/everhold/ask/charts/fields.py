@@ -42,7 +42,7 @@ _KNOWN_ORDERS = (
 
 
 class FieldType(StrEnum):
-    """How the values of a column can be drawn."""
+    """The ways in which the values of a column can be drawn."""
 
     TIME = "temporal"
     QUANTITY = "quantitative"

@@ -55,7 +55,8 @@ WORD_KINDS: dict[str, tuple[ChartKind, ...]] = {
 
 @dataclass(frozen=True)
 class ChartIntent:
-    """What a chart for a question should show. `is_ordered` says that the order of the rows is part of the answer.
+    """The content that a chart for a question should show. `is_ordered` says that the order of the rows is part of the
+    answer.
 
     `chart_word` is the kind of chart that the question names, or empty.
     """

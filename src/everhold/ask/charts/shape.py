@@ -126,5 +126,5 @@ def sums_to_whole(column: ChartColumn) -> bool:
     """Return whether the values are shares that add up to the whole."""
     numbers = column.numbers
     total = sum(numbers)
-    whole = column.field.percent or (1 if total < 50 else 100)
-    return bool(numbers) and min(numbers) >= 0 and abs(total - whole) <= 0.01 * whole
+    total_share = column.field.percent or (1 if total < 50 else 100)
+    return bool(numbers) and min(numbers) >= 0 and abs(total - total_share) <= 0.01 * total_share

@@ -50,7 +50,7 @@ def write_number(chart: Chart) -> Part:
 def write_tiles(chart: Chart) -> Part:
     """Return the specification of a row of numbers, each with its name below."""
     x, y = chart.axes
-    place = {"field": x.name, "type": "nominal", "axis": None, "sort": None, "title": None}
+    axis = {"field": x.name, "type": "nominal", "axis": None, "sort": None, "title": None}
     marks = [
         {"mark": {"type": "text", "fontSize": 28, "fontWeight": "bold", "color": MAIN_COLOR, "dy": -6},
          "encoding": {"text": {"field": y.name, "type": "nominal"}}},
@@ -58,7 +58,7 @@ def write_tiles(chart: Chart) -> Part:
          "encoding": {"text": {"field": x.name, "type": "nominal"}}},
     ]  # fmt: skip
     base = make_base(chart, chart.rows, height=90)
-    return base | {"width": {"step": 180}, "encoding": {"x": place}, "layer": marks}
+    return base | {"width": {"step": 180}, "encoding": {"x": axis}, "layer": marks}
 
 
 def write_bars(chart: Chart) -> Part:

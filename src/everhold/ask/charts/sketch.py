@@ -129,7 +129,7 @@ def _sketch_line(chart: Chart, width: int) -> Iterator[str]:
     for line in range(_HEIGHT, 0, -1):
         label = scale[0] if line == _HEIGHT else scale[1] if line == 1 else ""
         yield f"{label:>{margin}}│" + "".join(_draw_level(number, low, high, line) for number in columns)
-    first, last = (format_cell(chart.rows[place][x.name], x) for place in (0, -1))
+    first, last = (format_cell(chart.rows[index][x.name], x) for index in (0, -1))
     gap = len(columns) - len(first) - len(last)
     yield " " * (margin + 1) + (f"{first}{' ' * gap}{last}" if gap > 0 else f"{first} – {last}")
 
@@ -228,10 +228,10 @@ def _sketch_points(chart: Chart, width: int) -> Iterator[str]:
         column = round((a - left) / ((right - left) or 1.0) * (columns - 1))
         line = round((b - low) / ((high - low) or 1.0) * (lines - 1))
         counts[column, line] = counts.get((column, line), 0.0) + count
-    most = max(counts.values())
+    largest = max(counts.values())
     yield fit_text(f"{y.label}, up to {_name_place(chart, y, up, high)}", width)
     for line in range(lines - 1, -1, -1):
-        dots = (_draw_dot(counts.get((column, line), 0.0), most) for column in range(columns))
+        dots = (_draw_dot(counts.get((column, line), 0.0), largest) for column in range(columns))
         yield f"│{''.join(dots)}"
     ends = f"{_name_place(chart, x, across, left)} to {_name_place(chart, x, across, right)}"
     yield fit_text(f"└ {x.label}, {ends}", width)

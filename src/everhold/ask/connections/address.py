@@ -100,8 +100,8 @@ def _parse_server(url: str, scheme: str) -> DatabaseAddress:
     user, password = unquote(parts.username or ""), unquote(parts.password or "")
     if not user:
         raise InvalidInput("the URL names no user", remedy=f"write {scheme}://user@host/database")
-    place = f"{host}:{port}" if port else host
-    shown = f"{scheme}://{quote(user)}@{place if not place.startswith('/') else ''}/{quote(database)}"
+    host_and_port = f"{host}:{port}" if port else host
+    shown = f"{scheme}://{quote(user)}@{host_and_port if not host_and_port.startswith('/') else ''}/{quote(database)}"
     return DatabaseAddress(driver, dialect, url, shown, host, port, user, password, database, parameters)
 
 

@@ -130,9 +130,9 @@ def _store(
         row = draft.evolve(metadata={**draft.metadata, "values": address})
         before = _describe_known(deps, row) if current is not None else []
         synced = sync_tables(deps.data, before, _make_rows(deps, row, profile, address, before), row.updated_at)
-        place = Scope(organization=scope.organization, project=project, user=scope.user)
+        project_scope = Scope(organization=scope.organization, project=project, user=scope.user)
         operations = [
-            *deps.data.make_missing_rows(place, row.updated_at),
+            *deps.data.make_missing_rows(project_scope, row.updated_at),
             _make_operation(row, current),
             *synced.operations,
             deps.data.make_line(
@@ -194,8 +194,8 @@ def _make_operation(row: Connection, current: Connection | None) -> Operation:
 
 
 def _describe_known(deps: ConnectionDeps, connection: Connection) -> list[DescribedTable]:
-    place = Scope(organization=connection.organization_id, project=connection.project_id)
-    tables = list_tables(deps.data.records, place, connection)
+    project_scope = Scope(organization=connection.organization_id, project=connection.project_id)
+    tables = list_tables(deps.data.records, project_scope, connection)
     fields = list_fields(deps.data.records, connection.organization_id, [table.id for table in tables])
     return [DescribedTable(table, tuple(fields[table.id])) for table in tables]
 

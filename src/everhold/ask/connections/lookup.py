@@ -24,6 +24,6 @@ def require_connection(records: Records, scope: Scope, name: str, *, deleted: bo
 
 
 def require_owner(records: Records, scope: Scope, name: str) -> Source | Connection:
-    """Return the connection or the source with this id or name. NotFound if there is none."""
+    """Return the connection or the source with this id or name. Raise NotFound if there is none."""
     named = [row for row in list_connections(records, scope) if name in (row.id, row.name)]
     return named[0] if len(named) == 1 else require_source(records, scope, name)

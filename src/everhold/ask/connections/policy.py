@@ -30,7 +30,7 @@ class ConnectionPolicy:
     can_keep_secrets: bool = False
 
     def check_url(self, url: str) -> DatabaseAddress:
-        """Return the address of a URL that a caller passed. InvalidInput if it may not be stored or connected."""
+        """Return the address of a URL that a caller passed. Raise InvalidInput if it may not be stored or connected."""
         address = parse_address(url, self.drivers)
         if has_secret(address) and not self.can_keep_secrets:
             raise InvalidInput(
@@ -44,7 +44,8 @@ class ConnectionPolicy:
         return address
 
     def check_variable(self, name: str) -> DatabaseAddress:
-        """Return the address in an environment variable. InvalidInput if the variable may not be used for this."""
+        """Return the address in an environment variable. Raise InvalidInput if the variable may not be used for
+        this."""
         if name.upper().startswith(_OWN_PREFIX) or not any(fnmatchcase(name, allowed) for allowed in self.variables):
             raise InvalidInput(
                 f"the environment variable {name!r} may not hold the address of a connection",
@@ -63,7 +64,7 @@ class ConnectionPolicy:
     def open(self, connection: Connection) -> DatabaseTables:
         """Return the address, the schema and the allowed hosts of a connection.
 
-        DataUnavailable if its address is unknown.
+        Raise DataUnavailable if its address is unknown.
         """
         options = connection.options
         variable = options.get("url_env")

@@ -108,7 +108,7 @@ def _name_listed_rows(draft: FrameDraft, select: list[Expression], entity: AskTa
     """Add the names of rows that are listed with other columns: "the 10 highest paid employees with their salary"."""
     if draft.having and select and all(item.is_aggregate for item in select) and _begins_with_rows(draft):
         return [*map(Expression, draft.tables()[0][1].shown_refs), *select]
-    start = next((place for place, table in draft.tables() if table == entity), None)
+    start = next((position for position, table in draft.tables() if table == entity), None)
     shown = [placed.position for placed in draft.select]
     if start is None or not shown or any(item.is_aggregate for item in select) or draft.group:
         return select

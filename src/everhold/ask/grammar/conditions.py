@@ -90,8 +90,8 @@ def _read_counts(draft: FrameDraft) -> None:
     """Read conditions on the number of related rows: "more than 2 orders", "at least twice"."""
     for match in draft.find(r"(?P<n>n)?(?P<op>>)?(?P<v>N)(?P<post>})?[x,fV]{0,3}(?P<t>[TC])?"):
         number = draft.mention(match.start("v"))
-        place = match.start("t")
-        table = _count_what(draft, place) if place >= 0 else None
+        index = match.start("t")
+        table = _count_what(draft, index) if index >= 0 else None
         if number.counts_times and table is None:
             table = _find_related(draft, match.start("v"))
         cue = draft.cue(match.start("op")) if match["op"] else draft.cue(match.start("post")) if match["post"] else None
@@ -99,7 +99,7 @@ def _read_counts(draft: FrameDraft) -> None:
             continue
         operator = str(cue.value) if cue else "="
         draft.having.append(GroupCondition(match.start(), table, operator, number.value))
-        end = match.end() if place >= 0 and not number.counts_times else match.end("v")
+        end = match.end() if index >= 0 and not number.counts_times else match.end("v")
         draft.take(*(position for position in range(match.start(), end) if draft.codes[position] != "V"))
 
 
@@ -122,7 +122,7 @@ def _find_related(draft: FrameDraft, position: int) -> str | None:
     This is the last table named before that is not the entity, else a table that refers to the entity.
     """
     entity = draft.entity()
-    before = [table.name for place, table in draft.tables() if place < position and table != entity]
+    before = [table.name for table_position, table in draft.tables() if table_position < position and table != entity]
     if before:
         return before[-1]
     if entity is None:
@@ -134,8 +134,8 @@ def _read_number_then_column(draft: FrameDraft) -> None:
     for pattern in (r"(?P<n>n)?[h=x]{0,2}(?P<op>>)(?P<v>N)[xi]?(?P<c>C)", r"(?P<n>n)?(?P<op>>)(?P<c>C)f?(?P<v>N)",
                     r"(?P<n>n)?(?P<v>N)(?P<op>})(?P<c>C)?", r"(?P<c>C)[=h]*(?P<v>N)(?P<op>})"):  # fmt: skip
         for match in draft.find(pattern):
-            place = match.start("c")
-            column = draft.column(place) if place >= 0 else _find_column_near(draft, match.start("v"))
+            index = match.start("c")
+            column = draft.column(index) if index >= 0 else _find_column_near(draft, match.start("v"))
             if column and _is_comparable(column):
                 _place_comparison(draft, match, column)
 

@@ -16,8 +16,8 @@ _GAP = "[_xfihLT]"
 def read_table_amounts(draft: FrameDraft) -> None:
     """Read "total refunds", "average invoice" and "share of orders": an aggregate of all rows of a table."""
     for match in draft.find(rf"(?P<f>[a$]){_GAP}{{0,4}}?(?P<t>T)(?!{_GAP}{{0,3}}C)"):
-        position, place = match.start("f"), match.start("t")
-        table = draft.schema.table(str(draft.mention(place).table))
+        position, table_position = match.start("f"), match.start("t")
+        table = draft.schema.table(str(draft.mention(table_position).table))
         expression = _make_figure(draft, table, draft.cue(position).value)
         if expression:
             draft.select.append(PlacedExpression(position, expression))
@@ -44,9 +44,9 @@ def read_counted_groups(draft: FrameDraft) -> None:
     if not draft.group or any(placed.expression.is_aggregate for placed in draft.select) or draft.order or draft.most:
         return
     first = min(placed.position for placed in draft.group)
-    if any(draft.codes[place] == "C" for place in range(first)) or re.search(r"[am#$]", draft.codes):
+    if any(draft.codes[index] == "C" for index in range(first)) or re.search(r"[am#$]", draft.codes):
         return
-    counted = [(place, table) for place, table in draft.tables() if place < first]
+    counted = [(position, table) for position, table in draft.tables() if position < first]
     if counted:
         draft.select.append(PlacedExpression(counted[0][0], make_count(counted[0][1].name)))
 
@@ -151,7 +151,7 @@ def read_averages_per(draft: FrameDraft) -> None:
         if is_average and is_count and has_several_rows(draft.schema, str(per), str(counted)):
             expression = replace(make_count(counted), per=draft.schema.table(str(per)).key_ref)
             draft.select.append(PlacedExpression(match.start(), expression))
-            draft.take(*(place for place in range(match.start(), match.end()) if draft.codes[place] != "T"))
+            draft.take(*(index for index in range(match.start(), match.end()) if draft.codes[index] != "T"))
 
 
 def sum_lone_measures(draft: FrameDraft) -> None:

@@ -28,8 +28,8 @@ def read_groups(draft: FrameDraft) -> None:
         _read_compared_periods(draft)
 
 
-def _is_measure(draft: FrameDraft, place: int) -> bool:
-    return draft.original(place) == "C" and draft.column(place).kind is ColumnKind.MEASURE
+def _is_measure(draft: FrameDraft, position: int) -> bool:
+    return draft.original(position) == "C" and draft.column(position).kind is ColumnKind.MEASURE
 
 
 def _read_grains(draft: FrameDraft) -> None:
@@ -70,18 +70,20 @@ def _find_time(draft: FrameDraft, grain: str) -> AskColumn | None:
 def _read_named_groups(draft: FrameDraft) -> None:
     """Read "for each city", "per customer", and "by city" if the question counts or adds up something."""
     for match in draft.find(rf"(?P<e>[eb])[x#d]{{0,2}}(?P<c>[CT]){_REST}|[if](?P<d>d)#?(?P<c2>C)"):
-        place = match.start("c") if match["c"] else match.start("c2")
-        is_group = _has_figure(draft, match.start(), place) and not (match["e"] == "b" and _is_no_group(draft, match))
+        position = match.start("c") if match["c"] else match.start("c2")
+        is_group = _has_figure(draft, match.start(), position) and not (
+            match["e"] == "b" and _is_no_group(draft, match)
+        )
         if not is_group:
             draft.take(match.start())
             continue
-        group_by(draft, place)
-        draft.take(match.start(), *range(match.start() + 1, place))
+        group_by(draft, position)
+        draft.take(match.start(), *range(match.start() + 1, position))
         if match["c"]:
             _group_by_list(draft, match)
 
 
-def _has_figure(draft: FrameDraft, cue: int, place: int) -> bool:
+def _has_figure(draft: FrameDraft, cue: int, position: int) -> bool:
     """Return whether the question asks for an aggregate of each group."""
     if (
         draft.group
@@ -89,30 +91,30 @@ def _has_figure(draft: FrameDraft, cue: int, place: int) -> bool:
         or any(placed.expression.is_aggregate for placed in draft.select)
     ):
         return True
-    if draft.pieces[cue].text in _LISTED and _counts_rows(draft, cue, place):
+    if draft.pieces[cue].text in _LISTED and _counts_rows(draft, cue, position):
         return True
     measures = [draft.column(p) for p in range(cue) if draft.codes[p] == "C"]
-    return any(column.kind is ColumnKind.MEASURE and has_several(draft, column, place) for column in measures)
+    return any(column.kind is ColumnKind.MEASURE and has_several(draft, column, position) for column in measures)
 
 
-def _counts_rows(draft: FrameDraft, cue: int, place: int) -> bool:
+def _counts_rows(draft: FrameDraft, cue: int, position: int) -> bool:
     """Return whether rows are counted for each group, as in "orders per channel"; "products by price" is a sort
     order."""
     if re.search(r"[ostS]", draft.originals[:cue]) or "C" in draft.codes[:cue] or "T" not in draft.originals[:cue]:
         return False
-    mention = draft.mention(place)
+    mention = draft.mention(position)
     return mention.column is None or draft.schema.column(mention.column).kind is not ColumnKind.MEASURE
 
 
-def has_several(draft: FrameDraft, measure: AskColumn, place: int) -> bool:
+def has_several(draft: FrameDraft, measure: AskColumn, position: int) -> bool:
     """Return whether the table or column named at a position may have several values of a measure.
 
     It has only one if it identifies the row that has the measure.
     """
-    mention = draft.mention(place)
+    mention = draft.mention(position)
     if mention.table:
         return has_several_rows(draft.schema, mention.table, measure.table)
-    group = draft.column(place)
+    group = draft.column(position)
     if group.table != measure.table:
         return not group.is_unique or has_several_rows(draft.schema, group.table, measure.table)
     return not (group.is_unique or group.kind is ColumnKind.ID)
@@ -131,26 +133,26 @@ def _is_agent(draft: FrameDraft, match: re.Match[str]) -> bool:
     return match["c"] == "T" and draft.originals[match.start() - 1 : match.start()] not in tuple("CTVNP")
 
 
-def group_by(draft: FrameDraft, place: int) -> None:
+def group_by(draft: FrameDraft, position: int) -> None:
     """Group by the column or the table that is named at a position."""
-    mention = draft.mention(place)
+    mention = draft.mention(position)
     if mention.column:
-        draft.group.append(PlacedExpression(place, Expression(mention.column)))
-        draft.take(place)
+        draft.group.append(PlacedExpression(position, Expression(mention.column)))
+        draft.take(position)
     elif mention.table:
-        draft.group.append(PlacedExpression(place, Expression(of_table=mention.table)))
+        draft.group.append(PlacedExpression(position, Expression(of_table=mention.table)))
 
 
 def _group_by_list(draft: FrameDraft, match: re.Match[str]) -> None:
     """Read the groups that follow the first: "and airline", "and month"."""
     if draft.pieces[match.start()].text not in _LISTED and not match["rest"].startswith("&"):
         return  # "for each city, the name and the age" shows what follows
-    for place in range(match.start("rest"), match.end("rest")):
-        if draft.codes[place] in "CT":
-            group_by(draft, place)
-        elif draft.codes[place] == "M":
-            group_by_period(draft, place, str(draft.cue(place).value))
-            draft.take(place)
+    for index in range(match.start("rest"), match.end("rest")):
+        if draft.codes[index] in "CT":
+            group_by(draft, index)
+        elif draft.codes[index] == "M":
+            group_by_period(draft, index, str(draft.cue(index).value))
+            draft.take(index)
 
 
 def _read_compared_periods(draft: FrameDraft) -> None:
@@ -172,7 +174,7 @@ def _find_grain(period: Predicate) -> str:
 def _read_compared_values(draft: FrameDraft) -> None:
     """Read "compare web and store orders": compared values of one column become groups."""
     equal = [placed.predicate.left for placed in draft.where if placed.predicate.operator == "=" and not placed.negated]
-    for position in [place for place, code in enumerate(draft.codes) if code == "K"]:
+    for position in [index for index, code in enumerate(draft.codes) if code == "K"]:
         draft.take(position)
         for expression in dict.fromkeys(equal):
             if equal.count(expression) > 1 and expression not in [placed.expression for placed in draft.group]:

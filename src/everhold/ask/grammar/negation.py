@@ -15,7 +15,9 @@ def read_absences(draft: FrameDraft) -> list[Membership]:
     absences: list[Membership] = []
     entity = draft.entity()
     for match in draft.find(r"n[^n.,CV]*?(?P<t>T)"):
-        tables = [(place, table) for place, table in draft.tables() if place > match.start() and table != entity]
+        tables = [
+            (position, table) for position, table in draft.tables() if position > match.start() and table != entity
+        ]
         if not tables or entity is None:
             continue
         inner = [condition for condition in draft.where if condition.start > match.start() and not condition.negated]
@@ -24,7 +26,7 @@ def read_absences(draft: FrameDraft) -> list[Membership]:
         if absence:
             absences.append(absence)
             draft.where = [condition for condition in draft.where if condition not in inner]
-            draft.take(match.start(), *(place for place, _ in tables))
+            draft.take(match.start(), *(position for position, _ in tables))
     return absences
 
 

@@ -103,15 +103,15 @@ def _is_size_of(draft: FrameDraft, match: re.Match[str]) -> bool:
 def _read_most_common(draft: FrameDraft) -> None:
     """Read "the most common city": group by it and count."""
     for match in draft.find(r"(?P<s>S)[xf]{0,2}(?P<c>[CT])|(?P<c2>[CT])[^CT]{0,4}(?P<s2>S)"):
-        place = match.start("c") if match["c"] else match.start("c2")
+        position = match.start("c") if match["c"] else match.start("c2")
         cue = draft.cue(match.start("s") if match["s"] else match.start("s2"))
-        mention = draft.mention(place)
+        mention = draft.mention(position)
         assert mention.owner
         shown = mention.column or draft.schema.table(mention.owner).display_ref
         others = [name for _, table in draft.tables() if (name := table.name) != mention.owner]
         counted = mention.owner if mention.column or not others else others[0]
         draft.most = (counted, bool(cue.value))
-        draft.select.append(PlacedExpression(place, Expression(shown)))
+        draft.select.append(PlacedExpression(position, Expression(shown)))
         draft.take(*(p for p in range(match.start(), match.end()) if draft.codes[p] in "SCx"))
 
 
@@ -209,7 +209,7 @@ def _read_bare_superlative(draft: FrameDraft, match: re.Match[str]) -> None:
 
 def _find_last_related(draft: FrameDraft, position: int) -> str | None:
     entity = draft.entity()
-    others = [table.name for place, table in draft.tables() if table != entity]
+    others = [table.name for _, table in draft.tables() if table != entity]
     return others[-1] if others else entity.name if entity else None
 
 
@@ -228,7 +228,7 @@ def _order_by(draft: FrameDraft, match: re.Match[str], column: AskColumn, functi
 
 def _is_grouped(draft: FrameDraft, match: re.Match[str], column: AskColumn) -> bool:
     """Return whether the first named thing has several values of a measure, as departments have several salaries."""
-    named = [place for place in range(match.start()) if draft.original(place) in "TC"]
+    named = [index for index in range(match.start()) if draft.original(index) in "TC"]
     return bool(named) and has_several(draft, column, named[0])
 
 

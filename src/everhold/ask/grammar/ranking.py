@@ -33,11 +33,11 @@ def read_rankings(draft: FrameDraft) -> None:
 
 def _read_best_period(draft: FrameDraft, match: re.Match[str]) -> None:
     """Read "the best month for revenue" and "which month had the most orders"."""
-    place, cue = (match.start("m"), match.start("s")) if match["m"] else (match.start("m2"), match.start("s2"))
+    position, cue = (match.start("m"), match.start("s")) if match["m"] else (match.start("m2"), match.start("s2"))
     figure = _read_figure(draft, match)
-    if figure is None or not group_by_period(draft, place, str(draft.cue(place).value)):
+    if figure is None or not group_by_period(draft, position, str(draft.cue(position).value)):
         return
-    draft.select.append(PlacedExpression(place, figure))
+    draft.select.append(PlacedExpression(position, figure))
     draft.order.append(Ordering(figure, bool(draft.cue(cue).value)))
     draft.limit = draft.limit or 1
     draft.take(*range(match.start(), match.end()))
@@ -49,16 +49,16 @@ def _rank(draft: FrameDraft, match: re.Match[str], descending: bool) -> bool:
     Return whether it was read.
     """
     figure = _read_figure(draft, match)
-    place = match.start("e")
+    index = match.start("e")
     if figure is None:
         return False
-    ranked = draft.mention(place)
-    if _is_computed(draft, figure, place):
-        group_by(draft, place)
+    ranked = draft.mention(index)
+    if _is_computed(draft, figure, index):
+        group_by(draft, index)
     else:
         figure = Expression(figure.column)
         shown = ranked.column or draft.schema.table(str(ranked.table)).display_ref
-        draft.select.append(PlacedExpression(place, Expression(shown)))
+        draft.select.append(PlacedExpression(index, Expression(shown)))
     draft.select.append(PlacedExpression(match.start("c"), figure))
     draft.order.append(Ordering(figure, descending))
     draft.take(
@@ -67,8 +67,8 @@ def _rank(draft: FrameDraft, match: re.Match[str], descending: bool) -> bool:
     return True
 
 
-def _is_computed(draft: FrameDraft, figure: Expression, place: int) -> bool:
-    return figure.column is None or has_several(draft, draft.schema.column(figure.column), place)
+def _is_computed(draft: FrameDraft, figure: Expression, position: int) -> bool:
+    return figure.column is None or has_several(draft, draft.schema.column(figure.column), position)
 
 
 def _read_figure(draft: FrameDraft, match: re.Match[str]) -> Expression | None:

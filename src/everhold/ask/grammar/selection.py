@@ -81,14 +81,14 @@ def _read_window(draft: FrameDraft, match: re.Match[str]) -> WindowKind | None:
 def _read_counts(draft: FrameDraft) -> None:
     for match in draft.find(r"(?P<w>\$)?#(?P<d>d)?(?:[xf]{0,2}(?P<c>[CT])|[x=]{0,2}(?P<m>C))?"):
         window = draft.cue(match.start("w")).value if match["w"] else None
-        place = match.start("c") if match["c"] else match.start("m")
-        if place < 0 or (match["m"] and not _is_amount(draft.column(place))):
+        position = match.start("c") if match["c"] else match.start("m")
+        if position < 0 or (match["m"] and not _is_amount(draft.column(position))):
             _count_without_noun(draft, match)
             continue
-        mention = draft.mention(place)
-        expression = _make_count_of(draft, place, bool(match["d"]), window)
+        mention = draft.mention(position)
+        expression = _make_count_of(draft, position, bool(match["d"]), window)
         draft.select.append(PlacedExpression(match.start(), expression))
-        keep = {place} if mention.table else set()
+        keep = {position} if mention.table else set()
         draft.take(*(p for p in range(match.start(), match.end()) if p not in keep))
 
 
@@ -99,11 +99,11 @@ def _count_without_noun(draft: FrameDraft, match: re.Match[str]) -> None:
     draft.take(match.start())
 
 
-def _make_count_of(draft: FrameDraft, place: int, distinct: bool, window: WindowKind | None) -> Expression:
-    mention = draft.mention(place)
+def _make_count_of(draft: FrameDraft, position: int, distinct: bool, window: WindowKind | None) -> Expression:
+    mention = draft.mention(position)
     if mention.table:
         return Expression(function=Function.COUNT, of_table=mention.table, window=window)
-    column = draft.column(place)
+    column = draft.column(position)
     if _is_amount(column) and not distinct:
         total = _find_total(draft)
         draft.take(total)
@@ -150,11 +150,11 @@ def _read_listed_tables(draft: FrameDraft) -> None:
         return
     hidden = _find_hidden(draft)
     for match in draft.find(r"[&,](?P<t>T)"):
-        place = match.start("t")
-        table = draft.schema.table(str(draft.mention(place).table))
-        if table != entity and place not in hidden and not re.search("[nB|]", draft.originals):
-            draft.select.append(PlacedExpression(place, Expression(table.display_ref)))
-            draft.take(place)
+        index = match.start("t")
+        table = draft.schema.table(str(draft.mention(index).table))
+        if table != entity and index not in hidden and not re.search("[nB|]", draft.originals):
+            draft.select.append(PlacedExpression(index, Expression(table.display_ref)))
+            draft.take(index)
 
 
 def _find_hidden(draft: FrameDraft) -> set[int]:

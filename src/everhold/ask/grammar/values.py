@@ -97,7 +97,7 @@ def _guess_column(draft: FrameDraft, position: int) -> AskColumn | None:
     texts = [draft.column(p) for p in before if not draft.column(p).is_numeric]
     if texts:
         return texts[-1]
-    tables = [table for place, table in draft.tables() if place < position]
+    tables = [table for table_position, table in draft.tables() if table_position < position]
     if not tables:
         return None
     is_place = draft.original(position - 1) == "i"
@@ -121,8 +121,8 @@ def _read_equal_numbers(draft: FrameDraft) -> None:
     for match in draft.find(r"(?P<v>N)(?:\|(?P<w>N))?y"):
         implied = find_implied(draft, "old")
         if implied:
-            places = [place for place in (match.start("v"), match.start("w")) if place >= 0]
-            ages = tuple(value for place in places if (value := draft.mention(place).value) is not None)
+            positions = [position for position in (match.start("v"), match.start("w")) if position >= 0]
+            ages = tuple(value for position in positions if (value := draft.mention(position).value) is not None)
             _place(draft, match, Predicate(Expression(implied[0].ref), "in" if len(ages) > 1 else "=", ages))
     for match in draft.find(r"i?(?P<v>N)"):
         mention = draft.mention(match.start("v"))
@@ -140,12 +140,12 @@ def _equal_year(column: AskColumn, year: int) -> Predicate:
 
 def _read_periods(draft: FrameDraft) -> None:
     for match in draft.find(r"(?:(?P<c>C)[=i]{0,2})?i?(?P<v>P)"):
-        place = match.start("c")
-        named = draft.column(place) if place >= 0 and draft.column(place).is_time else None
+        index = match.start("c")
+        named = draft.column(index) if index >= 0 and draft.column(index).is_time else None
         column = named or find_time(draft, match.start("v"))
         period = draft.mention(match.start("v")).period
         if column and period:
-            start = match.start() if named or place < 0 else match.start("v")
+            start = match.start() if named or index < 0 else match.start("v")
             draft.where.append(PlacedPredicate(start, match.end() - 1, compare_period(column, "=", period)))
             draft.take(*range(start, match.end()))
 

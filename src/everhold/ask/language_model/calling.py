@@ -60,7 +60,7 @@ class BoundedModel:
     def complete(self, prompt: str, seconds: float) -> str:
         """Return the answer to a prompt.
 
-        ModelUnavailable if it takes longer than `seconds`, or if four calls are open.
+        Raise ModelUnavailable if it takes longer than `seconds`, or if four calls are open.
         """
         with uninterrupted:
             if not self._enter():
@@ -98,7 +98,7 @@ class ModelCalls:
     def ask(self, prompt: str) -> str:
         """Return the answer to a prompt.
 
-        ModelUnavailable if the limit is reached; errors of the model are raised too.
+        Raise ModelUnavailable if the limit is reached; errors of the model are raised too.
         """
         digest = hashlib.sha256(prompt.encode("utf-8", "replace")).hexdigest()
         sent = SentPrompt(digest, self._count_tokens(prompt))

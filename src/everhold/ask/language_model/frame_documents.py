@@ -15,7 +15,7 @@ _MAX_LIMIT: Final = 10_000
 
 
 def read_frame(document: Mapping[str, Any], schema: AskSchema) -> QueryFrame:
-    """Return the frame of a JSON object; InvalidInput if a part of it is unknown or malformed.
+    """Return the frame of a JSON object; raise InvalidInput if a part of it is unknown or malformed.
 
     The object has `table`, and may have `select`, `where`, `group`, `order`, `limit` and `distinct`. Columns are
     written "table.column", or "column" if it is one of `table`.

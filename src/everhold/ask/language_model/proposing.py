@@ -176,7 +176,7 @@ def _read_statement(answer: ModelAnswer, task: ModelTask) -> tuple[QueryFrame | 
 
 
 def _make_reading(frame: QueryFrame | None, sql: str, scoped: ScopedReadings, confidence: float) -> QuestionReading:
-    """Return the reading of a statement; StatementRefused if the guard refuses it."""
+    """Return the reading of a statement; raise StatementRefused if the guard refuses it."""
     schema = scoped.reader.schema
     reading = QuestionReading(frame, sql, "", confidence, origin=ReadingOrigin.MODEL)
     scoped.check(reading)  # before anything else reads the statement: the guard limits its size
@@ -230,6 +230,7 @@ def add_proposal(candidates: RankedCandidates, proposal: ModelProposal) -> Ranke
 
 
 def read_offered(sql: str, scoped: ScopedReadings, readings: Readings) -> QuestionReading:
-    """Return the reading of a statement that an earlier answer offered; StatementRefused if it may no longer run."""
+    """Return the reading of a statement that an earlier answer offered; raise StatementRefused if it may no longer
+    run."""
     known = [reading for reading in (*readings.readings, *scoped.readings.readings) if reading.sql == sql]
     return known[0] if known else _make_reading(None, sql, scoped, PRIOR)

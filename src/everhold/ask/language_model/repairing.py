@@ -30,7 +30,7 @@ class FailedStatement(NamedTuple):
 
 
 def describe_failure(error: EverholdError, sql: str, schema: AskSchema, *, sends_values: bool) -> FailedStatement:
-    """Return why a statement could not be run. What a database says may quote values, and these are hidden.
+    """Return why a statement could not be run. A database's message may quote values, and these are hidden.
 
     The guard only knows the statement and the names of the schema.
     """

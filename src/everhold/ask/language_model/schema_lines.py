@@ -24,7 +24,7 @@ _TYPE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z_ ]{0,30}")
 
 @dataclass(frozen=True)
 class ColumnNote:
-    """What the prompt says about a column, without its name. `samples` are values of cells."""
+    """The part of the prompt about a column, without its name. `samples` are values of cells."""
 
     data_type: str = ""
     description: str = ""
@@ -33,7 +33,7 @@ class ColumnNote:
 
 @dataclass(frozen=True)
 class SchemaNotes:
-    """What the prompt says about tables and columns, without their names."""
+    """The parts of the prompt about tables and columns, without their names."""
 
     tables: Mapping[str, str] = field(default_factory=dict)
     columns: Mapping[ColumnRef, ColumnNote] = field(default_factory=dict)
@@ -114,19 +114,19 @@ def list_schema_lines(
     stems = {token.stem for token in tokenize(question) if token.kind == "word"}
     meanings = [meaning for reading in readings for meaning in reading.bindings.values()]
     lines = []
-    for place, name in enumerate(tables):
+    for index, name in enumerate(tables):
         table = schema.table(name)
         if len(name) > _MAX_NAME:
             continue
         if description := notes.tables.get(name):
-            lines.append(PromptLine(place, quote_line({"table": name, "description": description})))
+            lines.append(PromptLine(index, quote_line({"table": name, "description": description})))
         keys = {ref.column for key in schema.keys_at(name) for ref in (key.ref, key.to_ref) if ref.table == name}
         for column in table.columns:
             is_meant = any(meaning.endswith(f"{name}.{column.name}") for meaning in meanings)
             is_named = is_meant or bool(stems.intersection(column.core))
             is_first = is_named or column.name in keys or column.name in (table.key, table.display)
             if len(column.name) <= _MAX_NAME:
-                rank = place if is_first else place + len(tables)
+                rank = index if is_first else index + len(tables)
                 lines.append(PromptLine(rank, _write_column(schema, column, notes.columns.get(column.ref))))
     return lines
 

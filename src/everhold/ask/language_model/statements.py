@@ -37,7 +37,7 @@ class ModelStatement(NamedTuple):
 def prepare_statement(sql: str, dialect: str, schema: AskSchema, values: ValueIndex) -> ModelStatement:
     """Return a statement in the form that is run and shown. It must have passed the guard, which limits its size.
 
-    Raise StatementRefused if it reads no table, selects a constant, or has an alias that is no short name.
+    Raise StatementRefused if it reads no table, selects a constant, or has an alias that is not a short name.
     """
     tree = sqlglot.parse_one(sql, read=dialect)
     assert isinstance(tree, exp.Query)
@@ -51,7 +51,7 @@ def correct_quotes(sql: str, dialect: str, schema: AskSchema) -> str:
     """Return a statement in which a compared text stands in single quotes: many models write WHERE city = "Rome".
 
     A quoted name is a text if no table, column or alias has that name. The statement is not checked yet;
-    raise StatementRefused if it is no query, or too large to be parsed.
+    raise StatementRefused if it is not a query, or too large to be parsed.
     """
     tree = parse_query(sql, dialect)
     known = {name.casefold() for column in schema.columns() for name in (column.table, column.name)}

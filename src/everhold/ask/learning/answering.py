@@ -64,14 +64,14 @@ def propose_readings(
     If the question is a fragment that changes the previous question, patterns propose nothing, because its words do not
     say all that is asked.
     """
-    taught = read_with_lessons(context, memory.lessons, question, by_rules, previous)
+    with_lessons = read_with_lessons(context, memory.lessons, question, by_rules, previous)
     best = by_rules.best
     if best is not None and best.is_follow_up:
-        return taught
+        return with_lessons
     matches = memory.patterns.propose(context, question if masks is None else masks, meanings)
     known = Lessons(metrics=memory.lessons.metrics)  # metrics are needed to describe statements in words
     schema = context.reader.teach(known).schema if known else context.reader.schema
-    return [*taught, *(_make_reading(schema, match) for match in matches[:_MOST_PROPOSALS])]
+    return [*with_lessons, *(_make_reading(schema, match) for match in matches[:_MOST_PROPOSALS])]
 
 
 def rank_readings(

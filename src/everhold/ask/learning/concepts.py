@@ -32,17 +32,17 @@ def find_concepts(masked: str, is_name: Callable[[str], bool]) -> Concepts:
     """
     words = masked.split()
     concepts: list[str] = []
-    place = 0
-    while place < len(words):
-        matched = match_cue(words[place : place + _LONGEST_CUE])
-        if matched is not None and not (matched[1] == 1 and is_name(stem(words[place]))):
+    position = 0
+    while position < len(words):
+        matched = match_cue(words[position : position + _LONGEST_CUE])
+        if matched is not None and not (matched[1] == 1 and is_name(stem(words[position]))):
             concepts.extend(_name_cue(matched[0]))
-            place += matched[1]
+            position += matched[1]
             continue
-        word = words[place]
+        word = words[position]
         if not word.startswith("<") and word not in FILLERS and word not in ("the", "a", "an"):
             concepts.append(stem(word))
-        place += 1
+        position += 1
     return tuple(concepts)
 
 

@@ -28,7 +28,7 @@ def find_formulas(schema: AskSchema, template: SqlTemplate) -> Iterator[tuple[st
     if not isinstance(tree, exp.Select) or len(list(tree.find_all(exp.Select))) > 1:
         return
     table = _find_counted_table(schema, tree)
-    places = {id(node): place for place, node in enumerate(list_literals(tree))}
+    places = {id(node): index for index, node in enumerate(list_literals(tree))}
     filled = {use.place for use in template.uses}
 
     def is_constant(node: exp.Expr) -> bool:

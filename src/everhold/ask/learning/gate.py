@@ -108,8 +108,8 @@ class ReplayGate:
         relevant = choose_lessons(lessons, pair.question, by_rules)
         key = relevant, pair.question
         if key not in self._taught:
-            taught = read_with_lessons(self.context, relevant, pair.question, by_rules)
-            best = taught[0] if taught else by_rules.best
+            with_lessons = read_with_lessons(self.context, relevant, pair.question, by_rules)
+            best = with_lessons[0] if with_lessons else by_rules.best
             self._taught[key] = best.sql if best is not None else None
         return self._taught[key]
 

@@ -99,9 +99,9 @@ def _word_meaning(row: QueryLesson) -> str:
 
 
 def forget_learned(records: Records, scope: Scope, item_id: str, log_line: Put) -> LearnedItem:
-    """Delete a learned item, so that it is no longer used; NotFound if the scope has no such item.
+    """Delete a learned item, so that it is no longer used. Raise NotFound if the scope has no such item.
 
-    InvalidInput if the scope has a user and the item was learned for the whole project.
+    Raise InvalidInput if the scope has a user and the item was learned for the whole project.
     """
     patterns = [row for row in list_patterns(records, scope) if row.id == item_id]
     lessons = [row for row in list_lessons(records, scope) if row.id == item_id]

@@ -27,7 +27,7 @@ RowVersions = frozenset[tuple[str, int]]
 
 @dataclass(frozen=True)
 class LoadedMemory:
-    """What a scope has learned, and the rows that it was built from, by their ids."""
+    """The learned patterns and lessons of a scope, and the rows that they were read from, by their ids."""
 
     memory: LearnedMemory
     patterns: dict[str, QueryPattern] = field(default_factory=dict)
@@ -67,18 +67,18 @@ def load_memory(records: Records, scope: Scope, context: QuestionContext) -> Loa
     """
     patterns = {row.id: row for row in list_patterns(records, scope)}
     lessons = {row.id: row for row in list_lessons(records, scope)}
-    read = [pattern for row in patterns.values() if (pattern := read_pattern(context, row)) is not None]
-    learned = [replace(item, is_of_project=patterns[item.id].user_id != scope.user) for item in read]
+    loaded = [pattern for row in patterns.values() if (pattern := read_pattern(context, row)) is not None]
+    learned = [replace(item, is_of_project=patterns[item.id].user_id != scope.user) for item in loaded]
     overridden = {pattern.id for pattern in list_overridden(learned)}
     unused = _list_overridden_lessons([patterns[name] for name in overridden], lessons.values())
-    taught = [
+    loaded_lessons = [
         lesson
         for row in lessons.values()
         if row.id not in unused and (lesson := read_lesson(context.reader.schema, row)) is not None
     ]
     memory = LearnedMemory(
         PatternMemory(pattern for pattern in learned if pattern.id not in overridden),
-        reduce(add_lesson, taught, Lessons()),
+        reduce(add_lesson, loaded_lessons, Lessons()),
         tuple(_read_rejected(records, scope, context, list(patterns.values()))),
     )
     return LoadedMemory(memory, patterns, lessons)

@@ -162,8 +162,8 @@ class PatternMemory:
     def _measure(self, masked: MaskedQuestion) -> Iterator[tuple[LearnedPattern, float]]:
         """Yield the active patterns whose masked question is similar, with the similarity of the words."""
         vectors = self._index.weigh(masked.text)
-        for place, similarity in self._index.measure(vectors).items():
-            pattern = self._all[self._indexed[place].id]
+        for index, similarity in self._index.measure(vectors).items():
+            pattern = self._all[self._indexed[index].id]
             if pattern.is_active and pattern.id not in self._recent:
                 yield pattern, similarity
         for pattern_id, other in self._recent.items():

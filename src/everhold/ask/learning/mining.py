@@ -115,8 +115,8 @@ def _list_metrics(schema: AskSchema, pattern: LearnedPattern) -> list[TaughtMetr
 def _list_runs(pattern: LearnedPattern) -> Iterator[str]:
     """Yield sequences of words of a question that are not values, numbers, periods or cues."""
     tokens = tokenize(pattern.question)
-    slots = {place for slot in pattern.masked.slots for place in range(slot.start, slot.end)}
-    free = [place not in slots and _is_free(token, None) for place, token in enumerate(tokens)]
+    slots = {index for slot in pattern.masked.slots for index in range(slot.start, slot.end)}
+    free = [index not in slots and _is_free(token, None) for index, token in enumerate(tokens)]
     yield from _join_runs(tokens, free)
 
 
@@ -141,8 +141,8 @@ def _list_used(schema: AskSchema, pattern: LearnedPattern) -> _UsedElements:
     filled = {use.place for use in pattern.template.uses}
     conditions = [
         predicate
-        for place, node in enumerate(list_literals(tree))
-        if place not in filled and (predicate := _read_condition(schema, node)) is not None
+        for index, node in enumerate(list_literals(tree))
+        if index not in filled and (predicate := _read_condition(schema, node)) is not None
     ]
     return _UsedElements(*(tuple(dict.fromkeys(items)) for items in (tables, columns, conditions)))  # type: ignore[arg-type]
 

@@ -168,7 +168,7 @@ def read_lesson(schema: AskSchema, row: QueryLesson) -> Lesson | None:
 
 
 def read_meaning(row: QueryLesson) -> Lesson | None:
-    """Return the lesson of a row, whatever its status; None if it cannot be read, as rows may come from elsewhere."""
+    """Return the lesson of a row with any status; None if it cannot be read, as rows may come from elsewhere."""
     try:
         return _read_meaning(row)
     except (KeyError, TypeError, ValueError):
@@ -188,7 +188,7 @@ def _read_meaning(row: QueryLesson) -> Lesson:
 
 
 def _read_formula(document: Mapping[str, Any]) -> Formula:
-    """Return the formula of a row; ValueError if its text is not an expression of its columns."""
+    """Return the formula of a row; raise ValueError if its text is not an expression of its columns."""
     columns = tuple(ColumnRef(str(item["table"]), str(item["column"])) for item in document["columns"])
     formula = Formula(str(document["sql"]), str(document["dialect"]), columns, Function(document["function"]))
     if not is_expression(formula):

@@ -27,8 +27,8 @@ class TextIndex:
         similarities: dict[int, float] = defaultdict(float)
         for kind, vector in zip(self._kinds, vectors, strict=True):
             for part, weight in vector.items():
-                for place, other in kind.postings.get(part, ()):
-                    similarities[place] += weight * other / len(self._kinds)
+                for index, other in kind.postings.get(part, ()):
+                    similarities[index] += weight * other / len(self._kinds)
         return similarities
 
 
@@ -48,9 +48,9 @@ class _PartIndex:
         self._weights = {part: math.log((1 + len(texts)) / (1 + number)) + 1 for part, number in documents.items()}
         self._unknown = math.log(1 + len(texts)) + 1
         self.postings: dict[str, list[tuple[int, float]]] = defaultdict(list)
-        for place, count in enumerate(counts):
+        for index, count in enumerate(counts):
             for part, weight in self._weigh(count).items():
-                self.postings[part].append((place, weight))
+                self.postings[part].append((index, weight))
 
     def weigh(self, text: str) -> dict[str, float]:
         return self._weigh(Counter(self._split(text)))

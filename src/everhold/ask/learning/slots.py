@@ -21,7 +21,7 @@ _NUMBER_LABEL, _PERIOD_LABEL, _TEXT_LABEL = "number", "period", "text"
 
 
 class SlotForm(StrEnum):
-    """How a statement writes the value of a slot."""
+    """The form in which a statement writes the value of a slot."""
 
     VALUE = "value"
     LOWER = "lower"
@@ -113,16 +113,16 @@ class MaskedQuestion:
 def mask_question(tokens: Sequence[Token], slots: Sequence[QuestionSlot], labels: Sequence[str]) -> MaskedQuestion:
     """Return a question with labels in the places of its slots."""
     starts = {slot.start: (slot, label) for slot, label in zip(slots, labels, strict=True)}
-    words, place = [], 0
-    while place < len(tokens):
-        if place in starts:
-            slot, label = starts[place]
+    words, position = [], 0
+    while position < len(tokens):
+        if position in starts:
+            slot, label = starts[position]
             words.append(f"<{label}>")
-            place = slot.end
+            position = slot.end
             continue
-        if tokens[place].kind != "mark":
-            words.append(tokens[place].lower)
-        place += 1
+        if tokens[position].kind != "mark":
+            words.append(tokens[position].lower)
+        position += 1
     return MaskedQuestion(" ".join(words), tuple(slots), tuple(labels))
 
 

@@ -54,12 +54,12 @@ class SqlTemplate:
     def fill(self, slots: Sequence[QuestionSlot]) -> str | None:
         """Return the statement filled with other slots; None if one of them has no value for its literal."""
         parts = _MARKER.split(self.key)
-        for place in range(1, len(parts), 2):
-            use = self.uses[int(parts[place])]
+        for index in range(1, len(parts), 2):
+            use = self.uses[int(parts[index])]
             value = slots[use.slot].write(use.form, use.column)
             if value is None:
                 return None
-            parts[place] = _make_literal(value, use).sql(dialect=self.dialect)
+            parts[index] = _make_literal(value, use).sql(dialect=self.dialect)
         return "".join(parts)
 
 
@@ -69,12 +69,12 @@ def make_template(sql: str, dialect: str, schema: AskSchema, slots: Sequence[Que
     literals = list(list_literals(tree))
     if _MARK in sql:
         raise InvalidInput("a statement to learn has a character that is reserved", remedy="remove U+E000 from it")
-    uses = [use for place, node in enumerate(literals) if (use := _find_use(schema, node, place, slots)) is not None]
+    uses = [use for index, node in enumerate(literals) if (use := _find_use(schema, node, index, slots)) is not None]
     used = {use.place for use in uses}
     constants = [
         node.name
-        for place, node in enumerate(literals)
-        if place not in used and (node.is_string or node.name not in _PLAIN_NUMBERS)
+        for index, node in enumerate(literals)
+        if index not in used and (node.is_string or node.name not in _PLAIN_NUMBERS)
     ]
     return SqlTemplate(sql, dialect, tuple(uses), _make_key(sql, dialect, uses), tuple(dict.fromkeys(constants)))
 
@@ -84,10 +84,10 @@ def list_literals(tree: exp.Expr) -> Iterator[exp.Literal]:
     yield from tree.find_all(exp.Literal)
 
 
-def _find_use(schema: AskSchema, node: exp.Literal, place: int, slots: Sequence[QuestionSlot]) -> SlotUse | None:
+def _find_use(schema: AskSchema, node: exp.Literal, position: int, slots: Sequence[QuestionSlot]) -> SlotUse | None:
     column = find_compared_column(schema, node)
     for number, slot in enumerate(slots):
-        use = _match_literal(node, SlotUse(place, number, SlotForm.VALUE, column), slot)
+        use = _match_literal(node, SlotUse(position, number, SlotForm.VALUE, column), slot)
         if use is not None:
             return use
     return None

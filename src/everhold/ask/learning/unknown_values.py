@@ -30,7 +30,7 @@ def note_unknown_values(schema: AskSchema, values: ValueIndex, sql: str, dialect
 
 
 def _is_compared(literal: exp.Literal) -> bool:
-    """Say whether a literal is compared with a column, and neither of them is changed before."""
+    """Return whether a literal is compared with a column, and neither of them is changed before."""
     parent = literal.parent
     if not isinstance(parent, exp.EQ | exp.NEQ | exp.In):
         return False

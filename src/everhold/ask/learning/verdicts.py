@@ -1,4 +1,4 @@
-"""Store verdicts on answers (confirmed, corrected, rejected), and what is learned from them as rows."""
+"""Store verdicts on answers (confirmed, corrected, rejected), and the patterns and lessons learned from them."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -81,7 +81,7 @@ class _Changes:
 
 
 def require_query(records: Records, scope: Scope, query_id: str) -> QueryRun:
-    """Return a query of a scope; NotFound if the scope has none with this id, or if another user asked it."""
+    """Return a query of a scope; raise NotFound if the scope has none with this id, or if another user asked it."""
     row = records.get(QueryRun, scope.organization, [query_id]).get(query_id)
     is_own = row is not None and row.project_id == find_project(scope)
     if row is None or not is_own or not _may_judge(row, scope):
@@ -124,9 +124,9 @@ def give_verdict(
     sql: str | None,
     log_line: Put,
 ) -> VerdictResult:
-    """Store a verdict on a query and what is learned from it. `sql` is the right statement, if it is known.
+    """Store a verdict on a query, and the lessons learned from it. `sql` is the right statement, if it is known.
 
-    Nothing is learned from a fragment that changed the previous question, because its words do not say all that was
+    Nothing is learned from a fragment that changed the previous question, because its words are only part of what was
     asked. Repeating a verdict has no effect.
     """
     gate = ReplayGate(make_context(scoped), make_runner(source.deps, source.engine, scoped))
@@ -161,7 +161,7 @@ def give_verdict(
 def _is_repeated(
     gate: ReplayGate, loaded: LoadedMemory, query: QueryRun, verdict: AnswerVerdict, sql: str | None
 ) -> bool:
-    """Return whether a query already has this verdict, and what was learned from it was not revoked later."""
+    """Return whether a query already has this verdict, and none of its lessons was revoked later."""
     if query.feedback != verdict.value or query.metadata.get("right_sql") != sql:
         return False
     is_fragment = bool(query.metadata.get("follows"))
@@ -189,7 +189,7 @@ class _VerdictWriter:
         self._replace_lessons(changes, teaching)
 
     def _replace_lessons(self, changes: _Changes, teaching: Teaching) -> None:
-        """Count a loss for what contradicted patterns had taught, unless it was learned again; add what is new."""
+        """Count a loss for lessons of contradicted patterns that were not learned again; add the new lessons."""
         queries = {self.loaded.patterns[name].metadata.get("query") for name in teaching.contradicted}
         doubtful = [row for row in self.loaded.lessons.values() if row.metadata.get("query") in queries]
         taught = [(lesson, describe_meaning(lesson.lesson)) for lesson in teaching.lessons]
@@ -295,7 +295,7 @@ class _VerdictWriter:
         changes.items.append(describe_pattern_row(row))
 
     def _describe_frame(self, sql: str, dialect: str) -> dict[str, Any]:
-        """Return a description of the statement's frame for the row; the frame is read again at each use."""
+        """Return a description of the statement's frame for the row. At each use, the frame is read from the SQL."""
         schema = self.scoped.reader.schema
         frame = read_frame(schema, sql, dialect)
         return {} if frame is None else {"entity": frame.entity, "words": describe_frame(schema, frame)}
@@ -347,7 +347,8 @@ class _VerdictWriter:
 
 
 def list_learned(records: Records, scope: Scope, load_schemas: LoadSchemas) -> list[LearnedItem]:
-    """Return what a scope has learned, the latest first. What cannot be used on the tables of now says why."""
+    """Return what a scope has learned, the latest first. An item that the current tables do not support has the
+    reason."""
     patterns, lessons = list_patterns(records, scope), list_lessons(records, scope)
     schemas = load_schemas(list_needed_tables([*patterns, *lessons])) if patterns or lessons else []
     items = [

@@ -84,7 +84,7 @@ def _find_money(schema: AskSchema, names: NameIndex, token: Token, start: int) -
         amount = find_amount(table)
         can_be_meant = is_cost or len(schema.tables) == 1 or _is_event(schema, table)
         if can_be_meant and amount and is_money(amount) and _SALARY not in amount.words:
-            places = [place for place, word in enumerate(tables) if word in table.words]
+            places = [index for index, word in enumerate(tables) if word in table.words]
             score = _MONEY - 0.03 * places[0] if places else _OTHER_MONEY
             if any(word.startswith(token.stem) for word in table.words):
                 score = 1.0  # "pay" and "payments"

@@ -162,7 +162,7 @@ class NameIndex:
 
 def _share_root(first: str, second: str) -> bool:
     """Return whether two stems differ only at their ends, such as "prescrib" and "prescript"."""
-    shared = next((place for place, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), len(first))
+    shared = next((index for index, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), len(first))
     return shared >= _SHORTEST_ROOT and max(len(first), len(second)) - shared <= _LONGEST_ENDING
 
 

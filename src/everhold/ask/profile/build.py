@@ -12,7 +12,7 @@ from everhold.ports.table_content import ColumnContent, TableContent
 # Words in the name of a table that do not say what its rows are.
 _GENERIC = frozenset(map(stem, ("data", "list", "information", "info", "table", "names", "record", "records", "details",
                                 "detail", "ref", "reference", "tbl", "master", "all")))  # fmt: skip
-# The words of column names whose values tell a person which row it is, best first.
+# The words of column names whose values identify a row to a person, best first.
 _DISPLAY_NAMES = (("name",), ("title",), ("full", "name"), ("first", "name"), ("last", "name"), ("description",))
 
 _DATE_ENDINGS = frozenset(map(stem, ("on", "at")))
@@ -96,7 +96,7 @@ def _build_column(
 def _choose_display(
     columns: Sequence[AskColumn], table_words: Sequence[str], table_core: Sequence[str], key: str | None
 ) -> str:
-    """Return the name of the column whose values tell a person which row it is.
+    """Return the name of the column whose values identify a row to a person.
 
     This is a column such as "name" or "title", else one named like the table, else one with "name" in its name, else
     the first text, else the key.

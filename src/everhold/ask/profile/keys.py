@@ -51,14 +51,14 @@ def _read_declared(tables: Sequence[TableContent]) -> Iterator[ForeignKey]:
     seen = set()
     for table in tables:
         own = {column.name.lower(): column.name for column in table.columns}
-        places = {column.name.lower(): place for place, column in enumerate(table.columns)}
+        places = {column.name.lower(): index for index, column in enumerate(table.columns)}
         # Keys are in the order of the columns: if two keys refer to the same table, the first is usually meant.
         for key in sorted(table.foreign_keys, key=lambda key: places.get(key.column.lower(), len(places))):
             target = by_name.get(key.to_table.lower())
             columns = {column.name.lower(): column.name for column in target.columns} if target else {}
-            place = (table.name, key.column.lower())
-            if target and key.to_column.lower() in columns and key.column.lower() in own and place not in seen:
-                seen.add(place)
+            column_key = (table.name, key.column.lower())
+            if target and key.to_column.lower() in columns and key.column.lower() in own and column_key not in seen:
+                seen.add(column_key)
                 yield ForeignKey(table.name, own[key.column.lower()], target.name, columns[key.to_column.lower()])
 
 

@@ -82,8 +82,8 @@ def find_tables(
         if named:
             evidence[table_id].score += _PER_NAMED_WORD * len(named)
     best = sorted(evidence, key=lambda table_id: (-evidence[table_id].score, tables[table_id].table_name))
-    asked = narrow.value if narrow.value is not None else question
-    _match_values(scope_tables, asked, best[:_MOST_VALUE_TABLES], evidence)
+    query_text = narrow.value if narrow.value is not None else question
+    _match_values(scope_tables, query_text, best[:_MOST_VALUE_TABLES], evidence)
     if narrow.value is not None or narrow.field is not None:
         evidence = _keep_matching(deps, scope_tables, tables, narrow, evidence)
     best = sorted(evidence, key=lambda table_id: (-evidence[table_id].score, tables[table_id].table_name))
@@ -187,9 +187,9 @@ def _keep_matching(
 
 def _find_value(stored: Values, value: str, columns: set[str]) -> list[str]:
     """Return the columns of a table that have a value, ignoring its case."""
-    asked = pad_words(value)
+    padded = pad_words(value)
     return [
         name
         for name, values in stored.items()
-        if name in columns and any(pad_words(str(stored_value)) == asked for stored_value in values)
+        if name in columns and any(pad_words(str(stored_value)) == padded for stored_value in values)
     ]

@@ -122,7 +122,8 @@ def list_versions(records: Records, source: Source, *, deleted: bool = False) ->
 
 
 def require_table(records: Records, scope: Scope, name: str) -> TableMetadata:
-    """Return the table with this id or name. InvalidInput if several sources or projects have a table of the name."""
+    """Return the table with this id or name. Raise InvalidInput if several sources or projects have a table of the
+    name."""
     tables = list_tables(records, scope)
     named = [table for table in tables if table.id == name]
     named = named or [table for table in tables if table.table_name == name]

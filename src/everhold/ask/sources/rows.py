@@ -153,7 +153,7 @@ def _make_field(
 
 
 def _validate(entity: type[E], **values: Any) -> E:
-    """Return a validated row; UnreadableFile if the data has names or values that cannot be stored."""
+    """Return a validated row; raise UnreadableFile if the data has names or values that cannot be stored."""
     try:
         return validate_row(entity, values)
     except InvalidInput as error:
@@ -187,7 +187,7 @@ def _describe_field(table: str, column: ColumnStatistics, words: Sequence[str], 
 def _make_fingerprint(table: ProfiledTable) -> str:
     """Return a hash of the names and types of the columns.
 
-    What was learned about a table is used while it is the same.
+    Knowledge of a table is used while this fingerprint is the same.
     """
     columns = "\n".join(f"{column.name}\t{column.data_type}" for column in table.columns)
     return hashlib.sha256(columns.encode("utf-8", "replace")).hexdigest()

@@ -1,4 +1,4 @@
-"""What a frame asks for, as a phrase: "the number of orders per country, placed in 2025, most first, top 5"."""
+"""Describe a frame as a phrase: "the number of orders per country, placed in 2025, most first, top 5"."""
 
 from dataclasses import replace
 

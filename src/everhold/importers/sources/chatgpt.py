@@ -76,8 +76,8 @@ def _read_text(message: Mapping[str, Any]) -> str:
     parts = content.get("parts")
     if isinstance(parts, list):
         return "\n".join(text for part in parts if (text := _read_part(part)))
-    whole = content.get("text") or content.get("result")
-    return whole if isinstance(whole, str) else ""
+    full_text = content.get("text") or content.get("result")
+    return full_text if isinstance(full_text, str) else ""
 
 
 def _read_part(part: Any) -> str:

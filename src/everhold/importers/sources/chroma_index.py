@@ -59,7 +59,7 @@ class IndexVectors:
 
 @contextmanager
 def open_index(files: ForeignFiles, folder: str) -> Iterator[IndexVectors]:
-    """Open the index files in a folder of the input. ValueError if they cannot be read."""
+    """Open the index files in a folder of the input. Raise ValueError if they cannot be read."""
     with files.open(folder + _HEADER) as file:
         layout = _read_layout(file.read(_HEADER_FORMAT.size + 1))
     with files.open(folder + _LABELS) as file:

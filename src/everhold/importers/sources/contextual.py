@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 from everhold.importers.session_names import find_dated_user, find_session_user
-from everhold.importers.source import BadRow, ImportInput, ImportSource, RowDraft, Sample, SourceItem
+from everhold.importers.source import BadRow, ImportInput, ImportSource, RowDraft, Sample, SourceItem, are_mostly
 from everhold.importers.values import add_others, describe
 from everhold.json_streams import JsonStream
 
@@ -31,10 +31,14 @@ def detect_sessions(sample: Sample) -> float:
     if not isinstance(outline, dict) or not isinstance(outline.get("sessions"), dict):
         return 0.0
     lists = [items for items in outline["sessions"].values() if isinstance(items, list)]
-    rows = [item for items in lists for item in items[:1] if isinstance(item, dict)]
-    if rows and not ({"timestamp", "type"} <= rows[0].keys() or "content" in rows[0]):
+    rows = [item for items in lists for item in items[:3]]
+    if rows and not are_mostly(rows, _is_interaction):
         return 0.0
     return 0.9 if rows or isinstance(outline.get("summaries"), dict) else 0.0
+
+
+def _is_interaction(row: Any) -> bool:
+    return isinstance(row, dict) and ({"timestamp", "type"} <= row.keys() or "content" in row)
 
 
 def read_sessions(opened: ImportInput) -> Iterator[SourceItem]:
@@ -134,9 +138,10 @@ def _is_list_of(sample: Sample, field: str, *, is_named: bool) -> bool:
     outline = sample.outline
     if not isinstance(outline, dict) or not outline:
         return False
+    if not are_mostly(outline.values(), lambda items: isinstance(items, list)):
+        return False
     rows = [item for items in outline.values() if isinstance(items, list) for item in items[:3]]
-    is_whole = all(isinstance(items, list) for items in outline.values())
-    return is_whole and all(_has_item(row, field, is_named) for row in rows) and (bool(rows) or is_named)
+    return are_mostly(rows, lambda row: _has_item(row, field, is_named)) if rows else is_named
 
 
 def _has_item(row: Any, field: str, is_named: bool) -> bool:
@@ -192,10 +197,13 @@ def detect_profiles(sample: Sample) -> float:
     if not isinstance(outline, dict) or not outline:
         return 0.0
     profiles = [value for value in outline.values() if isinstance(value, dict)]
-    is_known = all(len(set(_PROFILE_FIELDS) & profile.keys()) >= 2 for profile in profiles)
     has_own = any({"taught_commands", "reminders"} & profile.keys() for profile in profiles)
     has_own = has_own or "user_profile" in sample.name
-    return 0.85 if profiles and len(profiles) == len(outline) and is_known and has_own else 0.0
+    return 0.85 if has_own and are_mostly(outline.values(), _is_profile) else 0.0
+
+
+def _is_profile(value: Any) -> bool:
+    return isinstance(value, dict) and len(set(_PROFILE_FIELDS) & value.keys()) >= 2
 
 
 def read_profiles(opened: ImportInput) -> Iterator[SourceItem]:

@@ -30,7 +30,7 @@ def _describe(row: Mapping[str, Any], vector: Any) -> dict[str, Any]:
     prefix = str(row["prefix"])
     return {
         "id": f"{prefix}/{row['key']}",
-        "text": describe(value),
+        "text": value if isinstance(value, bytes) else describe(value),
         "content": value if isinstance(value, dict) else None,
         "kind": "observation",
         "user": value.get("user_id") if isinstance(value, dict) else None,

@@ -12,6 +12,7 @@ from everhold.importers.source import (
     RowDraft,
     Sample,
     SourceItem,
+    are_mostly,
     report_unread,
 )
 from everhold.json_streams import JsonStream
@@ -26,9 +27,12 @@ def detect_export(sample: Sample) -> float:
     outline = sample.outline
     if isinstance(outline, dict):
         outline = next((outline[name] for name in _LISTS if isinstance(outline.get(name), list)), outline)
-    rows = outline[:3] if isinstance(outline, list) else list_sample_rows(sample)[:3]
-    is_known = all(isinstance(row, dict) and "id" in row and ("memory" in row or _is_point(row)) for row in rows)
-    return 0.85 if rows and is_known and not sample.tables else 0.0
+    rows = outline[:5] if isinstance(outline, list) else list_sample_rows(sample)[:5]
+    return 0.85 if are_mostly(rows, _is_memory) and not sample.tables else 0.0
+
+
+def _is_memory(row: Any) -> bool:
+    return isinstance(row, dict) and "id" in row and ("memory" in row or _is_point(row))
 
 
 def _is_point(row: Mapping[str, Any]) -> bool:
@@ -138,7 +142,8 @@ def read_history(opened: ImportInput) -> Iterator[SourceItem]:
     with opened.files.open_database() as tables:
         latest: Mapping[str, Any] | None = None
         began: Any = None
-        for row in tables.read_rows("history", ("memory_id", "created_at", "updated_at", "timestamp", "rowid")):
+        # Events are in the order in which they were appended. Some versions store deletions without a time.
+        for row in tables.read_rows("history", ("memory_id", "rowid")):
             if latest is not None and row["memory_id"] != latest["memory_id"]:
                 yield _describe_latest(latest, began)
                 began = None

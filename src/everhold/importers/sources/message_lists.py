@@ -113,7 +113,7 @@ def _draft_message(session: str, place: str, turn: Any, holder: Mapping[str, Any
     if not isinstance(turn, dict):
         return BadRow("messages", place, "the message is not an object", turn, "message")
     if turn.get("type") in UNSAID:
-        return LeftOut("messages", f"items of type {turn['type']} are no messages")
+        return LeftOut("messages", f"items of type {turn['type']} are not messages")
     at = _find_time(turn) or _find_time(holder)
     values = {"model": holder.get("model"), **describe_message(turn), "session": session, "created_at": at}
     return RowDraft("message", "messages", place, values)

@@ -13,7 +13,7 @@ from everhold.importers.source import ImportInput, ImportSource, LeftOut, RowDra
 from everhold.importers.values import add_others, load_json
 from everhold.ports.foreign_tables import ForeignTables
 
-# The columns that tell a table. Those of a file with one table are compared in this order.
+# The columns that identify a table. Those of a file with one table are compared in this order.
 _COLUMNS = {
     "memory_entries": {"memory_id", "memory_type", "content"},
     "vector_embeddings": {"memory_id", "embedding"},

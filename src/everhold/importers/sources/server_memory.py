@@ -5,7 +5,7 @@ from typing import Any
 
 from everhold.importers.rows import FileRow, iterate_json_lines, iterate_rows
 from everhold.importers.samples import take_sample
-from everhold.importers.source import BadRow, ImportInput, ImportSource, RowDraft, Sample, SourceItem
+from everhold.importers.source import BadRow, ImportInput, ImportSource, RowDraft, Sample, SourceItem, are_mostly
 from everhold.importers.values import describe
 
 _TYPES = ("entity", "relation")
@@ -15,17 +15,19 @@ def detect(sample: Sample) -> float:
     outline = sample.outline
     if _is_graph(outline):
         return 0.95
-    rows = [line for line in sample.lines if isinstance(line, dict)]
-    is_known = all(row.get("type") in _TYPES and ("name" in row or "from" in row) for row in rows)
-    return 0.95 if rows and is_known else 0.0
+    return 0.95 if are_mostly(sample.lines, _is_known) else 0.0
+
+
+def _is_known(row: Any) -> bool:
+    return isinstance(row, dict) and row.get("type") in _TYPES and ("name" in row or "from" in row)
 
 
 def _is_graph(outline: Any) -> bool:
     """Return whether a value is the graph as the server's tool `read_graph` replies it."""
     rows = outline.get("entities") if isinstance(outline, dict) else None
-    if not isinstance(rows, list) or not rows:
-        return False
-    return all(isinstance(row, dict) and {"name", "observations"} <= row.keys() for row in rows[:3])
+    return isinstance(rows, list) and are_mostly(
+        rows[:5], lambda row: isinstance(row, dict) and {"name", "observations"} <= row.keys()
+    )
 
 
 def read(opened: ImportInput) -> Iterator[SourceItem]:

@@ -6,7 +6,16 @@ Each `detect_…` function returns how likely a file is of its kind, from 0 to 1
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from everhold.importers.source import BadRow, ImportInput, ImportSource, LeftOut, RowDraft, Sample, SourceItem
+from everhold.importers.source import (
+    BadRow,
+    ImportInput,
+    ImportSource,
+    LeftOut,
+    RowDraft,
+    Sample,
+    SourceItem,
+    are_mostly,
+)
 from everhold.importers.values import add_others, describe
 from everhold.json_streams import JsonStream
 from everhold.model.memory import DEFAULT_PRIORITY, compute_importance
@@ -20,9 +29,13 @@ def detect_patterns(sample: Sample) -> float:
     outline = sample.outline
     if not isinstance(outline, dict) or not isinstance(outline.get("patterns"), dict):
         return 0.0
-    patterns = [value for value in outline["patterns"].values() if isinstance(value, dict)]
-    is_known = all("solution" in value or "pattern" in value for value in patterns)
-    return 0.9 if is_known and (patterns or isinstance(outline.get("history"), list)) else 0.0
+    patterns = outline["patterns"].values()
+    is_known = are_mostly(patterns, _is_pattern)
+    return 0.9 if is_known or (not patterns and isinstance(outline.get("history"), list)) else 0.0
+
+
+def _is_pattern(value: Any) -> bool:
+    return isinstance(value, dict) and ("solution" in value or "pattern" in value)
 
 
 def read_patterns(opened: ImportInput) -> Iterator[SourceItem]:
@@ -64,8 +77,8 @@ def _draft_error(origin: str, place: str, error_type: Any, item: Any) -> SourceI
 def detect_twins(sample: Sample) -> float:
     is_named = "twin" in sample.name.lower()
     outline = sample.outline
-    is_fitting = isinstance(outline, dict) and all(isinstance(value, dict) for value in outline.values())
-    return 0.8 if is_named and outline and is_fitting else 0.0
+    is_fitting = isinstance(outline, dict) and are_mostly(outline.values(), lambda value: isinstance(value, dict))
+    return 0.8 if is_named and is_fitting else 0.0
 
 
 def read_twins(opened: ImportInput) -> Iterator[SourceItem]:
@@ -85,18 +98,19 @@ def read_twins(opened: ImportInput) -> Iterator[SourceItem]:
 
 
 def detect_memories(sample: Sample) -> float:
-    items = _find_memories(sample.outline)
+    return 0.85 if are_mostly(_find_memories(sample.outline)[:5], _is_memory) else 0.0
+
+
+def _is_memory(item: Any) -> bool:
     typical_fields = {"strength", "forgotten", "freshness_score", "last_accessed"}
-    is_known = bool(items) and all(
-        isinstance(item, dict) and "content" in item and typical_fields & item.keys() for item in items[:3]
-    )
-    return 0.85 if is_known else 0.0
+    return isinstance(item, dict) and "content" in item and bool(typical_fields & item.keys())
 
 
 def _find_memories(outline: Any) -> list[Any]:
     """Return the memories at the beginning of a file, in any of the forms that `_read_memories` reads."""
     if isinstance(outline, dict):
-        outline = outline.get("memories") or (outline.get("data") or {}).get("memories") or outline
+        data = outline.get("data")
+        outline = outline.get("memories") or (data.get("memories") if isinstance(data, dict) else None) or outline
         if isinstance(outline, dict):
             outline = list(outline.values())
     return outline if isinstance(outline, list) else []

@@ -45,8 +45,8 @@ def read(opened: ImportInput) -> Iterator[SourceItem]:
             continue
         # Several rows may be about one session, each with a part of it.
         earlier = sessions.setdefault(item.fields["id"], item)
-        told = {name: value for name, value in earlier.fields.items() if value not in (None, "", {})}
-        sessions[item.fields["id"]] = earlier._replace(fields={**item.fields, **told})
+        earlier_fields = {name: value for name, value in earlier.fields.items() if value not in (None, "", {})}
+        sessions[item.fields["id"]] = earlier._replace(fields={**item.fields, **earlier_fields})
     yield from sorted([*sessions.values(), *others], key=_make_sort_key)
 
 

@@ -131,7 +131,7 @@ def _find_rest(text: str, start: str, end: int) -> str:
 
 
 def _find_order(files: ForeignFiles, member: str) -> DateOrder:
-    """Return the order of dates. A number above 12 tells it; otherwise the style of the times does."""
+    """Return the order of dates. A number above 12 decides; otherwise the style of the times does."""
     style: ChatLine | None = None
     for number, line in files.read_lines(member):
         parsed = _parse_line(number, line)

@@ -282,7 +282,7 @@ def _parse(option: str, written: str | None) -> dict[str, Any] | None:
 
 
 def _require_fields(**fields: Any) -> dict[str, Any]:
-    """Return the fields that were given. InvalidInput if none was."""
+    """Return the fields that were given. Raise InvalidInput if none was."""
     changes = {name: value for name, value in fields.items() if value is not None}
     if not changes:
         options = ", ".join(f"--{name}" for name in fields)

@@ -130,7 +130,7 @@ def pause(call: Call) -> CommandResult:
 
 @command(app, "resume")
 def resume(call: Call) -> CommandResult:
-    """Let a paused agent go on."""
+    """Resume a paused agent."""
     agent = call.view.resume_agent()
     return _show_changed(agent, f"agent {agent.id} is active")
 
@@ -232,8 +232,8 @@ def _show_changed(agent: Agent, sentence: str) -> CommandResult:
 def _show_file(file: AgentFile, sentence: str) -> CommandResult:
     counts = {"blocks": file.blocks, "tools": file.tools, "messages": file.messages, "memories": file.memories}
     document = {"agent": file.agent, **counts, "has_state": file.has_state, "skipped": file.skipped}
-    held = ", ".join(f"{count:,} {name}" for name, count in counts.items())
-    lines = [f"{sentence}: {held}", *(f"skipped: {what}" for what in file.skipped)]
+    summary = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+    lines = [f"{sentence}: {summary}", *(f"skipped: {what}" for what in file.skipped)]
     return CommandResult(document, Group(*map(show.render_text, lines)))
 
 

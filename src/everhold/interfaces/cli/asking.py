@@ -135,18 +135,18 @@ def _render_table(table: ResultTable) -> RenderableType:
     """Return rows with their labels to the left of figures."""
     order = sorted(range(len(table.columns)), key=lambda place: bool(table.columns[place].function))
     shown = show.make_table()
-    for place in order:
-        column = table.columns[place]
+    for index in order:
+        column = table.columns[index]
         title = show.render_text(column.title or column.name)
         shown.add_column(title, justify="right" if _is_figure(column) else "left")
     for row in table.rows[:_MAX_ROWS]:
-        cells = [_write_cell(row[place], table.columns[place]) for place in order]
+        cells = [_write_cell(row[index], table.columns[index]) for index in order]
         shown.add_row(*(show.render_text(cell, _MAX_TEXT) for cell in cells))
     return _add_rest(shown, len(table.rows))
 
 
 def _is_figure(column: AnswerColumn) -> bool:
-    """Say whether a column holds amounts; years and ids are numbers, but none."""
+    """Return whether a column holds amounts; years and ids are numbers, but none."""
     if column.function == "count" or column.meaning == "measure":
         return True
     return bool(column.function) and column.meaning not in _LABELS

@@ -50,6 +50,12 @@ def backup(
     """Back up the store to a folder or an fsspec address; only what changed is stored."""
     if call.settings.storage.startswith("memory:"):
         raise InvalidInput("a store in memory is empty when this command opens it", remedy="call engine.backup()")
+    if target.startswith("memory:"):
+        raise InvalidInput(
+            f"a backup at {target} would be lost when this command ends",
+            value=target,
+            remedy="name a folder or an address that lasts",
+        )
     with call.track_steps(explain_interrupted_backup) as report:
         result = call.engine.backup(
             target,

@@ -20,7 +20,6 @@ import typer
 
 from everhold import settings
 from everhold.errors import InvalidInput, InvalidSettings, Remedy, StoreError, StoreMissing
-from everhold.interfaces.cli.text_lists import TextList, find_output_width
 from everhold.model.scope import DEFAULT_ORGANIZATION
 from everhold.model.tenancy import check_timezone
 from everhold.opening import begin_opening
@@ -96,14 +95,14 @@ class Call:
         folder.
         """
         source = settings.find_storage_source(self.store)
-        place = self.settings.storage.rpartition("/")[2]
+        store_name = self.settings.storage.rpartition("/")[2]
         try:
             opening = begin_opening(self.store, create=self.creates_store, interface=self.interface)
             from everhold.engine import finish_opening  # while the model loads
 
             engine = finish_opening(opening)
         except (StoreError, InvalidSettings, StoreMissing) as error:
-            if source is not None and place in error.fact:
+            if source is not None and store_name in error.fact:
                 error.fact += f" (named by {source})"
             if isinstance(error, StoreMissing):
                 error.remedy = Remedy("`everhold remember TEXT` creates it; --store PATH names another")
@@ -318,6 +317,8 @@ def _print_result(call: Call, result: CommandResult) -> None:
 
 def _print_shown(shown: "RenderableType") -> None:
     """Print the output for a person. Rich is imported only for colours on a terminal and for tables."""
+    from everhold.interfaces.cli.text_lists import TextList, find_output_width  # commands that search import it later
+
     is_coloured = sys.stdout.isatty() or any(settings.read_variable(name) for name in _FORCING_COLOUR)
     if isinstance(shown, TextList) and not is_coloured:
         print(shown.make_text(find_output_width(settings.read_variable("COLUMNS"))), end="")

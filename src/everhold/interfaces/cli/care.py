@@ -88,8 +88,8 @@ def _render_verification(check: Verification) -> CommandResult:
     if check.intact:
         text = Text(f"the log is intact: {check.lines:,} lines, {coverage}", style="green")
     else:
-        place = "" if check.broken_at is None else f" at line {check.broken_at}"
-        text = Text(f"the log is broken{place}: {check.reason}", style="bold red")
+        position = "" if check.broken_at is None else f" at line {check.broken_at}"
+        text = Text(f"the log is broken{position}: {check.reason}", style="bold red")
     return CommandResult(check, text, 0 if check.intact else 1)
 
 

@@ -194,6 +194,7 @@ def make_root() -> TyperGroup:
     """Return the group of all commands."""
     root = get_command(app)
     assert isinstance(root, TyperGroup)
+    _skip_validators(root)
     for module, summaries in COMMANDS.items():
         for name, summary in summaries.items():
             root.add_command(LazyCommand(name, summary, partial(_load_command, module, name)))
@@ -207,7 +208,7 @@ def _load_command(module: str, name: str) -> Any:
     command = get_command_from_info(
         registered[name], pretty_exceptions_short=True, rich_markup_mode=app.rich_markup_mode
     )
-    _skip_absent_options(command)
+    _skip_validators(command)
     return command
 
 
@@ -215,24 +216,25 @@ def _load_group(module: str, variable: str, name: str) -> Any:
     group = get_group(_import_app(module, variable))
     group.name = name
     for command in group.commands.values():
-        _skip_absent_options(command)
+        _skip_validators(command)
     return group
 
 
-def _skip_absent_options(command: Any) -> None:
-    """Let a command skip the processing of options that are not passed and have no default.
+def _skip_validators(command: Any) -> None:
+    """Let a command build no validator for a parameter that is absent or whose value already has its type.
 
-    Typer builds a Pydantic validator for each of these options, which takes as long as the rest of the parsing.
+    Typer builds a Pydantic validator for each parameter, which takes as long as the rest of the parsing.
     """
     for parameter in command.params:
-        if not parameter.required and parameter.callback is None:
-            parameter.process_value = partial(_process_value, parameter, parameter.process_value)
+        parameter.process_value = partial(_process_value, parameter, parameter.process_value)
 
 
 def _process_value(parameter: Any, process: Callable[[Any, Any], Any], context: Any, value: Any) -> Any:
-    if value is None:
-        return () if parameter.multiple or parameter.nargs == -1 else None  # as Typer would return
-    return process(context, value)
+    if value is None and not parameter.required:
+        value = () if parameter.multiple or parameter.nargs == -1 else None  # as Typer would return
+    elif type(value) is not parameter.type_descriptor.annotation:
+        return process(context, value)
+    return value if parameter.callback is None else parameter.callback(context, parameter, value)
 
 
 def _import_app(module: str, variable: str) -> typer.Typer:

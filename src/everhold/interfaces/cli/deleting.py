@@ -1,4 +1,4 @@
-"""How commands delete an account or a session: count first, ask, then delete."""
+"""Delete an account or a session from a command: count the rows, ask for confirmation, then delete."""
 
 from collections.abc import Callable
 from typing import Annotated

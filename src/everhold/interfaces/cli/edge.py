@@ -17,10 +17,10 @@ from everhold.interfaces.shared.failures import Failure
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    options = given[: given.index("--")] if "--" in given else given
+    argv = list(sys.argv[1:] if arguments is None else arguments)
+    options = argv[: argv.index("--")] if "--" in argv else argv
     try:
-        done = make_root()(given or ["--help"], prog_name="everhold", standalone_mode=False)
+        done = make_root()(argv or ["--help"], prog_name="everhold", standalone_mode=False)
     except typer.TyperException as error:
         from everhold.interfaces.cli.misuse import describe_misuse  # only a mistake needs it
 

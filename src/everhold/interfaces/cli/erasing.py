@@ -50,20 +50,20 @@ def _make_rows(proof: ErasureProof) -> RenderableType:
 
 
 def _show_proof(proof: ErasureProof) -> RenderableType:
-    places = show.make_table("place", "status", "what was done")
+    table = show.make_table("place", "status", "what was done")
     for place in proof.places:
-        places.add_row(place.place, place.status, place.detail)
+        table.add_row(place.place, place.status, place.detail)
     for target in proof.backups:
         files = "1 file" if target.rewritten == 1 else f"{target.rewritten:,} files"
         detail = target.problem or f"{files} written again or deleted"
-        places.add_row(f"backup {target.target}", target.status, detail)
+        table.add_row(f"backup {target.target}", target.status, detail)
     lines = [
         show.render_text(f"erased {proof.user}: {sum(proof.rows.values()):,} rows, {len(proof.keys):,} keys"),
         _make_rows(proof),
-        places,
+        table,
         show.render_text(f"proof {proof.erasure_id}, SHA-256 {proof.digest}"),
     ]
     if not proof.is_complete:
-        text = "something is left; run the command again when the unreached places are back"
+        text = "some data was not erased; run the command again when the unreached places can be reached"
         lines.append(show.render_text(text, style="bold red"))
     return Group(*lines)

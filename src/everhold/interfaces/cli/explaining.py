@@ -9,7 +9,7 @@ from rich.text import Text
 
 from everhold.interfaces.cli import memory_lists, show
 from everhold.interfaces.cli.call import Call, CommandResult, command
-from everhold.interfaces.cli.groups import ALL_TAGS, ANY_KIND, Included, OnlySession, read_filters
+from everhold.interfaces.cli.groups import ALL_TAGS, ANY_KIND, Included, OnlySession, Superseded, read_filters
 from everhold.interfaces.cli.ids import MemoryName, resolve_id
 from everhold.interfaces.shared.documents import add_tags
 from everhold.interfaces.shared.inputs import parse_where
@@ -18,7 +18,7 @@ from everhold.recall.timeline import Period
 from everhold.recall.why_not import WhyNot
 
 app = typer.Typer()
-_OPTIONS = {"minimum": "--minimum", "k": "-k"}
+_OPTIONS = {"minimum": "--minimum {:g}", "k": "-k {:g}", "include_superseded": "--include-superseded"}
 
 
 @command(app, "why-not")
@@ -35,6 +35,7 @@ def explain_absence(
     as_of: Annotated[str | None, typer.Option(metavar="TIME", help="Answer with what was known at this time.")] = None,
     minimum: Annotated[float | None, typer.Option(metavar="SCORE", help="The lowest score of a hit, 0 to 1.")] = None,
     recipe: Annotated[str, typer.Option(metavar="NAME", help="hybrid, meaning or words.")] = "hybrid",
+    include_superseded: Superseded = False,
     only: OnlySession = None,
 ) -> CommandResult:
     """Explain why a memory is not a hit for a question."""
@@ -46,8 +47,9 @@ def explain_absence(
     }
     moment = call.parse_moment("--as-of", as_of, "ago")
     found = call.view.why_not(
-        resolve_id(call, name), question, k=k, as_of=moment, minimum=minimum, recipe=recipe, **filters
-    )
+        resolve_id(call, name), question, k=k, as_of=moment, minimum=minimum, recipe=recipe,
+        include_superseded=include_superseded, **filters,
+    )  # fmt: skip
     return CommandResult(found, _render_explanation(call, found))
 
 
@@ -99,7 +101,7 @@ def _render_explanation(call: Call, found: WhyNot) -> RenderableType:
         ahead = "" if found.behind is None else f", {found.behind:.3f} ahead"
         parts.append(show.render_text(f"the best hit is {found.winner.id} with {found.winner.score:.3f}{ahead}"))
     if found.admitted_by:
-        options = [f"{_OPTIONS[name]} {value:g}" for name, value in found.admitted_by.items()]
+        options = [_OPTIONS[name].format(value) for name, value in found.admitted_by.items()]
         parts.append(show.render_text(f"{' '.join(options)} would return it"))
     if found.why is not None:
         similarity = Text(f"similarity {found.why.similarity:.3f} · begins at {found.why.base:+.2f}", style="dim")

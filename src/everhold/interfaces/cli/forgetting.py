@@ -59,8 +59,8 @@ def forget(
     else:  # forget all memories in one change, so that one undo restores all
         wanted = {"where": {"id": [memory.id for memory in affected.memories]}} if names else filters
         with call.progress("forgetting", affected.count) as progress:
-            gone = call.view.forget_where(**wanted, hard=hard, progress=progress)
-        affected = replace(affected, count=gone.count)
+            forgotten = call.view.forget_where(**wanted, hard=hard, progress=progress)
+        affected = replace(affected, count=forgotten.count)
     if with_messages:
         affected = _delete_messages(call, affected, hard=hard)
     return _make_result(call, affected, "deleted permanently" if hard else "forgotten; `everhold undo` restores")

@@ -1,17 +1,40 @@
-"""Groups of options that several commands take: the fields of a memory, and filters."""
+"""Groups of options that several commands take: the fields of a memory, and filters.
 
-from collections.abc import Mapping
+A search parses its options before the embedding model begins to load. So this module imports the entities, and what
+reads them, only where an option needs them.
+"""
+
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
 from everhold.interfaces.cli.call import Call
-from everhold.interfaces.shared.inputs import parse_object, parse_where
-from everhold.model.memory import KINDS, Reach
 
 if TYPE_CHECKING:
     from everhold.interfaces.shared.times import Direction
+
+
+def list_kinds() -> list[str]:
+    from everhold.model.memory import KINDS
+
+    return list(KINDS)
+
+
+def list_reaches() -> list[str]:
+    from everhold.model.memory import Reach
+
+    return list(get_args(Reach))
+
+
+def suggest_kinds(filters: Mapping[str, Any]) -> str:
+    """Return a hint for the kinds of a filter that resemble a usual kind; kinds of the caller's own are allowed."""
+    kinds = list_kinds()
+    own = [kind for kind in filters.get("kind", ()) if kind not in kinds]
+    nearest = [close for kind in own for close in get_close_matches(kind, kinds, n=1, cutoff=0.7)]
+    return f"; did you mean --kind {' --kind '.join(nearest)}?" if nearest else ""
+
 
 FOREVER = "never"
 ANY_KIND = "Only this kind. Repeat it for several kinds, of which a memory must have one."
@@ -21,23 +44,12 @@ Included = Annotated[
     typer.Option(
         metavar="REACH",
         help="Also memories that are shared with the user, agent, session, project or organization.",
-        autocompletion=lambda: list(Reach.__args__),
+        autocompletion=list_reaches,
     ),
 ]
 Namespaces = Annotated[
     list[str] | None, typer.Option(metavar="NAME", help="Only memories of this namespace. Repeat it for more.")
 ]
-
-
-def list_kinds() -> list[str]:
-    return list(KINDS)
-
-
-def suggest_kinds(filters: Mapping[str, Any]) -> str:
-    """Return a hint for the kinds of a filter that resemble a usual kind; kinds of the caller's own are allowed."""
-    own = [kind for kind in filters.get("kind", ()) if kind not in KINDS]
-    nearest = [close for kind in own for close in get_close_matches(kind, KINDS, n=1, cutoff=0.7)]
-    return f"; did you mean --kind {' --kind '.join(nearest)}?" if nearest else ""
 
 
 Kind = Annotated[str | None, typer.Option(metavar="KIND", help="The kind of memory: fact, preference, plan …",
@@ -80,6 +92,7 @@ OnlySession = Annotated[
         autocompletion=lambda: ["session"],
     ),
 ]
+Superseded = Annotated[bool, typer.Option("--include-superseded", help="Also search memories that were replaced.")]
 ExpectedVersion = Annotated[int | None, typer.Option(metavar="N", help="Fail if the memory has another version.")]
 
 
@@ -118,8 +131,14 @@ def read_memory_fields(
         **{name: value for name, value in others.items() if value is not None},
         **{name: None if moment[1] == FOREVER else call.parse_moment(*moment)
            for name, moment in moments.items() if moment[1] is not None},
-        **{name: parse_object(text, f"--{name}") for name, text in objects.items() if text is not None},
+        **{name: _parse_object(text, name) for name, text in objects.items() if text is not None},
     }  # fmt: skip
+
+
+def _parse_object(text: str, name: str) -> dict[str, Any]:
+    from everhold.interfaces.shared.inputs import parse_object
+
+    return parse_object(text, f"--{name}")
 
 
 def read_identity(
@@ -161,9 +180,15 @@ def read_filters(
     filters = {
         "kind": kind or None,
         "tags": tag or None,
-        "where": parse_where(where, call.zone, "--where") if where else None,
+        "where": _parse_where(call, where) if where else None,
         "after": call.parse_moment("--after", after, "ago"),
         "before": call.parse_moment("--before", before, "ago"),
         "only": only,
     }
     return {name: value for name, value in filters.items() if value is not None}
+
+
+def _parse_where(call: Call, where: Sequence[str]) -> dict[str, Any]:
+    from everhold.interfaces.shared.inputs import parse_where
+
+    return parse_where(where, call.zone, "--where")

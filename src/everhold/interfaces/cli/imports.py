@@ -144,8 +144,8 @@ def _show(file: Path, loaded: ImportResult) -> RenderableType:
         for left_out in loaded.left_out
     ]
     if loaded.assumed_zone is not None:
-        said = "would be read" if loaded.is_dry_run else "were read"
-        what = f"times without a zone {said} as times in {loaded.assumed_zone}; --timezone names another"
+        verb_phrase = "would be read" if loaded.is_dry_run else "were read"
+        what = f"times without a zone {verb_phrase} as times in {loaded.assumed_zone}; --timezone names another"
         parts.append(show.render_text(what))
     if loaded.vectors_kept or loaded.vectors_replaced:
         what = f"{loaded.vectors_kept:,} embeddings kept, {loaded.vectors_replaced:,} of other models computed again"

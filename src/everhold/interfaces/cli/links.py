@@ -15,7 +15,7 @@ from everhold.model.memory import RELATIONSHIP_TYPES
 
 app = typer.Typer()
 
-Words = Annotated[list[str], typer.Argument(metavar="TAG…")]
+Tags = Annotated[list[str], typer.Argument(metavar="TAG…")]
 
 
 def list_relationship_types() -> list[str]:
@@ -72,22 +72,22 @@ def show_relations(
 
 
 @command(app, "tag")
-def tag(call: Call, name: MemoryName, words: Words) -> CommandResult:
+def tag(call: Call, name: MemoryName, tags: Tags) -> CommandResult:
     """Add tags to a memory."""
     memory_id = resolve_id(call, name)
-    return _show_memory_tags(memory_id, call.view.tag(memory_id, *words))
+    return _show_memory_tags(memory_id, call.view.tag(memory_id, *tags))
 
 
 @command(app, "untag")
-def untag(call: Call, name: MemoryName, words: Words) -> CommandResult:
+def untag(call: Call, name: MemoryName, tags: Tags) -> CommandResult:
     """Remove tags from a memory."""
     memory_id = resolve_id(call, name)
-    return _show_memory_tags(memory_id, call.view.untag(memory_id, *words))
+    return _show_memory_tags(memory_id, call.view.untag(memory_id, *tags))
 
 
-def _show_memory_tags(name: str, words: tuple[str, ...]) -> CommandResult:
-    listed = " ".join(f"#{word}" for word in words) or "no tags"
-    return CommandResult({"id": name, "tags": words}, show.render_text(f"{name} {listed}"))
+def _show_memory_tags(memory_id: str, tags: tuple[str, ...]) -> CommandResult:
+    listed = " ".join(f"#{tag}" for tag in tags) or "no tags"
+    return CommandResult({"id": memory_id, "tags": tags}, show.render_text(f"{memory_id} {listed}"))
 
 
 @command(app, "tags")
@@ -95,7 +95,7 @@ def show_tags(call: Call) -> CommandResult:
     """Show all tags with the number of memories."""
     counts = call.view.tags()
     table = show.make_table("tag", "memories")
-    for word, count in counts.items():
-        table.add_row(show.render_text(word), f"{count:,}")
+    for tag_name, count in counts.items():
+        table.add_row(show.render_text(tag_name), f"{count:,}")
     shown: RenderableType = table if counts else Text("no tags", style="dim")
     return CommandResult({"tags": counts}, shown)

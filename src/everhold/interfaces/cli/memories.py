@@ -10,6 +10,7 @@ from everhold.interfaces.cli.groups import (
     ExpectedVersion,
     Included,
     Namespaces,
+    Superseded,
     read_filters,
     read_identity,
     read_memory_fields,
@@ -17,16 +18,22 @@ from everhold.interfaces.cli.groups import (
 )
 from everhold.interfaces.cli.ids import MemoryName, resolve_id
 from everhold.interfaces.cli.inputs import read_texts
-from everhold.model.searchable import SEARCHABLE
 
 app = typer.Typer()
+
+
+def _list_searchable_kinds() -> list[str]:
+    from everhold.model.searchable import SEARCHABLE  # a search imports it while the embedding model loads
+
+    return list(SEARCHABLE)
+
 
 Among = Annotated[
     list[str] | None,
     typer.Option(
         metavar="KIND",
         help="What to search: memory or message. Repeat it for both.",
-        autocompletion=lambda: list(SEARCHABLE),
+        autocompletion=_list_searchable_kinds,
     ),
 ]
 
@@ -76,9 +83,7 @@ def recall(
     model: Annotated[str | None, typer.Option(metavar="NAME", help="Search with another model than the first.")] = None,
     cursor: Annotated[str | None, typer.Option(metavar="CURSOR", help="Continue after the previous page.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show what contributed to each score.")] = False,
-    include_superseded: Annotated[
-        bool, typer.Option("--include-superseded", help="Also search memories that were replaced.")
-    ] = False,
+    include_superseded: Superseded = False,
     among: Among = None,
     namespace: Namespaces = None,
     *,

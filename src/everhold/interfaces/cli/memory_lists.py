@@ -30,10 +30,10 @@ NOTHING_RELEVANT = "nothing relevant enough"
 
 def clean_text(text: object, longest: int | None = None) -> str:
     """Return stored text that is safe to print, shortened to `longest` characters."""
-    whole = str(text).translate(_VISIBLE).expandtabs()
-    if longest is not None and len(whole) > longest:
-        whole = whole[: longest - 1].rstrip() + "…"
-    return whole
+    full_text = str(text).translate(_VISIBLE).expandtabs()
+    if longest is not None and len(full_text) > longest:
+        full_text = full_text[: longest - 1].rstrip() + "…"
+    return full_text
 
 
 _DIMENSIONS = {"user": "user_id", "project": "project_id", "agent": "agent_id"}
@@ -82,8 +82,8 @@ def _describe_memory(memory: Memory, zone: ZoneInfo, tags: Sequence[str], owner:
 
 
 def _make_paragraphs(text: object, details: str) -> tuple[Paragraph, ...]:
-    whole, dimmed = clean_text(text, _MAX_TEXT_LENGTH), clean_text(details)
-    return Paragraph((StyledText(whole),)), Paragraph((StyledText(dimmed, "dim"),), _INDENT)
+    full_text, dimmed = clean_text(text, _MAX_TEXT_LENGTH), clean_text(details)
+    return Paragraph((StyledText(full_text),)), Paragraph((StyledText(dimmed, "dim"),), _INDENT)
 
 
 def make_memory_list(

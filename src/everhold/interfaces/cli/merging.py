@@ -31,10 +31,10 @@ def _render_merged(merged: Merged) -> RenderableType:
     heading = Text(f"{count} {done if merged.count else 'to merge'}", style="bold")
     table = show.make_table("similarity", "stays", "goes")
     for pair in merged.pairs:
-        kept, gone = (
+        kept, merged_ids = (
             show.render_text(f"{memory.id}\n{memory.text}", _MAX_TEXT_LENGTH) for memory in (pair.kept, pair.merged)
         )
-        table.add_row(f"{pair.similarity:.3f}", kept, gone)
+        table.add_row(f"{pair.similarity:.3f}", kept, merged_ids)
     hidden = merged.count - len(merged.pairs)
     rest = [Text(f"… and {hidden:,} more", style="dim")] if hidden else []
     partial = (

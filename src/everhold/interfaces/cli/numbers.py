@@ -5,5 +5,5 @@ _MAX_DIGITS = 9
 
 
 def read_number(text: str) -> int | None:
-    """Return the number that `text` is; None if it is no whole number, or one of more than nine digits."""
+    """Return the number in a text; None if it is not a whole number of at most nine digits."""
     return int(text) if text.isdecimal() and len(text) <= _MAX_DIGITS else None

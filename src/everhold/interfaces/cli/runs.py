@@ -123,7 +123,7 @@ def finish(
 
 @command(app, "fail")
 def fail(call: Call, error: Annotated[str, typer.Argument(metavar="ERROR")], run_id: RunId = None) -> CommandResult:
-    """End a run as failed; `run retry` lets it go on."""
+    """End a run as failed; `run retry` continues it."""
     run = _find_unfinished(call, run_id)
     return _show_run(run.fail(error), f"run {run.id} has failed")
 
@@ -204,7 +204,7 @@ def fork(
 ) -> CommandResult:
     """Begin a run that shares another one's history up to a cycle."""
     run = _find_any(call, run_id).fork(cycle, task=task, id=own_id)
-    return _show_run(run.execution, f"run {run.id} goes on after cycle {cycle} of {run.execution.parent_id}")
+    return _show_run(run.execution, f"run {run.id} continues after cycle {cycle} of {run.execution.parent_id}")
 
 
 @command(app, "compare")

@@ -97,7 +97,7 @@ def introduce(call: Call, *, terminal: bool) -> CommandResult:
 
 
 def _render_next_step(*, terminal: bool) -> Text:
-    before = "Your turn: type " if terminal else "To go on, run this in a terminal: type "
+    before = "Your turn: type " if terminal else "To continue, run this in a terminal: type "
     return Text.assemble(
         ("What the move cost: ", "dim"), (f"/ask {DATA_QUESTION}", "bold magenta"), "\n", before,
         ("a sentence", "bold"), ", ", ("?question", "bold"), " or ", ("/help", "bold"), ".",

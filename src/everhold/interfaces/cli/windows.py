@@ -78,10 +78,10 @@ def _show(built: Window) -> None:
     for message in built.as_openai():
         speaker = f"{message['role']} ({message['name']})" if "name" in message else message["role"]
         text = message["content"] if isinstance(message["content"], str) else encode_json(message["content"] or [])
-        said = [] if message["content"] is None else [text]
-        said += [f"calls {entry['function']['name']} {entry['function']['arguments']}"
+        texts = [] if message["content"] is None else [text]
+        texts += [f"calls {entry['function']['name']} {entry['function']['arguments']}"
                  for entry in message.get("tool_calls", [])]  # fmt: skip
-        Console(highlight=False).print(show.render_text(f"{speaker}: {' '.join(said)}"), soft_wrap=True)
+        Console(highlight=False).print(show.render_text(f"{speaker}: {' '.join(texts)}"), soft_wrap=True)
     parts = [f"{part.name} {part.shown}" for part in built.sections]
     older = ["earlier messages fell out"] if built.cursor else []
     cut = [f"{len(built.shortened_ids)} cut"] if built.shortened_ids else []

@@ -13,7 +13,7 @@ from everhold.settings_sections import Voice
 
 
 def make_options(voice: Voice) -> GatewayOptions:
-    """Return the options of the settings. InvalidSettings if one is wrong, or if an address needs protection."""
+    """Return the options of the settings. Raise InvalidSettings if one is wrong, or if an address needs protection."""
     binds = [parse_bind(text) for text in voice.bind or (DEFAULT_BIND,)]
     publish = parse_publish(voice.publish, binds)
     keys = None if voice.curve_keys is None else load_keys(voice.curve_keys)

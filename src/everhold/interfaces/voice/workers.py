@@ -68,10 +68,17 @@ def answer(pending: PendingRequest, rules: RequestRules) -> Reply:
         else:
             body = encode_reply(channel.protocol.answer(channel.service, request))
     except Exception as error:
-        body = encode_reply(channel.protocol.refuse(request, error))
+        body = _encode_refusal(channel.protocol, request, error)
     finally:
         caller_address.reset(token)
     return Reply(channel.number, incoming.envelope.identity, incoming.envelope.wrap(body))
+
+
+def _encode_refusal(protocol: VoiceProtocol, request: Document, error: Exception) -> bytes:
+    try:
+        return encode_reply(protocol.refuse(request, error))
+    except Exception as second_error:  # The protocol fails at the request itself, and the thread must go on.
+        return encode_reply(protocol.refuse({}, second_error))
 
 
 def refuse_busy(pending: PendingRequest) -> Reply:
@@ -161,7 +168,7 @@ class ClientQueues:
     def __init__(self) -> None:
         self._waiting: dict[tuple[int, bytes], deque[PendingRequest]] = {}
         self.count = 0
-        """How many requests are being answered or wait."""
+        """The number of requests that are being answered or wait."""
 
     def add(self, pending: PendingRequest) -> bool | None:
         """Add a request. Return whether it may begin now, or None if its client has too many waiting requests."""

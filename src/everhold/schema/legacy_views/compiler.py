@@ -27,7 +27,7 @@ _BEGINNINGS = {"memories": ("valid_from",)}
 
 @dataclass(frozen=True)
 class ViewDialect:
-    """How one database spells the columns of legacy views.
+    """The SQL of one database for the columns of legacy views.
 
     - `types` are the types of columns that are NULL.
     - `values` turn a stored value (`{value}`) into the shown one, for kinds that are not shown as they are stored.

@@ -18,7 +18,7 @@ _ALIASES = {preset.alias: preset for preset in PRESETS.values()}
 
 
 def find_preset(name: str) -> ViewPreset:
-    """Return the preset with this name or alias, in any case. InvalidInput if there is none."""
+    """Return the preset with this name or alias, in any case. Raise InvalidInput if there is none."""
     wanted = name.lower().replace("-", "_")
     preset = PRESETS.get(wanted) or _ALIASES.get(wanted)
     if preset is None:

@@ -15,7 +15,9 @@ from everhold.interfaces.voice.service import VoiceService
 
 def is_envelope(request: Document) -> bool:
     """Return whether a request is an envelope."""
-    return "data" not in request and (request.get("action") not in SERVICE_ACTIONS or "payload" in request)
+    action = request.get("action")
+    is_of_service = isinstance(action, str) and action in SERVICE_ACTIONS
+    return "data" not in request and (not is_of_service or "payload" in request)
 
 
 def _choose(envelope: Handler | None, service_handler: Handler | None) -> Handler:

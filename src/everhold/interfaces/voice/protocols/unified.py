@@ -2,7 +2,7 @@
 
 A request with a `command` is one of the fourth protocol, every other one of the first or the second. Replies have the
 fields of both: `get_context` has its summary as `summary` and as `context`. The third protocol answered everything in
-the same way, so its clients cannot be told apart: bind "unified-3" for them.
+the same way, so its clients cannot be distinguished: bind "unified-3" for them.
 """
 
 from typing import Any
