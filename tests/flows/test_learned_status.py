@@ -1,6 +1,8 @@
 """The status that `learned` shows for patterns no longer used: a table changed, or a user contradicted them."""
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -121,3 +123,36 @@ def test_a_constant_is_not_a_correction(shop: View, sql: str) -> None:
 def test_a_statement_may_count_rows_without_naming_a_column(shop: View) -> None:
     teach(shop, "how many sales did we make", "SELECT count(1) FROM orders")
     assert shop.ask("how many sales did we make").table.rows == ((3,),)
+
+
+def test_what_was_learned_on_files_is_used_in_a_database(shop: View, tmp_path: Path) -> None:
+    """DuckDB divides whole numbers into fractions, SQLite does not. So the statement must be translated."""
+    ratio = "SELECT country, sum(amount / order_id) FROM orders GROUP BY country"
+    teach(shop, "moolah rate per country", ratio)
+    rows = {(country, round(rate, 6)) for country, rate in shop.ask("moolah rate per country").table.rows}
+    shop.delete_source("orders.csv")
+    database = tmp_path / "orders.sqlite"
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute(
+            "CREATE TABLE orders (order_id INTEGER, channel TEXT, country TEXT, amount INTEGER, status TEXT)"
+        )
+        orders = [line.split(",") for line in ORDERS.splitlines()[1:]]
+        connection.executemany("INSERT INTO orders VALUES (?, ?, ?, ?, ?)", orders)
+    shop.connect("warehouse", f"sqlite:///{database}")
+    assert find_pattern(shop).status == "active"
+    answer = shop.ask("moolah rate per country")
+    assert {(country, round(rate, 6)) for country, rate in answer.table.rows} == rows
+    shop.confirm(answer.query)
+    pattern = find_pattern(shop)
+    assert (pattern.status, pattern.wins, pattern.losses) == ("active", 2, 0)
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("ALTER TABLE orders ADD COLUMN note TEXT")
+    shop.refresh_connection("warehouse")
+    assert shop.ask("moolah rate per country").table.rows == answer.table.rows
+    assert find_pattern(shop).status == "active"
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("ALTER TABLE orders RENAME COLUMN amount TO total")
+    shop.refresh_connection("warehouse")
+    notes = shop.ask("moolah rate per country").assumptions
+    assert "the answer that was confirmed is not used: orders.amount is gone" in notes
+    assert find_pattern(shop).why == "orders.amount is gone"

@@ -124,9 +124,20 @@ def test_a_reading_that_ignores_words_does_not_replace_a_rejected_one(shop: View
     assert answer.table.rows == ((35,),)
     shop.reject(answer.query)
     again = shop.ask(question)
-    assert "France" in again.sql
-    if again.sql == answer.sql:
-        assert again.assumptions[-1] == "this answer was rejected before"
+    assert again.sql != answer.sql
+    assert again.status == AnswerStatus.CANNOT or "France" in again.sql
+
+
+def test_a_rejected_answer_does_not_come_back(shop: View) -> None:
+    question = "How many orders are there?"
+    query = shop.ask(question).query
+    shop.reject(query)
+    again = shop.ask(question)
+    assert (again.status, again.table.rows) == (AnswerStatus.CANNOT, ())
+    assert again.sentence == "I cannot answer this: the answer that was found was rejected before."
+    assert shop.ask("How many orders are from Spain?").table.rows == ((3,),)
+    shop.confirm(query)
+    assert shop.ask(question).table.rows == ((4,),)
 
 
 def test_a_verdict_that_is_repeated_counts_once(shop: View) -> None:

@@ -20,6 +20,8 @@ FORMS = {
     "fence that is not closed": f"Here you go:\n```sql\n{QUERY}",
     "prose before": f"Sure! Here is the query you asked for:\n\n{QUERY}",
     "prose on the same line": f"The answer is: {QUERY}",
+    "prose without a colon": f"The answer is {QUERY}",
+    "prose that mentions a SELECT": f"I wrote a SELECT that reads from the table.\n\n{QUERY}",
     "prose after": f"{QUERY}\n\nThis query lists the names.",
     "prose after, without a blank line": f"{QUERY}\nThis query lists the names.",
     "label": f"SQL: {QUERY}",

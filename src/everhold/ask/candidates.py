@@ -1,6 +1,6 @@
 """Gather the candidate readings of a question, from the rules and from other sources, and rank them together."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date
@@ -19,6 +19,7 @@ from everhold.model import TableMetadata
 from everhold.ports.data_engine import CheckedStatement
 
 DIALECT = FILES_DIALECT
+_ONLY_REJECTED = NotUnderstood("", "the answer that was found was rejected before")
 _REJECTED = 0.3  # the factor for the confidence of a reading that a user rejected
 
 
@@ -76,9 +77,12 @@ class CandidateSource(Protocol):
 
 
 class FindRejected(Protocol):
-    """Returns statements that users rejected as answers to a question."""
+    """Returns statements that users rejected as answers to a question, or to one that differs only in its values.
 
-    def __call__(self, question: str, scoped: ScopedReadings, /) -> Collection[str]: ...
+    They are mapped to whether they were rejected for this very question.
+    """
+
+    def __call__(self, question: str, scoped: ScopedReadings, /) -> Mapping[str, bool]: ...
 
 
 class RankedCandidates(NamedTuple):
@@ -98,7 +102,8 @@ def gather_candidates(
     """Return the readings by the rules and by all sources, ranked together.
 
     Readings by the rules are left out if words of the question are not understood. Proposals are left out if the guard
-    refuses them or their confidence is too low to be run. Readings that users rejected come last.
+    refuses them or their confidence is too low to be run. Readings that users rejected come last. Nothing is run if
+    only such readings are left and the best of them was rejected for this very question.
     """
     proposed = [reading for source in sources for reading in source.propose(question, scoped)]
     proposals = [
@@ -118,6 +123,8 @@ def gather_candidates(
     if find_rejected is not None:
         rejected = find_rejected(question, scoped)
         ranked = demote_rejected(_drop_misread(question, scoped, ranked, rejected), rejected)
+        if ranked and rejected.get(ranked[0].sql):
+            return RankedCandidates(scoped.readings, [_ONLY_REJECTED], notes)
     noted = [replace(reading, assumptions=(*reading.assumptions, *notes)) for reading in ranked] if notes else ranked
     return RankedCandidates(replace(scoped.readings, readings=tuple(noted)), (), notes)
 

@@ -72,7 +72,10 @@ class LearningVerbs(DataVerbs):
 
     @log_as("delete")
     def forget_learned(self, item: Identifier) -> "everhold.LearnedItem":
-        """Revoke a lesson by its id, so that it is no longer used."""
+        """Revoke a lesson by its id, so that it is no longer used.
+
+        InvalidInput if the scope has a user and the lesson was learned for the whole project.
+        """
         from everhold.ask.learning.items import forget_learned
 
         line = self._make_line("delete", {"learned": item})
@@ -116,8 +119,8 @@ class LearningVerbs(DataVerbs):
         result = give_verdict(source, scoped, query, verdict, right, line)
         return replace(result, notes=tuple(notes))
 
-    def _load_schemas(self, names: Collection[str]) -> "Sequence[tuple[str, AskSchema]]":
-        """Return the tables with some names in each place of the scope, with the dialect of the place."""
+    def _load_schemas(self, names: Collection[str]) -> "Sequence[AskSchema]":
+        """Return the tables with some names in each place of the scope."""
         from everhold.ask.connections.places import split_places
         from everhold.ask.sources.content import load_reader, load_scope
         from everhold.views.data_deps import make_data_deps
@@ -126,7 +129,7 @@ class LearningVerbs(DataVerbs):
         schemas = []
         for place in split_places(load_scope(deps, self.scope)):
             tables = [table for table in place.tables.tables if table.table_name.lower() in names]
-            schemas.append((place.dialect, load_reader(deps, place.tables, tables, place.dialect).schema))
+            schemas.append(load_reader(deps, place.tables, tables, place.dialect).schema)
         return schemas
 
     def _read_again(self, query: "QueryRun") -> "ScopedReadings":

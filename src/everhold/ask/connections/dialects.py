@@ -1,4 +1,4 @@
-"""Translate proposed statements into the dialect of the database that runs them."""
+"""Translate statements into the dialect of the database that runs them."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,11 +16,21 @@ def list_translations(reading: QuestionReading, dialect: str) -> Iterator[Questi
     SQL.
     """
     yield reading
-    if dialect == _PROPOSED:
-        return
-    try:
-        [sql] = sqlglot.transpile(reading.sql, read=_PROPOSED, write=dialect)
-    except (SqlglotError, ValueError):
-        return
-    if sql != reading.sql:
+    sql = translate_statement(reading.sql, _PROPOSED, dialect)
+    if sql is not None and sql != reading.sql:
         yield replace(reading, sql=sql)
+
+
+def translate_statement(sql: str, source: str, target: str) -> str | None:
+    """Return a statement in another dialect; None if it cannot be translated.
+
+    Even a statement that both dialects allow must be translated, because it may mean something else: in some of them,
+    the quotient of two whole numbers is a whole number.
+    """
+    if source == target:
+        return sql
+    try:
+        [translated] = sqlglot.transpile(sql, read=source, write=target)
+    except (SqlglotError, ValueError, RecursionError):
+        return None
+    return translated

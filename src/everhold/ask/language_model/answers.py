@@ -27,6 +27,7 @@ _INLINE: Final = re.compile(r"`((?:SELECT|WITH)\b[^`]{5,})`", re.IGNORECASE)
 _QUERY_START: Final = re.compile(
     r"(?:^|\n)[ \t>*-]*(?:\w{1,20}[ \t]*:[ \t]*)?(?=(?i:SELECT|WITH|FROM)\b)|[.:;!?][ \t]+(?=(?:SELECT|WITH)\b)"
 )
+_EMBEDDED_START: Final = re.compile(r"\w[ \t]+(?=SELECT\b)")
 # In plain text, a statement ends at an empty line, or at a line that begins like a sentence.
 _QUERY_END: Final = re.compile(r"\n[ \t]*\n|\n(?=[A-Z][a-z]+[,'’]?[ \t]+[a-z])")
 _MAX_BARE: Final = 20
@@ -54,7 +55,8 @@ def read_answer(text: str, dialect: str) -> ModelAnswer:
     visible_text = _remove_thoughts(text[:MAX_ANSWER]).strip()
     if _NONE.fullmatch(visible_text):
         return ModelAnswer(is_none=True)
-    for parts in (_list_fenced(visible_text), _list_inline(visible_text), _list_bare(visible_text)):
+    for list_parts in (_list_fenced, _list_inline, _list_bare, _list_embedded):
+        parts = list_parts(visible_text)
         # The same statement may occur twice, with different line breaks or in another case.
         answers = {
             " ".join((answer.sql or part).split()).casefold(): answer
@@ -93,8 +95,17 @@ def _list_bare(text: str) -> list[str]:
     """Return the statements in plain text: each begins a line and ends with a semicolon or an empty line."""
     if text.startswith(("{", "[")):
         return [text]
+    return _list_plain(text, _QUERY_START)
+
+
+def _list_embedded(text: str) -> list[str]:
+    """Return the statements that follow a word of a sentence, as in "The answer is SELECT …"."""
+    return _list_plain(text, _EMBEDDED_START)
+
+
+def _list_plain(text: str, start: re.Pattern[str]) -> list[str]:
     parts = []
-    for match in islice(_QUERY_START.finditer(text), _MAX_BARE):
+    for match in islice(start.finditer(text), _MAX_BARE):
         part = _QUERY_END.split(text[match.end() :], maxsplit=1)[0]
         # "Select the rows where …" is English: a statement has a FROM.
         if re.search(r"\bFROM\b", part, re.IGNORECASE):

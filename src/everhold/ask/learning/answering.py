@@ -7,7 +7,7 @@ from everhold.ask.candidates import rank_together
 from everhold.ask.earlier import EarlierQuestion
 from everhold.ask.frame import QueryFrame
 from everhold.ask.frame_parts import list_tables
-from everhold.ask.language.tokens import tokenize
+from everhold.ask.language.tokens import fold_text, tokenize
 from everhold.ask.learning.frames import find_previous, read_frame
 from everhold.ask.learning.memory import PatternMatch, PatternMemory
 from everhold.ask.learning.patterns import LearnedPattern, QuestionContext
@@ -30,16 +30,22 @@ class LearnedMemory:
     rejected: tuple[LearnedPattern, ...] = ()
 
 
-def find_rejected(context: QuestionContext, memory: LearnedMemory, question: str) -> set[str]:
-    """Return the statements that users rejected for this question, or for a question that differs only in its
-    values."""
+def find_rejected(context: QuestionContext, memory: LearnedMemory, question: str) -> dict[str, bool]:
+    """Return the statements that users rejected for this question, or for a question that differs only in its values.
+
+    They are mapped to whether they were rejected for this very question.
+    """
+    statements: dict[str, bool] = {}
     if not memory.rejected:
-        return set()
-    statements: set[str] = set()
+        return statements
+    text = fold_text(question)
     for masked in context.mask(question):
         concepts = context.find_concepts(masked)
         same = [pattern for pattern in memory.rejected if pattern.masked.text == masked.text]
-        statements.update(sql for pattern in same if (sql := pattern.fill(masked, concepts)) is not None)
+        for pattern in same:
+            sql = pattern.fill(masked, concepts)
+            if sql is not None:
+                statements[sql] = statements.get(sql, False) or fold_text(pattern.question) == text
     return statements
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from everhold.ask.connections.dialects import translate_statement
 from everhold.ask.learning.gate import RunStatement
 from everhold.ask.learning.rows import (
     list_column_types,
@@ -34,6 +35,7 @@ class _RowCheck:
 
 def revalidate(
     schema: AskSchema,
+    dialect: str,
     run: RunStatement,
     patterns: Sequence[QueryPattern],
     lessons: Sequence[QueryLesson],
@@ -43,8 +45,9 @@ def revalidate(
 
     A pattern fits if its columns have the same types and its statement passes the guard and runs. A lesson fits if its
     columns exist with the same types. Rows whose tables do not exist are not changed; they are not used anyway.
+    `dialect` is that of the database with the tables.
     """
-    checks = [*_check_patterns(schema, run, patterns), *_check_lessons(schema, lessons)]
+    checks = [*_check_patterns(schema, dialect, run, patterns), *_check_lessons(schema, lessons)]
     return [_make_patch(check, now) for check in checks]
 
 
@@ -83,7 +86,9 @@ def list_needed_tables(rows: Sequence[QueryPattern | QueryLesson]) -> frozenset[
     return frozenset(table.lower() for row in rows for table in _list_tables(row))
 
 
-def _check_patterns(schema: AskSchema, run: RunStatement, rows: Sequence[QueryPattern]) -> Iterator[_RowCheck]:
+def _check_patterns(
+    schema: AskSchema, dialect: str, run: RunStatement, rows: Sequence[QueryPattern]
+) -> Iterator[_RowCheck]:
     count = 0
     for row in rows:
         current = make_fingerprint(schema, list_used_tables(row.sql, row.dialect))
@@ -91,7 +96,8 @@ def _check_patterns(schema: AskSchema, run: RunStatement, rows: Sequence[QueryPa
             continue
         is_same = list_column_types(schema, row.sql, row.dialect) == row.metadata.get("columns")
         count += is_same
-        yield _RowCheck(row, current, is_same and run(row.sql) is not None)
+        sql = translate_statement(row.sql, row.dialect, dialect) if is_same else None
+        yield _RowCheck(row, current, sql is not None and run(sql) is not None)
 
 
 def _check_lessons(schema: AskSchema, rows: Sequence[QueryLesson]) -> Iterator[_RowCheck]:

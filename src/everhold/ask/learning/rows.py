@@ -11,6 +11,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from everhold.ask.connections.dialects import translate_statement
 from everhold.ask.formulas import Formula, is_expression
 from everhold.ask.frame import Expression, Function, Predicate
 from everhold.ask.learning.mining import Lesson
@@ -112,15 +113,20 @@ def _name_column(ref: ColumnRef | None) -> str | None:
 def read_pattern(context: QuestionContext, row: QueryPattern) -> LearnedPattern | None:
     """Return the pattern of a row; None if it cannot be read, as rows may come from elsewhere.
 
-    It is active only if its row is active and its tables have not changed since it was learned.
+    Its statement is translated into the dialect of the context's tables, which may have moved to another database. It
+    is active only if its row is active and its tables have not changed since it was learned.
     """
+    dialect = context.reader.dialect
+    sql = translate_statement(row.sql, row.dialect, dialect)
+    if sql is None:
+        return None
     learned_on = QuestionContext(context.reader, _find_day(row))
     fingerprint = make_fingerprint(context.reader.schema, list_used_tables(row.sql, row.dialect))
     is_current = row.status in (LearnedStatus.ACTIVE, LearnedStatus.HELD_BACK) and fingerprint == row.fingerprint
     is_active = is_current and row.status == LearnedStatus.ACTIVE
     try:
         pattern = make_pattern(
-            learned_on, row.id, row.question, row.sql, row.dialect, row.wins, row.losses, is_active=is_active
+            learned_on, row.id, row.question, sql, dialect, row.wins, row.losses, is_active=is_active
         )
     except (SqlglotError, ValueError, RecursionError, InvalidInput):
         return None

@@ -1,6 +1,6 @@
 """A source of candidate readings that uses what a scope has learned."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -58,15 +58,15 @@ class LearnedSource:
         reasons = [
             explain_disuse([schema], row)
             for row in self.load(scoped).patterns.values()
-            if row.dialect == scoped.reader.dialect and row.wins > row.losses and fold_text(row.question) == text
+            if row.wins > row.losses and fold_text(row.question) == text
             if known.issuperset(list_needed_tables([row]))
         ]
         return [
             f"the answer that was confirmed is not used: {reason}" for reason in dict.fromkeys(filter(None, reasons))
         ]
 
-    def find_rejected(self, question: str, scoped: ScopedReadings) -> Collection[str]:
-        """Return the statements that users of the scope rejected for a question."""
+    def find_rejected(self, question: str, scoped: ScopedReadings) -> Mapping[str, bool]:
+        """Return the statements that users of the scope rejected for a question, or for one with other values."""
         return find_rejected(make_context(scoped), self.load(scoped).memory, question)
 
     def load(self, scoped: ScopedReadings) -> LoadedMemory:
@@ -75,7 +75,7 @@ class LearnedSource:
         def try_again(loaded: LoadedMemory) -> bool:
             run = make_runner(self.deps, self.engine, scoped)
             rows = list(loaded.patterns.values()), list(loaded.lessons.values())
-            patches = revalidate(scoped.reader.schema, run, *rows, clock.now())
+            patches = revalidate(scoped.reader.schema, scoped.reader.dialect, run, *rows, clock.now())
             if patches:
                 with suppress(StaleVersion):  # another caller checked them at the same time
                     self.deps.records.commit(patches)

@@ -47,8 +47,8 @@ from everhold.ports.records import Records
 from everhold.retries import CONFLICTS, TryAgain, retry
 from everhold.schema.operations import Operation, Patch, Put
 
-LoadSchemas = Callable[[Collection[str]], Sequence[tuple[str, AskSchema]]]
-"""Returns the tables with these names in all places of a scope, with the dialect of each place."""
+LoadSchemas = Callable[[Collection[str]], Sequence[AskSchema]]
+"""Returns the tables with these names in each place of a scope."""
 
 
 class AnswerVerdict(StrEnum):
@@ -351,15 +351,9 @@ def list_learned(records: Records, scope: Scope, load_schemas: LoadSchemas) -> l
     reason."""
     patterns, lessons = list_patterns(records, scope), list_lessons(records, scope)
     schemas = load_schemas(list_needed_tables([*patterns, *lessons])) if patterns or lessons else []
-    every = [schema for _, schema in schemas]
-
-    def describe_pattern(row: QueryPattern) -> LearnedItem:
-        usable = [schema for dialect, schema in schemas if dialect == row.dialect]
-        return describe_pattern_row(row, explain_disuse(usable, row))
-
     items = [
-        *map(describe_pattern, patterns),
-        *(describe_lesson_row(row, explain_disuse(every, row)) for row in lessons),
+        *(describe_pattern_row(row, explain_disuse(schemas, row)) for row in patterns),
+        *(describe_lesson_row(row, explain_disuse(schemas, row)) for row in lessons),
         *describe_records(read_records(records, scope)),
     ]
     return sorted(items, key=lambda item: (item.created_at, item.id), reverse=True)
