@@ -32,7 +32,7 @@ TESTS ?=
 
 # The tests that `make test` shortens: those that ask tests/exhaustive.py how much to do. `make contract` runs them part by
 # part, the quick parts first; PART=machine runs one part.
-PARTS := records verbs flows adapters faults engine machine
+PARTS := records verbs flows adapters others faults engine machine
 PART ?= $(PARTS)
 CONTRACT_records := tests/contract/test_records.py tests/contract/test_third_party_store.py
 CONTRACT_engine := tests/contract/test_engine.py
@@ -42,7 +42,8 @@ CONTRACT_flows := $(addprefix tests/flows/test_,$(addsuffix .py,adding aging ask
   encryption erase_user events ids key_rotation maintenance_runs many_tables move own_vectors ownership retries \
   same_everywhere table_cache tenancy_fuzz untrusted_bundles uploads))
 CONTRACT_adapters := $(addprefix tests/adapters/test_,$(addsuffix .py,adbc_connections chroma_vectors postgres_bulk \
-  postgres_connections postgres_security)) tests/unit/test_minilm.py
+  postgres_connections postgres_security))
+CONTRACT_others := tests/unit/test_minilm.py tests/interfaces/test_cli_eval_ask.py
 CONTRACT_faults := tests/faults
 
 help: ## list the targets

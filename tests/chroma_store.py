@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from everhold.remember.scope_rows import ScopeRows
 from everhold.schema.operations import Op, Where
 from everhold.testing.fake_embedder import FakeEmbedder
 from tests.engines import copy_empty_file
+
+if TYPE_CHECKING:
+    from chromadb.api import ClientAPI
 
 DIMENSIONS = 32
 MODEL = "fake"
@@ -142,3 +146,10 @@ def overwrite(path: Path, how: str) -> None:
             file.truncate(size // 2)
         else:
             file.write(b"\x00" * size)
+
+
+def open_chroma(folder: Path) -> "ClientAPI":
+    """Return Chroma's own client for a folder."""
+    import chromadb  # slow to import, and every process of a test run collects every file
+
+    return chromadb.PersistentClient(str(folder))

@@ -117,7 +117,7 @@ LEFT_TO_CONTRACT = {
     r"episodes)\.py::.*\[duckdb": (
         "These use the store by the contract of records, which DuckDB is held to. It runs the statements of SQLite."
     ),
-    r"contract/test_(agents|agent_files|blocks|tools|runs|windows)\.py::.*\[dynamodb": (
+    r"contract/test_(agents|agent_files|blocks|conversation_tables|tools|runs|windows)\.py::.*\[dynamodb": (
         "They commit few rows at once. What commits many (conversations, workspaces, data) is tested on DynamoDB."
     ),
     r"flows/test_(asking|uploads|table_cache)\.py::.*\[(in_memory|postgres)": (

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import openpyxl
 import pytest
 
 from everhold import UnreadableFile
@@ -235,6 +234,8 @@ def test_statistics_of_columns(tmp_path: Path) -> None:
 
 
 def test_sheets_of_a_workbook(tmp_path: Path) -> None:
+    import openpyxl  # slow to import
+
     book = openpyxl.Workbook()
     sheet = book.active
     sheet.title = "Sales"

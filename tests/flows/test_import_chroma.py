@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import chromadb
 import pytest
 from pydantic import BaseModel
 
 from everhold.importers.pickled_values import read_labels
+from tests.chroma_store import open_chroma
 from tests.engines import Store
 from tests.import_samples import make_database, make_vector
 
@@ -23,7 +23,7 @@ TEXTS = [f"The gate code of allotment {number} is on the fridge" for number in r
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of Chroma with so many documents that most vectors are in its index files."""
     folder = tmp_path_factory.mktemp("chroma")
-    client = chromadb.PersistentClient(str(folder))
+    client = open_chroma(folder)
     few = client.create_collection("others")
     few.add(ids=["d0"], documents=["A document of the same id"], embeddings=[make_vector("A document of the same id")])
     collection = client.create_collection(

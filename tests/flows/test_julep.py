@@ -6,14 +6,13 @@ import stat
 from pathlib import Path
 from typing import Any
 
-import chromadb
 import pytest
 
 from everhold import Everhold
 from everhold.errors import InvalidInput, InvalidSettings, StoreUnavailable
 from everhold.julep import AgentReply, MemoryManager, create_agent, make_settings, read_config
 from everhold.testing.fake_embedder import FakeEmbedder
-from tests.chroma_store import SECONDS
+from tests.chroma_store import SECONDS, open_chroma
 from tests.flows.test_chroma import vectors_of
 from tests.servers.chroma import ChromaServer
 from tests.servers.valkey import ValkeyServer
@@ -128,7 +127,7 @@ def check_redis(valkey: ValkeyServer) -> None:
 def check_files(storage: Path) -> None:
     assert stat.S_IMODE((storage / "memory.db").stat().st_mode) == 0o600
     assert stat.S_IMODE(storage.stat().st_mode) == 0o700
-    collection = chromadb.PersistentClient(str(storage / "chromadb")).get_collection("julep_memories")
+    collection = open_chroma(storage / "chromadb").get_collection("julep_memories")
     assert any("green tea" in document for document in collection.get()["documents"] or ())
 
 
@@ -184,7 +183,7 @@ def test_the_layout_has_exact_names_and_one_organization(tmp_path: Path, valkey:
         ):
             with pytest.raises(InvalidInput, match="the layout 'julep' has a single organization, 'default'"):
                 call()
-    collection = chromadb.PersistentClient(str(tmp_path / "storage/chromadb")).get_collection("julep_memories")
+    collection = open_chroma(tmp_path / "storage/chromadb").get_collection("julep_memories")
     [metadata], [document] = collection.get()["metadatas"], collection.get()["documents"]
     assert (document, metadata["type"], metadata["session_id"]) == (memory.text, "fact", "chat:ü{1}")
     assert (metadata["source"], metadata["timestamp"]) == ("user_input", memory.created_at.isoformat())
@@ -203,12 +202,12 @@ def test_the_collection_is_built_again_in_its_place(tmp_path: Path) -> None:
             hits = engine.scope().recall("fact about tea", minimum=0)
             assert len(hits) == round_number + 1
             assert engine.doctor().problems == []
-    assert chromadb.PersistentClient(str(tmp_path / "chromadb")).list_collections()[0].name == "julep_memories"
+    assert open_chroma(tmp_path / "chromadb").list_collections()[0].name == "julep_memories"
 
 
 def test_a_database_of_another_program_is_not_touched(tmp_path: Path) -> None:
     folder = tmp_path / "chromadb"
-    theirs = chromadb.PersistentClient(str(folder)).create_collection("julep_memories", embedding_function=None)
+    theirs = open_chroma(folder).create_collection("julep_memories", embedding_function=None)
     theirs.add(ids=["1"], embeddings=[[1.0, 0.0]], documents=["theirs"])
     places = {"storage": f"{tmp_path}/memory.db", "vectors": f"chroma:///{folder}", "sessions": "auto"}
     with Everhold.open(layout="julep", embedder=FakeEmbedder(), **places) as engine:
@@ -219,6 +218,8 @@ def test_a_database_of_another_program_is_not_touched(tmp_path: Path) -> None:
 
 
 def test_the_collection_on_a_server(tmp_path: Path, chroma_server: ChromaServer) -> None:
+    import chromadb
+
     client = chromadb.HttpClient(host="127.0.0.1", port=int(chroma_server.url.rpartition(":")[2]))
     settings: dict[str, Any] = {"vectors": chroma_server.url, "sessions": "auto", "layout": "julep"}
     with Everhold.open(f"{tmp_path}/a.db", embedder=FakeEmbedder(), **settings) as engine:
