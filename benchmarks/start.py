@@ -28,6 +28,9 @@ from everhold.adapters.minilm import graph, weights
 MEMORIES = 200
 USER = "alma"
 WARM_UP = 2
+# The environment of the shell. It is copied before an engine is opened here, because an engine sets variables that turn
+# off telemetry of libraries, and a script without Everhold does not.
+ENVIRONMENT = dict(os.environ)
 # The code that the installed command `everhold` runs.
 COMMAND = "import sys; from everhold_command import main; sys.exit(main())"
 
@@ -70,7 +73,7 @@ assert vector.shape == (384,)
 
 def start(*arguments: str) -> Callable[[int], object]:
     """Return a function that runs Python with these arguments to its end."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+    environment = {**ENVIRONMENT, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # without bytecode, every start compiles all modules
 
     def run(_: int) -> object:
