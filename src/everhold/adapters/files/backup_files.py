@@ -30,7 +30,7 @@ class BackupFiles:
             raise MissingExtra(
                 f"backups at {address.partition(':')[0]}:// need another package: {error}", remedy="install the package"
             ) from error
-        except (TypeError, ValueError, NotImplementedError) as error:  # TypeError: a part of the address is missing
+        except (TypeError, ValueError) as error:  # TypeError: a part of the address is missing
             raise InvalidInput(
                 f"backups cannot be stored at this address ({error})", remedy="name a folder or an fsspec address"
             ) from None
