@@ -66,7 +66,7 @@ _MAX_CACHED_LENGTH = 1000
 
 # These patterns are for questions in lower case: re.IGNORECASE would double their time.
 _POLITE = r"^(?:so |ok |hey |and |please )*"
-_SINGULAR = r"(?!(?:hours|days|times|is|was|does|class|address|bus|business|boss|gas|series|us|process|this|news|whereabouts)\b|\w*ss\b)"
+_SINGULAR = r"(?!(?:hours|days|times|is|was|does|bus|gas|series|us|this|news|whereabouts|\w*ss)\b)"
 _PLURAL = rf"{_SINGULAR}\w+s"
 # A word that begins a question; a text that begins with another word may be a phrase such as "codes for the doors".
 _ASKING = (
