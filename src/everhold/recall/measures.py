@@ -176,7 +176,7 @@ def _measure_question(question: Question, unknown: float, *, is_named: bool) -> 
         is_named,
         bool(intent.asked.people),
     )
-    return np.array(measures, np.float64)[:, np.newaxis]
+    return np.array(measures, np.float64, ndmin=2).T
 
 
 def find_terms(rows: Rows, words: Sequence[Word]) -> Numbers:
@@ -220,7 +220,7 @@ def measure_fit(candidates: Candidates, profile: QuestionProfile, shares: Shares
     table[ROWS["total"]] = candidates.totals
     np.minimum(candidates.totals - _LOW_TOTAL, 0.0, out=table[ROWS["low_total"]])
     table[ROWS["similarity"]] = candidates.similarity
-    table[ROWS["stands_out"]] = _measure_distance(candidates.similarity)
+    _measure_distance(candidates.similarity, out=table[ROWS["stands_out"]])
     table[ROWS["core"]] = shares.core
     table[ROWS["terms"]] = shares.terms
     table[ROWS["names"]] = shares.names
@@ -244,15 +244,17 @@ def measure_fit(candidates: Candidates, profile: QuestionProfile, shares: Shares
     return table
 
 
-def _measure_distance(similarity: Numbers) -> Numbers:
-    """Return how far each similarity is above the mean of all, in standard deviations.
+def _measure_distance(similarity: Numbers, out: Numbers) -> None:
+    """Write into `out` how far each similarity is above the mean of all, in standard deviations.
 
     The similarities of one person's memories may all be lower than those of another's.
     """
-    # mean() and std() take longer than these sums.
-    mean = float(similarity.sum()) / len(similarity)
-    variance = float(similarity @ similarity) / len(similarity) - mean * mean
-    return (similarity - mean) / max(math.sqrt(max(variance, 0.0)), _MIN_DEVIATION)
+    values = similarity.tolist()
+    # For so few numbers, sums in Python are faster than mean() and std() of NumPy.
+    mean = sum(values) / len(values)
+    variance = sum([value * value for value in values]) / len(values) - mean * mean
+    np.subtract(similarity, mean, out=out)
+    out /= max(math.sqrt(max(variance, 0.0)), _MIN_DEVIATION)
 
 
 def _measure_later(candidates: Candidates) -> Numbers | float:
