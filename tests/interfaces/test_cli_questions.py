@@ -52,7 +52,17 @@ def test_figures_are_one_line_of_json(run: Run, life: str, tmp_path: Path) -> No
     ran = run("eval", "questions", life, "--json")
     assert (ran.code, ran.out.count("\n")) == (0, 1)
     document = ran.document
-    assert list(document) == ["files", "fold", "few", "questions", *FIGURES, "by_type", "by_life", "reliability"]
+    assert list(document) == [
+        "files",
+        "fold",
+        "few",
+        "folds",
+        "questions",
+        *FIGURES,
+        "by_type",
+        "by_life",
+        "reliability",
+    ]
     assert (document["files"], document["fold"], document["questions"]) == ([life], None, 4)
     assert (document["top1"], document["recall"], document["silence"]) == (0.667, 0.667, 1.0)
     assert (document["stale_on_top"], document["lookalike"]) == (0.0, 0.0)
@@ -123,6 +133,17 @@ def test_an_invalid_fold_is_refused(run: Run, life: str, fold: str) -> None:
     ran = run("eval", "questions", life, f"--fold={fold}", "--json")
     assert (ran.code, ran.out, ran.error["kind"]) == (2, "", "InvalidInput")
     assert f"--fold: {fold!r} is not a fold of the given files (1); write K/N" in ran.error["error"]
+
+
+def test_invalid_options_of_fitting_and_folds_are_refused(run: Run, life: str) -> None:
+    ran = run("eval", "questions", life, "--folds", "life", "--few", "--json")
+    assert (ran.code, ran.error["error"]) == (2, "--folds does not work with --few; leave out one of them")
+    ran = run("eval", "questions", life, "--folds", "life", "--json")
+    assert (ran.code, ran.error["kind"]) == (2, "InvalidInput")
+    assert ran.error["error"].startswith("folds need at least 2 lives; got 1")
+    ran = run("eval", "fit-answers", life, "--part", "chances", "--json")
+    assert (ran.code, ran.error["kind"]) == (2, "InvalidInput")
+    assert ran.error["error"].startswith("--part: no part 'chances' of the weights")
 
 
 def test_a_bad_file_is_refused(run: Run, life: str, tmp_path: Path) -> None:

@@ -26,13 +26,36 @@ from everhold.text.terms import extract_terms
         "what happened in february",
         "Can you summarise the repairs?",
         "customers so far",
+        "all invoices that are due",
+        "every plant in the garden",
+        "names of my colleagues",
+        "keys and cards I carry",
+        "Which hotels was I in last winter?",
+        "What were my results at the pool?",
+        "Who have we hired?",
+        "How did the move go?",
+        "the boiler, whole story please",
+        "Which shops in Delft have I tried or liked?",
     ],
 )
 def test_questions_that_want_all_that_belong(query: str) -> None:
     assert read_intent(query).lists
 
 
-@pytest.mark.parametrize("query", ["Where do I live?", "What is my boss called?", "Which bus is it?", "my address"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "Where do I live?",
+        "What is my boss called?",
+        "Which bus is it?",
+        "my address",
+        "name of my dentist",
+        "Which plumber have I got?",
+        "whereabouts in Delft is it",
+        "What was the news from Ada?",
+        "How did I go to Rome?",
+    ],
+)
 def test_questions_that_want_one_answer(query: str) -> None:
     assert not read_intent(query).lists
 
@@ -58,6 +81,7 @@ def test_kinds_of_values_that_questions_ask_for(query: str, values: int) -> None
         ("The code is 7305", NUMBER | CODE),
         ("Choir is on Tuesdays", DATE),
         ("wifi: purple-otter-88x", CODE),
+        ("There are twelve of us, and two dogs", NUMBER),
         ("I like tea", 0),
     ],
 )
@@ -70,7 +94,7 @@ def test_kinds_of_values_that_texts_contain(text: str, marks: int) -> None:
     st.lists(
         st.lists(
             st.sampled_from(
-                ["tea", "7", "42", "305", "90125", "555123", "5550142", "x9", "monday", "switch", "also", "²"]
+                ["tea", "twelv", "7", "42", "305", "90125", "555123", "5550142", "x9", "monday", "switch", "also", "²"]
             )
         ),
         min_size=1,
@@ -96,6 +120,12 @@ def test_marks_of_many_rows_are_those_of_each(documents: list[list[str]]) -> Non
 )
 def test_the_thing_asked_for(query: str, head: str) -> None:
     assert read_intent(query).head == head
+
+
+def test_whether_the_speaker_is_named_and_the_number_of_words() -> None:
+    intent = read_intent("What’s my mother's name?")
+    assert (intent.first_person, intent.words) == (True, 6)
+    assert not read_intent("Where does Mia live?").first_person
 
 
 def test_names() -> None:

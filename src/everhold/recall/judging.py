@@ -44,7 +44,7 @@ MAX_JUDGED = 24
 
 # With this many candidates or fewer, only the weights that are fitted to small scopes are used: being the best of few
 # means little. From MAX_JUDGED on, only those fitted to large scopes are used. In between, the two are mixed.
-FEW_CANDIDATES = 16
+FEW_CANDIDATES = 18
 
 # The maximum number of successive updates of one fact that are followed.
 MAX_UPDATES = 3
@@ -76,12 +76,12 @@ class Bounds(NamedTuple):
         return max(self.minimum, self.share * best) if self.share else self.minimum
 
 
-ONE_ANSWER = Bounds(0.24, 0.4)
+ONE_ANSWER = Bounds(0.26, 0.4)
 # For questions with several answers. The best answer must still reach the minimum of ONE_ANSWER.
 SEVERAL_ANSWERS = Bounds(0.065, 0.14)
 # The bounds for one answer and for several answers if there are few candidates.
 ONE_AMONG_FEW = Bounds(0.29, 0.88)
-SEVERAL_AMONG_FEW = Bounds(0.25, 0.5)
+SEVERAL_AMONG_FEW = Bounds(0.25, 0.52)
 
 
 class Chance(NamedTuple):

@@ -26,20 +26,31 @@ STATED, CHANGED, APART, THINGS = range(len(AttributeEvidence._fields))
 _FEW_TERMS = 2
 _FAR_BEHIND = 5.0
 _LOW_TOTAL = -2.0
+# A lower standard deviation of similarities counts as this.
+_MIN_DEVIATION = 0.02
 
 # The measures of whether a candidate answers the question, and the group of each in `why`.
 GROUPS: Mapping[str, str] = {
     "topic": "rank", "behind": "rank", "best_topic": "rank", "total": "rank", "low_total": "rank", "share": "rank",
-    "first": "rank", "similarity": "meaning", "core": "words", "terms": "words", "unknown": "words", "names": "names",
-    "only_names": "names", "has_value": "values", "lacks_value": "values", "lacks_head": "words", "lists": "list",
+    "first": "rank", "similarity": "meaning", "stands_out": "meaning", "core": "words", "terms": "words",
+    "names": "names", "only_names": "names", "has_value": "values", "lacks_value": "values", "lacks_head": "words",
     "date": "time", "lacks_date": "time", "anchor": "time", "is_update": "update", "is_outdated": "update",
     "still_valid": "update", "contrary": "words", "attribute": "attribute",
-    "preference": "preference",
+    "preference": "preference", "unknown": "words", "lists": "list", "first_person": "question",
+    "length": "question", "past": "question", "joins": "question", "confirms": "question", "timed": "question",
+    "named": "question", "of_others": "question",
 }  # fmt: skip
+
+# The measures of the question alone, which are the same for every candidate: the last groups. Some kinds of questions
+# have an answer more often than others.
+QUESTION_MEASURES = (
+    "unknown", "lists", "first_person", "length", "past", "joins", "confirms", "timed", "named", "of_others",
+)  # fmt: skip
 
 # A table of measures has a row for each measure and a column for each candidate. These are the row numbers. The measure
 # `later` has a weight for the topic only, and no group.
 ROWS: Mapping[str, int] = {name: row for row, name in enumerate((*GROUPS, "later"))}
+_QUESTION_ROWS = slice(ROWS[QUESTION_MEASURES[0]], ROWS[QUESTION_MEASURES[-1]] + 1)
 UPDATE_ROWS: Mapping[str, int] = {name: row for row, name in enumerate((
     "similarity_of_both", "behind", "terms", "has_value", "change", "supposition", "addition", "days_later", "place",
     "similarity", "core", "asks", "names", "same_value", "always", "past", "lists", "age", "similarity_of_old",
@@ -82,8 +93,9 @@ class QuestionProfile(NamedTuple):
 
     Core terms are terms that are neither names nor general words. `terms_and_core` has two rows: the share of each term
     in the weight of all terms, and in the weight of the core terms. `names` has the share of each term in the weight of
-    all names; it is None without names. `terms` and `cores` count all terms and the core terms. `unknown` is the share
-    of the core terms, by weight, that no memory of the scope has. `timed` says that the question names a time, and
+    all names; it is None without names. `terms` and `cores` count all terms and the core terms. `traits` is a column
+    with the QUESTION_MEASURES; the first is the share of the core terms, by weight, that no memory of the scope has,
+    divided by the number of core terms. `timed` says that the question names a time, and
     `anchored` that it has the word "before". `head` is the index of the term for the thing asked for ("colour" in
     "which colour"), if the question names one. `numbers` are the indexes of the terms that distinguish things of one
     kind ("7" in "room 7").
@@ -94,7 +106,7 @@ class QuestionProfile(NamedTuple):
     names: Numbers | None
     terms: int
     cores: int
-    unknown: float
+    traits: Numbers
     timed: bool
     anchored: bool
     now: int
@@ -133,19 +145,38 @@ def profile_question(question: Question, words: Sequence[Word], known: Sequence[
         core.append(word.weight if is_core else 0.0)
         unknown += word.weight if is_core and not is_known else 0.0
     total_weight, name_weight, core_weight = sum(weights) or 1.0, sum(names), sum(core) or 1.0
+    cores = len(core) - core.count(0.0)
     return QuestionProfile(
         intent,
         np.array([[weight / total_weight for weight in weights], [weight / core_weight for weight in core]]),
         np.array(names) / name_weight if name_weight else None,
         len(words),
-        len(core) - core.count(0.0),
-        unknown / core_weight,
+        cores,
+        _measure_question(question, unknown / core_weight / max(cores, 1), is_named=bool(name_weight)),
         bool(question.times),
         bool(question.anchor),
         now,
         next((index for index, word in enumerate(words) if word.term == intent.head), None) if intent.head else None,
         [index for index, word in enumerate(words) if word.term in intent.numbers] if intent.numbers else (),
     )
+
+
+def _measure_question(question: Question, unknown: float, *, is_named: bool) -> Numbers:
+    """Return the QUESTION_MEASURES as a column."""
+    intent = question.intent
+    measures = (
+        unknown,
+        intent.lists,
+        intent.first_person,
+        math.log(max(intent.words, 1)),
+        intent.past,
+        intent.joins,
+        intent.confirms,
+        bool(question.times),
+        is_named,
+        bool(intent.asked.people),
+    )
+    return np.array(measures, np.float64, ndmin=2).T
 
 
 def find_terms(rows: Rows, words: Sequence[Word]) -> Numbers:
@@ -189,11 +220,11 @@ def measure_fit(candidates: Candidates, profile: QuestionProfile, shares: Shares
     table[ROWS["total"]] = candidates.totals
     np.minimum(candidates.totals - _LOW_TOTAL, 0.0, out=table[ROWS["low_total"]])
     table[ROWS["similarity"]] = candidates.similarity
+    _measure_distance(candidates.similarity, out=table[ROWS["stands_out"]])
     table[ROWS["core"]] = shares.core
     table[ROWS["terms"]] = shares.terms
-    table[ROWS["unknown"]] = profile.unknown * per_core
     table[ROWS["names"]] = shares.names
-    table[ROWS["lists"]] = profile.intent.lists
+    table[_QUESTION_ROWS] = profile.traits
     table[ROWS["contrary"]] = candidates.contrary
     table[ROWS["attribute"]] = shares.attribute
     table[ROWS["preference"]] = candidates.preference
@@ -211,6 +242,19 @@ def measure_fit(candidates: Candidates, profile: QuestionProfile, shares: Shares
         table[ROWS["anchor"]] = candidates.anchor
         table[ROWS["later"]] = _measure_later(candidates)
     return table
+
+
+def _measure_distance(similarity: Numbers, out: Numbers) -> None:
+    """Write into `out` how far each similarity is above the mean of all, in standard deviations.
+
+    The similarities of one person's memories may all be lower than those of another's.
+    """
+    values = similarity.tolist()
+    # For so few numbers, sums in Python are faster than mean() and std() of NumPy.
+    mean = sum(values) / len(values)
+    variance = sum([value * value for value in values]) / len(values) - mean * mean
+    np.subtract(similarity, mean, out=out)
+    out /= max(math.sqrt(max(variance, 0.0)), _MIN_DEVIATION)
 
 
 def _measure_later(candidates: Candidates) -> Numbers | float:

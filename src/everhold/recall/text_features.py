@@ -24,6 +24,10 @@ ADDITION = 64
 
 _DIGIT = re.compile("[0-9]")
 _WORDS = {
+    NUMBER: """
+        two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen
+        nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million dozen
+    """,
     DATE: """
         january february march april may june july august september october november december
         jan feb mar apr jun jul aug sep sept oct nov dec

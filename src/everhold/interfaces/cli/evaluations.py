@@ -15,6 +15,7 @@ from everhold import Everhold
 from everhold.errors import InvalidInput
 from everhold.evaluation import (
     answer_fitting,
+    answer_folds,
     curve,
     episodes,
     fitting,
@@ -144,15 +145,24 @@ def fit_answers(
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE", dir_okay=False, help="A life: see docs/evaluation.md.")
     ],
+    part: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PART", help="Fit only this part of answers.json; repeat for several."),
+    ] = None,
 ) -> CommandResult:
     """Print the weights by which the best memories are judged, fitted to lives, as answers.json has them."""
+    parts = part or answer_fitting.PARTS
+    for name in parts:
+        if name not in answer_fitting.PARTS:
+            remedy = suggest_name(name, answer_fitting.PARTS)
+            raise InvalidInput(f"--part: no part {name!r} of the weights", value=name, remedy=remedy)
     lives = read_lives(files)
-    scopes = small_scopes.cut_lives(lives)
+    scopes = small_scopes.cut_lives(lives) if "chance_among_few" in parts else []
     count = sum(len(life.questions) for life in (*lives, *scopes))
     with open_temporary(call) as engine, call.progress("asking", count) as progress:
         examples = answer_fitting.collect_examples(engine, lives, progress)
         among_few = answer_fitting.collect_examples(engine, scopes, progress)
-    fitted = answer_fitting.fit_weights(examples, among_few)
+    fitted = answer_fitting.fit_weights(examples, among_few, parts)
     return CommandResult(fitted, Text(json.dumps(fitted, indent=2), no_wrap=True, overflow="ignore"))
 
 
@@ -222,16 +232,27 @@ def measure_questions(
         bool,
         typer.Option("--few", help="Ask each question in small scopes, with and without its answer."),
     ] = False,
+    folds: Annotated[
+        Literal["life"] | None, typer.Option(help="Judge the answers of each life with weights fitted to the others.")
+    ] = None,
 ) -> CommandResult:
     """Ask questions about lives: what is right, stale or missing, and whether scores are chances."""
     chosen = files if fold is None else _choose_fold(files, fold)
     lives = read_lives(chosen)
-    if few:
+    if few and folds:
+        raise InvalidInput("--folds does not work with --few", remedy="leave out one of them")
+    if folds:
+        with (
+            open_temporary(call) as engine,
+            call.progress("asking", sum(len(life.questions) for life in lives)) as progress,
+        ):
+            report = answer_folds.cross_validate(engine, lives, progress)
+    elif few:
         report = _measure_small_scopes(call, small_scopes.cut_lives(lives))
     else:
         with call.progress("storing and asking", questions.count_steps(lives)) as progress:
             report = questions.evaluate(lives, lambda: open_empty(call), progress)
-    line = Line(files=[str(file) for file in chosen], fold=fold, few=few, **report.as_json())
+    line = Line(files=[str(file) for file in chosen], fold=fold, few=few, folds=folds, **report.as_json())
     if failures:
         line["failures"] = [verdict.as_json() for verdict in report.failures]
     return CommandResult(line, make_report_tables(report, failures=failures))
