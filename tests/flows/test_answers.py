@@ -1,7 +1,7 @@
 """Everyday questions to the real model: updates, the past, the first person, long texts, typing mistakes, and `why`."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -68,6 +68,25 @@ def test_the_newest_value_comes_first_and_why_names_the_older_one(view: View) ->
 def test_a_home_and_a_number_that_changed(view: View) -> None:
     assert "Tallinn" in ask(view, "Where do I live?")[0]
     assert "0977" in ask(view, "What is my phone number?")[0]
+
+
+@pytest.mark.parametrize(
+    ("question", "newest"),
+    [
+        ("Who is my boss?", "I now report to Farida."),
+        ("Where do I work now?", "I left Brudenell and started at Globex."),
+    ],
+)
+def test_a_short_statement_of_a_new_value_needs_no_likeness_to_the_old_one(question: str, newest: str) -> None:
+    sentences = [
+        "My boss is Alan.", "I work as an engineer at Brudenell.", newest, "We've moved to Sheffield.",
+        "My friend Omar moved to Denver.", *FILLERS[:10],
+    ]  # fmt: skip
+    with Everhold.open("memory://") as engine:
+        view = engine.scope(user="priya")
+        for day, text in enumerate(sentences, 1):
+            view.remember(text, occurred_at=datetime(2025, 1, 1, tzinfo=UTC) + day * timedelta(days=15))
+        assert ask(view, question)[0] == newest
 
 
 def test_the_name_of_the_user_means_the_first_person(view: View) -> None:

