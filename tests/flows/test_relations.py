@@ -115,3 +115,24 @@ def test_relevance_is_passed_on_among_candidates_too(store: Store) -> None:
     assert answers[0] == answers[1]
     [contributions] = [contributions for memory_id, _, contributions in answers[0] if memory_id == related.id]
     assert contributions["related"] > 0
+
+
+def test_relevance_passes_from_the_source_to_the_target_only(sqlite_store: Store) -> None:
+    alice = sqlite_store.open().scope(user="alice")
+    source = alice.remember("The harbour café serves cardamom buns")
+    target = alice.remember("Opens at seven, closed on Mondays")
+    alice.relate(source.id, target.id)
+
+    def list_gains(question: str) -> dict[str, float]:
+        return {hit.id: hit.why.contributions.get("related", 0.0) for hit in alice.recall(question, minimum=0)}
+
+    assert list_gains("harbour café cardamom")[target.id] > 0
+    assert list_gains("open at seven, closed on Mondays?")[source.id] == 0
+    # Each deletion takes the relationship away. Undoing the second one restores it; the image must learn of it.
+    for memory in (target, source):
+        alice.forget(memory.id)
+        alice.recall("café", minimum=0)
+    for memory in (source, target):
+        alice.undo(memory.id)
+        alice.recall("café", minimum=0)
+    assert list_gains("harbour café cardamom")[target.id] > 0

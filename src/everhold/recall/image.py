@@ -161,11 +161,11 @@ class Image:
                     self.readings.pop(int(row), None)
                     self.alive_rows -= 1
 
-    def link(self, related: Mapping[str, Collection[str]]) -> None:
-        """Set the related memories of each memory that is a key of `related`."""
+    def link(self, owner_ids: Iterable[str], related: Mapping[str, Collection[str]]) -> None:
+        """Set the related memories of each of these memories. A memory that is not in `related` has none."""
         self._cached.pop("links", None)
-        for owner_id, others in related.items():
-            _set_or_drop(self.links, owner_id, frozenset(others) or None)
+        for owner_id in owner_ids:
+            _set_or_drop(self.links, owner_id, frozenset(related.get(owner_id, ())) or None)
 
     def load(self, blocks: Iterable[Sequence[ImageEntry]], expected: int) -> None:
         """Add many entries, one block at a time."""

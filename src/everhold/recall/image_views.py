@@ -189,5 +189,5 @@ def _load_image_view(
     # A memory related to a good hit is scored too, although no index may have proposed it.
     others = sorted(set().union(*related.values()) - candidates.keys())
     image.extend(list(read_entries(deps.records, space, others, space.owners())))
-    image.link(related)
+    image.link(related, related)
     return _make_image_view(deps.records, image, scope.confine_to(space.namespace), request, own=False)

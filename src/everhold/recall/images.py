@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, TypeVar
 
+from everhold.batches import split_into_batches
 from everhold.errors import EverholdError
 from everhold.model import Chunk, Relationship
 from everhold.model.announcement import affects_descendants
@@ -179,7 +180,8 @@ class ImageCache:
         expected = self._count(space)
         image = Image(self._dimensions, space.kind)
         image.load(self._blocks(space), expected)
-        image.link(read_related(self._records, space, dict.fromkeys(image.owners)))
+        related = read_related(self._records, space, dict.fromkeys(image.owners))
+        image.link(related, related)
         entry.image = image
         entry.loaded = True
         logger.info("loaded the image of %d %s rows in %.3f s", image.size, space.kind, time.monotonic() - started)
@@ -200,14 +202,16 @@ class ImageCache:
             changed, entry.pending = list(entry.pending), set()
         try:
             entries = list(self._read_changed(space, changed))
-            related = read_related(self._records, space, changed)
+            # A relationship may have changed with its target alone: undoing the deletion of the target restores it.
+            linked = {*changed, *_read_sources(self._records, space, changed)}
+            related = read_related(self._records, space, linked)
         except EverholdError:  # the image has not been changed yet
             with self._lock:
                 entry.pending.update(changed)
             entry.loaded = True
             raise
         entry.image.replace(changed, entries)
-        entry.image.link(related)
+        entry.image.link(linked, related)
         entry.loaded = True
 
     def _read_changed(self, space: SearchSpace, changed: list[str]) -> Iterator[ImageEntry]:
@@ -259,17 +263,32 @@ def entries(records: Records, space: SearchSpace, rows: Sequence[tuple[Any, ...]
 
 
 def read_related(records: Records, space: SearchSpace, memory_ids: Iterable[str]) -> dict[str, set[str]]:
-    """Return, for each of these memories, the ids of the memories that it passes relevance on to."""
+    """Return the ids of the memories that each of these memories passes relevance on to, if there are any.
+
+    Relevance passes from the source of a relationship to its target, not back.
+    """
+    related: dict[str, set[str]] = {}
+    for source_id, target_id in _read_relationships(records, space, "source_memory_id", memory_ids):
+        related.setdefault(source_id, set()).add(target_id)
+    return related
+
+
+def _read_sources(records: Records, space: SearchSpace, memory_ids: Iterable[str]) -> set[str]:
+    """Return the ids of the memories that pass relevance on to one of these memories."""
+    return {source_id for source_id, _ in _read_relationships(records, space, "target_memory_id", memory_ids)}
+
+
+def _read_relationships(
+    records: Records, space: SearchSpace, column: str, memory_ids: Iterable[str]
+) -> Iterator[tuple[str, str]]:
+    """Yield the source and the target of each relationship that passes relevance on and has an id in `column`."""
     organization = space.organization_id
     if space.kind != "memory" or not records.scan(Relationship, organization, limit=1):
-        return {}
-    ids = list(memory_ids)
-    related: dict[str, set[str]] = {memory_id: set() for memory_id in ids}
-    for column, other in (("source_memory_id", "target_memory_id"), ("target_memory_id", "source_memory_id")):
-        for start in range(0, len(ids), _BATCH):
-            where = [Where(column, Op.IN, ids[start : start + _BATCH])]
-            names = (column, other, "relationship_type")
-            for memory_id, other_id, kind in records.columns(Relationship, organization, names, where):
-                if kind not in _NOT_FOLLOWED:
-                    related[memory_id].add(other_id)
-    return related
+        return
+    names = ("source_memory_id", "target_memory_id", "relationship_type")
+    for ids in split_into_batches(list(memory_ids), _BATCH):
+        for source_id, target_id, kind in records.columns(
+            Relationship, organization, names, [Where(column, Op.IN, ids)]
+        ):
+            if kind not in _NOT_FOLLOWED:
+                yield source_id, target_id
