@@ -156,8 +156,8 @@ def test_a_deleted_session_vanishes_at_once_from_every_engine(open_engine: Open)
     for view in (first, second):
         with pytest.raises(NotFound, match="no session 's1' in this scope"):
             view.messages()
-    second.say("Anew")
-    assert read_messages(first) == read_messages(second) == ["Anew"]
+    second.say("Again")
+    assert read_messages(first) == read_messages(second) == ["Again"]
     assert second.messages()[0].position == 0
 
 

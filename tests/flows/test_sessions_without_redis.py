@@ -122,8 +122,8 @@ def test_a_deletion_that_did_not_reach_it(
                 verb()
         assert view.sessions() == []
     if hard:
-        engines[0].scope(user="alice", session="s1").say("Anew")
-        assert [read_messages(engine.scope(session="s1")) for engine in engines] == [["Anew"], ["Anew"]]
+        engines[0].scope(user="alice", session="s1").say("Again")
+        assert [read_messages(engine.scope(session="s1")) for engine in engines] == [["Again"], ["Again"]]
     wait_until(lambda: _upkept(engines[1]))
 
 
@@ -131,7 +131,7 @@ def _upkept(engine: Everhold) -> bool:
     """Run maintenance, and return whether the cache then has only sessions of the records."""
     engine.maintain()
     working = read_cached(engine)
-    return working is None or [message.text for message in working.history] == ["Anew"]
+    return working is None or [message.text for message in working.history] == ["Again"]
 
 
 def test_a_purged_session_that_starts_again(engine: Everhold, chat: View, server: ValkeyServer) -> None:
@@ -141,10 +141,10 @@ def test_a_purged_session_that_starts_again(engine: Everhold, chat: View, server
     server.save()
     server.kill()
     engine.delete_session("s1", hard=True)
-    chat.say("Anew")
+    chat.say("Again")
     server.start()
-    assert read_messages(chat) == ["Anew"]
-    assert chat.session().last_message.text == "Anew"
+    assert read_messages(chat) == ["Again"]
+    assert chat.session().last_message.text == "Again"
 
 
 def test_full(engine: Everhold, chat: View, server: ValkeyServer) -> None:

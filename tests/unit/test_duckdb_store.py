@@ -238,8 +238,8 @@ def test_unique_rules_apply_among_the_rows_of_one_commit(records: DuckdbRecords)
     with pytest.raises(AlreadyExists):
         records.commit([Put(row) for row in same])
     records.commit([Put(same[0]), Delete(Memory, ("org", "x")), Put(same[1]), Ensure(same[1])])
-    records.commit([Delete(Memory, ("org", "y")), Put(same[1].model_copy(update={"text": "anew"}))])
-    assert records.get(Memory, "org", ["x", "y"])["y"].text == "anew"
+    records.commit([Delete(Memory, ("org", "y")), Put(same[1].model_copy(update={"text": "again"}))])
+    assert records.get(Memory, "org", ["x", "y"])["y"].text == "again"
 
 
 def test_a_value_that_no_row_can_hold_is_refused_in_every_place(records: DuckdbRecords) -> None:

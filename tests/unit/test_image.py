@@ -91,11 +91,11 @@ def test_an_updated_image_equals_a_rebuilt_one(monkeypatch: pytest.MonkeyPatch, 
                 truth.pop(owner, None)
         for new_entry in fresh:
             truth.setdefault(new_entry.owner[0], []).append(new_entry)
-        anew = Image(DIMENSIONS)
-        anew.extend([entry for entries in truth.values() for entry in entries])
-        assert contents(image) == contents(anew)
-        assert read_derived(image) == read_derived(anew)
-        assert image.alive_rows == anew.size == sum(len(entries) for entries in truth.values())
+        rebuilt = Image(DIMENSIONS)
+        rebuilt.extend([entry for entries in truth.values() for entry in entries])
+        assert contents(image) == contents(rebuilt)
+        assert read_derived(image) == read_derived(rebuilt)
+        assert image.alive_rows == rebuilt.size == sum(len(entries) for entries in truth.values())
         assert image.size == len(image.owners)
     dead = image.size - image.alive_rows
     assert dead <= max(3, 0.25 * image.size) or squeeze_least > 100

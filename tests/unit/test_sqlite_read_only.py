@@ -98,7 +98,7 @@ def test_a_file_with_commits_beside_it_is_not_read_without_them(path: Path) -> N
         assert copied.get(Memory, "org", ["m"])["m"].text == "only in the log"
 
 
-def test_a_file_that_somebody_writes_is_read_as_it_changes(path: Path) -> None:
+def test_a_file_that_another_process_writes_is_read_as_it_changes(path: Path) -> None:
     with closing(SqliteRecords(SqliteOptions(path=path))) as writer:
         writer.commit([Patch(Memory, ("org", "m"), {"text": "first"})])
         with read_only(path):

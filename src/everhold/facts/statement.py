@@ -37,7 +37,7 @@ class Statement:
     span: tuple[int, int]
     """The start and end of the clause in the text."""
     adds: bool = False
-    """Whether the text says that this is true besides something else, as in "I also work at Globex"."""
+    """Whether the statement adds to earlier ones instead of replacing them, as in "I also work at Globex"."""
 
 
 class Person(NamedTuple):

@@ -282,13 +282,14 @@ def _read_relationships(
     records: Records, space: SearchSpace, column: str, memory_ids: Iterable[str]
 ) -> Iterator[tuple[str, str]]:
     """Yield the source and the target of each relationship that passes relevance on and has an id in `column`."""
-    organization = space.organization_id
-    if space.kind != "memory" or not records.scan(Relationship, organization, limit=1):
+    organization, ids = space.organization_id, list(memory_ids)
+    if space.kind != "memory":
         return
+    if len(ids) > _BATCH and not records.scan(Relationship, organization, limit=1):
+        return  # one query instead of many
     names = ("source_memory_id", "target_memory_id", "relationship_type")
-    for ids in split_into_batches(list(memory_ids), _BATCH):
-        for source_id, target_id, kind in records.columns(
-            Relationship, organization, names, [Where(column, Op.IN, ids)]
-        ):
+    for batch in split_into_batches(ids, _BATCH):
+        where = [Where(column, Op.IN, batch)]
+        for source_id, target_id, kind in records.columns(Relationship, organization, names, where):
             if kind not in _NOT_FOLLOWED:
                 yield source_id, target_id

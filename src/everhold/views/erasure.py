@@ -151,7 +151,7 @@ def _tolerate_unreadable(parts: "Parts") -> "AbstractContextManager[None]":
 
 
 def _clean_store_files(parts: "Parts") -> bool:
-    """Remove what was purged from the store's files; return False if somebody keeps reading them.
+    """Remove what was purged from the store's files; return False if a reader keeps them open.
 
     A reader that ends soon, such as a background thread, is waited for.
     """
@@ -159,7 +159,7 @@ def _clean_store_files(parts: "Parts") -> bool:
 
     def clean(_: int) -> None:
         if not clean_files(parts):
-            raise TryAgain("somebody reads the files")
+            raise TryAgain("a reader has the files open")
 
     try:
         retry("clean the files of the store", clean, _READERS)

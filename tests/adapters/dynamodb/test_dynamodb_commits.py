@@ -275,7 +275,7 @@ def test_after_a_passing_conflict_only_the_failed_request_is_repeated(records: D
     ]
     heads = [item["Put"]["Item"] for item in begun if item["Put"]["Item"]["p"] == HEAD.key["p"]]
     assert len({head["stage"]["M"]["name"]["S"] for head in heads if "stage" in head}) == 1, (
-        "the whole commit began anew"
+        "the whole commit was retried"
     )
 
 

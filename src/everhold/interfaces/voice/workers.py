@@ -77,7 +77,7 @@ def answer(pending: PendingRequest, rules: RequestRules) -> Reply:
 def _encode_refusal(protocol: VoiceProtocol, request: Document, error: Exception) -> bytes:
     try:
         return encode_reply(protocol.refuse(request, error))
-    except Exception as second_error:  # The protocol fails at the request itself, and the thread must go on.
+    except Exception as second_error:  # An error here would end the thread, which serves other clients too.
         return encode_reply(protocol.refuse({}, second_error))
 
 
