@@ -105,6 +105,34 @@ def test_typing_mistakes_are_corrected(view: View) -> None:
     assert "cello" in ask(view, "which instrumnet does tess play")[0]
 
 
+def test_old_values_and_a_date_that_was_moved() -> None:
+    with Everhold.open("memory://") as engine:
+        mia = engine.scope(user="mia")
+        mia.remember_many(["I love hiking in the Lake District", "My favourite tea is oolong", "Rex needs his shots"])
+        mia.remember_many(["My phone number is 555-0100", "The door code is 4417", "Our wedding date is 12 June"])
+        mia.remember("My new phone number is 555-0177")
+        mia.remember("Changed the door code, it's 9021 now")
+        mia.remember("We pushed the wedding back to 3 September")
+        for question, value in (
+            ("What was my old number?", "0100"),
+            ("What's my number?", "0177"),
+            ("What was the old door code?", "4417"),
+            ("What's the door code?", "9021"),
+            ("When is the wedding?", "3 September"),
+        ):
+            assert value in mia.recall(question)[0].memory.text, question
+
+
+def test_a_question_about_a_living_is_not_about_a_home() -> None:
+    with Everhold.open("memory://") as engine:
+        mia = engine.scope(user="mia")
+        mia.remember("I live in Leeds")
+        mia.remember("I moved to Sheffield in May")
+        assert ask(mia, "What do I do for a living?") == []
+        mia.remember("I work at Globex as an analyst")
+        assert ask(mia, "What do I do for a living?") == ["I work at Globex as an analyst"]
+
+
 @pytest.mark.parametrize("question", ["What is my shoe size?", "What is the name of our boat?"])
 def test_nothing_is_returned_if_no_memory_answers(view: View, question: str) -> None:
     assert ask(view, question) == []

@@ -110,6 +110,8 @@ _REPLACED = lazy_pattern(
     r"|\bused to\b|\bdid\b.*\buse to\b|\b(?:previous|former)"
     r"|\b(?:my|our|your|his|her|their|the|which|what|\w+['’]s) old (?!enough\b|friends?\b|people\b)\w"
 )
+# "My old number" asks for the attribute that "my number" asks for.
+_OLD = lazy_pattern(r"\b(?:previous|former|old) (?=\w)", re.IGNORECASE)
 _HAPPENED = lazy_pattern(r"\b(?:did|was|were|had)\b")
 _CONFIRMS = lazy_pattern(r"(?:am|are|is|do|does|did|have|has|was|were|can|will)\b")
 _VALUES = (
@@ -163,7 +165,7 @@ def _read(query: str) -> Intent:
         values=values,
         names=names,
         head=_read_head(folded),
-        asked=read_asked_attribute(query, names, _NOT_THINGS),
+        asked=read_asked_attribute(_OLD.sub("", query), names, _NOT_THINGS),
         numbers=_read_numbers(folded) if any(map(str.isdigit, query)) else frozenset(),
         first_person=not _FIRST_PERSON.isdisjoint(words),
         words=len(words),

@@ -187,11 +187,15 @@ def judge(candidates: Candidates, profile: QuestionProfile, weights: Weights = W
     shares = measure_shares(candidates, profile)
     table = measure_fit(candidates, profile, shares)
     topic = weights.topic @ table + candidates.explicit
+    asks_for_old = profile.intent.replaced and not profile.anchored
+    if asks_for_old:  # "my old number": the versions are found as for "my number"
+        profile = profile._replace(intent=profile.intent._replace(past=False))
     chain, still_valid = _follow_updates(candidates, profile, shares, topic, weights.update)
-    compare_with_best(table, topic, chain, still_valid)
+    wanted_last = [chain[-1], *chain[:-1]] if asks_for_old else chain
+    compare_with_best(table, topic, wanted_last, 1.0 if asks_for_old else still_valid)
     chance = choose_chance(weights, len(topic))
     weighed = chance.weights @ table + chance.base
-    judged = _put_in_order(weighed, chain)
+    judged = _put_in_order(weighed, wanted_last)
     explicit = _limit_explicit(candidates, judged)
     return Judgement((judged + explicit).tolist(), chain, table, judged - weighed, explicit, chance)
 
@@ -318,12 +322,12 @@ def _find_outdated(
     return old if logit > _MIN_UPDATE_LOGIT else None
 
 
-def _put_in_order(totals: Numbers, chain: Sequence[int]) -> Numbers:
-    """Return the totals, changed so that the newest version of the chain comes first and all others are below it."""
-    if len(chain) == 1:
+def _put_in_order(totals: Numbers, versions: Sequence[int]) -> Numbers:
+    """Return the totals, changed so that the last of these versions comes first and all others are below it."""
+    if len(versions) == 1:
         return totals
     ordered = totals.copy()
-    ordered[chain[-1]] = totals[list(chain)].max()
-    outdated = list(chain[:-1])
-    ordered[outdated] = np.minimum(totals[outdated], ordered[chain[-1]] - OUTDATED_GAP)
+    ordered[versions[-1]] = totals[list(versions)].max()
+    others = list(versions[:-1])
+    ordered[others] = np.minimum(totals[others], ordered[versions[-1]] - OUTDATED_GAP)
     return ordered

@@ -13,6 +13,8 @@ from everhold.text.terms import extract_terms, fold
 
 MAX_NAME_WORDS = 4
 _MIN_NAME_LENGTH = 3
+# "What do I do for a living?" does not ask where somebody lives.
+_IDIOM = re.compile(r"\bfor a living\b", re.IGNORECASE)
 
 
 class Question(NamedTuple):
@@ -56,7 +58,7 @@ def read_question(
 
     If the caller passes a `vector`, the question is not embedded.
     """
-    words = extract_terms(query)
+    words = extract_terms(_IDIOM.sub("", query))
     named = _find_speaker_names(query, speakers) if speakers else ()
     texts = [query]
     about: frozenset[str] = frozenset()

@@ -13,7 +13,7 @@ NUMBER = 1
 LONG_NUMBER = 2
 # Letters and digits in one word, or a number of three to six digits.
 CODE = 4
-# A month or a day of the week.
+# A month or a day of the week. "Wed" is left out, because it is also the term of "wedding".
 DATE = 8
 # A word that often announces a change.
 CHANGE = 16
@@ -31,7 +31,7 @@ _WORDS = {
     DATE: """
         january february march april may june july august september october november december
         jan feb mar apr jun jul aug sep sept oct nov dec
-        monday tuesday wednesday thursday friday saturday sunday mon tue tues wed thu thurs fri sat sun
+        monday tuesday wednesday thursday friday saturday sunday mon tue tues thu thurs fri sat sun
     """,
     CHANGE: """
         new switched changed moved replaced swapped quit left sold bought started stopped cancelled canceled postponed
