@@ -100,10 +100,10 @@ _JOINS = lazy_pattern(
     r"\band (?:what|who|whom|whose|when|where|how|which|why|did|does|do|is|are|was|the|my|our|his|her|their)\b"
 )
 _PAST = lazy_pattern(
-    r"\b(?:before|used to|previous\w*|former\w*|old|original\w*|at first|earlier|first|prior|ex|initial\w*|back then"
-    r"|until)\b"
+    r"\b(?:before|used to|previous\w*|former\w*|(?<!how )old|original\w*|at first|earlier|first(?! name)|prior|ex"
+    r"|initial\w*|back then|until(?! when))\b"
 )
-# Stricter than _PAST: "How old is Tom?" and "What is her first name?" ask for what is true now.
+# Stricter than _PAST: "What was our first car?" asks for no fact that was replaced.
 _REPLACED = lazy_pattern(
     r"\b(?:did|was|were|had)\b.*\b(?:before|prior to|originally|at first|initially|back then|until)\b"
     r"|\b(?:before|until)\b.*\b(?:did|was|were|had)\b"

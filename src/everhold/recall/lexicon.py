@@ -43,12 +43,16 @@ _CONTRACTIONS = (
 
 
 class TextWord(NamedTuple):
-    """A word of a text: as it is written, its stem, and whether it is a name or has a digit."""
+    """A word of a text: as it is written, its stem, and whether it is a name, has a digit, or is a number.
+
+    Words such as "fifty-two" are numbers without a digit.
+    """
 
     text: str
     stem: str
     is_name: bool = False
     has_digit: bool = False
+    is_number: bool = False
 
 
 class Phrase(NamedTuple):
@@ -179,7 +183,7 @@ def find_phrases(words: Sequence[TextWord], index: PhraseIndex) -> Iterator[Phra
     for start, word in enumerate(words):
         if word.stem in index:
             yield from _find_phrases_at(words, start, index[word.stem])
-        if word.has_digit and _NUMBER in index:
+        if word.is_number and _NUMBER in index:
             yield from _find_phrases_at(words, start, index[_NUMBER])
 
 
@@ -208,4 +212,4 @@ def _matches(words: Sequence[TextWord], start: int, stems: Sequence[str]) -> boo
 
 
 def _is_expected(word: TextWord, expected: str) -> bool:
-    return word.stem == expected or (expected == _NAME and word.is_name) or (expected == _NUMBER and word.has_digit)
+    return word.stem == expected or (expected == _NAME and word.is_name) or (expected == _NUMBER and word.is_number)

@@ -23,11 +23,13 @@ SUPPOSITION = 32
 ADDITION = 64
 
 _DIGIT = re.compile("[0-9]")
+# "One" is left out, because it is often a pronoun.
+NUMBER_WORDS = """
+    two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen
+    nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million dozen
+"""
 _WORDS = {
-    NUMBER: """
-        two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen
-        nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million dozen
-    """,
+    NUMBER: NUMBER_WORDS,
     DATE: """
         january february march april may june july august september october november december
         jan feb mar apr jun jul aug sep sept oct nov dec

@@ -18,6 +18,7 @@ from everhold.recall.lexicon import (
     get_lexicon,
     reduce_word,
 )
+from everhold.recall.text_features import NUMBER_WORDS
 from everhold.text.chunking import SENTENCE_END
 from everhold.text.common_words import get_common_terms
 from everhold.text.date_words import MONTHS, NUMBERS, WEEKDAYS, split_words
@@ -87,6 +88,7 @@ _VALUES_BY_WORD: dict[str, tuple[str, ...]] = {
     **dict.fromkeys((*MONTHS, *WEEKDAYS, *(f"{day}s" for day in WEEKDAYS)), ("date",)),
     **dict.fromkeys(map(str.lower, LANGUAGES), ("language",)),
 }
+_NUMBER_WORDS = split_words(NUMBER_WORDS)
 _DATE = ("date",)
 _NOT_DIGITS = lazy_pattern(r"\D+")
 _LETTER = lazy_pattern(r"[^\W\d_]")
@@ -195,7 +197,9 @@ def split_sentence(sentence: str) -> list[TextWord]:
             )
         else:
             is_name = not has_capitals and len(text) > 3 and _is_unusual(own_stem, text)
-        words.append(TextWord(text, own_stem, is_name, not text.isalpha() and any(map(str.isdigit, text))))
+        has_digit = not text.isalpha() and any(map(str.isdigit, text))
+        is_number = has_digit or text.lower().partition("-")[0] in _NUMBER_WORDS
+        words.append(TextWord(text, own_stem, is_name, has_digit, is_number))
     return words
 
 
@@ -219,6 +223,8 @@ def _find_values(clause: str, words: Sequence[TextWord]) -> frozenset[str]:
     for word in words:
         lower = word.text.lower()
         values.update(_VALUES_BY_WORD.get(lower, ()))
+        if word.is_number:
+            values.add("number")
         if word.is_name:
             values.update(("name", "person", "place"))
         if word.stem in _TITLES:
