@@ -94,6 +94,7 @@ HELD = frozenset(extract_terms("member number of the insurance, Naomi, worker, i
         ("wich one", "which one"),  # a missing letter is likelier than a wrong one
         ("inhalor", "inhaler"),  # not in the list of words, but memories have it
         ("two zepplins", "two zeppelins"),
+        ("Where is Noami?", "Where is Naomi?"),  # a name that memories have
     ],
 )
 def test_misspelled_words_of_a_question_are_corrected(query: str, mended: str) -> None:
@@ -104,7 +105,8 @@ def test_misspelled_words_of_a_question_are_corrected(query: str, mended: str) -
     "query",
     [
         "jabs and snip",  # not in the list of words, but near a word that no memory has
-        "Where is Noami?",  # a name is left to the terms of memories
+        "Where is Naoma?",  # names may differ in the last letter
+        "Where is Nami?",  # too short a name
         "inhaler",  # memories have this word, so it is not corrected to "inhaled"
         "naomi runs",  # memories have this word, and it is a form of a known word
         "gam",

@@ -4,8 +4,8 @@ A slip is two swapped letters, or one wrong, missing or surplus letter. The firs
 corrected to a longer word that begins with it. Words of fewer than 4 or more than 32 letters are not corrected, and
 neither are words that exist.
 
-`correct_spelling` corrects common words before the question is read. `find_respellings` finds terms of memories, such
-as names, that are in no list of words.
+`correct_spelling` corrects common words and names before the question is read. `find_respellings` finds terms of
+memories that are in no list of words.
 """
 
 import re
@@ -18,6 +18,7 @@ from everhold.text.terms import STOP_WORDS, extract_terms, stem
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _MIN_LETTERS = 4
 _MIN_BASE_LETTERS = 3
+_MIN_NAME_LETTERS = 5
 _LONG = 8
 _MAX_LETTERS = 32  # about 54 spellings are tried per letter; longer words are rarely typed
 
@@ -37,7 +38,7 @@ def correct_spelling(query: str, is_held: Callable[[str], bool], thesaurus: Thes
     only if two letters are swapped or the word is long: the vocabulary is not complete, and most short words are
     similar to another word. If memories have the stem of the word, the word is not replaced by another form of it with
     a different ending: "inhaler" is not a slip for "inhaled". A capitalised word may be a name, so it is only replaced
-    by a stop word; names are left to `find_respellings`.
+    by a stop word or by a name that memories have.
     """
     if thesaurus is NO_THESAURUS or len(query) > MAX_CORRECTED_LENGTH:
         return query
@@ -57,17 +58,19 @@ def correct_spelling(query: str, is_held: Callable[[str], bool], thesaurus: Thes
             candidates = [candidate for candidate in same if not candidate.startswith(word[:-1])]
         elif word != written:
             candidates = [candidate for candidate in candidates if candidate in STOP_WORDS]
+            candidates = candidates or _find_names_near(word, is_held)
         elif likely:
             candidates = likely
         else:
             if len(word) < _LONG:
                 candidates = [candidate for candidate in candidates if _classify_slip(candidate, word) == _SWAP]
             candidates = candidates or _find_held_near(word, is_held)
-        return min(
+        best = min(
             candidates,
             key=lambda candidate: (_classify_slip(candidate, word), thesaurus.rank(candidate) or 0, candidate),
             default=written,
         )
+        return best.capitalize() if word != written and best not in STOP_WORDS and best != written else best
 
     return _WORD.sub(correct, query)
 
@@ -75,6 +78,16 @@ def correct_spelling(query: str, is_held: Callable[[str], bool], thesaurus: Thes
 def _find_held_near(word: str, is_held: Callable[[str], bool]) -> list[str]:
     """Return the spellings near a word whose stem memories have. The vocabulary need not know them."""
     return [spelling for spelling, term in _stem_spellings(word) if is_held(term)]
+
+
+def _find_names_near(word: str, is_held: Callable[[str], bool]) -> list[str]:
+    """Return the names near a misspelt name that memories have.
+
+    The last letter must be right, because it often tells two names apart: Maria and Marie, Daniel and Daniela.
+    """
+    if len(word) < _MIN_NAME_LETTERS:
+        return []
+    return [spelling for spelling in set(_spell_otherwise(word, range(1, len(word) - 1))) if is_held(spelling)]
 
 
 @lru_cache(maxsize=256)
