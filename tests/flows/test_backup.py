@@ -115,13 +115,16 @@ def test_an_incremental_backup_stores_only_what_changed(sqlite_store: Store, tmp
     engine, target = sqlite_store.open(), tmp_path / "backups"
     alice = engine.scope(user="alice")
     memories = alice.remember_many([f"note {number}" for number in range(200)])
-    engine.backup(target)
+    full = engine.backup(target)
     engine.backup(target)  # the first backup sealed the log
     assert engine.backup(target).changed_rows == 0
     alice.revise(memories[3].id, text="another note")
     alice.forget(memories[4].id)
     result = engine.backup(target)
     assert 0 < result.changed_rows < 30
+    assert result.bytes < full.bytes / 4  # of the index, too, only the changes are stored
+    alice.forget(memories[3].id)
+    engine.backup(target)
     compare_with(engine, target, str(tmp_path / "restored.db"))
 
 
