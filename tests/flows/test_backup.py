@@ -416,6 +416,16 @@ def test_a_copy_of_a_target_does_not_bring_an_erased_user_back(sqlite_store: Sto
     restored = Everhold.restore_backup(tmp_path / "mirror", sqlite_store.storage, add=True)
     assert restored.erased_rows
     assert not find_tables_with(engine, "zebra")
+    engine.scope(user="alice").remember("Alice came back with a zebra")
+    engine.backup(target)
+    target.rename(tmp_path / "away")
+    assert not engine.erase("alice").is_complete
+    engine.scope(user="alice").remember("Alice came back again with a zebra")
+    engine.backup(tmp_path / "other")
+    shutil.copytree(tmp_path / "other", tmp_path / "copy")
+    engine.erase("alice")  # continues the erasure that began before this backup
+    assert Everhold.restore_backup(tmp_path / "copy", sqlite_store.storage, add=True).erased_rows
+    assert not find_tables_with(engine, "zebra")
 
 
 def test_a_target_that_cannot_be_reached_is_named(sqlite_store: Store, tmp_path: Path) -> None:
@@ -427,8 +437,13 @@ def test_a_target_that_cannot_be_reached_is_named(sqlite_store: Store, tmp_path:
     assert place.status == "unreached"
     assert str(target) in place.target
     assert place.problem
+    assert "erasure" in "".join(engine.doctor().problems)
     (tmp_path / "moved").rename(target)
     assert engine.erase("alice").is_complete
+    assert not engine.doctor().problems
+    Everhold.restore_backup(target, tmp_path / "restored.db")
+    with Everhold.open(tmp_path / "restored.db", embedder=_embedder(), **CALM) as restored:
+        assert not restored.doctor().problems
     with pytest.raises(NotFound, match="no user 'alice'"):
         engine.erase("alice")
 
