@@ -7,11 +7,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from time import perf_counter
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tests.servers.postgres import PostgresServer
 
 if TYPE_CHECKING:
+    from multiprocessing.context import ForkServerProcess
     from multiprocessing.synchronize import Event
 
 OPEN_SECONDS: Final = 60.0
@@ -67,6 +69,22 @@ def make_template(store: str) -> Iterator[Template]:
 
 def kill_worker(work: "Callable[[str, Event], None]", storage: str, seconds: float) -> None:
     """Start a process that works on a store, and kill it the given seconds after it has opened the store."""
+    process = _start_worker(work, storage)
+    process.join(seconds)
+    process.kill()
+    process.join()
+
+
+def time_worker(work: "Callable[[str, Event], None]", storage: str) -> float:
+    """Let a process work on a store until it is done, and return the seconds since it has opened the store."""
+    process = _start_worker(work, storage)
+    started = perf_counter()
+    process.join()
+    return perf_counter() - started
+
+
+def _start_worker(work: "Callable[[str, Event], None]", storage: str) -> "ForkServerProcess":
+    """Start a process that works on a store, and return when it has opened the store."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([work.__module__])
     is_open = context.Event()
@@ -75,6 +93,4 @@ def kill_worker(work: "Callable[[str, Event], None]", storage: str, seconds: flo
     if not is_open.wait(OPEN_SECONDS):
         process.kill()
         raise TimeoutError(f"the worker did not open {storage} within {OPEN_SECONDS} seconds")
-    process.join(seconds)
-    process.kill()
-    process.join()
+    return process

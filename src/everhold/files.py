@@ -43,9 +43,12 @@ _REMEDIES = {
 _OTHER_REMEDY = "check that the folder is there and yours to write, or name another file"
 
 
-def write_private(path: Path, content: bytes, *, overwrite: bool) -> None:
-    """Write a whole file that only its owner can read; raise InvalidInput if it exists, unless `overwrite` is true."""
-    with _create_file(path, overwrite=overwrite) as raw:
+def write_private(path: Path, content: bytes, *, overwrite: bool, sync_name: bool = True) -> None:
+    """Write a whole file that only its owner can read; raise InvalidInput if it exists, unless `overwrite` is true.
+
+    Without `sync_name`, a power cut may undo the write until `sync_folder` has been called.
+    """
+    with _create_file(path, overwrite=overwrite, sync_name=sync_name) as raw:
         # One unbuffered write may take only a part.
         rest = memoryview(content)
         while rest:
@@ -151,7 +154,7 @@ class _ReportingText:
 
 
 @contextmanager
-def _create_file(path: Path, *, overwrite: bool) -> Iterator[_ReportingFile]:
+def _create_file(path: Path, *, overwrite: bool, sync_name: bool = True) -> Iterator[_ReportingFile]:
     """Yield a temporary file that is renamed to the path at the end; errors of the block are raised unchanged."""
     with _translate_errors(path):
         folder = _open_folder(path)
@@ -175,8 +178,9 @@ def _create_file(path: Path, *, overwrite: bool) -> Iterator[_ReportingFile]:
         finally:
             with suppress(OSError):
                 os.unlink(temporary, dir_fd=folder)
-        with _translate_errors(path):
-            sync_folder(folder)
+        if sync_name:
+            with _translate_errors(path):
+                sync_folder(folder)
     finally:
         os.close(folder)
 

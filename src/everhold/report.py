@@ -19,6 +19,7 @@ from everhold.schema.catalog import CATALOG
 from everhold.schema.operations import Op, Where
 from everhold.sessions.archive import find_archive_problems
 from everhold.sql_views.installing import PresetViews, list_presets
+from everhold.tenancy.erasure import find_incomplete_erasures
 
 _RUNS = 50  # how many of the latest runs `doctor` reads
 
@@ -133,6 +134,7 @@ def _find_problems(parts: Parts) -> list[str]:
         problems.append("it holds an unfinished move: run `everhold move` again, or delete this store")
     problems += _find_row_problems(parts)
     problems += _find_job_problems(parts.records)
+    problems += _find_erasure_problems(parts.records)
     problems += [
         f"the SQL views of preset {preset.preset!r} are outdated; run `everhold views install {preset.preset}`"
         for preset in _list_view_presets(parts)
@@ -184,6 +186,15 @@ def _find_job_problems(records: Records) -> Iterator[str]:
                 read_job(job)
             except InvalidInput as error:
                 yield f"job {job.id!r} of organization {organization!r} cannot be carried out: {error}"
+
+
+def _find_erasure_problems(records: Records) -> Iterator[str]:
+    """Yield a problem for each erasure that is not complete. The list has no id by which it could name the user."""
+    for erasure in find_incomplete_erasures(records):
+        yield (
+            f"the erasure {erasure.id!r} of a user of organization {erasure.organization_id!r}, begun at "
+            f"{erasure.created_at:%Y-%m-%d %H:%M} UTC, is not complete; run `everhold erase` for this user again"
+        )
 
 
 def _describe(error: Exception) -> str:

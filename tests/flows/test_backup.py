@@ -115,13 +115,16 @@ def test_an_incremental_backup_stores_only_what_changed(sqlite_store: Store, tmp
     engine, target = sqlite_store.open(), tmp_path / "backups"
     alice = engine.scope(user="alice")
     memories = alice.remember_many([f"note {number}" for number in range(200)])
-    engine.backup(target)
+    full = engine.backup(target)
     engine.backup(target)  # the first backup sealed the log
     assert engine.backup(target).changed_rows == 0
     alice.revise(memories[3].id, text="another note")
     alice.forget(memories[4].id)
     result = engine.backup(target)
     assert 0 < result.changed_rows < 30
+    assert result.bytes < full.bytes / 4  # of the index, too, only the changes are stored
+    alice.forget(memories[3].id)
+    engine.backup(target)
     compare_with(engine, target, str(tmp_path / "restored.db"))
 
 
@@ -413,6 +416,16 @@ def test_a_copy_of_a_target_does_not_bring_an_erased_user_back(sqlite_store: Sto
     restored = Everhold.restore_backup(tmp_path / "mirror", sqlite_store.storage, add=True)
     assert restored.erased_rows
     assert not find_tables_with(engine, "zebra")
+    engine.scope(user="alice").remember("Alice came back with a zebra")
+    engine.backup(target)
+    target.rename(tmp_path / "away")
+    assert not engine.erase("alice").is_complete
+    engine.scope(user="alice").remember("Alice came back again with a zebra")
+    engine.backup(tmp_path / "other")
+    shutil.copytree(tmp_path / "other", tmp_path / "copy")
+    engine.erase("alice")  # continues the erasure that began before this backup
+    assert Everhold.restore_backup(tmp_path / "copy", sqlite_store.storage, add=True).erased_rows
+    assert not find_tables_with(engine, "zebra")
 
 
 def test_a_target_that_cannot_be_reached_is_named(sqlite_store: Store, tmp_path: Path) -> None:
@@ -424,8 +437,13 @@ def test_a_target_that_cannot_be_reached_is_named(sqlite_store: Store, tmp_path:
     assert place.status == "unreached"
     assert str(target) in place.target
     assert place.problem
+    assert "erasure" in "".join(engine.doctor().problems)
     (tmp_path / "moved").rename(target)
     assert engine.erase("alice").is_complete
+    assert not engine.doctor().problems
+    Everhold.restore_backup(target, tmp_path / "restored.db")
+    with Everhold.open(tmp_path / "restored.db", embedder=_embedder(), **CALM) as restored:
+        assert not restored.doctor().problems
     with pytest.raises(NotFound, match="no user 'alice'"):
         engine.erase("alice")
 

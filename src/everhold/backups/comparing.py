@@ -11,11 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from everhold.backups.index import IndexBuilder, TableIndex
+from everhold.backups.index import DigestedRows, TableIndex, combine
 from everhold.backups.manifest import Layer, ObjectEntry, TableEntry
+from everhold.backups.objects import Objects
 from everhold.backups.owners import OwnerLookup
 from everhold.backups.sealing import EVERYONE
 from everhold.backups.writing import ObjectWriter, TableWriter
+from everhold.errors import StoreDamaged
 from everhold.model.base import Row
 from everhold.ports.row_packing import Digests, PackedRows, RowShape
 from everhold.ports.store_snapshot import StoreSnapshot
@@ -31,6 +33,8 @@ INDEX, DELETED = "index", "deleted"
 Count = Callable[[int], None]
 # Waits until the objects of a table are stored, and returns the table.
 Pending = Callable[[], TableEntry]
+# Waits until an index is stored, and returns its base and the changes since the base.
+StoredIndex = Callable[[], tuple[ObjectEntry | None, ObjectEntry | None]]
 
 
 @dataclass(frozen=True)
@@ -50,9 +54,9 @@ class TableBackup:
         """
         if previous is not None and self._is_still_empty(previous):
             return lambda: previous
-        index = None if previous is None or self._should_start_anew(previous) else self._load_index(previous)
-        if previous is not None and index is not None:
-            changed = self._store_changes(previous, index, mark)
+        if previous is not None and not self._should_start_anew(previous):
+            index = load_index(previous, self.writer.objects)
+            changed = None if index is None else self._store_changes(previous, index, mark)
             if changed is not None:
                 return changed
         return self._store_all()
@@ -68,87 +72,68 @@ class TableBackup:
         same_columns = previous.columns == get_table(self.entity).names
         return not same_columns or len(previous.layers) >= _MAX_LAYERS or changed > _MAX_CHANGED * (previous.rows + 1)
 
-    def _load_index(self, previous: TableEntry) -> TableIndex | None:
-        if previous.index is None:
-            return None
-        content = self.writer.objects.get_bytes(previous.index, EVERYONE, INDEX)
-        if content is None:
-            return None
-        return TableIndex.decode(content, previous.rows, is_tracked=previous.is_tracked)
-
     def _store_all(self) -> Pending:
-        builder, table_writer = IndexBuilder(is_tracked=True), self._make_writer()
+        parts, table_writer = [], self._make_writer()
         for batch in self.snapshot.read(self.entity, table_writer.collect):
             packed = table_writer.store()
-            builder.add(_index_batch(batch, packed))
+            parts.append(_digest_batch(batch, packed))
             self.report(batch.size)
-        index = builder.build()
-        return self._finish(index, (), table_writer.finish(), _NONE)
+        index = TableIndex.of(combine(parts))
+        return self._finish(None, index, (), table_writer.finish(), _NONE)
 
     def _store_changes(self, previous: TableEntry, index: TableIndex, mark: str) -> Pending | None:
         """Store a layer of changes; return None if the store's own count shows that changes were missed."""
         table_writer = self._make_writer()
         changes = self.snapshot.read_changes(self.entity, mark, table_writer.collect) if mark else None
         touched = None if changes is None or changes.touched is None else np.array(changes.touched, np.uint64)
-        if changes is None or (touched is not None and index.numbers is None):
-            after, rows, deleted = self._compare_all(index, table_writer)
+        if changes is None or (touched is not None and not index.is_tracked):
+            after, deleted = self._compare_all(index, table_writer)
         elif touched is None:
-            after, rows, deleted = self._compare_some(index, changes.batches, table_writer)
+            after, deleted = self._compare_some(index, changes.batches, table_writer)
         else:
-            after, rows, deleted = self._compare_touched(index, changes.batches, touched, table_writer)
-        if len(after) != self.snapshot.count(self.entity) or not after.has_unique_keys:
+            after, deleted = self._compare_touched(index, changes.batches, touched, table_writer)
+        if len(after) != self.snapshot.count(self.entity) or not after.has_unique_keys():
             return None
-        if not rows and not len(deleted) and after.is_same_as(index):
+        rows = table_writer.finish()
+        if not rows and not len(deleted) and (after is index or after.merge().equals(index.merge())):
             return lambda: previous
-        return self._finish(after, previous.layers, rows, deleted)
+        return self._finish(previous if after.base is index.base else None, after, previous.layers, rows, deleted)
 
-    def _compare_all(
-        self, index: TableIndex, table_writer: TableWriter
-    ) -> tuple[TableIndex, list[Future[ObjectEntry]], Digests]:
+    def _compare_all(self, index: TableIndex, table_writer: TableWriter) -> tuple[TableIndex, Digests]:
         """Compare every row with the index."""
-        builder = IndexBuilder(is_tracked=True)
-        for batch in self.snapshot.read(self.entity, table_writer.collect):
-            self._add_changed(batch, index, builder, table_writer)
-        after = builder.build()
-        return after, table_writer.finish(), np.setdiff1d(index.keys, after.keys, assume_unique=True)
+        batches = self.snapshot.read(self.entity, table_writer.collect)
+        after = TableIndex.of(self._store_changed(batches, index, table_writer))
+        return after, np.setdiff1d(index.list_keys(), after.base.keys, assume_unique=True)
 
     def _compare_some(
         self, index: TableIndex, batches: Iterator[RowBatch], table_writer: TableWriter
-    ) -> tuple[TableIndex, list[Future[ObjectEntry]], Digests]:
+    ) -> tuple[TableIndex, Digests]:
         """Compare the rows that may have changed; if rows are missing then, find out which were deleted."""
-        builder = IndexBuilder(is_tracked=False)
-        for batch in batches:
-            self._add_changed(batch, index, builder, table_writer)
-        seen = builder.build()
-        builder.add(index.without(np.isin(index.keys, seen.keys)))
-        after = builder.build()
+        seen = self._store_changed(batches, index, table_writer)
+        after = index.replace(index.find_by_keys(seen.keys), seen)
         deleted = _NONE
         if len(after) != self.snapshot.count(self.entity):
-            current = self._read_keys()
-            deleted = np.setdiff1d(index.keys, current, assume_unique=True)
-            after = after.without(np.isin(after.keys, deleted))
-        return after, table_writer.finish(), deleted
+            deleted = np.setdiff1d(index.list_keys(), self._read_keys(), assume_unique=True)
+            after = after.replace(after.find_by_keys(deleted), seen.select(np.zeros(len(seen), bool)))
+        return after, deleted
 
     def _compare_touched(
         self, index: TableIndex, batches: Iterator[RowBatch], touched: Digests, table_writer: TableWriter
-    ) -> tuple[TableIndex, list[Future[ObjectEntry]], Digests]:
+    ) -> tuple[TableIndex, Digests]:
         """Compare the rows with these numbers; those that are gone were deleted."""
-        builder = IndexBuilder(is_tracked=True)
-        for batch in batches:
-            self._add_changed(batch, index, builder, table_writer)
-        seen = builder.build()
-        mask = index.find_by_numbers(touched)
+        seen = self._store_changed(batches, index, table_writer)
+        before = index.find_by_numbers(touched)
         # A row that was deleted and added again has a new number but the same key.
-        deleted = np.setdiff1d(index.keys[mask], seen.keys)
-        builder.add(index.without(mask))
-        return builder.build(), table_writer.finish(), deleted
+        return index.replace(before, seen), np.setdiff1d(before.keys, seen.keys)
 
-    def _add_changed(
-        self, batch: RowBatch, index: TableIndex, builder: IndexBuilder, table_writer: TableWriter
-    ) -> None:
-        packed = table_writer.store(index.find_changed)
-        builder.add(_index_batch(batch, packed))
-        self.report(batch.size)
+    def _store_changed(self, batches: Iterator[RowBatch], index: TableIndex, table_writer: TableWriter) -> DigestedRows:
+        """Store those rows that differ from the index, and return the digests of all."""
+        parts = []
+        for batch in batches:
+            packed = table_writer.store(index.find_changed)
+            parts.append(_digest_batch(batch, packed))
+            self.report(batch.size)
+        return combine(parts)
 
     def _read_keys(self) -> Digests:
         shape, packing = RowShape.of(get_table(self.entity)), self.writer.objects.packing
@@ -159,12 +144,18 @@ class TableBackup:
         return TableWriter(self.writer, get_table(self.entity), self.find_owner)
 
     def _finish(
-        self, index: TableIndex, layers: tuple[Layer, ...], rows: list[Future[ObjectEntry]], deleted: Digests
+        self,
+        previous: TableEntry | None,
+        index: TableIndex,
+        layers: tuple[Layer, ...],
+        rows: list[Future[ObjectEntry]],
+        deleted: Digests,
     ) -> Pending:
-        """Return a function that waits until the objects of the new layer are stored, and returns the table."""
-        stored = None
-        if len(index) and index.has_unique_keys:
-            stored = self.writer.put_bytes(index.encode(), INDEX, len(index))
+        """Return a function that waits until the objects of the new layer are stored, and returns the table.
+
+        `previous` is the table of the previous backup if the index has the same base.
+        """
+        find_index = self._store_index(index, previous) if len(index) else lambda: (None, None)
         removed = (
             [self.writer.put_bytes(deleted.astype("<u8").tobytes(), DELETED, len(deleted))] if len(deleted) else []
         )
@@ -173,18 +164,48 @@ class TableBackup:
             layer = Layer(
                 rows=tuple(future.result() for future in rows), deleted=tuple(future.result() for future in removed)
             )
+            base, changes = find_index()
             return TableEntry(
                 columns=get_table(self.entity).names,
                 rows=len(index),
                 hash=index.hash,
                 layers=(*layers, layer) if layer.rows or layer.deleted else layers,
-                index=None if stored is None else stored.result(),
-                is_tracked=index.numbers is not None,
+                index=base,
+                index_changes=changes,
+                is_tracked=index.is_tracked,
             )
 
         return resolve
 
+    def _store_index(self, index: TableIndex, previous: TableEntry | None) -> StoredIndex:
+        """Store an index, or only its changes if its base is stored already."""
+        if previous is None or index.has_many_changes:
+            if not index.has_unique_keys():
+                return lambda: (None, None)
+            base = self.writer.put_bytes(index.merge().encode(), INDEX, len(index))
+            return lambda: (base.result(), None)
+        changes = self.writer.put_bytes(index.encode_changes(), INDEX, len(index.added) + len(index.removed))
+        return lambda: (previous.index, changes.result())
 
-def _index_batch(batch: RowBatch, packed: PackedRows) -> TableIndex:
+
+def load_index(entry: TableEntry, objects: Objects) -> TableIndex | None:
+    """Return the index of a table; None if it has none.
+
+    Raise NotFound if the index was deleted, and StoreDamaged if it cannot be read.
+    """
+    if entry.index is None:
+        return None
+    content = objects.get_bytes(entry.index, EVERYONE, INDEX) or b""
+    base = DigestedRows.decode(content, entry.index.count, is_tracked=entry.is_tracked)
+    if entry.index_changes is None:
+        index = TableIndex.of(base)
+    else:
+        index = TableIndex.decode(base, objects.get_bytes(entry.index_changes, EVERYONE, INDEX) or b"")
+    if len(index) != entry.rows:
+        raise StoreDamaged("the index of a table has a wrong number of rows", remedy="delete the latest backup")
+    return index
+
+
+def _digest_batch(batch: RowBatch, packed: PackedRows) -> DigestedRows:
     numbers = None if batch.numbers is None else np.array(batch.numbers, np.uint64)
-    return TableIndex(packed.keys, packed.hashes, numbers)
+    return DigestedRows(packed.keys, packed.hashes, numbers)

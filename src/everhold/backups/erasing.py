@@ -12,16 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from everhold.backups.comparing import DELETED, INDEX
+from everhold.backups.comparing import DELETED, INDEX, load_index
 from everhold.backups.deps import BackupDeps
 from everhold.backups.history import History, StoredManifest, merge_erasures
-from everhold.backups.index import TableIndex
 from everhold.backups.manifest import Layer, Manifest, ObjectEntry, TableEntry
 from everhold.backups.objects import Frame, Objects
 from everhold.backups.owners import RowOwners
 from everhold.backups.retention import sweep
 from everhold.backups.sealing import EVERYONE
-from everhold.errors import StoreDamaged
+from everhold.errors import NotFound, StoreDamaged
 from everhold.ports.row_packing import RowShape
 from everhold.schema.catalog import TABLES
 from everhold.schema.table import Table
@@ -75,7 +74,7 @@ def _rewrite_manifests(history: History, stored: Sequence[StoredManifest], erase
         if manifest == entry.manifest:
             checksums[manifest.id] = entry.sha256
             continue
-        checksums[manifest.id] = history.write(manifest)
+        checksums[manifest.id] = history.write(manifest).sha256
         written += 1
     return written
 
@@ -140,7 +139,7 @@ class _Eraser:
             return entry
         changes: dict[str, Any] = {"layers": layers, "rows": entry.rows - len(removed)}
         changes["hash"] = (entry.hash - sum(removed.values())) % 2**64
-        changes["index"] = self._rewrite_index(entry, removed)
+        changes["index"], changes["index_changes"] = self._rewrite_index(entry, removed), None
         return entry.model_copy(update=changes)
 
     def _replace(self, parts: Sequence[ObjectEntry]) -> Iterator[ObjectEntry]:
@@ -165,9 +164,12 @@ class _Eraser:
         return current
 
     def _rewrite_index(self, entry: TableEntry, removed: Mapping[int, int]) -> ObjectEntry | None:
-        if entry.index is None or not self._objects.has(entry.index):
+        try:
+            index = load_index(entry, self._objects)
+        except NotFound:
             return None  # only the latest backup has an index
-        content = self._objects.get_bytes(entry.index, EVERYONE, INDEX) or b""
-        index = TableIndex.decode(content, entry.rows, is_tracked=entry.is_tracked)
-        after = index.without(np.isin(index.keys, np.array(list(removed), np.uint64)))
+        if index is None:
+            return None
+        rows = index.merge()
+        after = rows.select(~np.isin(rows.keys, np.array(list(removed), np.uint64)))
         return self._objects.put_bytes(after.encode(), EVERYONE, INDEX, len(after))

@@ -23,6 +23,7 @@ from everhold.backups.manifest import (
     encode_document,
     encode_manifest,
 )
+from everhold.backups.objects import sync_objects
 from everhold.errors import EverholdError, NotFound, StoreDamaged
 from everhold.model import DataKey, UserErasure
 from everhold.ports.backup_place import BackupPlace
@@ -98,15 +99,18 @@ class History:
             raise stored.problem or StoreDamaged(f"backup {backup_id} cannot be read", remedy=USE_ANOTHER)
         return stored.manifest
 
-    def read_all(self) -> list[StoredManifest]:
-        """Return all manifests, oldest first, including damaged ones."""
-        return [self.read(backup_id) for backup_id in self.list_ids()]
+    def read_all(self, known: Sequence[StoredManifest] = ()) -> list[StoredManifest]:
+        """Return all manifests, oldest first, including damaged ones. Those that are `known` are not read again."""
+        by_id = {entry.backup_id: entry for entry in known}
+        return [by_id.get(backup_id) or self.read(backup_id) for backup_id in self.list_ids()]
 
-    def write(self, manifest: Manifest) -> str:
-        """Store a manifest, with which the backup begins to exist, and return the checksum of its file."""
+    def write(self, manifest: Manifest) -> StoredManifest:
+        """Store a manifest, with which the backup begins to exist, and return it with the checksum of its file."""
         content = encode_manifest(manifest, self.packing)
+        sync_objects(self.place)
         self.place.write(_name_manifest(manifest.id), content)
-        return hashlib.sha256(content).hexdigest()
+        self.place.sync(_FOLDER)
+        return StoredManifest(manifest.id, hashlib.sha256(content).hexdigest(), manifest)
 
     def delete(self, backup_id: str) -> None:
         self.place.delete(_name_manifest(backup_id))
@@ -133,8 +137,18 @@ class History:
             self.place.delete(_STATE)
 
     def write_state(self, keys: Sequence[DataKey], erasures: Sequence[UserErasure]) -> None:
+        """Store the keys and the erasure list, unless the same ones are stored already."""
         state = TargetState(keys=tuple(keys), erasures=tuple(erasures))
-        self.place.write(_STATE, encode_document(state.model_dump_json().encode(), self.packing))
+        content = encode_document(state.model_dump_json().encode(), self.packing)
+        if not self._has_state(content):
+            self.place.write(_STATE, content)
+        self.place.sync()
+
+    def _has_state(self, content: bytes) -> bool:
+        try:
+            return self.place.read(_STATE, MAX_FILE_BYTES) == content
+        except NotFound:
+            return False
 
 
 def merge_erasures(records: Records, state: TargetState) -> list[UserErasure]:

@@ -1,5 +1,10 @@
-"""The index of a table at a backup: digests of all rows, by which the next backup finds the changes."""
+"""The index of a table at a backup: digests of all rows, by which the next backup finds the changes.
 
+An index is stored as a base, which several backups share, and the changes since then. So a backup after few changes
+writes little.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,11 +16,14 @@ from everhold.ports.row_packing import Digests
 Mask = NDArray[np.bool_]
 _WIDTH = 8
 _NONE = np.array([], np.uint64)
+_REMEDY = "delete the latest backup"
+# A larger share of changed rows is stored as a new base, because each backup writes all changes since the base again.
+_MAX_CHANGED = 0.125
 
 
 @dataclass(frozen=True)
-class TableIndex:
-    """The digests of the key and of the values of each row, in the order of the key digests.
+class DigestedRows:
+    """The digests of the key and of the values of rows, in the order of the key digests.
 
     `numbers` are the store's internal row numbers, if the store tracks changes by them.
     """
@@ -29,67 +37,167 @@ class TableIndex:
 
     @property
     def hash(self) -> int:
-        """The sum of all digests of rows modulo 2**64, which does not depend on their order."""
+        """The sum of all digests of values modulo 2**64, which does not depend on the order."""
         return int(self.hashes.sum(dtype=np.uint64)) if len(self.hashes) else 0
 
-    @property
     def has_unique_keys(self) -> bool:
-        """Whether all rows have different key digests. Otherwise the index cannot distinguish some rows."""
+        """Return whether all rows have different key digests."""
         return bool((self.keys[1:] != self.keys[:-1]).all())
 
-    def is_same_as(self, other: "TableIndex") -> bool:
-        """Return whether both indexes have the same rows with the same numbers."""
+    def equals(self, other: "DigestedRows") -> bool:
+        """Return whether both have the same rows with the same numbers."""
+        if not len(self) and not len(other):
+            return True
         if self.numbers is None or other.numbers is None:
-            return self.numbers is other.numbers and np.array_equal(self.keys, other.keys)
-        return np.array_equal(self.numbers, other.numbers) and np.array_equal(self.keys, other.keys)
+            is_same = self.numbers is other.numbers
+        else:
+            is_same = np.array_equal(self.numbers, other.numbers)
+        return is_same and np.array_equal(self.keys, other.keys) and np.array_equal(self.hashes, other.hashes)
 
-    def find_changed(self, keys: Digests, hashes: Digests) -> Mask:
-        """Return a mask of these rows that selects new rows and rows whose values have changed."""
+    def find(self, keys: Digests) -> tuple[NDArray[np.intp], Mask]:
+        """Return for each key the place of its row, and a mask of the keys that have a row."""
         if not len(self.keys):
-            return np.ones(len(keys), bool)
+            return np.zeros(len(keys), np.intp), np.zeros(len(keys), bool)
         places = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        is_changed: Mask = (self.keys[places] != keys) | (self.hashes[places] != hashes)
-        return is_changed
+        return places, self.keys[places] == keys
 
-    def find_by_numbers(self, numbers: Digests) -> Mask:
-        """Return a mask of the rows of the index that have one of these numbers."""
-        return np.zeros(len(self.keys), bool) if self.numbers is None else np.isin(self.numbers, numbers)
+    def mark(self, keys: Digests) -> Mask:
+        """Return a mask of the rows that have one of these keys."""
+        places, has_row = self.find(keys)
+        mask = np.zeros(len(self.keys), bool)
+        mask[places[has_row]] = True
+        return mask
 
-    def without(self, mask: Mask) -> "TableIndex":
-        """Return the index without the rows that the mask selects."""
-        numbers = None if self.numbers is None else self.numbers[~mask]
-        return TableIndex(self.keys[~mask], self.hashes[~mask], numbers)
+    def select(self, mask: Mask) -> "DigestedRows":
+        return DigestedRows(self.keys[mask], self.hashes[mask], None if self.numbers is None else self.numbers[mask])
 
     def encode(self) -> bytes:
         numbers = _NONE if self.numbers is None else self.numbers
         return b"".join(column.astype("<u8", copy=False).data for column in (self.keys, self.hashes, numbers))
 
     @classmethod
-    def decode(cls, content: bytes, count: int, *, is_tracked: bool) -> "TableIndex":
+    def decode(cls, content: bytes, count: int, *, is_tracked: bool) -> "DigestedRows":
         columns = 3 if is_tracked else 2
         if len(content) != columns * count * _WIDTH:
-            raise StoreDamaged("the index of a table has a wrong length", remedy="delete the latest backup")
-        values = np.frombuffer(content, "<u8").astype(np.uint64).reshape(columns, count)
+            raise StoreDamaged("the index of a table has a wrong length", remedy=_REMEDY)
+        values = np.frombuffer(content, "<u8").astype(np.uint64, copy=False).reshape(columns, count)
         return cls(values[0], values[1], values[2] if is_tracked else None)
 
 
-class IndexBuilder:
-    """Collects digests of rows, and makes an index of them together with rows of an earlier index."""
+_NO_ROWS = DigestedRows(_NONE, _NONE)
+_NO_TRACKED_ROWS = DigestedRows(_NONE, _NONE, _NONE)
 
-    def __init__(self, *, is_tracked: bool) -> None:
-        self._is_tracked = is_tracked
-        self._parts: list[TableIndex] = []
 
-    def add(self, part: TableIndex) -> None:
-        if part.numbers is None:
-            self._is_tracked = False
-        self._parts.append(part)
+def combine(parts: Sequence[DigestedRows]) -> DigestedRows:
+    """Return the rows of all parts, which need not be in order. They have numbers only if all parts have them."""
+    keys = np.concatenate([_NONE, *(part.keys for part in parts)])
+    order = np.argsort(keys)
+    hashes = np.concatenate([_NONE, *(part.hashes for part in parts)])[order]
+    numbers = [part.numbers for part in parts if part.numbers is not None]
+    if len(numbers) < len(parts):
+        return DigestedRows(keys[order], hashes)
+    return DigestedRows(keys[order], hashes, np.concatenate([_NONE, *numbers])[order])
 
-    def build(self) -> TableIndex:
-        keys = np.concatenate([_NONE, *(part.keys for part in self._parts)])
-        order = np.argsort(keys)
-        hashes = np.concatenate([_NONE, *(part.hashes for part in self._parts)])[order]
-        if not self._is_tracked:
-            return TableIndex(keys[order], hashes)
-        numbers = np.concatenate([_NONE, *(part.numbers for part in self._parts if part.numbers is not None)])
-        return TableIndex(keys[order], hashes, numbers[order])
+
+@dataclass(frozen=True)
+class TableIndex:
+    """The digests of all rows of a table: those of `base` without the keys in `removed`, and those of `added`.
+
+    `removed` are keys of `base`, in order.
+    """
+
+    base: DigestedRows
+    removed: Digests
+    added: DigestedRows
+
+    @classmethod
+    def of(cls, rows: DigestedRows) -> "TableIndex":
+        """Return the index of rows, all of them in its base."""
+        return cls(rows, _NONE, _NO_ROWS if rows.numbers is None else _NO_TRACKED_ROWS)
+
+    def __len__(self) -> int:
+        return len(self.base) - len(self.removed) + len(self.added)
+
+    @property
+    def hash(self) -> int:
+        """The sum of the digests of all rows modulo 2**64, which does not depend on their order."""
+        places, _ = self.base.find(self.removed)
+        removed = int(self.base.hashes[places].sum(dtype=np.uint64)) if len(places) else 0
+        return (self.base.hash - removed + self.added.hash) % 2**64
+
+    @property
+    def is_tracked(self) -> bool:
+        return self.base.numbers is not None
+
+    @property
+    def has_many_changes(self) -> bool:
+        """Whether the changes since the base are so many that they should become a base of their own."""
+        return len(self.removed) + len(self.added) > _MAX_CHANGED * len(self.base)
+
+    def has_unique_keys(self) -> bool:
+        """Return whether all rows have different key digests. Otherwise the index cannot distinguish some rows."""
+        _, is_in_base = self.base.find(self.added.keys)
+        is_replacing = np.isin(self.added.keys[is_in_base], self.removed).all()
+        return bool(is_replacing) and self.added.has_unique_keys() and self.base.has_unique_keys()
+
+    def find_changed(self, keys: Digests, hashes: Digests) -> Mask:
+        """Return a mask of these rows that selects new rows and rows whose values have changed."""
+        is_same = np.zeros(len(keys), bool)
+        for rows in (self.base, self.added):
+            places, has_row = rows.find(keys)
+            is_same[has_row] |= rows.hashes[places[has_row]] == hashes[has_row]
+            if rows is self.base and len(self.removed):
+                is_same &= ~np.isin(keys, self.removed)
+        return ~is_same
+
+    def find_by_numbers(self, numbers: Digests) -> DigestedRows:
+        """Return the rows that have one of these numbers."""
+        assert self.base.numbers is not None
+        assert self.added.numbers is not None
+        in_base = self.base.select(np.isin(self.base.numbers, numbers))
+        current = in_base.select(~np.isin(in_base.keys, self.removed))
+        return combine([current, self.added.select(np.isin(self.added.numbers, numbers))])
+
+    def find_by_keys(self, keys: Digests) -> DigestedRows:
+        """Return the rows that have one of these keys."""
+        in_base = self.base.select(self.base.mark(keys))
+        current = in_base.select(~np.isin(in_base.keys, self.removed))
+        return combine([current, self.added.select(np.isin(self.added.keys, keys))])
+
+    def replace(self, before: DigestedRows, after: DigestedRows) -> "TableIndex":
+        """Return the index with the rows `after` instead of the rows `before`, which it has."""
+        if before.equals(after):
+            return self
+        _, is_in_base = self.base.find(before.keys)
+        removed = np.union1d(self.removed, before.keys[is_in_base])
+        added = combine([self.added.select(~np.isin(self.added.keys, before.keys)), after])
+        if (added.numbers is None) == self.is_tracked:
+            return TableIndex.of(combine([self.base.select(~self.base.mark(removed)), added]))
+        return TableIndex(self.base, removed, added)
+
+    def list_keys(self) -> Digests:
+        """Return the key digests of all rows, in no particular order."""
+        return np.concatenate([self.base.keys[~self.base.mark(self.removed)], self.added.keys])
+
+    def merge(self) -> DigestedRows:
+        """Return all rows."""
+        if not len(self.removed) and not len(self.added):
+            return self.base
+        return combine([self.base.select(~self.base.mark(self.removed)), self.added])
+
+    def encode_changes(self) -> bytes:
+        """Return the changes since the base in the form that `decode` reads."""
+        return len(self.added).to_bytes(_WIDTH, "little") + self.added.encode() + self.removed.astype("<u8").tobytes()
+
+    @classmethod
+    def decode(cls, base: DigestedRows, changes: bytes) -> "TableIndex":
+        """Return the index that has this base and these encoded changes."""
+        is_tracked, count = base.numbers is not None, int.from_bytes(changes[:_WIDTH], "little")
+        end = _WIDTH + count * _WIDTH * (3 if is_tracked else 2)
+        if end > len(changes) or (len(changes) - end) % _WIDTH:
+            raise StoreDamaged("the changes of an index have a wrong length", remedy=_REMEDY)
+        added = DigestedRows.decode(changes[_WIDTH:end], count, is_tracked=is_tracked)
+        removed = np.frombuffer(changes[end:], "<u8").astype(np.uint64, copy=False)
+        if not base.find(removed)[1].all():
+            raise StoreDamaged("the changes of an index do not fit its base", remedy=_REMEDY)
+        return cls(base, removed, added)

@@ -52,7 +52,8 @@ class TableEntry(_Part):
     """The rows of a table as layers, oldest first. Each layer replaces rows of earlier layers.
 
     `hash` is the sum of the digests of all rows modulo 2**64. `index` has the digests of each row, for the next backup;
-    `is_tracked` says whether it also has the numbers of the rows.
+    `is_tracked` says whether it also has the numbers of the rows. `index_changes` has the changes since the backup that
+    stored `index`.
     """
 
     columns: tuple[ColumnName, ...]
@@ -60,6 +61,7 @@ class TableEntry(_Part):
     hash: Digest64
     layers: tuple[Layer, ...]
     index: ObjectEntry | None = None
+    index_changes: ObjectEntry | None = None
     is_tracked: bool = False
 
 
@@ -110,8 +112,8 @@ class Manifest(_Part):
         for table in self.tables.values():
             for layer in table.layers:
                 entries += [*layer.rows, *layer.deleted]
-            if with_indexes and table.index is not None:
-                entries.append(table.index)
+            if with_indexes:
+                entries += [entry for entry in (table.index, table.index_changes) if entry is not None]
         return {entry.sha256: entry for entry in entries}
 
 

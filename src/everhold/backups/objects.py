@@ -68,7 +68,7 @@ class Objects:
     sealing: Sealing
 
     def put(self, content: bytes, count: int = 0, organization: str | None = None) -> ObjectEntry:
-        """Store an object, unless it exists already."""
+        """Store an object, unless it exists already. It is durable when a manifest that names it is written."""
         address = hashlib.sha256(content).hexdigest()
         name = name_object(address)
         if not self.place.has(name):
@@ -155,6 +155,11 @@ class Objects:
 def name_object(address: str) -> str:
     """Return the name of an object's file."""
     return f"{_PREFIX}/{address}"
+
+
+def sync_objects(place: BackupPlace) -> None:
+    """Make all objects durable, also those that an interrupted backup has written."""
+    place.sync(_PREFIX)
 
 
 def list_objects(place: BackupPlace) -> Iterator[str]:

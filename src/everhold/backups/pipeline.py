@@ -15,7 +15,7 @@ from everhold import clock
 from everhold.backups.comparing import Pending, TableBackup
 from everhold.backups.deps import BackupDeps
 from everhold.backups.files import FilesMissing, store_files
-from everhold.backups.history import History, merge_erasures
+from everhold.backups.history import History, StoredManifest, merge_erasures
 from everhold.backups.leases import hold_backup_lease
 from everhold.backups.manifest import BackedUpFile, Manifest, TableEntry
 from everhold.backups.objects import list_objects
@@ -70,8 +70,8 @@ class BackupResult:
 class _Earlier:
     """The backup that the new one extends. `mark` is empty if the store cannot list the changes since then."""
 
+    stored: StoredManifest
     manifest: Manifest
-    sha256: str
     mark: str
 
 
@@ -116,10 +116,10 @@ def _back_up(
     history.write_state(deps.records.scan(DataKey, None), merge_erasures(deps.records, history.read_state()))
     if lease is not None:
         _require_lease(lease)
-    history.write(manifest)
+    written = history.write(manifest)
     if lease is not None:
         _remember_target(deps, place, manifest, lease)
-    removed = prune(history, rule)
+    removed = prune(history, rule, [written] if earlier is None else [earlier.stored, written])
     return _summarize(place, manifest, earlier, existing, missing, removed)
 
 
@@ -148,7 +148,7 @@ def _find_earlier(deps: BackupDeps, history: History) -> _Earlier | None:
     # A store that was restored to an earlier state refers to an earlier backup. It cannot list the changes since the
     # latest one.
     is_same_history = bool(targets) and targets[0].last_backup == manifest.id
-    return _Earlier(manifest, latest.sha256, manifest.mark if is_same_history else "")
+    return _Earlier(latest, manifest, manifest.mark if is_same_history else "")
 
 
 def _store_everything(
@@ -252,7 +252,7 @@ def _make_manifest(
         is_encrypted=deps.sealing.is_encrypted,
         has_user_keys=deps.has_user_keys,
         previous=earlier.manifest.id if earlier else None,
-        previous_sha256=earlier.sha256 if earlier else None,
+        previous_sha256=earlier.stored.sha256 if earlier else None,
         tables=tables,
         files=tuple(files),
     )

@@ -50,12 +50,13 @@ _PERIODS: dict[str, Callable[[datetime], Hashable]] = {
 }
 
 
-def prune(history: History, rule: KeepRule) -> list[str]:
+def prune(history: History, rule: KeepRule, known: Sequence[StoredManifest] = ()) -> list[str]:
     """Delete the backups that the rule does not keep, and the objects that no backup needs; return the ids deleted.
 
-    An unreadable backup is kept. Then all objects are kept too, because it may need any of them.
+    An unreadable backup is kept. Then all objects are kept too, because it may need any of them. Manifests that are
+    `known` are not read again.
     """
-    stored = history.read_all()
+    stored = history.read_all(known)
     readable = [(entry.backup_id, entry.manifest.at) for entry in stored if entry.manifest is not None]
     kept = rule.select(readable)
     removed = [backup_id for backup_id, _ in readable if backup_id not in kept]

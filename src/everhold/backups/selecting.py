@@ -24,8 +24,11 @@ class Erasures:
     """Recognises users who were erased after a backup. The erasure list has hashes of their ids, not the ids."""
 
     def __init__(self, rows: Sequence[UserErasure], is_subject: IsSubject, at: datetime) -> None:
-        """`at` is the time of the backup. If a user in it was erased before that time, the user was created again."""
-        self._rows = [row for row in rows if row.created_at > at]
+        """`at` is the time of the backup. If a user in it was erased before that time, the user was created again.
+
+        The latest time of an erasure counts: one that was interrupted may have been continued after the backup.
+        """
+        self._rows = [row for row in rows if row.updated_at > at]
         self._is_subject = is_subject
         self._known: dict[tuple[str, str], bool] = {}
 

@@ -12,10 +12,15 @@ class BackupPlace(Protocol):
         """The address of the place, without a password in it."""
 
     def write(self, name: str, content: bytes) -> None:
-        """Store a file durably and atomically. A file with the same name is replaced.
+        """Store a file atomically. A file with the same name is replaced.
 
-        Raise StoreFull if there is no room, StoreUnavailable if the place cannot be written.
+        A power cut may undo this until `sync` has been called for the file's folder. Raise StoreFull if there is no
+        room, StoreUnavailable if the place cannot be written.
         """
+        ...
+
+    def sync(self, folder: str = "") -> None:
+        """Make the files that any process has written into a folder durable. The empty name is the place itself."""
         ...
 
     def read(self, name: str, limit: int) -> bytes:

@@ -74,10 +74,13 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=
 
 def begin_erasure(records: Records, organization_id: str, user_id: str, key_ids: Sequence[str]) -> UserErasure:
     """Add a user to the erasure list before anything is removed, or return the entry of an interrupted erasure."""
+    now = clock.now()
     for earlier in find_erasures(records, organization_id, user_id):
         if earlier.completed_at is None:
-            return earlier
-    now, salt = clock.now(), os.urandom(_SALT_BYTES)
+            # The user may have come back since then. A restore leaves the user out of backups before `updated_at`.
+            records.commit([Patch(UserErasure, (organization_id, earlier.id), {"updated_at": now})])
+            return earlier.model_copy(update={"updated_at": now})
+    salt = os.urandom(_SALT_BYTES)
     erasure = UserErasure(
         organization_id=organization_id,
         id=clock.make_id("era"),
@@ -106,6 +109,12 @@ def end_erasure(records: Records, erasure: UserErasure, proof: ErasureProof, lin
     if proof.is_complete:
         changes["completed_at"] = at
     records.commit([Patch(UserErasure, (erasure.organization_id, erasure.id), changes), line])
+
+
+def find_incomplete_erasures(records: Records) -> list[UserErasure]:
+    """Return the erasures of all organizations that were interrupted or did not reach every place."""
+    conditions = [Where("completed_at", Op.EQ, None)]
+    return records.scan(UserErasure, None, conditions, order="created_at", deleted=True)
 
 
 def find_erasures(records: Records, organization_id: str, user_id: str) -> list[UserErasure]:

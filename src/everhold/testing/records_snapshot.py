@@ -42,6 +42,9 @@ class SnapshotContract:
         family = make_family("org")
         records.commit([*map(Put, family.values()), Put(make_feed_line("first"))])
         with records.read_snapshot() as snapshot:
+            half_read = snapshot.read(Memory, print)
+            next(half_read)
+        with records.read_snapshot() as snapshot:
             for entity in list_snapshot_entities():
                 stored = records.scan(entity, None, deleted=True)
                 rows = read_snapshot_rows(entity, snapshot)

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from everhold import settings
+from everhold import clock, settings
 from everhold.backups.between import PlainContents, RowsBetween
 from everhold.backups.files import get_file, read_file
 from everhold.backups.history import History, TargetState
@@ -179,9 +179,14 @@ def _open_records(chosen: Settings, until: ExitStack) -> Records:
 
 def _add_keys(records: Records, state: TargetState, request: RestoreRequest) -> None:
     """Add the data keys, and the erasures that were made after the backup."""
+    erasures = state.erasures
+    if not request.add:
+        # The store was empty and the users are left out, so nothing remains of the erasures that were not complete.
+        done = {"completed_at": clock.now()}
+        erasures = tuple(row if row.completed_at else row.model_copy(update=done) for row in erasures)
     rows = [
         row
-        for row in (*state.keys, *state.erasures)
+        for row in (*state.keys, *erasures)
         if request.organization is None or row.organization_id == request.organization
     ]
     if rows:

@@ -49,25 +49,35 @@ class BackupFiles:
             if not self._is_local:
                 self._files.pipe_file(path, content)  # object stores are atomic by themselves
                 return
-            _make_folders(Path(path).parent)
-            write_private(Path(path), content, overwrite=True)
+            folder = Path(path).parent
+            if not folder.is_dir():
+                _make_folders(folder)
+            write_private(Path(path), content, overwrite=True, sync_name=False)
+
+    def sync(self, folder: str = "") -> None:
+        if not self._is_local:
+            return
+        path = self._path(folder) if folder else self._root
+        with _translate_errors(f"{path} cannot be written"), contextlib.suppress(FileNotFoundError):
+            sync_folder(Path(path))
 
     def read(self, name: str, limit: int) -> bytes:
         path = self._path(name)
         with _translate_errors(f"{path} cannot be read"):
             try:
-                size = int(self._files.size(path))
+                size = Path(path).stat().st_size if self._is_local else int(self._files.size(path))
                 if size > limit:
                     raise StoreDamaged(
                         f"{path} has {size:,} bytes, and at most {limit:,} are expected", remedy="use another backup"
                     )
-                return bytes(self._files.cat_file(path))
+                return Path(path).read_bytes() if self._is_local else bytes(self._files.cat_file(path))
             except FileNotFoundError:
                 raise NotFound(f"no file {name} at {self.address}", value=name, remedy="use another backup") from None
 
     def has(self, name: str) -> bool:
         with _translate_errors(f"{self.address} cannot be read"):
-            return bool(self._files.exists(self._path(name)))
+            path = self._path(name)
+            return Path(path).exists() if self._is_local else bool(self._files.exists(path))
 
     def list_names(self, folder: str) -> Iterator[str]:
         with _translate_errors(f"{self.address} cannot be listed"):
@@ -88,7 +98,11 @@ class BackupFiles:
 
     def delete(self, name: str) -> None:
         with _translate_errors(f"{name} at {self.address} cannot be deleted"), contextlib.suppress(FileNotFoundError):
-            self._files.rm_file(self._path(name))
+            path = self._path(name)
+            if self._is_local:
+                Path(path).unlink()
+            else:
+                self._files.rm_file(path)
 
     def _path(self, name: str) -> str:
         if not _NAME.fullmatch(name) or ".." in name:

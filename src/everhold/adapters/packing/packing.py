@@ -20,6 +20,7 @@ _LEVEL = 1
 _PIECE = 1024 * 1024
 # A row with the largest JSON that the engine writes fits.
 _MAX_ITEM_BYTES = 1024 * 1024 * 1024
+_MAX_AT_ONCE = 64 * 1024 * 1024  # bytes; larger contents are decompressed in pieces
 _MAX_WINDOW_BYTES = 128 * 1024 * 1024
 _MAX_COLUMNS = 1000
 _LONG_ARRAY = 0xDC  # the first byte of an array of 16 or more values; two bytes with its length follow
@@ -55,7 +56,17 @@ class MessagePacking:
         return compressed
 
     def decompress(self, content: bytes, size: int) -> bytes:
-        return b"".join(_read_pieces(content, size))
+        if size > _MAX_AT_ONCE:
+            return b"".join(_read_pieces(content, size))
+        try:
+            # The size that the content itself claims must be right, because this much memory is taken at once.
+            if zstandard.frame_content_size(content) == size:
+                decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
+                whole: bytes = decompressor.decompress(content, allow_extra_data=False)
+                return whole
+        except zstandard.ZstdError as error:
+            raise _refuse_compressed(error) from None
+        raise _refuse_size(size)
 
     def unpack(self, content: bytes, size: int) -> Iterator[list[Any]]:
         unpacker = msgpack.Unpacker(
@@ -154,6 +165,14 @@ def _read_pieces(content: bytes, size: int) -> Iterator[bytes]:
                     break
                 yield piece
     except zstandard.ZstdError as error:
-        raise StoreDamaged(f"an object of the backup cannot be decompressed ({error})", remedy=_REMEDY) from None
+        raise _refuse_compressed(error) from None
     if left:
-        raise StoreDamaged(f"an object of the backup has not the {size} bytes that it should have", remedy=_REMEDY)
+        raise _refuse_size(size)
+
+
+def _refuse_compressed(error: zstandard.ZstdError) -> StoreDamaged:
+    return StoreDamaged(f"an object of the backup cannot be decompressed ({error})", remedy=_REMEDY)
+
+
+def _refuse_size(size: int) -> StoreDamaged:
+    return StoreDamaged(f"an object of the backup has not the {size} bytes that it should have", remedy=_REMEDY)

@@ -10,7 +10,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 from weakref import ref
 
@@ -121,6 +121,25 @@ class ReaderPool:
                 if not self._is_closed:
                     cursor.close()
             self._give_back(reader)
+
+    @contextmanager
+    def lend(self) -> Iterator[GuardedConnection]:
+        """Lend a connection for a `with` block, which closing the pool does not close.
+
+        After an error in the block, the connection is closed, because it may still be used by a half-read query.
+        """
+        reader = self._borrow()
+        with self._registering:
+            self._opened = [reference for reference in self._opened if reference() is not reader]
+        try:
+            yield reader
+            # Before it is registered, `close` does not see the connection; afterwards, `_give_back` sees the closing.
+            with self._registering:
+                self._opened.append(ref(reader))
+        except BaseException:
+            reader.close_within(CLOSING_SECONDS)
+            raise
+        self._give_back(reader)
 
     def close(self) -> None:
         """Refuse further use and close all connections. Any thread may call this, more than once."""

@@ -175,12 +175,11 @@ class SqliteRecords(SqlRecords):
     def read_snapshot(self) -> Iterator[SqliteSnapshot]:
         if not self.options.read_only:
             self._write(_begin_epoch)
-        reader = self._connect_for_stream()
-        try:
-            yield SqliteSnapshot(reader, self.options)
-        finally:
-            with translate_errors(self.options), uninterrupted:
-                reader.close()
+        with translate_errors(self.options), self._streams.lend() as reader:
+            snapshot = SqliteSnapshot(reader, self.options)
+            yield snapshot
+            with uninterrupted:
+                snapshot.close()
 
     def maintain(self, *, erased: bool = False) -> bool:
         """Return free pages to the system, refresh the query planner's statistics and empty the log file.

@@ -2,7 +2,6 @@
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from itertools import count
 from typing import Any
 
 from everhold.adapters.sqlite.connection import SqliteOptions, translate_errors
@@ -24,11 +23,19 @@ class SqliteSnapshot:
 
     def __init__(self, reader: sqlite3.Connection, options: SqliteOptions) -> None:
         self._reader, self._options = reader, options
-        self._function_numbers = count()
+        self._queries: dict[str, sqlite3.Cursor] = {}
         with translate_errors(options):
             reader.execute("BEGIN")
             self.sequence = int(reader.execute(_LAST_SEQUENCE).fetchone()[0])
             self._epoch = read_epoch(reader)
+
+    def close(self) -> None:
+        """End the read transaction, and remove the functions of the queries from the connection."""
+        for cursor in self._queries.values():
+            cursor.close()
+        self._reader.rollback()
+        for name in self._queries:
+            self._reader.create_function(name, -1, None)
 
     @property
     def mark(self) -> str:
@@ -78,12 +85,13 @@ class SqliteSnapshot:
             numbers.append(number)
             collect(row)
 
-        # A query that was not read to its end uses its function until it is collected as garbage.
-        name = f"collect_{next(self._function_numbers)}"
+        # A query that was not read to its end still uses its function, so each query has a function of its own.
+        name = f"collect_{len(self._queries)}"
         names = quote_names((name_row_number(table), *table.names))
         with translate_errors(self._options):
             self._reader.create_function(name, -1, collect_row)
             cursor = self._reader.execute(f"SELECT {name}({names}) FROM {quote(table.name)}{where}", values)
+            self._queries[name] = cursor
             while self._fetch_some(cursor):
                 yield RowBatch(len(numbers), [*numbers])
                 numbers.clear()
