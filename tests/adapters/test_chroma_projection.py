@@ -2,7 +2,7 @@
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,12 @@ import psycopg
 import pytest
 
 from everhold import clock
-from everhold.adapters.chroma import connection, projection, rows
+from everhold.adapters.chroma import ChromaVectors, connection, projection, rows
 from everhold.adapters.chroma.connection import ChromaProcess
 from everhold.adapters.chroma.failures import Damaged, Unavailable
 from everhold.adapters.chroma.projection import Projection
 from everhold.adapters.chroma.rows import CollectionSpace
+from everhold.adapters.chroma.search import parse_owner_id
 from everhold.adapters.postgres import PostgresOptions, PostgresRecords
 from tests.chroma_store import DIMENSIONS, MODEL, SECONDS, Store, fallbacks, generation_of, projection_of, sentences
 from tests.servers.chroma import ChromaServer
@@ -166,6 +167,80 @@ class TestBesideWriters:
             fallback_questions = fallbacks(vectors)
             assert postgres_store.nearest(vectors, "green tea in winter", 1) == [memory]
             assert (fed.lag, fallbacks(vectors)) == (0, fallback_questions)
+
+
+class LosingIndex:
+    """Chroma with an index that has lost some entries. A search does not find them until they are written again."""
+
+    def __init__(self, chroma: Any, owner_ids: Iterable[str], *, forever: bool = False) -> None:
+        self._chroma, self._lost, self._forever = chroma, set(owner_ids), forever
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._chroma, name)
+
+    def ask(self, verb: str, *given: Any) -> Any:
+        answer = self._chroma.ask(verb, *given)
+        match verb:
+            case "replace" if not self._forever:
+                self._lost.difference_update(given[2])
+            case "nearest":
+                return [match for match in answer if parse_owner_id(match.id) not in self._lost]
+            case "find_unreachable":
+                return [f"acme/{owner_id}/0/0" for owner_id in sorted(self._lost)]
+        return answer
+
+
+class TestLostEntries:
+    """HNSW loses entries when others are deleted and added: Chroma still has them, but no search finds them."""
+
+    @pytest.fixture
+    def lost(self, store: Store) -> list[str]:
+        return store.add(*sentences(40))[10:12]
+
+    @contextmanager
+    def lose(self, vectors: ChromaVectors, lost: list[str], *, forever: bool = False) -> Iterator[Projection]:
+        losing = projection_of(vectors)
+        with losing._maintenance_lock:
+            losing._chroma = losing._content._chroma = LosingIndex(  # type: ignore[assignment]
+                vectors._chroma, lost, forever=forever
+            )
+            yield losing
+
+    def test_a_search_for_all_writes_them_again(self, store: Store, lost: list[str]) -> None:
+        vectors = store.vectors()
+        with self.lose(vectors, lost):
+            assert not {*lost} & {*store.nearest(vectors, "tea", 30)}
+            assert len(store.nearest(vectors, "tea", 40)) == 40
+            assert {*lost} <= {*store.nearest(vectors, "tea", 40)}
+        assert fallbacks(vectors) == 0
+
+    def test_a_check_writes_them_again(self, store: Store, lost: list[str]) -> None:
+        vectors = store.vectors()
+        with self.lose(vectors, lost) as losing:
+            losing._check_at = clock.EPOCH
+            losing.advance()
+            assert store.nearest(vectors, "tea", 39) == store.scan_texts("tea", 39)
+        assert fallbacks(vectors) == 0
+
+    def test_many_are_damage(self, store: Store) -> None:
+        lost = store.add(*sentences(40))[10:20]
+        vectors = store.vectors()
+        generation = generation_of(vectors)
+        damaged = pytest.raises(Damaged, match="does not find 10 of 40 chunks")
+        with self.lose(vectors, lost, forever=True) as losing, damaged:
+            losing._content.rewrite_unreachable(losing.name(generation))
+
+    @pytest.mark.parametrize("why", ["another process has the lease", "they stay lost"])
+    def test_otherwise_the_store_answers(
+        self, store: Store, lost: list[str], why: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        vectors = store.vectors()
+        with self.lose(vectors, lost, forever=why == "they stay lost") as losing:
+            if why == "another process has the lease":
+                monkeypatch.setattr(losing.state, "_fresh_until", None)
+            assert store.nearest(vectors, "tea", 40) == store.scan_texts("tea", 40)
+            monkeypatch.undo()
+        assert fallbacks(vectors) == 1
 
 
 class TestBesideAnotherProcess:

@@ -24,10 +24,6 @@ _NOT_CORE = GENERAL_TERMS | TIME_TERMS
 # The columns of evidence.
 STATED, CHANGED, APART, THINGS = range(len(AttributeEvidence._fields))
 _FEW_TERMS = 2
-# Times are compared in whole hours. Otherwise scores would depend on how many seconds passed between two writes, and
-# would differ between two stores with the same memories.
-_HOURS_PER_DAY = 24
-_HOUR = DAY // _HOURS_PER_DAY
 _FAR_BEHIND = 5.0
 _LOW_TOTAL = -2.0
 # A lower standard deviation of similarities counts as this.
@@ -299,8 +295,8 @@ def measure_update(
     The measures are meaningful only for candidates that are newer than `old`.
     """
     features, intent = candidates.features, profile.intent
-    hours_later = np.maximum(candidates.when - candidates.when[old], 0) // _HOUR
-    hours_of_age = max(0, profile.now - int(candidates.when[old])) // _HOUR
+    days_later = np.maximum(candidates.when - candidates.when[old], 0) / DAY
+    days_of_age = max(0, profile.now - int(candidates.when[old])) / DAY
     linked = _measure_linked(candidates, old)
     table = np.zeros((len(UPDATE_ROWS), len(topic)))
     table[UPDATE_ROWS["similarity_of_both"]] = np.vecdot(candidates.vectors, candidates.vectors[old])
@@ -310,7 +306,7 @@ def measure_update(
     table[UPDATE_ROWS["change"]] = (features & CHANGE) != 0
     table[UPDATE_ROWS["supposition"]] = (features & SUPPOSITION) != 0
     table[UPDATE_ROWS["addition"]] = (features & ADDITION) != 0
-    table[UPDATE_ROWS["days_later"]] = np.log1p(hours_later / _HOURS_PER_DAY)
+    table[UPDATE_ROWS["days_later"]] = np.log1p(days_later)
     table[UPDATE_ROWS["place"]] = np.log1p(np.arange(len(topic)))
     table[UPDATE_ROWS["similarity"]] = candidates.similarity
     table[UPDATE_ROWS["core"]] = shares.core
@@ -320,7 +316,7 @@ def measure_update(
     table[UPDATE_ROWS["always"]] = 1.0
     table[UPDATE_ROWS["past"]] = intent.past
     table[UPDATE_ROWS["lists"]] = intent.lists
-    table[UPDATE_ROWS["age"]] = math.log1p(hours_of_age / _HOURS_PER_DAY)
+    table[UPDATE_ROWS["age"]] = math.log1p(days_of_age)
     table[UPDATE_ROWS["similarity_of_old"]] = candidates.similarity[old]
     table[UPDATE_ROWS["few_terms"]] = profile.terms <= _FEW_TERMS
     table[UPDATE_ROWS["confirms"]] = intent.confirms

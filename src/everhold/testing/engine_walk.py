@@ -1,9 +1,15 @@
 """Make random calls on an engine and on a reference, and compare their results after every step."""
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
+import pytest
+
+from everhold import clock
 from everhold.engine import Everhold
 from everhold.errors import EverholdError
 from everhold.model import Memory, Message
@@ -23,14 +29,31 @@ Step = Callable[[Everhold], Any]
 def walk(
     engines: Sequence[Everhold], reference: Everhold, organization: str, *, steps: int, seed: int = 4
 ) -> int:  # fmt: skip
-    """Take `steps` steps, each on one of the engines and on the reference; return their number."""
+    """Take `steps` steps, each on one of the engines and on the reference; return their number.
+
+    The clock stands still during a step, so that both write the same times. Scores depend on times.
+    """
     rng = random.Random(seed)
     for number in range(steps):
         name = rng.choices(list(VERBS), [weight for weight, _ in VERBS.values()])[0]
         step = VERBS[name][1](rng, organization)
-        result, expected = (run_step(step, engine) for engine in (rng.choice(engines), reference))
+        with hold_clock():
+            result, expected = (run_step(step, engine) for engine in (rng.choice(engines), reference))
         assert result == expected, f"step {number}, {name}: the engine says {result}, the reference {expected}"
     return steps
+
+
+@contextmanager
+def hold_clock() -> Iterator[None]:
+    """Let this thread read the same time again and again. Other threads, which renew leases, read the real time."""
+    read_time, held_time, thread = clock.now, clock.now(), threading.get_ident()
+
+    def now() -> datetime:
+        return held_time if threading.get_ident() == thread else read_time()
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(clock, "now", now)
+        yield
 
 
 def run_step(step: Step, engine: Everhold) -> Any:

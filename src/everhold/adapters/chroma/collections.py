@@ -70,15 +70,18 @@ class Collections:
 
     def list_ids(self, name: str, organization_id: str) -> list[str]:
         """Return the ids of all entries of an organization."""
-        ids: list[str] = []
         with self._use_collection(name) as collection:
-            while True:
-                page = collection.get(
-                    where={"organization_id": organization_id}, include=[], limit=_GET_BATCH, offset=len(ids)
-                )["ids"]
-                ids += page
-                if len(page) < _GET_BATCH:
-                    return ids
+            return _list_ids(collection, where={"organization_id": organization_id})
+
+    def find_unreachable(self, name: str, dimensions: int) -> list[str]:
+        """Return the ids of the entries that no search finds."""
+        with self._use_collection(name) as collection:
+            ids = _list_ids(collection)
+            if not ids:
+                return []
+            # A search for as many entries as there are visits every entry that can be reached.
+            result = collection.query(query_embeddings=[[1.0] * dimensions], n_results=len(ids), include=[])
+            return sorted({*ids} - {*result["ids"][0]})
 
     def remove(self, name: str, ids: Sequence[str]) -> None:
         with self._use_collection(name) as collection:
@@ -216,6 +219,15 @@ def _is_closed(idle_socket: socket.socket) -> bool:
         return False
     except OSError:
         return True
+
+
+def _list_ids(collection: Any, **conditions: Any) -> list[str]:
+    ids: list[str] = []
+    while True:
+        page = collection.get(**conditions, include=[], limit=_GET_BATCH, offset=len(ids))["ids"]
+        ids += page
+        if len(page) < _GET_BATCH:
+            return ids
 
 
 def _upsert(collection: Any, entries: Sequence[ChunkEntry]) -> None:

@@ -1,5 +1,6 @@
 """Fill a collection from the records, and compare it with them."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
@@ -8,7 +9,7 @@ from everhold.adapters.chroma import rows
 from everhold.adapters.chroma.connection import ChromaProcess
 from everhold.adapters.chroma.failures import Damaged
 from everhold.adapters.chroma.rows import CollectionSpace
-from everhold.adapters.chroma.search import ChromaQuery, Match, parse_owner_id
+from everhold.adapters.chroma.search import ChromaQuery, Match, parse_organization_id, parse_owner_id
 from everhold.batches import split_into_batches
 from everhold.model.announcement import affects_descendants
 from everhold.model.change_feed import Outbox
@@ -20,6 +21,8 @@ _SAMPLES = 16  # entries that a check searches by their own vectors
 _MIN_FOUND_SHARE = 0.9
 # The maximum cosine distance between a vector and its copy in Chroma.
 _SAME_DISTANCE = 0.01
+# In a larger collection, unreachable entries are not looked for, because that takes a second and other searches wait.
+_MAX_SEARCHED = 100_000
 
 
 class Content:
@@ -65,10 +68,31 @@ class Content:
         for organization_id in organizations_to_compare:
             self.compare(name, organization_id)
         for organization_id, owner_ids in changed.items():
-            for batch in split_into_batches(list(owner_ids), self._batch):
-                self._check_lease()
-                entries = rows.read_entries(self._records, self._space, organization_id, batch)
-                self._chroma.ask("replace", name, organization_id, batch, entries)
+            self.rewrite(name, organization_id, list(owner_ids))
+
+    def rewrite(self, name: str, organization_id: str, owner_ids: Sequence[str]) -> None:
+        """Replace the entries of these owners by their current chunks."""
+        for batch in split_into_batches(list(owner_ids), self._batch):
+            self._check_lease()
+            entries = rows.read_entries(self._records, self._space, organization_id, batch)
+            self._chroma.ask("replace", name, organization_id, batch, entries)
+
+    def rewrite_unreachable(self, name: str) -> None:
+        """Write every entry again that no search finds. Raise Damaged if they are many.
+
+        When entries are deleted and added, HNSW may lose the links to an entry. Writing it again links it again.
+        """
+        count = self._chroma.ask("count", name)
+        if count > _MAX_SEARCHED:
+            return
+        entry_ids = self._chroma.ask("find_unreachable", name, self._space.dimensions)
+        if len(entry_ids) > (1 - _MIN_FOUND_SHARE) * count:
+            raise Damaged(f"Chroma does not find {len(entry_ids)} of {count} chunks of {name}")
+        owners: dict[str, set[str]] = {}
+        for entry_id in entry_ids:
+            owners.setdefault(parse_organization_id(entry_id), set()).add(parse_owner_id(entry_id))
+        for organization_id, owner_ids in owners.items():
+            self.rewrite(name, organization_id, sorted(owner_ids))
 
     def compare_all(self, name: str) -> None:
         for organization_id in rows.list_organizations(self._records):
@@ -131,10 +155,11 @@ class Content:
 
     def check_matches(
         self, query: ChromaQuery, limit: int, matches: Sequence[Match], confirmed: Mapping[str, Vector]
-    ) -> None:
-        """Raise Damaged if a result cannot be right: wrong distances, or too few matches.
+    ) -> list[str]:
+        """Return the owners of chunks that a result lacks, although it should have every chunk of the scope.
 
-        A server that was restarted with a damaged index does not report an error.
+        Raise Damaged if a result cannot be right: wrong distances, or too few matches. A server that was restarted with
+        a damaged index does not report an error.
         """
         length = float(np.linalg.norm(query.vector)) or 1.0
         for match in matches:
@@ -143,7 +168,9 @@ class Content:
                 similarity = float(vector @ query.vector) / (length * (float(np.linalg.norm(vector)) or 1.0))
                 if not abs(1.0 - similarity - match.distance) <= _SAME_DISTANCE:
                     raise Damaged("Chroma has other vectors than the store")
-        if len(matches) < limit and not query.where and not query.where_document:
-            expected = rows.count_entries(self._records, self._space, query.organization_id, query.users)
-            if len(matches) < _MIN_FOUND_SHARE * min(expected, limit):
-                raise Damaged(f"Chroma finds {len(matches)} chunks, but the store has {expected}")
+        if len(matches) >= limit or query.where or query.where_document:
+            return []
+        expected = rows.count_entries(self._records, self._space, query.organization_id, query.users)
+        if len(matches) < _MIN_FOUND_SHARE * min(expected.total(), limit):
+            raise Damaged(f"Chroma finds {len(matches)} chunks, but the store has {expected.total()}")
+        return list(expected - Counter(map(parse_owner_id, confirmed))) if expected.total() <= limit else []

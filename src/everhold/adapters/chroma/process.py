@@ -14,7 +14,7 @@ from everhold.adapters.chroma.collections import Collections
 from everhold.adapters.chroma.failures import ConnectionBroken, Damaged, ServerRestarted, Unavailable
 from everhold.errors import InvalidInput
 
-VERBS = ("create", "count", "write", "replace", "list_ids", "remove", "nearest", "drop")
+VERBS = ("create", "count", "write", "replace", "list_ids", "find_unreachable", "remove", "nearest", "drop")
 
 _M_PERTURB = -6  # the option of glibc's `mallopt`
 _FILLER = 0xFF

@@ -7,7 +7,7 @@ if it has applied everything that was committed before, and only with chunks tha
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 
@@ -99,13 +99,19 @@ class Projection:
     def _search(self, name: str, query: ChromaQuery) -> list[Match]:
         """Return the matches that the records confirm. Search for more until enough are confirmed."""
         where = make_conditions(query.organization_id, query.users, query.where)
-        limit = query.n_results
+        limit, has_rewritten = query.n_results, False
         while True:
             matches: list[Match] = self._chroma.ask("nearest", name, query.vector, limit, where, query.where_document)
             confirmed = confirm_chunks(
                 self._records, self._space, query.organization_id, query.users, (match.id for match in matches)
             )
-            self._content.check_matches(query, limit, matches, confirmed)
+            lost_owners = self._content.check_matches(query, limit, matches, confirmed)
+            if lost_owners:
+                if has_rewritten:
+                    raise NotReady(f"Chroma does not find {len(lost_owners)} records")
+                self._rewrite(name, query.organization_id, lost_owners)
+                has_rewritten = True
+                continue
             confirmed_matches = [match for match in matches if match.id in confirmed]
             if (
                 len(confirmed_matches) >= query.n_results
@@ -114,6 +120,16 @@ class Projection:
             ):
                 return confirmed_matches[: query.n_results]
             limit *= 2
+
+    def _rewrite(self, name: str, organization_id: str, owner_ids: Sequence[str]) -> None:
+        """Write the entries of these owners again. Raise NotReady if another process or thread has to do it."""
+        with uninterrupted:
+            if not self.state.holds or not self._content_lock.acquire(timeout=_WAIT_SECONDS):
+                raise NotReady(f"Chroma does not find {len(owner_ids)} records yet")
+            try:
+                self._content.rewrite(name, organization_id, owner_ids)
+            finally:
+                self._content_lock.release()
 
     def _catch_up_for_query(self) -> int:
         """Return the serving generation after applying everything that was committed before this call."""
@@ -259,6 +275,8 @@ class Projection:
             if self.state.has_slept(serving):
                 self._compare(name)
             self._content.verify(name, self.follow, lambda: self._compare(name))
+            with self._content_lock:
+                self._content.rewrite_unreachable(name)
         if is_attached:
             self._crashes = 0
         if not is_attached:

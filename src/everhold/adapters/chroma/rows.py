@@ -1,6 +1,7 @@
 """Read what Chroma should contain from the records, and confirm its results with the records."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -149,15 +150,17 @@ def confirm_chunks(
     return vectors
 
 
-def count_entries(records: Records, space: CollectionSpace, organization_id: str, users: tuple[str, ...] | None) -> int:
-    """Return the expected number of entries of the organization and the users."""
-    owner_ids = [
+def count_entries(
+    records: Records, space: CollectionSpace, organization_id: str, users: tuple[str, ...] | None
+) -> Counter[str]:
+    """Return the expected number of entries of each owner of the organization and the users."""
+    entries = Counter(
         owner_id for (owner_id,) in records.columns(Chunk, organization_id, ("owner_id",), space.chunks(users))
-    ]
+    )
     live: set[str] = set()
-    for batch in split_into_batches(sorted(set(owner_ids)), _BATCH):
+    for batch in split_into_batches(sorted(entries), _BATCH):
         live |= _find_live(records, space, organization_id, batch)
-    return sum(owner_id in live for owner_id in owner_ids)
+    return Counter({owner_id: count for owner_id, count in entries.items() if owner_id in live})
 
 
 def _find_live(records: Records, space: CollectionSpace, organization_id: str, owner_ids: Sequence[str]) -> set[str]:

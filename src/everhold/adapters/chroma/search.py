@@ -41,10 +41,19 @@ def chunk_id(organization_id: str, owner_id: str, revision: int, chunk_index: in
     return f"{quote(organization_id, safe='')}/{quote(owner_id, safe='')}/{revision}/{chunk_index}"
 
 
+def parse_organization_id(name: str) -> str:
+    """Return the id of the organization in a chunk id; empty if it is malformed."""
+    return _parse_part(name, 0)
+
+
 def parse_owner_id(name: str) -> str:
     """Return the id of the owner in a chunk id; empty if it is malformed."""
+    return _parse_part(name, 1)
+
+
+def _parse_part(name: str, index: int) -> str:
     parts = name.split("/")
-    return unquote(parts[1]) if len(parts) == 4 else ""
+    return unquote(parts[index]) if len(parts) == 4 else ""
 
 
 def make_conditions(
