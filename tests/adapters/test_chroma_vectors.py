@@ -179,7 +179,7 @@ class TestFollowing:
         (match,) = vectors.search(EVERYONES, store.ask("tea"))
         assert match.document == "green tea of day 2"
 
-    def test_a_user_who_is_deleted_and_restored(self, store: Store) -> None:
+    def test_a_deleted_user_is_found_again_after_a_restore(self, store: Store) -> None:
         (tea,) = store.add("green tea")
         (coffee,) = store.add("black coffee", scope=BOB)
         vectors = store.vectors()
@@ -231,7 +231,7 @@ class TestFollowing:
         assert set(store.nearest(vectors, "tea")) == {kept, added}
         assert (count_vectors(vectors), fallbacks(vectors)) == (2, 0)
 
-    def test_many_threads_ask_and_write(self, store: Store) -> None:
+    def test_threads_that_search_and_write_find_their_own_writes(self, store: Store) -> None:
         store.add(*sentences(100))
         vectors, wrong = store.vectors(), []
 
@@ -318,7 +318,7 @@ class TestTwoAtOnce:
         projection_of(second).advance()
         assert projection_of(second).attached == generation_of(first)
 
-    def test_two_stores_share_a_chroma(self, store: Store, tmp_path: Path) -> None:
+    def test_two_stores_in_one_chroma_find_only_their_own_memories(self, store: Store, tmp_path: Path) -> None:
         (tmp_path / "second").mkdir()
         other = Store.make(tmp_path / "second", store.address)
         try:
@@ -372,7 +372,7 @@ class TestSettings:
         with pytest.raises(InvalidSettings, match="vectors"):
             read_address(text)
 
-    def test_addresses(self) -> None:
+    def test_addresses_name_a_folder_or_a_server(self) -> None:
         assert read_address("chroma:////a/b%20c").folder == Path("/a/b c")
         assert read_address("chroma:///a").folder == Path.cwd() / "a"
         assert read_address("chroma://h:90").shown == "chroma://h:90"

@@ -51,7 +51,7 @@ def types_of(table: TableFile) -> dict[str, str]:
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "cp1252", "latin-1"])
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
-def test_encodings_and_separators(tmp_path: Path, encoding: str, separator: str) -> None:
+def test_every_encoding_and_separator_is_detected(tmp_path: Path, encoding: str, separator: str) -> None:
     lines = [["id", "city", "größe"], ["1", "Zürich", "3"], ["2", "Besançon", "4"], ["3", "Málaga", "5"]]
     text = "\r\n".join(separator.join(line) for line in lines) + "\r\n"
     content = read_bytes(tmp_path, "cities.csv", text.encode(encoding))
@@ -64,7 +64,7 @@ def test_encodings_and_separators(tmp_path: Path, encoding: str, separator: str)
     assert content.details["encoding"] == expected
 
 
-def test_types_of_columns(tmp_path: Path) -> None:
+def test_types_of_columns_are_detected(tmp_path: Path) -> None:
     text = (
         "id,name,share,born,seen,active,zip\n"
         "1,Anna,0.5,1990-02-03,2024-01-01 10:30:00,true,01234\n"
@@ -86,7 +86,7 @@ def test_types_of_columns(tmp_path: Path) -> None:
     )
 
 
-def test_a_report_with_titles_decimal_commas_and_totals(tmp_path: Path) -> None:
+def test_titles_and_totals_of_a_report_are_no_rows(tmp_path: Path) -> None:
     text = (
         "Umsatzbericht 2023;;;\nStand: 31.12.2023;;;\n;;;\nKunde;Datum;Betrag;Anteil\n"
         "Müller;31.01.2023;1.234,56 €;12,5 %\nSchäfer;15.02.2023;99,00 €;3,0 %\nWeiß;01.03.2023;(12,00) €;n/a\n"
@@ -116,7 +116,9 @@ def test_a_report_with_titles_decimal_commas_and_totals(tmp_path: Path) -> None:
         (["12,5", "0,25", "-3,0"], [12.5, 0.25, -3.0], "comma"),
     ],
 )
-def test_ways_to_write_numbers(tmp_path: Path, texts: list[str], values: list[float], decimal: str) -> None:
+def test_numbers_are_read_in_every_notation(
+    tmp_path: Path, texts: list[str], values: list[float], decimal: str
+) -> None:
     lines = [f"item {number};{text}" for number, text in enumerate(texts)]
     content = read_bytes(tmp_path, "numbers.csv", "\n".join(["what;amount", *lines]) + "\n")
     assert [row[1] for row in rows_of(only(content))] == values
@@ -141,7 +143,7 @@ def test_thousands_follow_the_decimal_mark_of_other_columns(tmp_path: Path) -> N
         (["31.12.23", "01.02.23"], date(2023, 12, 31)),
     ],
 )
-def test_ways_to_write_dates(tmp_path: Path, texts: list[str], first: date) -> None:
+def test_dates_are_read_in_every_notation(tmp_path: Path, texts: list[str], first: date) -> None:
     text = "id;day\n" + "".join(f"{number};{day}\n" for number, day in enumerate(texts))
     table = only(read_bytes(tmp_path, "days.csv", text))
     assert rows_of(table)[0][1] == first
@@ -154,7 +156,7 @@ def test_an_ambiguous_date_is_reported(tmp_path: Path) -> None:
     assert "no value shows which part is the month" in table.notes[0]
 
 
-def test_a_header_of_two_rows(tmp_path: Path) -> None:
+def test_a_header_of_two_rows_is_joined(tmp_path: Path) -> None:
     text = "Region,2022,,2023,\n,Units,Revenue,Units,Revenue\nNorth,1,2.5,3,4.5\nSouth,5,6.5,7,8.5\nEast,5,6.5,7,8.5\n"
     content = read_bytes(tmp_path, "sales.csv", text)
     names = [each.name for each in only(content).columns]
@@ -162,14 +164,14 @@ def test_a_header_of_two_rows(tmp_path: Path) -> None:
     assert (content.details["header"], len(rows_of(only(content)))) == ("two rows", 3)
 
 
-def test_a_file_without_a_header(tmp_path: Path) -> None:
+def test_a_file_without_a_header_is_noted(tmp_path: Path) -> None:
     content = read_bytes(tmp_path, "plain.csv", "1,Anna,2023-01-01\n2,Bert,2023-02-01\n")
     assert rows_of(only(content)) == [(1, "Anna", date(2023, 1, 1)), (2, "Bert", date(2023, 2, 1))]
     assert content.details["header"] == "none"
     assert "no header" in only(content).notes[0]
 
 
-def test_names_that_are_missing_or_repeated(tmp_path: Path) -> None:
+def test_missing_and_repeated_column_names_are_replaced(tmp_path: Path) -> None:
     table = only(read_bytes(tmp_path, "names.csv", "id,name,,NAME\n1,a,x,b\n2,c,y,d\n"))
     assert [each.name for each in table.columns] == ["id", "name", "column_3", "NAME_2"]
     assert len(table.notes) == 2
@@ -209,7 +211,7 @@ def test_rows_of_uneven_length_are_padded_or_reported(tmp_path: Path) -> None:
     assert "more or fewer values" in table.notes[-1]
 
 
-def test_line_breaks_and_quotes_inside_cells(tmp_path: Path) -> None:
+def test_line_breaks_and_quotes_inside_cells_are_kept(tmp_path: Path) -> None:
     text = 'id,note\n1,"two\nlines"\n2,"a ""quoted"", word"\n'
     assert rows_of(only(read_bytes(tmp_path, "notes.csv", text))) == [(1, "two\nlines"), (2, 'a "quoted", word')]
 
@@ -220,7 +222,7 @@ def test_nul_bytes_are_removed_and_reported(tmp_path: Path) -> None:
     assert content.notes == ("1 NUL bytes were removed",)
 
 
-def test_statistics_of_columns(tmp_path: Path) -> None:
+def test_statistics_of_columns_are_computed(tmp_path: Path) -> None:
     lines = [f"{n},{n % 4},{'red' if n % 3 else 'blue'},{n / 2 if n % 5 else ''}" for n in range(1, 1001)]
     table = only(read_bytes(tmp_path, "numbers.csv", "\n".join(["id,group,color,half", *lines])))
     assert (table.row_count, column(table, "id").distinct_count) == (1000, 1000)
@@ -233,7 +235,7 @@ def test_statistics_of_columns(tmp_path: Path) -> None:
 # other formats
 
 
-def test_sheets_of_a_workbook(tmp_path: Path) -> None:
+def test_each_sheet_of_a_workbook_is_a_table(tmp_path: Path) -> None:
     import openpyxl  # slow to import
 
     book = openpyxl.Workbook()
@@ -275,26 +277,26 @@ def test_json_objects_become_columns(tmp_path: Path) -> None:
     assert [each.name for each in table.columns] == ["id", "who_name", "who_tags", "at"]
 
 
-def test_json_with_several_tables(tmp_path: Path) -> None:
+def test_lists_in_a_json_object_become_tables(tmp_path: Path) -> None:
     document = {"orders": [{"id": 1, "customer_id": 7}], "customers": [{"id": 7, "name": "Zed"}], "made": "today"}
     for indent in (None, 2):
         content = read_bytes(tmp_path, f"shop{indent}.json", json.dumps(document, indent=indent))
         assert [table.name for table in content.tables] == ["orders", "customers"]
 
 
-def test_json_lines(tmp_path: Path) -> None:
+def test_json_lines_become_rows(tmp_path: Path) -> None:
     content = read_bytes(tmp_path, "rows.jsonl", '{"a":1,"b":"x"}\n{"a":2,"c":3.5}\n')
     assert rows_of(only(content)) == [(1, "x", None), (2, None, 3.5)]
     assert content.details["format"] == "JSONL"
 
 
-def test_parquet(tmp_path: Path) -> None:
+def test_a_parquet_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "data.parquet"
     duckdb.connect().execute(f"COPY (SELECT 1 AS a, {{'b': 2}} AS s, 3::HUGEINT AS h) TO '{path}' (FORMAT parquet)")
     assert rows_of(only(read(path))) == [(1, 2, 3.0)]
 
 
-def test_tables_and_keys_of_sqlite(tmp_path: Path) -> None:
+def test_tables_and_keys_of_a_sqlite_file_are_read(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "shop.db") as connection:
         connection.executescript(
             "CREATE TABLE customers(id INTEGER PRIMARY KEY, name TEXT);"
@@ -310,7 +312,7 @@ def test_tables_and_keys_of_sqlite(tmp_path: Path) -> None:
     assert lines.foreign_keys == (DeclaredKey("customer", "customers", "id"),)
 
 
-def test_packed_files(tmp_path: Path) -> None:
+def test_files_in_gzip_and_zip_archives_are_read(tmp_path: Path) -> None:
     packed = read_bytes(tmp_path, "a.csv.gz", gzip.compress(b"x,y\n1,2\n"))
     assert (only(packed).name, rows_of(only(packed))) == ("a", [(1, 2)])
     with zipfile.ZipFile(tmp_path / "b.zip", "w") as archive:

@@ -117,7 +117,7 @@ class SlowRecords:
 
 
 class TestALease:
-    def test_one_at_a_time(self, records: Records) -> None:
+    def test_only_one_holder_gets_a_lease(self, records: Records) -> None:
         with (
             hold_lease(records, "work", "a") as first,
             hold_lease(records, "work", "a") as second,

@@ -41,14 +41,14 @@ def profile(url: str, **limits: float) -> DatabaseProfile:
     return SandboxedProfiler().profile(data, ProfileLimits(**limits), ignore_progress)  # type: ignore[arg-type]
 
 
-def test_everyday_questions(shop: View, url: str) -> None:
+def test_everyday_questions_are_answered(shop: View, url: str) -> None:
     connected = shop.connect("shop", url)
     assert connected.notes == ()
     assert {key["to_table"] for key in shop.describe("order_items").table.foreign_keys} == {"orders", "products"}
     assert find_wrong_answers(shop, step=choose_size(3, 1)) == []
 
 
-def test_everyday_questions_through_sqlalchemy(shop: View, url: str) -> None:
+def test_everyday_questions_are_answered_through_sqlalchemy(shop: View, url: str) -> None:
     connected = shop.connect("shop", url.replace("postgresql://", "postgresql+psycopg://"))
     assert (connected.connection.kind, connected.connection.dialect) == ("sqlalchemy", "postgres")
     assert find_wrong_answers(shop, step=choose_size(10, 1)) == []
@@ -89,7 +89,9 @@ def test_a_superuser_is_refused(shop: View, empty_postgres_url: str) -> None:
     assert not shop.connections()
 
 
-def test_a_role_that_can_write_is_noted_and_cannot(shop: View, url: str, empty_postgres_url: str) -> None:
+def test_a_role_with_write_access_is_noted_and_its_writes_are_refused(
+    shop: View, url: str, empty_postgres_url: str
+) -> None:
     with psycopg.connect(empty_postgres_url) as connection:
         connection.execute("GRANT INSERT, DELETE ON orders TO shop_reader")
     [note] = shop.connect("shop", url).notes

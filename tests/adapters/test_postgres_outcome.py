@@ -246,7 +246,9 @@ class TestCrashedServer:
         records.close()
 
     @pytest.mark.parametrize("arrives", [False, True])
-    def test_a_crash_during_the_commit(self, server: PostgresServer, tmp_path: Path, arrives: bool) -> None:
+    def test_a_commit_during_a_server_crash_is_stored_once(
+        self, server: PostgresServer, tmp_path: Path, arrives: bool
+    ) -> None:
         url = server.create_database()
         wire = Wire(url, tmp_path)
         records = PostgresRecords(PostgresOptions(wire.url))

@@ -217,7 +217,9 @@ class TestErrors:
                 hasty.commit([Patch(Memory, ("o", "m"), {"text": "x"})])
         hasty.close()
 
-    def test_a_read_only_store_says_so(self, records: PostgresRecords, postgres_url: str) -> None:
+    def test_the_error_of_a_read_only_store_says_that_it_is_read_only(
+        self, records: PostgresRecords, postgres_url: str
+    ) -> None:
         reader = PostgresRecords(PostgresOptions(postgres_url, read_only=True))
         assert reader.get(User, "o", ["alice"])
         with pytest.raises(StoreReadOnly):
@@ -247,12 +249,12 @@ class TestErrors:
         ):
             connection.execute(failing.encode())
 
-    def test_a_closed_store_says_so(self, records: PostgresRecords) -> None:
+    def test_the_error_of_a_closed_store_says_that_it_is_closed(self, records: PostgresRecords) -> None:
         records.close()
         with pytest.raises(StoreUnavailable, match="closed; open it again"):
             records.count(Memory, "o")
 
-    def test_a_server_that_is_not_there(self) -> None:
+    def test_a_missing_server_is_reported(self) -> None:
         with pytest.raises(StoreUnavailable, match="cannot be reached"):
             PostgresRecords(PostgresOptions("postgresql://u:hidden@127.0.0.1:1/db", retries=2))
 

@@ -210,7 +210,7 @@ def test_a_valkey_server_is_asked_each_time(valkey_server: ValkeyServer) -> None
     assert Link(RedisOptions(valkey_server.url)).caching is None
 
 
-def test_passwords() -> None:
+def test_a_wrong_or_missing_password_is_reported() -> None:
     with ValkeyServer(password="s3cret!word") as server:
         good = RedisSessions(RedisOptions(server.url), secret)
         good.write(KEY, make_working())
@@ -235,7 +235,7 @@ def test_passwords() -> None:
         good.close()
 
 
-def test_tls(valkey_server: ValkeyServer, client: Any, tmp_path: Path) -> None:
+def test_a_tls_certificate_must_be_trusted(valkey_server: ValkeyServer, client: Any, tmp_path: Path) -> None:
     context, trusted = certificate(tmp_path)
     with relay(valkey_server.port, tls=context) as port:
         cache = RedisSessions(RedisOptions(f"rediss://127.0.0.1:{port}?ssl_ca_certs={trusted}"), secret)

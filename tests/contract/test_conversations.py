@@ -23,7 +23,7 @@ def list_texts(messages: Iterable[Message]) -> list[str | None]:
     return [message.text for message in messages]
 
 
-def test_the_life_of_a_session(engine: Everhold, chat: View) -> None:
+def test_a_session_is_opened_used_and_ended(engine: Everhold, chat: View) -> None:
     opened = chat.open_session(title="Roses", topic="pruning", session_type="consultation", metadata={"client": "web"})
     assert (opened.project_id, opened.user_id, opened.agent_id) == ("garden", "alice", "helper")
     assert (opened.title, opened.topic, opened.session_type, opened.ended_at) == (
@@ -178,7 +178,7 @@ def test_messages_are_searched_with_their_neighbours(engine: Everhold, chat: Vie
         chat.search_messages("roses", neighbours=-1)
 
 
-def test_the_recent_messages_of_an_agent(engine: Everhold) -> None:
+def test_recent_messages_are_those_of_the_agent(engine: Everhold) -> None:
     for number in range(3):
         for user, agent in (("alice", "helper"), ("alice", "critic"), ("bob", "helper")):
             name = f"{user}-{agent}-{number}"

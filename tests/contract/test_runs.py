@@ -341,7 +341,7 @@ def test_runs_are_visible_only_in_their_scope(engine: Everhold, gardener: View) 
         bob.compare("run-1")
 
 
-def test_forks_comparisons_and_stories(gardener: View) -> None:
+def test_runs_are_forked_and_compared(gardener: View) -> None:
     run = gardener.run("Water the roses")
     for bed in range(3):
         run.propose("water", {"bed": bed}, thoughts="It is dry")
@@ -382,7 +382,7 @@ def test_known_at_recalls_what_was_known_when_a_cycle_began(gardener: View) -> N
         assert sorted(hit.text for hit in known) == [f"Rose bed number {bed} is wet" for bed in range(cycle)]
 
 
-def test_recall_with_results(engine: Everhold, gardener: View) -> None:
+def test_recall_with_results_returns_memories_and_results(engine: Everhold, gardener: View) -> None:
     gardener.remember("The tap leaks", namespace="short-term")
     gardener.remember("Roses grow in bed 1")
     run = gardener.run("Water the roses")

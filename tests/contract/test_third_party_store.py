@@ -59,7 +59,7 @@ def test_random_operations_find_no_difference(tmp_path: Path) -> None:
     assert run_machine(make_records, operations=operations) >= operations
 
 
-def test_an_engine_on_it_remembers_and_recalls(tmp_path: Path) -> None:
+def test_an_engine_on_the_store_remembers_and_recalls(tmp_path: Path) -> None:
     store = Store("plain_file", f"plain-file:///{tmp_path / 'memories.log'}")
     store.open().scope(user="alice").remember("Prefers backend work over design", tags=["work"])
     store.close()

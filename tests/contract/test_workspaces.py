@@ -53,7 +53,7 @@ def list_disk(workspace: WorkspaceFolder) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
 
 
-def test_every_column_of_a_workspace(engine: Everhold, coder: View, tmp_path: Path) -> None:
+def test_every_column_of_a_workspace_is_written_and_read(engine: Everhold, coder: View, tmp_path: Path) -> None:
     opened = coder.workspace("site", max_bytes=1000, max_files=5, max_file_bytes=500)
     row = opened.workspace
     assert (row.name, row.user_id, row.project_id, row.agent_id) == ("site", "alice", "site", "coder")
@@ -81,7 +81,7 @@ def test_every_column_of_a_workspace(engine: Everhold, coder: View, tmp_path: Pa
     assert coder.workspace("site").files() == []
 
 
-def test_every_column_of_a_file(engine: Everhold, coder: View) -> None:
+def test_every_column_of_a_file_is_written_and_read(engine: Everhold, coder: View) -> None:
     workspace = coder.workspace("site")
     cycle = add_cycle(engine)
     written = workspace.write(
@@ -123,7 +123,7 @@ def test_every_column_of_a_file(engine: Everhold, coder: View) -> None:
         engine.scope(agent="other").workspace("w").write("a", "b", cycle=cycle)
 
 
-def test_every_column_of_a_snapshot(engine: Everhold, coder: View) -> None:
+def test_every_column_of_a_snapshot_is_written_and_read(engine: Everhold, coder: View) -> None:
     workspace = coder.workspace("site")
     workspace.write("a.txt", "hello\n")
     (workspace.folder / "tool").mkdir()
@@ -161,7 +161,7 @@ def test_every_column_of_a_snapshot(engine: Everhold, coder: View) -> None:
         workspace.restore(second.id)
 
 
-def test_every_column_of_a_content(engine: Everhold, coder: View) -> None:
+def test_every_column_of_a_content_is_written_and_read(engine: Everhold, coder: View) -> None:
     workspace = coder.workspace("site")
     workspace.write("a.txt", "hello\n" * 100)
     workspace.write("b.txt", "hello\n" * 100)
@@ -209,7 +209,7 @@ def test_a_scan_stores_what_tools_have_written_to_the_folder(coder: View) -> Non
         workspace.write("a.TXT", "x")
 
 
-def test_limits(coder: View) -> None:
+def test_a_write_over_a_limit_is_refused(coder: View) -> None:
     workspace = coder.workspace("small", max_bytes=10, max_files=2, max_file_bytes=6)
     workspace.write("a", "12345")
     for path, content in (("b", "1234567"), ("c", "123456")):

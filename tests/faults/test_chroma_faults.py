@@ -133,7 +133,7 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 @pytest.mark.xdist_group("chroma folder")
 class TestFolder:
     @pytest.mark.parametrize("damage", DAMAGES)
-    def test_damaged_while_closed(self, folder_store: Store, damage: str) -> None:
+    def test_a_folder_damaged_while_closed_is_rebuilt(self, folder_store: Store, damage: str) -> None:
         """Damage is noticed before the files are read: some would end the reading process, others lose documents."""
         before = folder_store.serving_generation
         DAMAGES[damage](folder_store.folder / "chroma")
@@ -143,7 +143,7 @@ class TestFolder:
         assert generation_of(vectors) > before
 
     @pytest.mark.parametrize("damage", ["zeroed", "zeroed link_lists.bin", "zeroed database", "gone"])
-    def test_damaged_while_open(self, folder_store: Store, damage: str) -> None:
+    def test_a_folder_damaged_while_open_is_rebuilt(self, folder_store: Store, damage: str) -> None:
         vectors = folder_store.vectors()
         before = generation_of(vectors)
         assert_right(folder_store, vectors)
@@ -160,7 +160,7 @@ class TestFolder:
         assert_well(folder_store, vectors)
         assert generation_of(vectors) == before
 
-    def test_its_process_killed(self, folder_store: Store) -> None:
+    def test_a_folder_is_rebuilt_after_its_process_is_killed(self, folder_store: Store) -> None:
         vectors = folder_store.vectors()
         before = generation_of(vectors)
         kill(vectors)
@@ -169,7 +169,7 @@ class TestFolder:
         assert_well(folder_store, vectors)
         assert generation_of(vectors) > before, "a folder that was not closed is rebuilt"
 
-    def test_its_process_killed_again_and_again(self, folder_store: Store) -> None:
+    def test_a_process_killed_several_times_is_replaced(self, folder_store: Store) -> None:
         vectors = folder_store.vectors(wait=False)
         for _ in range(3):
             process = wait_for(lambda: vectors._chroma.process_id)
@@ -178,7 +178,7 @@ class TestFolder:
             wait_for(lambda process=process: vectors._chroma.process_id not in (None, process))
         assert_well(folder_store, vectors)
 
-    def test_in_use_by_another_process(self, folder_store: Store) -> None:
+    def test_a_second_process_on_a_folder_is_refused(self, folder_store: Store) -> None:
         """Two processes would damage a folder, so the second one is refused."""
         vectors = folder_store.vectors()
         second = ChromaProcess(vectors._chroma.address, 10.0)
@@ -202,7 +202,7 @@ class TestFolder:
 @pytest.mark.xdist_group("chroma_server_store")
 @pytest.mark.xdist_group("chroma server")
 class TestServer:
-    def test_killed_and_started_again(self, server_store: Store, server: ChromaServer) -> None:
+    def test_a_server_is_used_again_after_it_restarts(self, server_store: Store, server: ChromaServer) -> None:
         vectors = server_store.vectors()
         before = generation_of(vectors)
         server.kill()
@@ -215,7 +215,7 @@ class TestServer:
         assert server_store.nearest(vectors, "a letter about glass bridges", 1) == [added]
         assert generation_of(vectors) == before, "its data was right, so nothing was rebuilt"
 
-    def test_not_there_at_first(self, server: ChromaServer, tmp_path: Path) -> None:
+    def test_a_server_that_starts_later_is_used(self, server: ChromaServer, tmp_path: Path) -> None:
         server.kill()
         shutil.rmtree(server.folder)
         store = Store.make(tmp_path, server.url)
@@ -228,7 +228,9 @@ class TestServer:
         store.close()
 
     @pytest.mark.parametrize("damage", ["zeroed", "zeroed link_lists.bin", "zeroed data_level0.bin"])
-    def test_index_files_overwritten(self, server_store: Store, server: ChromaServer, damage: str) -> None:
+    def test_a_server_with_overwritten_index_files_is_filled_again(
+        self, server_store: Store, server: ChromaServer, damage: str
+    ) -> None:
         vectors = server_store.vectors()
         before = generation_of(vectors)
         server.kill()
@@ -241,7 +243,7 @@ class TestServer:
         assert_well(server_store, vectors)
         assert generation_of(vectors) > before
 
-    def test_everything_lost(self, server_store: Store, server: ChromaServer) -> None:
+    def test_a_server_that_lost_all_data_is_filled_again(self, server_store: Store, server: ChromaServer) -> None:
         vectors = server_store.vectors()
         before = generation_of(vectors)
         server.kill()
@@ -251,7 +253,7 @@ class TestServer:
         assert_well(server_store, vectors)
         assert generation_of(vectors) > before
 
-    def test_some_of_it_lost(self, server_store: Store) -> None:
+    def test_a_server_that_lost_some_data_is_filled_again(self, server_store: Store) -> None:
         """Chroma reports no error, but the counts differ from the records."""
         vectors = server_store.vectors()
         name = projection_of(vectors).name(generation_of(vectors))
@@ -280,7 +282,7 @@ REBUILD = """
         for where in ("folder_store", "server_store")
     ],
 )
-def test_a_rebuild_killed_half_way(where: str, request: pytest.FixtureRequest) -> None:
+def test_a_rebuild_that_was_killed_is_completed(where: str, request: pytest.FixtureRequest) -> None:
     store: Store = request.getfixturevalue(where)
     first = store.vectors(lease_seconds=2.0)
     before, projection = generation_of(first), projection_of(first)

@@ -45,7 +45,7 @@ def engine() -> Iterator[SandboxedDataEngine]:
 
 
 @pytest.mark.slow
-def test_the_guard_refuses_them(world: World, engine: SandboxedDataEngine) -> None:
+def test_the_guard_refuses_statements_that_try_to_escape(world: World, engine: SandboxedDataEngine) -> None:
     seeds = SEEDS[world.data.dialect]
     toll = attack(engine, world, seeds[: -BOMBS[world.data.dialect]], 20, guarded=True)
     assert toll.escapes == []

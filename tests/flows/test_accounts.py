@@ -26,7 +26,7 @@ def log_of(engine: Everhold, organization: str = "acme") -> list[tuple[Any, ...]
     return [(line.operation, line.request.get("account"), line.user_id, line.error_message) for line in lines]
 
 
-def test_reading_and_changing(engine: Everhold) -> None:
+def test_accounts_are_read_and_changed(engine: Everhold) -> None:
     engine.create_organization("acme", "Acme")
     user = engine.create_user("John Doe", organization="acme", email="j@x.org", name="John")
     engine.create_project("moon", organization="acme", user="John Doe")
@@ -85,7 +85,7 @@ def test_a_refused_call_changes_nothing(sqlite_store: Store, case: str) -> None:
     assert engine.list_users() == before
 
 
-def test_listing(engine: Everhold) -> None:
+def test_accounts_are_listed_in_pages(engine: Everhold) -> None:
     for number in range(5):
         engine.create_user(f"user {number}", organization="acme", status="away" if number == 3 else "active")
     engine.create_user("elsewhere", organization="bolt")
@@ -174,7 +174,7 @@ def test_a_preview_shows_what_a_deletion_would_delete(engine: Everhold) -> None:
     assert engine.verify_log().intact
 
 
-def test_the_asynchronous_verbs_on_accounts(sqlite_store: Store) -> None:
+def test_the_verbs_on_accounts_can_be_awaited(sqlite_store: Store) -> None:
     async def run() -> None:
         engine = AsyncEverhold(sqlite_store.open())
         await engine.create_user("alice", email="a@x.org", password="correct horse")

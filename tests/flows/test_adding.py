@@ -29,7 +29,7 @@ def list_texts(view: View) -> list[str | None]:
     return [message.text for message in view.messages(oldest_first=True)]
 
 
-def test_turns_and_facts_in_one_call(any_store: Store) -> None:
+def test_one_call_stores_turns_and_facts(any_store: Store) -> None:
     engine = any_store.open()
     chat = engine.scope(user="alice", agent="bot", session="monday")
     added = chat.add(TURNS)
@@ -224,7 +224,7 @@ def test_forgetting_says_which_message_still_says_it(engine: Everhold, chat: Vie
     assert list_texts(engine.scope(user="bob", session="b")) == ["Bob's"]
 
 
-def test_the_same_awaited(store: Store) -> None:
+def test_the_verbs_can_be_awaited(store: Store) -> None:
     engine = store.open()
 
     async def use() -> tuple[list[str], list[Memory]]:

@@ -109,7 +109,7 @@ def test_the_budget_keeps_the_most_important(any_store: Store) -> None:
     )
 
 
-def test_the_budget_in_bytes(store: Store) -> None:
+def test_the_budget_may_be_in_bytes(store: Store) -> None:
     engine = store.open(maintenance={**ALONE, "max_megabytes": 0.0001})
     kept = remember_long_ago(engine, "b" * 60, priority=4)
     for text, priority in (("a" * 60, 3), ("c" * 40, 2)):

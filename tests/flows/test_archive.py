@@ -133,7 +133,7 @@ def test_a_reopened_session_continues_where_it_ended(engine: Everhold) -> None:
 
 
 @pytest.mark.parametrize("verb", ["messages", "around", "session", "search", "context", "window", "forgotten"])
-def test_every_way_to_read_puts_messages_back(engine: Everhold, verb: str) -> None:
+def test_every_verb_that_reads_messages_puts_them_back(engine: Everhold, verb: str) -> None:
     view = archive_one(engine)
     text = f"{SECRET} number 2 of s1"
     result = {
@@ -284,7 +284,7 @@ def make_group(engine: Everhold) -> View:
     return group
 
 
-def test_a_deleted_and_restored_user_of_an_archived_group(engine: Everhold) -> None:
+def test_archived_group_messages_follow_a_deleted_and_restored_user(engine: Everhold) -> None:
     group = make_group(engine)
     engine.delete_user("alice")
     archive(engine)
@@ -301,7 +301,7 @@ def test_a_purged_user_is_not_in_the_archive_of_a_group(engine: Everhold, files:
     assert read_texts(group) == ["hello all", f"{SECRET} of bob"]
 
 
-def test_a_user_deleted_while_messages_are_archived(engine: Everhold) -> None:
+def test_messages_of_a_user_deleted_during_archiving_stay_hidden(engine: Everhold) -> None:
     """An archive is committed between the time when the deletion reads the archives and the deletion itself."""
     group = make_group(engine)
     records = records_of(engine)

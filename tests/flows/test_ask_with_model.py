@@ -132,7 +132,7 @@ def test_a_sure_question_is_not_sent(shop: View, endpoint: ChatEndpoint) -> None
     assert endpoint.requests == []
 
 
-def test_off_means_never(store: Store, endpoint: ChatEndpoint) -> None:
+def test_with_off_the_model_is_never_asked(store: Store, endpoint: ChatEndpoint) -> None:
     assert open_shop(store, endpoint, llm="off").ask(UNSURE).status == AnswerStatus.CANNOT
     assert endpoint.requests == []
 

@@ -110,7 +110,9 @@ def test_chroma_is_built_again(sqlite_store: Store, chroma_server: ChromaServer,
     assert engine.doctor().problems == []
 
 
-def test_sessions_in_redis_are_not_read(sqlite_store: Store, valkey_server: ValkeyServer, tmp_path: Path) -> None:
+def test_sessions_cached_before_the_restore_are_not_read(
+    sqlite_store: Store, valkey_server: ValkeyServer, tmp_path: Path
+) -> None:
     with sqlite_store.open(sessions=valkey_server.url) as engine:
         talk = engine.scope(user="alice", session="s1")
         talk.say("I drink tea")

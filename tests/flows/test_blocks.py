@@ -110,7 +110,7 @@ def test_hostile_rows_of_a_bundle_are_refused(engine: Everhold, tmp_path: Path) 
         load("chunks", {"user_id": "bob"}, "chunk")
 
 
-def test_a_scope_too_large_for_memory(store: Store) -> None:
+def test_blocks_of_a_scope_too_large_for_memory_are_found(store: Store) -> None:
     engine = store.open(images={"max_memories": 0})
     coder = fill(engine)
     for user in ("alice", "bob"):
@@ -176,7 +176,7 @@ def test_blocks_are_embedded_again_by_another_model(store: Store) -> None:
         again.append_block("human", "x" * 3000)
 
 
-def test_an_edit_between_reading_and_writing(store: Store) -> None:
+def test_an_edit_is_repeated_after_a_concurrent_edit(store: Store) -> None:
     coder = store.open().scope(**CODER)
     coder.create_block("human", "a")
     values: list[str] = []

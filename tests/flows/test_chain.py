@@ -191,7 +191,7 @@ def test_a_purged_organization_that_is_created_again_begins_a_new_chain(engine: 
     assert (report.intact, report.lines) == (True, 1)
 
 
-def test_many_batches(sqlite_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_log_is_sealed_in_batches(sqlite_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chain, "_BATCH", 7)
     engine = sqlite_store.open()
     write_some(engine, 20)
@@ -223,7 +223,7 @@ class Interrupted:
 @pytest.mark.parametrize("verb", ["scan", "get", "commit"])
 @pytest.mark.parametrize("nth", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("writes", [False, True])
-def test_two_sealers_at_any_instant(store: Store, verb: str, nth: int, writes: bool) -> None:
+def test_two_sealers_at_any_instant_make_one_chain(store: Store, verb: str, nth: int, writes: bool) -> None:
     """Another sealer acts between any two steps of this one; there is still a single chain, which can be extended."""
     engine, other = store.open(), store.open()
     write_some(engine, 2)
@@ -248,7 +248,7 @@ def test_two_sealers_at_any_instant(store: Store, verb: str, nth: int, writes: b
 
 @pytest.mark.parametrize("verb", ["scan", "get"])
 @pytest.mark.parametrize("nth", range(1, 9))
-def test_verifying_while_another_seals(sqlite_store: Store, verb: str, nth: int) -> None:
+def test_a_log_verifies_while_another_engine_seals(sqlite_store: Store, verb: str, nth: int) -> None:
     engine, other = sqlite_store.open(), sqlite_store.open()
     write_some(engine, 2)
     chain.seal(records_of(engine))
@@ -260,7 +260,7 @@ def test_verifying_while_another_seals(sqlite_store: Store, verb: str, nth: int)
     assert chain.verify(Interrupted(records_of(engine), verb, nth, meanwhile), "acme").intact  # type: ignore[arg-type]
 
 
-def test_many_sealers_and_writers(store: Store) -> None:
+def test_many_sealers_and_writers_make_one_chain(store: Store) -> None:
     engines = [store.open(), store.open()]
     failed: list[BaseException] = []
 

@@ -27,7 +27,7 @@ def open_with_chroma(store: Store, address: str, **values: Any) -> Everhold:
 
 
 @pytest.mark.parametrize("name", STORES)
-def test_same_answers_on_every_store(
+def test_chroma_gives_the_same_answers_on_every_store(
     name: str, chroma_server: ChromaServer, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     store = make_store(name, request, tmp_path)
@@ -46,7 +46,7 @@ def test_same_answers_on_every_store(
     store.close()
 
 
-def test_two_engines_on_one_store_and_one_server(
+def test_two_engines_can_share_a_store_and_a_server(
     chroma_server: ChromaServer, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     store = make_store("sqlite", request, tmp_path)

@@ -168,7 +168,7 @@ def test_scopes_do_not_leak(engine: Everhold, alice: View) -> None:
         assert engine.scope(**scope).get(memory.id) == memory
 
 
-def test_going_back_and_forth(engine: Everhold, alice: View) -> None:
+def test_a_value_can_change_back_to_an_earlier_one(engine: Everhold, alice: View) -> None:
     first = alice.remember("I live in Bangkok")
     alice.remember("I live in Lisbon")
     again = alice.remember("I live in Bangkok")
@@ -182,7 +182,7 @@ def test_going_back_and_forth(engine: Everhold, alice: View) -> None:
     assert [memory.superseded_by for memory in memories] == [memories[1].id, memories[2].id, memories[3].id, None, None]
 
 
-def test_saying_it_again_adds_nothing(engine: Everhold, alice: View) -> None:
+def test_repeating_a_statement_adds_nothing(engine: Everhold, alice: View) -> None:
     alice.remember("I live in Bangkok")
     new = alice.remember("I live in Lisbon", idempotency_key="once")
     before = read_all_rows(engine)
@@ -192,7 +192,7 @@ def test_saying_it_again_adds_nothing(engine: Everhold, alice: View) -> None:
     assert read_all_rows(engine)["changes"] == before["changes"]
 
 
-def test_it_can_be_switched_off(sqlite_store: Store) -> None:
+def test_superseding_can_be_switched_off(sqlite_store: Store) -> None:
     engine = sqlite_store.open(remember={"resolve": False})
     alice = engine.scope(user="alice")
     memories = alice.remember_many(["I live in Bangkok", "I live in Lisbon"])
@@ -290,7 +290,7 @@ def test_memories_that_would_lose_something_are_not_merged(engine: Everhold) -> 
     assert engine.scope().merge_duplicates().count == 0
 
 
-def test_yesterday_is_another_day_each_day(engine: Everhold) -> None:
+def test_relative_dates_of_different_days_are_not_merged(engine: Everhold) -> None:
     alice, now = engine.scope(user="alice"), datetime.now(UTC)
     alice.remember("Went to the gym yesterday", kind="fact", occurred_at=now - 7 * DAY)
     alice.remember("Yesterday went to the gym", kind="fact", occurred_at=now)
@@ -299,7 +299,7 @@ def test_yesterday_is_another_day_each_day(engine: Everhold) -> None:
     assert alice.merge_duplicates().count == 1
 
 
-def test_a_key_stays_where_it_was(engine: Everhold) -> None:
+def test_a_merge_keeps_the_memory_that_has_a_key(engine: Everhold) -> None:
     alice = engine.scope(user="alice")
     alice.remember(TEA, kind="fact", priority=9)
     named = alice.remember(REALLY, kind="fact", key="tea")

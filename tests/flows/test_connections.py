@@ -106,7 +106,7 @@ def test_new_rows_of_the_connected_database_are_seen(shop: View, tmp_path: Path)
     assert shop.ask("How many orders are there?").table.rows == ((5,),)
 
 
-def test_a_database_that_is_being_written(shop: View, tmp_path: Path) -> None:
+def test_a_database_with_a_write_ahead_log_is_read(shop: View, tmp_path: Path) -> None:
     writer = sqlite3.connect(tmp_path / "shop.sqlite", isolation_level=None)
     writer.execute("PRAGMA journal_mode = WAL")
     writer.execute("INSERT INTO orders VALUES (5, 2, 1, '2025-03-01')")
@@ -131,7 +131,7 @@ def test_only_queries_are_run(shop: View, sql: str) -> None:
         shop.sql(sql, connection="sales")
 
 
-def test_a_duckdb_file(engine: Everhold, tmp_path: Path) -> None:
+def test_a_duckdb_file_is_connected(engine: Everhold, tmp_path: Path) -> None:
     write_duckdb(tmp_path / "staff.duckdb")
     team = engine.scope(project="team")
     team.connect("staff", f"duckdb:///{tmp_path / 'staff.duckdb'}")
@@ -162,7 +162,7 @@ def test_an_endless_view_is_known_by_its_columns(kind: str, tmp_path: Path) -> N
     assert [column.name for column in read.tables[0].columns] == ["n"]
 
 
-def test_a_duckdb_file_that_another_process_writes(engine: Everhold, tmp_path: Path) -> None:
+def test_a_locked_duckdb_file_is_reported(engine: Everhold, tmp_path: Path) -> None:
     write_duckdb(tmp_path / "staff.duckdb")
     with duckdb.connect(str(tmp_path / "staff.duckdb")), pytest.raises(DataUnavailable, match="lock"):
         engine.scope(project="team").connect("staff", f"duckdb:///{tmp_path / 'staff.duckdb'}")
@@ -232,7 +232,7 @@ def test_a_refresh_notices_what_changed(engine: Everhold, shop: View, tmp_path: 
     assert owners == known
 
 
-def test_deleting_and_restoring(engine: Everhold, shop: View, tmp_path: Path) -> None:
+def test_a_connection_is_deleted_and_restored(engine: Everhold, shop: View, tmp_path: Path) -> None:
     assert shop.delete_connection("sales", preview=True).rows["table_metadata"] == 2
     shop.delete_connection("sales")
     assert not shop.connections()

@@ -55,7 +55,7 @@ def test_a_session_has_several_conversations(session_engine: Everhold) -> None:
     check_conversations(session_engine)
 
 
-def test_conversations_on_every_store(any_store: Store) -> None:
+def test_conversations_work_on_every_store(any_store: Store) -> None:
     engine = any_store.open()
     check_conversations(engine)
     records, chat = records_of(engine), engine.scope(user="alice", session="s1")

@@ -18,7 +18,7 @@ def find_files_with(folder: Path, word: str = CANARY) -> list[str]:
 
 
 @pytest.mark.parametrize("is_encrypted", [True, False], ids=["encrypted", "plain"])
-def test_messages_in_redis(
+def test_messages_in_redis_are_encrypted(
     request: pytest.FixtureRequest, tmp_path: Path, valkey_server: ValkeyServer, is_encrypted: bool
 ) -> None:
     store = make_store("sqlite", request, tmp_path)
@@ -43,7 +43,7 @@ def _read_key(client: object, key: str) -> object:
     return client.lrange(key, 0, -1) if kind == "list" else client.zrange(key, 0, -1)  # type: ignore[attr-defined]
 
 
-def test_archived_messages_in_files(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_archived_messages_in_files_are_encrypted(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     store = make_store("sqlite", request, tmp_path)
     blobs = str(tmp_path / "blobs")
     engine = store.open(blobs=blobs, encryption={"master_key": make_key(tmp_path)})

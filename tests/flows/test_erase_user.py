@@ -58,7 +58,7 @@ def test_no_byte_is_left_in_files() -> None:
 
 
 @pytest.mark.parametrize("store", ["sqlite", "duckdb"], indirect=True)
-def test_a_reader_that_ends_soon_is_waited_for(store: Store) -> None:
+def test_an_erasure_waits_for_a_reader_that_ends_soon(store: Store) -> None:
     engine = store.open()
     for user in ("alice", "bob"):
         engine.scope(user=user).remember_many([f"Note {number}" for number in range(50)])

@@ -66,7 +66,7 @@ def test_memories_of_another_user_are_not_purged(engine: Everhold, alice: View) 
 
 
 @pytest.mark.parametrize("how", ["forget", "maintain", "session", "project", "user"])
-def test_every_way_to_purge(store: Store, how: str) -> None:
+def test_every_way_to_purge_leaves_no_trace(store: Store, how: str) -> None:
     engine = store.open(grace_days=0)
     view = engine.scope(user="alice", project="house", session="monday")
     turn = view.remember(f"I live in {CANARY}.", kind="conversation", speaker="Alice", idempotency_key="k")

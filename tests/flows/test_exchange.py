@@ -69,7 +69,9 @@ def rows_of(engine: Everhold, organization: str) -> dict[str, Any]:
     return content
 
 
-def test_a_round_trip_into_an_empty_store(engine: Everhold, target: Store, tmp_path: Path) -> None:
+def test_an_export_and_import_into_an_empty_store_keep_every_row(
+    engine: Everhold, target: Store, tmp_path: Path
+) -> None:
     fill(engine)
     seen: list[StepProgress] = []
     count = engine.export(tmp_path / "out.jsonl", organization="acme", progress=seen.append)
@@ -274,7 +276,7 @@ def test_an_empty_file_is_refused(sqlite_store: Store, tmp_path: Path) -> None:
         sqlite_store.open().load(tmp_path / "empty.jsonl")
 
 
-def test_rows_that_refer_to_rows_of_their_own_table(engine: Everhold, target: Store, tmp_path: Path) -> None:
+def test_rows_that_refer_to_their_own_table_are_imported(engine: Everhold, target: Store, tmp_path: Path) -> None:
     """Sorted by id, as a scan returns them, each row would come before the row that it refers to."""
     rows = make_family("acme", "one")
     rows["chunks"] = rows["chunks"].model_copy(update={"user_id": "one", "span_end": 1})

@@ -93,7 +93,7 @@ def test_a_fact_replaces_an_older_one_until_undo(engine: Everhold) -> None:
         ("I like coffee.", "I hate coffee.", ["Alice dislikes coffee."]),
     ],
 )
-def test_facts_that_cannot_be_read_from_their_own_sentence(
+def test_facts_that_depend_on_the_text_around_them_are_replaced(
     sqlite_store: Store, before: str, after: str, left: list[str]
 ) -> None:
     alice = sqlite_store.open().scope(user="alice")
@@ -139,7 +139,7 @@ def test_a_retry_adds_nothing_twice(engine: Everhold, alice: View) -> None:
     assert read_all_rows(engine) == before
 
 
-def test_many_messages_at_once(engine: Everhold, alice: View) -> None:
+def test_facts_of_many_messages_are_stored_at_once(engine: Everhold, alice: View) -> None:
     items = [
         {"text": text, "kind": "conversation", "speaker": who}
         for who, text in [

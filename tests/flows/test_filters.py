@@ -104,7 +104,7 @@ def match_in_python(memories: Iterable[Memory], where: dict[str, Any]) -> list[s
     return sorted(memory.id for memory in memories if is_match(memory, conditions))
 
 
-def test_every_field_and_operator(engine: Everhold, alice: View) -> None:
+def test_every_field_and_operator_works_on_every_store(engine: Everhold, alice: View) -> None:
     keep(alice)
     engine.scope(user="bob").remember("Tea number 7")
     engine.scope(organization="other", user="alice").remember("Tea number 7", id="mem_07")
@@ -130,7 +130,7 @@ def test_every_field_can_be_named(engine: Everhold, alice: View) -> None:
         assert sorted(memory.id for memory in alice.list(where={name: {"!=": None}})) == expected, name
 
 
-def test_tags_must_all_be_there(alice: View) -> None:
+def test_a_memory_must_have_all_tags_of_the_filter(alice: View) -> None:
     keep(alice)
     for tags in ("t0", ["t0"], ["t0", "u1"], ["t0", "t1"], ["nothing"], ("u2",)):
         words = [tags] if isinstance(tags, str) else tags
@@ -140,7 +140,7 @@ def test_tags_must_all_be_there(alice: View) -> None:
         assert {hit.memory.id for hit in alice.recall("tea", where={"tags": tags}, k=50, minimum=0)} == expected
 
 
-def test_tags_inside_and_or_not(alice: View) -> None:
+def test_tags_can_be_combined_by_and_or_not(alice: View) -> None:
     keep(alice)
     cases: list[tuple[dict[str, Any], Callable[[int], bool]]] = [
         ({"or": [{"tags": "t0"}, {"kind": "plan"}]}, lambda n: n % 2 == 0 or n % 3 == 1),
@@ -158,7 +158,7 @@ def test_tags_inside_and_or_not(alice: View) -> None:
     assert alice.why_not("mem_00", "tea", where={"not": {"tags": "t0"}}).reasons[0] == "the filter excludes it"
 
 
-def test_kinds_and_times(alice: View) -> None:
+def test_memories_are_filtered_by_kind_and_time(alice: View) -> None:
     first = alice.remember_many([f"Tea early {n}" for n in range(3)])
     middle = datetime.now(UTC)
     second = alice.remember_many([{"text": f"Tea late {n}", "kind": "plan"} for n in range(4)])
@@ -248,7 +248,7 @@ def test_other_arguments_are_checked_too(sqlite_store: Store) -> None:
 # listing
 
 
-def test_a_listing_has_pages(alice: View) -> None:
+def test_a_listing_is_read_in_pages(alice: View) -> None:
     memory_ids = [alice.remember(f"Item {n}").id for n in range(5)]
     memory_ids += [memory.id for memory in alice.remember_many(f"Same moment {n}" for n in range(20))]
     for oldest_first in (False, True):
@@ -260,7 +260,7 @@ def test_a_listing_has_pages(alice: View) -> None:
             )
 
 
-def test_a_listing_with_a_filter_has_pages(alice: View) -> None:
+def test_a_filtered_listing_is_read_in_pages(alice: View) -> None:
     keep(alice)
     pages = fetch_all_pages(lambda cursor: alice.list(limit=2, cursor=cursor, where={"content.flag": True}, tags="u0"))
     assert [memory.id for page in pages for memory in page.memories] == ["mem_18", "mem_12", "mem_06", "mem_00"]

@@ -33,7 +33,7 @@ def test_a_forgotten_memory_is_hidden_everywhere_and_restored(engine: Everhold, 
     assert read_all_rows(engine)["chunks"] == before["chunks"]
 
 
-def test_purged_is_gone(engine: Everhold, alice: View) -> None:
+def test_a_purged_memory_leaves_no_rows(engine: Everhold, alice: View) -> None:
     memory = alice.remember("Purge me", tags=["t"])
     other = alice.remember("Keep me")
     alice.relate(memory.id, other.id)
@@ -51,7 +51,7 @@ def test_purged_is_gone(engine: Everhold, alice: View) -> None:
         alice.undo(memory.id)
 
 
-def test_the_hidden_can_be_purged(alice: View) -> None:
+def test_a_hidden_memory_can_be_purged(alice: View) -> None:
     memory = alice.remember("Hidden first")
     alice.forget(memory.id)
     alice.forget(memory.id, hard=True)
@@ -62,7 +62,7 @@ def test_the_hidden_can_be_purged(alice: View) -> None:
 
 
 @pytest.mark.parametrize("hard", [False, True])
-def test_by_filter_with_a_preview(engine: Everhold, alice: View, hard: bool) -> None:
+def test_memories_are_forgotten_by_a_filter_after_a_preview(engine: Everhold, alice: View, hard: bool) -> None:
     alice.remember_many({"text": f"Plan {n}", "kind": "plan", "tags": [f"t{n % 2}"]} for n in range(6))
     alice.remember("Fact", kind="fact", tags=["t0"])
     engine.scope(user="bob").remember("Plan of Bob", kind="plan", tags=["t0"])
@@ -84,7 +84,7 @@ def test_by_filter_with_a_preview(engine: Everhold, alice: View, hard: bool) -> 
     assert alice.forget_where(kind="nothing").count == 0
 
 
-def test_forgetting_everything_must_be_explicit(engine: Everhold, alice: View) -> None:
+def test_forgetting_everything_needs_an_explicit_argument(engine: Everhold, alice: View) -> None:
     alice.remember_many(["a", "b"])
     engine.scope(user="bob").remember("c")
     for arguments in ({}, {"everything": False}, {"everything": True, "kind": "fact"}):

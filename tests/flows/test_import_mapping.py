@@ -174,14 +174,14 @@ def test_importing_in_another_time_zone_adds_no_duplicates(engine: Everhold, tmp
     assert (loaded.added, loaded.quarantined) == (0, 0)
 
 
-def test_json_lines(sqlite_store: Store, tmp_path: Path) -> None:
+def test_json_lines_are_imported(sqlite_store: Store, tmp_path: Path) -> None:
     path = tmp_path / "export.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in (SESSION, CONTEXT, USER)))
     loaded = sqlite_store.open().load(path)
     assert (loaded.source, loaded.quarantined, loaded.added) == ("voice-mapping", 0, 10)
 
 
-def test_objects_by_their_ids(sqlite_store: Store, tmp_path: Path) -> None:
+def test_objects_keyed_by_id_are_imported(sqlite_store: Store, tmp_path: Path) -> None:
     engine = sqlite_store.open()
     row = {name: value for name, value in SESSION.items() if name != "session_id"}
     loaded = engine.load(make_json(tmp_path / "sessions.json", {"s-7": row}), source="voice-mapping")
@@ -193,7 +193,7 @@ def as_text(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, dict | list) else value
 
 
-def test_a_database_with_json_in_text_columns(sqlite_store: Store, tmp_path: Path) -> None:
+def test_json_in_text_columns_of_a_database_is_read(sqlite_store: Store, tmp_path: Path) -> None:
     tables = f"CREATE TABLE contexts ({', '.join(CONTEXT)}); CREATE TABLE people ({', '.join(USER)});"
     rows = {name: [tuple(map(as_text, row.values()))] for name, row in (("contexts", CONTEXT), ("people", USER))}
     engine = sqlite_store.open()
@@ -203,7 +203,7 @@ def test_a_database_with_json_in_text_columns(sqlite_store: Store, tmp_path: Pat
     assert engine.get_user("carol").preferences == {"language": "th"}
 
 
-def test_csv(sqlite_store: Store, tmp_path: Path) -> None:
+def test_csv_is_imported(sqlite_store: Store, tmp_path: Path) -> None:
     engine = sqlite_store.open()
     (tmp_path / "export.csv").write_text(
         "context_id,session_id,context_data,created_at,tags\n"

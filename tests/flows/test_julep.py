@@ -217,7 +217,7 @@ def test_a_database_of_another_program_is_not_touched(tmp_path: Path) -> None:
     assert theirs.get()["documents"] == ["theirs"]
 
 
-def test_the_collection_on_a_server(tmp_path: Path, chroma_server: ChromaServer) -> None:
+def test_the_collection_may_be_on_a_server(tmp_path: Path, chroma_server: ChromaServer) -> None:
     import chromadb
 
     client = chromadb.HttpClient(host="127.0.0.1", port=int(chroma_server.url.rpartition(":")[2]))

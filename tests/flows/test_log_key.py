@@ -145,9 +145,7 @@ def test_a_purge_without_the_key_is_noticed(sqlite_store: Store, log_settings: d
     assert (verification.intact, verification.reason) == (False, "the first 4 lines were removed without the key")
 
 
-def test_lines_from_before_the_key_and_from_a_process_without_it(
-    sqlite_store: Store, log_settings: dict[str, Any]
-) -> None:
+def test_lines_written_without_the_key_are_signed_later(sqlite_store: Store, log_settings: dict[str, Any]) -> None:
     write_lines(sqlite_store.open())
     engine = sqlite_store.open(**log_settings)
     write_lines(engine, count=1)
@@ -163,7 +161,9 @@ def test_lines_from_before_the_key_and_from_a_process_without_it(
     assert engine.verify_log("acme").intact
 
 
-def test_a_crash_between_chaining_and_signing(sqlite_store: Store, log_settings: dict[str, Any]) -> None:
+def test_lines_are_signed_after_a_crash_between_chaining_and_signing(
+    sqlite_store: Store, log_settings: dict[str, Any]
+) -> None:
     engine = sqlite_store.open(**log_settings)
     write_lines(engine)
     assert engine.verify_log("acme").signed == 4
@@ -290,7 +290,9 @@ def test_a_moved_store_verifies(request: pytest.FixtureRequest, tmp_path: Path, 
     moved.close()
 
 
-def test_keys_that_cannot_be_used(sqlite_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_that_cannot_be_used_are_refused(
+    sqlite_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(InvalidSettings, match="cannot be read"):
         sqlite_store.open(log={"key_file": tmp_path / "nowhere"})
     with pytest.raises(InvalidSettings, match="5 bytes; use at least 16"):

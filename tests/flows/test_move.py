@@ -97,7 +97,7 @@ def hashes(address: str) -> dict[str, moving.TableHash]:
     return hashes
 
 
-def test_round_through_every_store(places: dict[str, str]) -> None:
+def test_a_move_through_every_store_keeps_every_row(places: dict[str, str]) -> None:
     fill(places["sqlite"])
     before = hashes(places["sqlite"])
     empty = {name for name, table_hash in before.items() if not table_hash.rows}
@@ -135,7 +135,7 @@ def start_move(source: str, target: str) -> subprocess.Popen[bytes]:
 
 @pytest.mark.crash
 @pytest.mark.slow
-def test_killed_again_and_again_on_the_way(places: dict[str, str]) -> None:
+def test_a_move_that_is_killed_several_times_is_completed(places: dict[str, str]) -> None:
     """A process that moves a store is killed by SIGKILL, at moments spread over the time that the move takes."""
     fill(places["sqlite"], memories=choose_size(30, 60))
     before = hashes(places["sqlite"])

@@ -51,7 +51,7 @@ class ColourBlind(FakeEmbedder):
 
 
 class TestOwnVectors:
-    def test_are_stored_found_and_kept(self, any_store: Store, tmp_path: Path) -> None:
+    def test_own_vectors_are_stored_found_and_kept(self, any_store: Store, tmp_path: Path) -> None:
         engine = any_store.open(FIRST)
         alice = engine.scope(user="alice")
         plain = alice.remember("Reads by the window")
@@ -91,7 +91,7 @@ class TestOwnVectors:
         assert vectors_of(copy, first.id, current=False) == vectors_of(alice, first.id, current=False)
         assert nearest(copy, direction(1)) == first.id
 
-    def test_a_large_scope_is_searched_by_them_too(self, store: Store) -> None:
+    def test_a_large_scope_is_searched_by_own_vectors(self, store: Store) -> None:
         alice = store.open(FIRST, images={"max_memories": 0}).scope(user="alice")
         alice.remember_many(f"note {number} about tea" for number in range(30))
         own = alice.remember("Prefers green tea", vector=direction(1))
@@ -107,7 +107,7 @@ class TestOwnVectors:
         assert alice.remember("Prefers green tea", vector=direction(3), idempotency_key="k").id == first.id
         assert vectors_of(alice, first.id) == [direction(1)]
 
-    def test_survive_a_merge(self, sqlite_store: Store) -> None:
+    def test_own_vectors_survive_a_merge(self, sqlite_store: Store) -> None:
         alice = sqlite_store.open(FIRST).scope(user="alice")
         memory = alice.remember("Prefers the green tea", vector=direction(1), pinned=True)
         other = alice.remember("Prefers green tea", vector=direction(1), aliases=["cha"])
@@ -136,7 +136,7 @@ class TestOwnVectors:
         assert vectors_of(engine.scope(), memory.id, "first") == []
 
     @pytest.mark.parametrize("name", HOSTILE_VECTORS)
-    def test_hostile_ones_are_refused_by_name(self, module_view: View, name: str) -> None:
+    def test_hostile_vectors_are_refused_by_name(self, module_view: View, name: str) -> None:
         vector = HOSTILE_VECTORS[name]
         memory = module_view.remember("Prefers green tea")
         for call in (
@@ -151,7 +151,7 @@ class TestOwnVectors:
                 call()
         assert texts_of(module_view) == ["Prefers green tea"]
 
-    def test_misplaced_ones_are_refused_by_name(self, module_view: View) -> None:
+    def test_misplaced_vectors_are_refused_by_name(self, module_view: View) -> None:
         vector = direction(1, 8)
         with pytest.raises(InvalidInput, match="for unknown model 'other'; choose from eight"):
             module_view.remember("Likes rain", vector={"other": vector})
@@ -176,7 +176,7 @@ def texts_of(view: View) -> list[str]:
 
 
 class TestModelBesideTheFirst:
-    def test_a_store_with_memories_is_filled_and_searched_by_both(self, any_store: Store) -> None:
+    def test_a_store_with_memories_is_filled_and_searched_by_both_models(self, any_store: Store) -> None:
         second = ColourBlind("second", 48)
         engine = any_store.open(FIRST)
         before = engine.scope(user="alice").remember("red apples")
@@ -200,7 +200,7 @@ class TestModelBesideTheFirst:
         with pytest.raises(InvalidInput, match="48 numbers, and its model has 32 dimensions"):
             alice.recall("red", vector=vector)
 
-    def test_a_bundle_brings_the_vectors_of_both(self, store: Store, tmp_path: Path) -> None:
+    def test_a_bundle_contains_the_vectors_of_both_models(self, store: Store, tmp_path: Path) -> None:
         engine = store.open(FIRST, also=[ColourBlind("second", 48)])
         alice = engine.scope(user="alice")
         alice.remember_many(["red apples", "green pears"])
@@ -302,7 +302,7 @@ class TestModelBesideTheFirst:
         assert nearest(engine.scope(), direction(1), model="first") == memory.id
         assert engine.doctor().parts["embedding"] == "second (48 dimensions)"
 
-    def test_stays_through_a_change_of_the_first_model(self, store: Store) -> None:
+    def test_a_beside_model_stays_after_a_change_of_the_first_model(self, store: Store) -> None:
         engine = store.open(FIRST, also=[SECOND])
         memory = engine.scope().remember("Prefers green tea", vector={"second": direction(2, 48)})
         engine.close()
@@ -317,7 +317,7 @@ class TestModelBesideTheFirst:
             assert engine.scope().recall("likes rain", model=model)[0].memory.id == later.id
         assert vectors_of(engine.scope(), memory.id, "first") == []
 
-    def test_is_dropped_only_when_asked(self, store: Store) -> None:
+    def test_a_beside_model_is_dropped_only_on_request(self, store: Store) -> None:
         engine = store.open(FIRST, also=[SECOND])
         memory = engine.scope().remember("Prefers green tea")
         for name in ("first", "second"):
@@ -333,7 +333,7 @@ class TestModelBesideTheFirst:
         assert vectors_of(engine.scope(), memory.id, "first")
         assert not engine.doctor().problems
 
-    def test_an_incomplete_one_refuses_to_search(self, sqlite_store: Store) -> None:
+    def test_an_incomplete_beside_model_refuses_to_search(self, sqlite_store: Store) -> None:
         class Broken(FakeEmbedder):
             def embed(self, texts: Any) -> list[Vector | None]:
                 raise ModelUnavailable("the second model is away")
@@ -348,7 +348,7 @@ class TestModelBesideTheFirst:
         engine._parts.beside["second"].filling.stop()
         assert any("by model 'second' has stopped" in problem for problem in engine.doctor().problems)
 
-    def test_two_of_one_name_are_refused(self, tmp_path: Path) -> None:
+    def test_two_models_of_the_same_name_are_refused(self, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="two embedding models are named 'first'"):
             Everhold.open(tmp_path / "notes.db", embedder=FIRST, also=[FakeEmbedder("first", 8)])
 

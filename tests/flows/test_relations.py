@@ -7,7 +7,7 @@ from everhold.errors import InvalidInput, NotFound
 from tests.engines import Store, read_all_rows
 
 
-def test_walking(alice: View) -> None:
+def test_relations_are_followed_by_direction_type_and_depth(alice: View) -> None:
     a, b, c, d, e = (alice.remember(name) for name in "abcde")
     alice.relate(a.id, b.id, "derived_from", metadata={"why": "test"})
     alice.relate(c.id, b.id, "contradicts")
@@ -63,7 +63,7 @@ def test_invalid_relations_are_refused(engine: Everhold, alice: View) -> None:
     assert read_all_rows(engine)["memory_relationships"] == before
 
 
-def test_a_walk_does_not_pass_through_what_is_not_seen(engine: Everhold, alice: View) -> None:
+def test_relations_through_a_memory_of_another_user_are_not_followed(engine: Everhold, alice: View) -> None:
     """Two memories of a user that are linked only through a memory of another user are not related."""
     mine, his, far = alice.remember("mine"), engine.scope(user="bob").remember("his"), alice.remember("far")
     everything = engine.scope()
@@ -73,7 +73,7 @@ def test_a_walk_does_not_pass_through_what_is_not_seen(engine: Everhold, alice: 
     assert alice.relations(mine.id, depth=5) == []
 
 
-def test_tags(engine: Everhold, alice: View) -> None:
+def test_tags_are_added_removed_and_counted(engine: Everhold, alice: View) -> None:
     a, b = alice.remember("a", tags=["x", " y "]), alice.remember("b", tags="x", key="kb")
     engine.scope(user="bob").remember("c", tags=["x", "z"])
     assert alice.tags() == {"x": 2, "y": 1}
@@ -87,7 +87,7 @@ def test_tags(engine: Everhold, alice: View) -> None:
 
 
 @pytest.mark.parametrize("tag", ["", "  ", "x" * 65, "a\x00", "\ud800"])
-def test_a_bad_tag(sqlite_store: Store, tag: str) -> None:
+def test_an_invalid_tag_is_refused(sqlite_store: Store, tag: str) -> None:
     engine = sqlite_store.open()
     alice = engine.scope(user="alice")
     memory = alice.remember("a", tags=["t" * 64])

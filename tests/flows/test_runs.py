@@ -240,7 +240,7 @@ def test_recall_falls_back_to_stored_scores(store: Store) -> None:
     assert recalled[0].step is not None
 
 
-def test_the_same_verbs_awaited(sqlite_store: Store) -> None:
+def test_the_verbs_of_a_run_can_be_awaited(sqlite_store: Store) -> None:
     async def flow() -> None:
         engine = sqlite_store.open()
         sqlite_store.opened.remove(engine)

@@ -80,7 +80,7 @@ def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str,
         store.close()
 
 
-def test_on_every_store(stores: dict[str, Store]) -> None:
+def test_every_store_gives_the_same_hits(stores: dict[str, Store]) -> None:
     results = {}
     for name, store in stores.items():
         engine = store.open()

@@ -39,7 +39,7 @@ def chat(session_engine: Everhold) -> View:
     return session_engine.scope(user="alice", session="s1")
 
 
-def test_a_conversation(chat: View) -> None:
+def test_messages_are_stored_and_read_in_both_orders(chat: View) -> None:
     hello = chat.say("Hello", metadata={"client": "web"})
     answer = chat.say("Hello, Alice", role="assistant", model="m-1", name="helper")
     assert [hello.position, answer.position] == [0, 1]
@@ -73,7 +73,7 @@ def test_every_field_of_a_message_is_kept_as_it_came(open_engine: Open) -> None:
             assert (message.role, message.text, message.conversation_id) == ("tool", None, "c")
 
 
-def test_pages(session_engine: Everhold, chat: View) -> None:
+def test_messages_are_read_in_pages(session_engine: Everhold, chat: View) -> None:
     for number in range(130):
         chat.say(f"{number}")
     expected = [f"{number}" for number in range(130)]
@@ -88,7 +88,7 @@ def test_pages(session_engine: Everhold, chat: View) -> None:
     assert len(read_cached(session_engine).history) == 100
 
 
-def test_pages_of_a_short_session(chat: View) -> None:
+def test_a_short_session_is_read_in_pages(chat: View) -> None:
     expected = [f"{number}" for number in range(20)]
     for text in expected:
         chat.say(text)
@@ -112,7 +112,7 @@ def test_the_last_messages_come_from_the_cache(session_engine: Everhold, chat: V
     assert chat.session().topic == "Weather"
 
 
-def test_the_cache_is_not_believed_if_the_session_has_changed(session_engine: Everhold, chat: View) -> None:
+def test_the_cache_is_ignored_if_the_session_has_changed(session_engine: Everhold, chat: View) -> None:
     chat.say("Tea")
     assert mark(session_engine)
     records_of(session_engine).commit([Patch(Session, ("default", "s1"), {"topic": "Rain", "updated_at": clock.now()})])
@@ -206,7 +206,7 @@ def test_a_session_is_its_users_own(session_engine: Everhold) -> None:
     assert read_messages(chat) == read_messages(session_engine.scope(session="s1")) == ["Tea"]
 
 
-def test_agents_in_one_session(session_engine: Everhold, chat: View) -> None:
+def test_each_agent_reads_its_own_messages_of_a_session(session_engine: Everhold, chat: View) -> None:
     helper, critic = (session_engine.scope(user="alice", agent=name, session="s1") for name in ("helper", "critic"))
     chat.say("Tea?")
     helper.say("Yes", role="assistant")
@@ -238,7 +238,7 @@ def test_deleting_an_agent_hides_its_messages(open_engine: Open) -> None:
     assert read_messages(chat) == read_messages(again) == ["Tea?", "Yes", "Anyone?"]
 
 
-def test_changing_a_session(chat: View) -> None:
+def test_a_session_is_changed(chat: View) -> None:
     chat.update_session(topic="Tea", context={"scope": "technical", "state": "active", "client": "web"}, title="T")
     chat.say("Hello")
     working = chat.session()
@@ -258,7 +258,7 @@ def test_changing_a_returned_message_does_not_change_the_store(chat: View) -> No
     assert chat.session().context == {}
 
 
-def test_ending_a_session(chat: View) -> None:
+def test_an_ended_session_takes_no_messages(chat: View) -> None:
     chat.say("Hello")
     ended = chat.end_session()
     assert ended.ended_at is not None
@@ -268,7 +268,7 @@ def test_ending_a_session(chat: View) -> None:
         chat.say("more")
 
 
-def test_sessions_by_when_they_were_last_active(session_engine: Everhold) -> None:
+def test_sessions_are_listed_by_their_last_activity(session_engine: Everhold) -> None:
     alice = session_engine.scope(user="alice")
     for name in ("s1", "s2", "s3", "s1"):
         session_engine.scope(user="alice", session=name).say("Hello")
@@ -297,35 +297,35 @@ def test_sessions_by_when_they_were_last_active(session_engine: Everhold) -> Non
         (lambda view: view.say("x", id="taken"), AlreadyExists, "'taken' is taken"),
     ],
 )
-def test_what_is_refused(chat: View, verb: Callable[[View], Any], error: type[Exception], told: str) -> None:
+def test_invalid_calls_are_refused(chat: View, verb: Callable[[View], Any], error: type[Exception], told: str) -> None:
     chat.say("Hello", id="taken")
     with pytest.raises(error, match=told):
         verb(chat)
     assert read_messages(chat) == ["Hello"]
 
 
-def test_a_cursor_of_another_session(session_engine: Everhold, chat: View) -> None:
+def test_a_cursor_of_another_session_is_refused(session_engine: Everhold, chat: View) -> None:
     chat.say("Hello")
     other = session_engine.scope(user="alice", session="s2").say("Hi")
     with pytest.raises(InvalidInput, match="invalid cursor"):
         chat.messages(cursor=other.id)
 
 
-def test_a_scope_without_a_session(session_engine: Everhold) -> None:
+def test_a_scope_without_a_session_is_refused(session_engine: Everhold) -> None:
     view = session_engine.scope(user="alice")
     for verb in (view.messages, view.session, view.end_session, view.update_session, lambda: view.say("x")):
         with pytest.raises(InvalidInput, match="names no session"):
             verb()
 
 
-def test_a_session_that_has_not_begun(session_engine: Everhold, chat: View) -> None:
+def test_a_session_that_has_not_begun_is_not_found(session_engine: Everhold, chat: View) -> None:
     for verb in (chat.messages, chat.session, chat.end_session):
         with pytest.raises(NotFound, match="no session 's1' in this scope; a session begins when"):
             verb()
     assert read_cached(session_engine) is None
 
 
-def test_strict_scopes(open_engine: Open) -> None:
+def test_strict_scopes_refuse_a_missing_session(open_engine: Open) -> None:
     with pytest.raises(NotFound, match="create it first"):
         open_engine(strict_scopes=True).scope(session="s1").say("Hello")
 
@@ -360,7 +360,7 @@ def test_doctor_tells_where_sessions_are(session_engine: Everhold, chat: View) -
     assert "MB" in report.parts["sessions"]
 
 
-def test_asynchronously(open_engine: Open) -> None:
+def test_the_verbs_can_be_awaited(open_engine: Open) -> None:
     async def talk() -> list[str | None]:
         engine = AsyncEverhold(open_engine())
         view = engine.scope(user="alice", session="s1")
@@ -372,7 +372,7 @@ def test_asynchronously(open_engine: Open) -> None:
     assert sorted(asyncio.run(talk())) == [f"{number}" for number in range(10)]
 
 
-def test_many_speak_at_once(store: Store) -> None:
+def test_many_speakers_at_once_lose_no_message(store: Store) -> None:
     """On every store, each message gets its own position, none is lost, and later messages have later times."""
     engines = [store.open(), store.open()]
 
@@ -417,7 +417,7 @@ def test_imported_messages_keep_their_positions(session_engine: Everhold, chat: 
     assert [chat.say("next").position, chat.say("next").position] == [8, 9]
 
 
-def test_positions_of_hidden_messages_stay_theirs(session_engine: Everhold, chat: View) -> None:
+def test_positions_of_hidden_messages_are_not_reused(session_engine: Everhold, chat: View) -> None:
     helper = session_engine.scope(user="alice", agent="helper", session="s1")
     chat.say("0")
     helper.say("1")
@@ -427,7 +427,7 @@ def test_positions_of_hidden_messages_stay_theirs(session_engine: Everhold, chat
     assert read_messages(chat) == ["0", "1", "2"]
 
 
-def test_more_is_kept_if_the_settings_say_so(open_engine: Open) -> None:
+def test_the_settings_decide_how_many_messages_are_cached(open_engine: Open) -> None:
     engine = open_engine(redis={"history": 3})
     view = engine.scope(session="s1")
     for number in range(6):

@@ -106,7 +106,7 @@ FORGERIES: dict[str, Forge] = {
 
 @pytest.mark.parametrize("forge", FORGERIES.values(), ids=FORGERIES)
 @pytest.mark.parametrize("then", ["read", "say"])
-def test_a_forged_working_memory_is_not_believed(engine: Everhold, client: Any, forge: Forge, then: str) -> None:
+def test_a_forged_working_memory_is_ignored(engine: Everhold, client: Any, forge: Forge, then: str) -> None:
     alice = engine.scope(user="alice", session="s1")
     expected = [f"{text} of alice" for text in TEXTS]
     assert read_messages(alice) == expected
@@ -122,7 +122,7 @@ def test_a_forged_working_memory_is_not_believed(engine: Everhold, client: Any, 
     assert engine._parts.session_deps.cache.read(PLACE) is not None, "it is filled from the records"
 
 
-def test_random_changes_are_not_believed(engine: Everhold, client: Any) -> None:
+def test_random_changes_are_ignored(engine: Everhold, client: Any) -> None:
     alice, chance = engine.scope(user="alice", session="s1"), random.Random(3)
     expected = read_messages(alice)
     for _ in range(150):
@@ -141,7 +141,7 @@ def _mutate(value: str, chance: random.Random) -> str:
     return value[:index] + chance.choice('x0{}[],:"é') + value[index + chance.randrange(2) :] + chance.choice(["", " "])
 
 
-def test_an_older_state_is_not_believed(engine: Everhold, client: Any) -> None:
+def test_an_older_state_is_ignored(engine: Everhold, client: Any) -> None:
     alice = engine.scope(user="alice", session="s1")
     read_messages(alice)
     client.copy(SESSION, "old-session")
@@ -167,7 +167,7 @@ def test_forged_lists_of_sessions_break_nothing(engine: Everhold, client: Any) -
     assert read_messages(engine.scope(user="alice", session="s1"))
 
 
-def test_engines_of_one_store_believe_each_other(
+def test_engines_of_one_store_accept_each_others_entries(
     engine: Everhold, sqlite_store: Store, valkey_server: ValkeyServer, client: Any
 ) -> None:
     other = sqlite_store.open(sessions=valkey_server.url)
@@ -179,7 +179,7 @@ def test_engines_of_one_store_believe_each_other(
     )
 
 
-def test_each_store_has_a_secret_and_a_read_only_one_a_passing_one(sqlite_store: Store, tmp_path: Path) -> None:
+def test_each_store_has_a_secret_and_a_read_only_store_a_temporary_one(sqlite_store: Store, tmp_path: Path) -> None:
     records = sqlite_store.open()._parts.records
     assert len(load_secret(records)) == 32
     path = tmp_path / "other.db"

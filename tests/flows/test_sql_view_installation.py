@@ -181,7 +181,7 @@ class TestInstalling:
         assert engine.doctor().parts["SQL views"] == "julep (installed)"
         assert engine.doctor().problems == []
 
-    def test_a_move_leaves_them_behind(self, file_store: Store, tmp_path: Path) -> None:
+    def test_a_move_does_not_copy_views(self, file_store: Store, tmp_path: Path) -> None:
         engine = file_store.open()
         engine.scope(user="alice").remember("Alice drinks tea", id="kept")
         engine.install_views("s4")
@@ -197,7 +197,7 @@ class TestInstalling:
 
 
 class TestOutdated:
-    def test_maintenance_renews_them(self, sql_store: Store) -> None:
+    def test_maintenance_renews_outdated_views(self, sql_store: Store) -> None:
         engine = sql_store.open()
         engine.scope(user="alice").remember("Alice drinks tea", id="kept")
         engine.install_views("s4", prefix="old_", organization="default")
@@ -231,7 +231,7 @@ class TestOutdated:
         assert Report(file_store).query("SELECT id FROM memory_facts") == [{"id": "mine"}]
 
     @pytest.mark.parametrize("name", ["sqlite", "duckdb"])
-    def test_an_upgrade_of_the_schema_does_not_break_them(
+    def test_an_upgrade_of_the_schema_does_not_break_views(
         self, name: str, request: pytest.FixtureRequest, tmp_path: Path
     ) -> None:
         store = make_store(name, request, tmp_path)
@@ -256,7 +256,7 @@ class TestOutdated:
 
 
 class TestRefusals:
-    def test_names_that_are_taken(self, file_store: Store) -> None:
+    def test_names_of_other_tables_are_refused(self, file_store: Store) -> None:
         engine = file_store.open()
         with sqlite3.connect(file_store.storage) as connection:
             connection.execute("CREATE TABLE memory_facts (id)")
@@ -277,7 +277,7 @@ class TestRefusals:
         with pytest.raises(AlreadyExists):
             engine.install_views("s4")
 
-    def test_wrong_arguments(self, sql_store: Store) -> None:
+    def test_wrong_arguments_are_refused(self, sql_store: Store) -> None:
         engine = sql_store.open()
         with pytest.raises(InvalidInput, match="no preset 's9' of views; use one of agentic_memory"):
             engine.install_views("s9")
@@ -295,7 +295,7 @@ class TestRefusals:
                 engine.install_views("s3", schema=parts_of(engine).find_sql_views().read_table_schema())  # type: ignore[union-attr]
         assert list(engine.list_views())[3].state == "not installed"
 
-    def test_stores_without_sql(self) -> None:
+    def test_stores_without_sql_are_refused(self) -> None:
         with Everhold.open("memory://", embedder=FakeEmbedder()) as engine:
             for call in (lambda: engine.install_views("s4"), engine.list_views, lambda: engine.remove_views("s4")):
                 with pytest.raises(InvalidInput, match="kind 'in_memory' cannot have SQL views; use SQLite") as caught:
@@ -303,7 +303,7 @@ class TestRefusals:
                 assert caught.value.value == "in_memory"
             assert engine.maintain(["views"])["views"].counts == {}
 
-    def test_a_store_that_is_read_only(self, file_store: Store) -> None:
+    def test_a_read_only_store_takes_no_views_but_writes_a_script(self, file_store: Store) -> None:
         file_store.open().close()
         engine = file_store.open(storage=f"sqlite:///{file_store.storage}?mode=ro")
         with pytest.raises(StoreReadOnly):

@@ -111,7 +111,7 @@ def test_images_follow_deleted_and_restored_owners(store: Store, kind: str) -> N
     assert recall_all() == [1, remaining + 1, 1]
 
 
-def test_writing_for_a_deleted_user(pair: tuple[Everhold, Everhold]) -> None:
+def test_writing_for_a_deleted_user_is_refused(pair: tuple[Everhold, Everhold]) -> None:
     first, second = pair
     first.scope(user="alice").remember("Tea")
     first.delete_user("alice")
@@ -125,7 +125,7 @@ def test_writing_for_a_deleted_user(pair: tuple[Everhold, Everhold]) -> None:
     first.scope(user="alice").remember("Yes")
 
 
-def test_random_changes_by_both(pair: tuple[Everhold, Everhold], store: Store) -> None:
+def test_random_changes_by_two_engines_are_seen_by_both(pair: tuple[Everhold, Everhold], store: Store) -> None:
     """After random changes by two engines, both give the same answers as a new engine."""
     chance = random.Random(11)
     views = [engine.scope(user="alice") for engine in pair]
@@ -151,7 +151,7 @@ def test_random_changes_by_both(pair: tuple[Everhold, Everhold], store: Store) -
             assert [ranking(view.recall("tea rain stone river", k=100, minimum=0)) for view in views] == [expected] * 2
 
 
-def test_threads_share_an_engine(engine: Everhold) -> None:
+def test_threads_can_share_an_engine(engine: Everhold) -> None:
     alice = engine.scope(user="alice")
     failed: list[BaseException] = []
 
@@ -195,7 +195,7 @@ for line in sys.stdin:
 
 
 @pytest.mark.parametrize("store", ["sqlite", "postgres"], indirect=True)
-def test_two_processes(store: Store) -> None:
+def test_two_processes_see_each_others_writes(store: Store) -> None:
     alice = store.open().scope(user="alice")
     alice.remember("Tea from here")
     script = CHILD.format(name=store.name, storage=store.storage)
@@ -245,7 +245,7 @@ engine.close()
 
 
 @pytest.mark.parametrize("store", ["sqlite", "postgres"], indirect=True)
-def test_four_writing_processes(store: Store) -> None:
+def test_four_writing_processes_lose_no_write(store: Store) -> None:
     """No write is lost or stored twice, and the log has a single chain."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"}
     running = [

@@ -121,7 +121,7 @@ def test_a_row_that_everhold_never_writes_is_refused(
     [[[1, 2]], [7], [{"id": 1}], [[None] * 2000], [[[[[[[]]]]]]]],
     ids=["short", "number", "map", "long", "deep"],
 )
-def test_something_else_than_rows_is_refused(rows: list[Any], hostile: HostileTarget, tmp_path: Path) -> None:
+def test_values_that_are_not_rows_are_refused(rows: list[Any], hostile: HostileTarget, tmp_path: Path) -> None:
     hostile.put_rows("memories", rows)
     refuse(hostile, tmp_path, StoreDamaged, "row")
 

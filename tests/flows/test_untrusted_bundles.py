@@ -102,7 +102,7 @@ def make_forget_job(organization: str, ids: list[str]) -> dict[str, Any]:
 
 
 class TestInternalTables:
-    def test_no_row_of_them_is_imported(self, engine: Everhold, tmp_path: Path) -> None:
+    def test_no_forged_row_is_imported(self, engine: Everhold, tmp_path: Path) -> None:
         source = export(engine, tmp_path)
         engine.maintain()  # creates the secret from which the name of the folder for blobs is derived
         before = read_steady_rows(engine)
@@ -181,7 +181,7 @@ def plant(engine: Everhold, row: dict[str, Any], job_id: str) -> None:
 
 
 class TestTheFeed:
-    def test_a_line_about_another_users_memory_puts_it_in_no_image(self, engine: Everhold) -> None:
+    def test_a_feed_line_adds_no_memory_of_another_user_to_an_image(self, engine: Everhold) -> None:
         alice = engine.scope(organization="acme", user="alice")
         assert texts(alice.recall("money in the oven", k=10, minimum=0))
         records_of(engine).commit([Put(Outbox.model_validate(OUTBOX["row"]))])
@@ -265,7 +265,7 @@ class TestCollisions:
             texts(alice.recall("Alice", k=50, minimum=0))
         )
 
-    def test_a_chunk_of_a_memory_that_is_not_in_the_bundle(self, sqlite: Everhold, tmp_path: Path) -> None:
+    def test_a_chunk_without_its_memory_is_refused(self, sqlite: Everhold, tmp_path: Path) -> None:
         source = export(sqlite, tmp_path)
         bad = tamper(
             source,
@@ -340,7 +340,9 @@ IMPOSSIBLE = {
 
 class TestImpossibleRows:
     @pytest.mark.parametrize("change", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
-    def test_is_refused_with_its_line(self, sqlite: Everhold, tmp_path: Path, change: Callable[[Rows], Rows]) -> None:
+    def test_an_impossible_row_is_refused_with_its_line(
+        self, sqlite: Everhold, tmp_path: Path, change: Callable[[Rows], Rows]
+    ) -> None:
         bad = tamper(export(sqlite, tmp_path), tmp_path / "bad.jsonl", "acme", change)
         before = read_steady_rows(sqlite)
         with pytest.raises(InvalidInput, match=r"line \d+"):
@@ -348,7 +350,7 @@ class TestImpossibleRows:
         assert read_steady_rows(sqlite) == before
 
     @pytest.mark.parametrize("depth", [101, 5_000, 200_000])
-    def test_deep_json(self, sqlite: Everhold, tmp_path: Path, depth: int) -> None:
+    def test_deeply_nested_json_is_refused(self, sqlite: Everhold, tmp_path: Path, depth: int) -> None:
         rows = [json.dumps(row) for row in read_rows(export(sqlite, tmp_path))]
         deep = '{"a":' * depth + "1" + "}" * depth
         index = next(number for number, row in enumerate(rows) if '"table": "memories"' in row)
@@ -391,7 +393,7 @@ class TestImpossibleRows:
             assert texts(bob.recall("money", k=1, minimum=0)) == ["Bob hides his money in the oven"]
         bob.merge_duplicates()
 
-    def test_undo_brings_back_nothing_of_others(self, engine: Everhold) -> None:
+    def test_undo_restores_no_memory_of_another_user(self, engine: Everhold) -> None:
         """The journal entry names the deletion of another user's memory."""
         records = records_of(engine)
         engine.scope(organization="acme", user="bob").forget("bobs")

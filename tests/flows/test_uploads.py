@@ -226,7 +226,7 @@ def test_an_interrupt_ends_the_child(engine: Everhold, place: Path, tmp_path: Pa
     assert count_files(place) == 0
 
 
-def test_deleting_and_restoring(engine: Everhold, place: Path, orders: Path) -> None:
+def test_a_source_is_deleted_and_restored(engine: Everhold, place: Path, orders: Path) -> None:
     alice = engine.scope(user="alice")
     alice.upload(str(orders))
     orders.write_text(ORDERS + "41,1,2024-05-05,7.5,paid\n")

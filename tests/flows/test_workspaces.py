@@ -20,7 +20,7 @@ def _without_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     monkeypatch.setenv("EVERHOLD_DATA", str(tmp_path / "data"))
 
 
-def test_the_asynchronous_verbs(store: Store) -> None:
+def test_the_verbs_can_be_awaited(store: Store) -> None:
     async def use_verbs() -> None:
         engine = store.open()
         store.opened.remove(engine)
@@ -121,7 +121,7 @@ def test_a_moved_store_has_the_contents(tmp_path: Path) -> None:
         assert moved.read("a/b.txt") == b"hello"
 
 
-def test_contents_at_an_address(store: Store, tmp_path: Path) -> None:
+def test_contents_can_be_stored_at_an_address(store: Store, tmp_path: Path) -> None:
     engine = store.open(blobs=f"memory://{tmp_path.name}/blobs")
     workspace = engine.scope().workspace("site")
     workspace.write("a.txt", "hello")

@@ -189,7 +189,7 @@ def test_a_file_that_cannot_be_imported_is_named(run: Run, name: str, content: s
     assert name in ran.err
 
 
-def test_organizations_users_and_projects(run: Run) -> None:
+def test_organizations_users_and_projects_are_created(run: Run) -> None:
     assert run("org", "create", "acme", "--name", "Acme", "--json").document["organization"]["name"] == "Acme"
     options = ["--org", "acme", "--email", "bob@acme.org", "--timezone", "Asia/Bangkok", "--password"]
     user = run("user", "create", "bob", *options, "--json", typed="correct horse\n").document["user"]
@@ -252,7 +252,7 @@ def test_an_invalid_user_is_refused(run: Run, options: list[str]) -> None:
 
 
 @pytest.mark.usefixtures("empty_store")
-def test_maintenance_and_version(run: Run) -> None:
+def test_maintenance_lists_its_jobs_and_version_is_shown(run: Run) -> None:
     report = run("maintain", "--json").document
     assert [job["name"] for job in report["jobs"]] == [job.name for job in JOBS]
     assert {job["outcome"] for job in report["jobs"]} == {"done"}
@@ -334,7 +334,7 @@ def test_moving_from_an_address_that_no_store_has_is_an_error(run: Run, tmp_path
     assert "no store for mongodb://" in result.err
 
 
-def test_moving_takes_settings_files_and_no_store_besides(run: Run, tmp_path: Path) -> None:
+def test_moving_takes_settings_files_and_no_further_store(run: Run, tmp_path: Path) -> None:
     run("remember", "Prefers tea")
     (tmp_path / "there.yaml").write_text("storage: duckdb:///there.duckdb\n", "utf-8")
     assert run("move", "--from", "everhold.db", "--to", "there.yaml").code == 0
@@ -416,7 +416,7 @@ def test_init_keeps_passwords_to_the_owner_and_takes_no_settings_file_for_a_stor
     assert "secret" in (tmp_path / "everhold.yaml").read_text()
 
 
-def test_init_writes_over_nothing(run: Run, tmp_path: Path) -> None:
+def test_init_overwrites_no_file(run: Run, tmp_path: Path) -> None:
     (tmp_path / "everhold.yaml").write_text("timezone: Asia/Bangkok\n", "utf-8")
     result = run("init")
     assert result.code != 0

@@ -24,7 +24,7 @@ def test_the_text_alone_is_on_standard_output_and_is_not_wrapped(run_filled: Run
     assert "of 1,000 tokens · pinned 1 · recalled 1" in ran.err
 
 
-def test_as_json(run_filled: Run) -> None:
+def test_the_context_is_printed_as_json(run_filled: Run) -> None:
     document = run_filled("context", "dog", "--user", "alice", "--budget", "300", "--minimum", "0", "--json").document
     assert document["text"].startswith("<remembered-")
     assert 0 < document["tokens"] <= 300

@@ -136,7 +136,7 @@ def test_an_unexpected_error_is_one_line_too(run: Run, monkeypatch: pytest.Monke
     assert "Traceback" in run("list", "--debug").err
 
 
-def test_help_without_arguments(run: Run) -> None:
+def test_without_arguments_help_is_shown(run: Run) -> None:
     result = run()
     assert result.code == 0
     for name in ("remember", "recall", "forget", "shell", "doctor", "export", "import"):

@@ -106,7 +106,7 @@ def test_episodes_lead_to_sessions(run: Run, file: str) -> None:
     assert "garden" in run("eval", "episodes", file).out
 
 
-def test_locomo_as_a_table(run: Run, file: str) -> None:
+def test_locomo_is_printed_as_a_table(run: Run, file: str) -> None:
     ran = run("eval", "locomo", file)
     assert ran.code == 0
     rows = {line.split()[0]: line.split() for line in ran.out.splitlines() if line.strip()}
@@ -115,7 +115,7 @@ def test_locomo_as_a_table(run: Run, file: str) -> None:
     assert "tokens on average" in ran.out
 
 
-def test_locomo_with_folds_and_without_a_retriever(run: Run, file: str) -> None:
+def test_locomo_takes_folds_and_leaves_a_retriever_out(run: Run, file: str) -> None:
     document = run("eval", "locomo", file, "--folds", "conversation", "--without", "similar", "--json").document
     assert (document["folds"], document["without"], document["questions"]) == ("conversation", "similar", 4)
     assert 0 < document["r@25"] <= 1
@@ -151,7 +151,7 @@ def test_fit_prints_what_weights_json_holds(run: Run, file: str) -> None:
     assert run("eval", "fit", file, "--json").document == document
 
 
-def test_the_curve_falls_and_silence_grows(run: Run, file: str) -> None:
+def test_a_higher_minimum_returns_fewer_hits(run: Run, file: str) -> None:
     ran = run("eval", "curve", file, "--json")
     assert (ran.code, ran.out.count("\n")) == (0, 1)
     points = ran.document["points"]

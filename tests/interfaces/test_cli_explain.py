@@ -138,7 +138,7 @@ def test_why_not_asks_as_recall_would(run_filled: Run, options: list[str], reaso
     assert reason in ran.document["reasons"][0]
 
 
-def test_why_not_of_a_memory_that_was_returned(run_filled: Run) -> None:
+def test_why_not_shows_the_place_of_a_returned_memory(run_filled: Run) -> None:
     document = run_filled("why-not", "dog", "what is the dog called?", "--user", "alice", "--json").document
     assert (document["returned"], document["place"]) == (True, 1)
     assert document["score"] == run_filled(*ASKED, "--json").document["hits"][0]["score"]
@@ -146,7 +146,7 @@ def test_why_not_of_a_memory_that_was_returned(run_filled: Run) -> None:
     assert "dog: it came back, at place 1" in run_filled("why-not", "dog", "a dog called Rex?", "--user", "alice").out
 
 
-def test_why_not_of_an_unknown_memory(run_filled: Run) -> None:
+def test_why_not_of_an_unknown_memory_is_refused(run_filled: Run) -> None:
     assert run_filled("why-not", "nope", "dog?", "--user", "alice").code == 1
     assert run_filled("why-not", "dog", "dog?", "--user", "bob").code == 1
     assert run_filled("why-not", "dog", " ", "--user", "alice").code == 2

@@ -128,7 +128,7 @@ def test_recall_finds_by_meaning_and_explains(run_filled: Run) -> None:
     assert max(len(line) for line in ran.out.splitlines()) <= 80
 
 
-def test_recall_as_json_has_the_explanation(run_filled: Run) -> None:
+def test_recall_with_json_contains_the_explanation(run_filled: Run) -> None:
     command = ("recall", "dog", "--user", "alice", "-k", "1", "--minimum", "0", "--json")
     document = run_filled(*command).document
     hit = document["hits"][0]
@@ -166,14 +166,14 @@ def test_lists_and_recalls_are_narrowed_the_same_way(run_filled: Run, options: l
     assert set(ids(run_filled(*command, *options).document)) == expected
 
 
-def test_recall_with_a_minimum_and_by_recipe(run_filled: Run) -> None:
+def test_recall_takes_a_minimum_and_a_recipe(run_filled: Run) -> None:
     document = run_filled(
         "recall", "dog", "--user", "alice", "--recipe", "words", "--minimum", "0.1", "--json"
     ).document
     assert ids(document) == ["dog"]
 
 
-def test_recall_by_the_name_of_a_model(run_filled: Run) -> None:
+def test_recall_takes_the_name_of_a_model(run_filled: Run) -> None:
     document = run_filled("recall", "dog", "--user", "alice", "--model", "all-MiniLM-L6-v2", "--json").document
     assert ids(document) == ["dog"]
     unknown = run_filled("recall", "dog", "--user", "alice", "--model", "second")
@@ -181,7 +181,7 @@ def test_recall_by_the_name_of_a_model(run_filled: Run) -> None:
     assert "no embedding model 'second' here; use one of 'all-MiniLM-L6-v2'" in unknown.err
 
 
-def test_recall_among_messages_and_in_a_namespace(run_filled: Run) -> None:
+def test_recall_takes_kinds_and_a_namespace(run_filled: Run) -> None:
     run_filled("session", "say", "Rex sleeps in the garden", "--user", "alice", "--session", "s1")
     question = ["recall", "where does Rex sleep?", "--user", "alice", "--minimum", "0"]
     result = run_filled(*question, "--among", "message", "--explain")
@@ -228,7 +228,7 @@ def test_list_continues_at_the_cursor(run_filled: Run) -> None:
     assert first["cursor"] in run_filled("list", "--limit", "2", "--oldest-first").out.replace("\n", "")
 
 
-def test_get_by_id_and_by_key(run_filled: Run) -> None:
+def test_get_takes_an_id_or_a_key(run_filled: Run) -> None:
     assert run_filled("get", "work", "--json").document["tags"] == ["job"]
     assert run_filled("get", "drink", "--json").document["id"] == "tea"
     output = run_filled("get", "work", "--timezone", "Asia/Bangkok").out
@@ -266,7 +266,7 @@ def test_revise_removes_a_time(run: Run) -> None:
     assert run("get", "milk", "--json").document["expires_at"] is None
 
 
-def test_supersede_and_undo(run_filled: Run) -> None:
+def test_a_supersession_is_undone(run_filled: Run) -> None:
     successor = run_filled("supersede", "tea", "Drinks coffee now", "--id", "coffee", "--json").document["memories"][0]
     assert successor["id"] == "coffee"
     assert "tea" not in ids(run_filled("recall", "what does she drink?", "--json").document)
@@ -320,7 +320,7 @@ def test_one_undo_restores_all_memories_of_a_deletion(run_filled: Run) -> None:
     assert len(run_filled("list", "--json").document["memories"]) == 3
 
 
-def test_forget_by_filter_with_a_preview(run_filled: Run) -> None:
+def test_forget_takes_a_filter_and_shows_a_preview(run_filled: Run) -> None:
     preview = run_filled("forget", "--where", "priority<8", "--preview", "--json").document
     assert (preview["count"], preview["preview"]) == (2, True)
     assert len(run_filled("list", "--json").document["memories"]) == 3

@@ -88,7 +88,7 @@ def test_the_reliability_table_counts_hits_below_the_minimum(run: Run, life: str
     assert 0 <= reliability["returned_error"] <= 1
 
 
-def test_a_table_for_people(run: Run, life: str) -> None:
+def test_figures_are_printed_as_a_table(run: Run, life: str) -> None:
     ran = run("eval", "questions", life)
     assert ran.code == 0
     rows = {line.split()[0]: line.split()[1:] for line in ran.out.splitlines() if line.strip()}
@@ -117,7 +117,7 @@ def test_failures_list_the_memories_that_were_returned(run: Run, life: str) -> N
     assert "wrong     bees  I keep two hives" in output
 
 
-def test_several_lives_and_folds(run: Run, life: str) -> None:
+def test_several_lives_are_measured_together_and_in_folds(run: Run, life: str) -> None:
     other = {"persona": "vida", "memories": MEMORIES[:2], "questions": QUESTIONS[:1]}
     files = [life, write("ana.json", other), write("ema.json", other)]
     whole = run("eval", "questions", *files, "--json").document

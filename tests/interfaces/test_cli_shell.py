@@ -34,7 +34,7 @@ def test_the_explanation_is_shown_below_each_hit(run: Run) -> None:
     assert "shares service, launches" in why  # the words as they were written, not their stems
 
 
-def test_errors_do_not_end_it(run: Run) -> None:
+def test_errors_do_not_end_the_shell(run: Run) -> None:
     ran = run("shell", typed="/lst\n/forget\n/forget nope\n?\n/undo\nStill here\n")
     assert ran.code == 1
     lines = ran.err.splitlines()
@@ -47,7 +47,7 @@ def test_errors_do_not_end_it(run: Run) -> None:
     assert len(run("list", "--json").document["memories"]) == 1
 
 
-def test_commands_and_questions_without_a_sign_are_not_stored(run: Run) -> None:
+def test_commands_and_questions_without_a_slash_or_question_mark_are_not_stored(run: Run) -> None:
     lines = "My dog is called Rex\nhelp\nwhat is my dog called\nDo I have a dog\nIs the dog young?\nexit\nnever kept\n"
     ran = run("shell", typed=lines)
     assert ran.code == 0

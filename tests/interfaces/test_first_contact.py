@@ -213,7 +213,7 @@ def test_a_store_that_another_process_locks_is_reported(run: Run, monkeypatch: p
     assert (ran.code, LOCKED in ran.err) == (1, True)
 
 
-def test_commands_in_a_terminal(tmp_path: Path) -> None:
+def test_mistyped_commands_in_a_terminal_are_answered(tmp_path: Path) -> None:
     misspelt = run_in_terminal(tmp_path, ["recal", "dog"])
     assert (misspelt.code, "no command 'recal'; did you mean 'recall'?" in misspelt.out) == (2, True)
     elsewhere = run_in_terminal(tmp_path, ["list"])

@@ -31,7 +31,7 @@ def gateway(tmp_path: Path) -> Iterator[Gateway]:
         yield Gateway(stack, tmp_path)
 
 
-def test_session_memory(gateway: Gateway) -> None:
+def test_imported_sessions_are_read_by_session_memory_clients(gateway: Gateway) -> None:
     client = gateway.load(samples.session_memory, "session-memory")
     context = client.ask(action="get_context", session_id="s-kitchen")["context"]
     assert [turn["content"] for turn in context] == ["Where did I put the saffron?", "In the blue tin."]
@@ -39,7 +39,7 @@ def test_session_memory(gateway: Gateway) -> None:
     assert gateway.engine.scope(user="alice", session="s-kitchen").messages()[0].text == "Thanks"
 
 
-def test_contextual(gateway: Gateway) -> None:
+def test_imported_contexts_are_read_by_contextual_clients(gateway: Gateway) -> None:
     client = gateway.load(samples.contextual, "contextual")
     summary = client.ask(action="get_context", session_id="bob_robot")
     assert [item["decision"] for item in summary["key_decisions"]] == ["Replace the gripper"]
@@ -110,7 +110,7 @@ def test_orchestrator(gateway: Gateway) -> None:
     assert deleted["data"]["memory_id"] == "mem-2"
 
 
-def test_the_later_orchestrator(gateway: Gateway) -> None:
+def test_imported_memories_are_read_by_clients_of_the_later_orchestrator(gateway: Gateway) -> None:
     client = gateway.load(samples.unified_database, "orchestrator")
     first, second = (f"mem-{digit * 8}-{digit * 4}-4{digit * 3}-8{digit * 3}-{digit * 12}" for digit in "12")
     [memory, child] = client.ask(action="batch_get_memories", data={"memory_ids": [first, second]})["memories"]

@@ -197,7 +197,7 @@ def test_a_likely_mistake_is_answered_with_the_right_argument(call: Callable[[Vi
             call(view)
 
 
-def test_the_number_of_threads_is_checked() -> None:
+def test_the_number_of_threads_must_be_in_range() -> None:
     for workers in (0, "8", True, 10**9):
         with pytest.raises(InvalidInput, match="workers is"):
             AsyncEverhold.open("memory://", workers=workers)  # type: ignore[arg-type]

@@ -46,18 +46,18 @@ def test_every_attribute_has_phrases_and_known_types_of_value() -> None:
         ("Who is my dentist?", "doctor"),
     ],
 )
-def test_the_attribute_that_is_asked_for(question: str, attribute: str) -> None:
+def test_questions_name_the_attribute_that_they_ask_for(question: str, attribute: str) -> None:
     assert read_intent(question).asked.attributes == get_lexicon().attributes[attribute]
 
 
-def test_a_question_says_whose_attribute_and_of_which_thing() -> None:
+def test_questions_name_the_person_or_thing_of_the_attribute() -> None:
     assert read_intent("Where do I live?").asked.people == frozenset()
     assert read_intent("Where does Kofi live?").asked.people == {"kofi"}
     assert "sister" in read_intent("Where does my sister live?").asked.people
     assert "dentist" in read_intent("When is my dentist appointment?").asked.things
 
 
-def test_a_question_for_nothing_known() -> None:
+def test_other_questions_ask_for_no_attribute() -> None:
     assert read_intent("What did the fox say about glaciers?").asked.attributes == 0
 
 

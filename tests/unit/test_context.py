@@ -64,7 +64,7 @@ def test_a_budget_too_small_for_anything_gives_an_empty_context() -> None:
     assert use(tiny, "recalled") == (0, 1)
 
 
-def test_sections_in_their_order_under_headings_between_fences() -> None:
+def test_sections_are_in_order_under_headings_between_fences() -> None:
     context = assemble(
         [section("pinned", make_items("Is called Mia")), section("recalled", make_items("Likes tea"))], 200, words
     )

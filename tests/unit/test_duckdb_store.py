@@ -90,7 +90,7 @@ def test_a_closed_store_is_one_file(records: DuckdbRecords, path: Path) -> None:
         assert copy.count(Memory, "org") == 1
 
 
-def test_the_settings_are_taken(path: Path) -> None:
+def test_settings_are_passed_to_duckdb(path: Path) -> None:
     with closing(open_records(path, memory_megabytes=100, threads=1)) as records:
         assert value_of(records, "threads") == 1
         assert value_of(records, "memory_limit") == "95.3 MiB"

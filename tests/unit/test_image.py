@@ -113,7 +113,7 @@ def test_loading_in_blocks_equals_extending() -> None:
     assert blocks.owners == whole.owners
 
 
-def test_codes_and_absent_values() -> None:
+def test_absent_values_have_the_code_minus_1() -> None:
     image = Image(DIMENSIONS)
     assert (image.size, image.plain, image.code("kind", "fact")) == (0, True, -1)
     memory = dict.fromkeys(OWNER_COLUMNS) | {

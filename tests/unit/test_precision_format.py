@@ -212,7 +212,7 @@ def make_case(**fields: Any) -> Case:
         ({}, ["a"], 0, 1, False),
     ],
 )
-def test_precision_and_recall_of_a_case(
+def test_precision_and_recall_of_a_case_are_computed(
     fields: dict[str, Any], found: list[str], precision: float, recall: float, passed: bool
 ) -> None:
     judged = judge("case", make_case(**fields), found)
@@ -301,7 +301,7 @@ def test_a_budget_asks_for_a_context(tmp_path: Path, open_engine: Callable[[], E
 # reporting
 
 
-def test_the_report_as_json() -> None:
+def test_a_report_is_converted_to_json() -> None:
     right = judge("w.yaml:3 Why?", make_case(must=["a"]), ["a"])
     wrong = judge("w.yaml:4 Why not?", make_case(category="nothing"), ["b"])
     gap = judge("w.yaml:5 How?", make_case(must=["a"], gap="not seen"), [])

@@ -71,7 +71,7 @@ def test_a_kind_without_a_user_is_found_in_its_organization(has_vectors: bool, m
     assert answers[1] == (answers[0] if has_vectors else answers[0][:1])
 
 
-def test_users_of_a_space() -> None:
+def test_a_space_selects_the_chunks_of_its_users() -> None:
     fields = {condition.field: condition.value for condition in SearchSpace("o", ("alice", ""), "m").chunks()}
     assert fields == {
         "owner_kind": "memory", "namespace": "long-term", "model": "m", "user_id": ["alice", ""], "known_to": None

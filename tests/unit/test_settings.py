@@ -23,7 +23,7 @@ def somewhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
-def test_default_settings() -> None:
+def test_settings_have_documented_defaults() -> None:
     settings = load()
     assert settings.storage == "sqlite:///everhold.db"
     assert (settings.timezone, settings.text_bytes, settings.strict_scopes) == ("UTC", 1_000_000, False)
@@ -60,7 +60,7 @@ def test_arguments_win_over_variables_and_variables_over_the_file(
     assert settings.timezone == "Asia/Bangkok"
 
 
-def test_the_store_that_settings_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_name_the_store_that_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "everhold.yaml").write_text("storage: from-here.db\n")
     (tmp_path / "other.yml").write_text("storage: from-there.db\n")
     assert load().storage == "from-here.db"
@@ -177,7 +177,7 @@ def test_a_name_like_no_other_does_not_list_them_all(name: str) -> None:
     assert len(named) <= 4
 
 
-def test_a_missing_and_an_empty_file(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused_and_an_empty_one_has_the_defaults(tmp_path: Path) -> None:
     with pytest.raises(InvalidSettings, match=r"nothing.yaml cannot be read: .*; name a readable file"):
         load("nothing.yaml")
     (tmp_path / "empty.yaml").write_text("")

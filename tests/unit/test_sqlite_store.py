@@ -50,7 +50,7 @@ def begin(records: SqliteRecords) -> None:
 # settings
 
 
-def test_the_settings_are_the_default_ones(records: SqliteRecords) -> None:
+def test_settings_have_defaults(records: SqliteRecords) -> None:
     expected = {
         "journal_mode": "wal",
         "synchronous": 2,
@@ -72,7 +72,7 @@ def test_the_settings_can_be_changed(path: Path) -> None:
         assert records.traits.details["synchronous"] == "NORMAL"
 
 
-def test_every_reader_keeps_the_settings(records: SqliteRecords) -> None:
+def test_every_reader_uses_the_settings(records: SqliteRecords) -> None:
     with ThreadPoolExecutor(2) as pool:
         pragmas = list(pool.map(lambda name: records.query(f"PRAGMA {name}", ())[0][0], ["foreign_keys", "cache_size"]))
     assert pragmas == [1, -64_000]

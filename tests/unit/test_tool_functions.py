@@ -111,7 +111,7 @@ class Service:
         """Look up."""
 
 
-def test_methods_and_further_arguments() -> None:
+def test_methods_have_a_schema_without_self() -> None:
     schema = read_function(Service().look_up)["json_schema"]
     assert schema == {
         "type": "object",
@@ -197,11 +197,11 @@ SPHINX = """Do it.
 
 
 @pytest.mark.parametrize("text", [GOOGLE, NUMPY, SPHINX], ids=["google", "numpy", "sphinx"])
-def test_docstrings_of_three_styles(text: str) -> None:
+def test_docstrings_of_three_styles_are_read(text: str) -> None:
     assert read_docstring(text) == ("Do it.", {"a": "First, longer.", "b": "Second."})
 
 
-def test_a_docstring_without_parameters() -> None:
+def test_a_docstring_without_parameters_is_read() -> None:
     assert read_docstring(None) == (None, {})
     assert read_docstring("Note: this is text.\n\nArgs are nice.") == ("Note: this is text.\n\nArgs are nice.", {})
 

@@ -243,7 +243,7 @@ def test_a_huge_return_is_cut_and_its_call_stays() -> None:
     assert assistant["tool_calls"][0]["function"] == {"name": "write", "arguments": "{}"}
 
 
-def test_a_slow_tool_whose_return_comes_after_many_messages() -> None:
+def test_a_late_return_stays_with_its_call() -> None:
     """The call and its return stay together; of the messages between them the last ones are kept as far as they fit."""
     chat = [message.evolve(position=n + 1, id=f"x{n}") for n, message in enumerate(make_chat(40))]
     window = make_window([call(0, "c1"), *chat, answer(90, "c1")], 600, "truncate")

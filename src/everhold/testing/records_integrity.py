@@ -93,7 +93,9 @@ class IntegrityContract:
                 records.commit([Patch(type(second), key, {name: first.__dict__[name] for name in unique.columns})])
 
     @pytest.mark.parametrize(("table", "unique"), FREE_UNIQUES, ids=map(format_case_id, FREE_UNIQUES))
-    def test_every_column_of_a_unique_rule_counts(self, records: Records, table: Table, unique: Unique) -> None:
+    def test_rows_that_differ_in_one_column_break_no_unique_rule(
+        self, records: Records, table: Table, unique: Unique
+    ) -> None:
         first, second = put_and_make_rows(records, table)
         for name in unique.columns:
             row = share_values(unique, first, second, but=name)
@@ -105,7 +107,7 @@ class IntegrityContract:
                     records.commit([Delete(type(row), read_key(records, table, row))])
 
     @pytest.mark.parametrize(("table", "unique"), WHEN_UNIQUES, ids=map(format_case_id, WHEN_UNIQUES))
-    def test_rows_without_the_value_are_free_of_the_rule(self, records: Records, table: Table, unique: Unique) -> None:
+    def test_a_unique_rule_ignores_rows_without_its_value(self, records: Records, table: Table, unique: Unique) -> None:
         first, second = put_and_make_rows(records, table)
         assert unique.when
         free = {unique.when: None}
@@ -175,7 +177,7 @@ class IntegrityContract:
     # references
 
     @pytest.mark.parametrize(("table", "reference"), REFERENCES, ids=map(format_case_id, REFERENCES))
-    def test_a_reference_must_be_there(self, records: Records, table: Table, reference: Reference) -> None:
+    def test_the_target_of_a_reference_must_exist(self, records: Records, table: Table, reference: Reference) -> None:
         row, parents = make_referring_row(table, reference)
         elsewhere, their_parents = make_referring_row(table, reference, organization_id="other", name="two")
         records.commit([Put(parent) for parent in parents])
@@ -193,7 +195,9 @@ class IntegrityContract:
                     records.commit([Patch(type(row), read_key(records, table, row), changes)])
 
     @pytest.mark.parametrize(("table", "reference"), REFERENCES, ids=map(format_case_id, REFERENCES))
-    def test_purging_what_is_referred_to(self, records: Records, table: Table, reference: Reference) -> None:
+    def test_purging_a_target_deletes_or_detaches_the_rows_that_refer_to_it(
+        self, records: Records, table: Table, reference: Reference
+    ) -> None:
         row, parents = make_referring_row(table, reference)
         other, other_parents = make_referring_row(table, reference, organization_id="other")
         records.commit([Put(parent) for parent in [*parents, row, *other_parents, other]])
@@ -210,7 +214,7 @@ class IntegrityContract:
             assert is_same_row(stored[0], cleared)
         assert any(is_same_row(candidate, other) for candidate in records.scan(type(row), "other"))
 
-    def test_a_kind_says_which_table_is_meant(self, records: Records) -> None:
+    def test_the_kind_decides_which_table_a_reference_targets(self, records: Records) -> None:
         rows: list[Row] = [
             make_row(Organization, "org", "org"),
             make_row(Memory, "org", "same"),
@@ -224,7 +228,7 @@ class IntegrityContract:
         records.commit([Delete(Message, ("org", "same"))])
         assert [row.owner_kind for row in records.scan(Chunk, "org")] == ["memory"]
 
-    def test_a_changed_kind_must_fit_its_reference(self, records: Records) -> None:
+    def test_a_changed_kind_needs_a_target_of_that_kind(self, records: Records) -> None:
         value = {"revision": 1, "value": {"text": "", "aliases": []}, "known_from": NOON, "known_to": NOON}
         revision = make_row(Revision, "org", "r", owner_kind="memory", owner_id="m", **value)
         records.commit([Put(make_row(Organization, "org", "org")), Put(make_row(Memory, "org", "m")), Put(revision)])
