@@ -1,4 +1,4 @@
-"""Statements that try to leave the sandbox, and 20 ways to disguise each of them.
+"""Statements that try to leave the sandbox, and mutations that disguise them.
 
 `{secret}` is a file outside the data, `{write}` a file that must not appear, `{port}` a port that counts connections.
 """
@@ -139,7 +139,7 @@ def _mix_case(sql: str, random: Random) -> str:
     )
 
 
-def _widen(sql: str, random: Random) -> str:
+def _use_full_width_letters(sql: str, random: Random) -> str:
     """Write one word in full-width letters, which some systems fold to plain ones."""
     words = re.findall(r"[a-z_]{4,}", sql) or ["SELECT"]
     word = random.choice(words)
@@ -150,7 +150,7 @@ def _split_literals(sql: str, random: Random) -> str:
     return _LITERAL.sub(lambda match: f"'{match[1][:2]}' || '{match[1][2:]}'", sql)
 
 
-def _space(blank: str) -> Callable[[str, Random], str]:
+def _replace_spaces(blank: str) -> Callable[[str, Random], str]:
     return lambda sql, random: sql.replace(" ", blank)
 
 
@@ -159,8 +159,9 @@ def _wrap(before: str, after: str) -> Callable[[str, Random], str]:
 
 
 MUTATIONS: Final[tuple[Callable[[str, Random], str], ...]] = (
-    _space("/**/"), _space(" --x\n"), _space("/* /* SELECT */ */"), _space("\t\n\f\r "), _mix_case, _quote_functions,
-    _qualify_functions, _widen, _split_literals,
+    _replace_spaces("/**/"), _replace_spaces(" --x\n"), _replace_spaces("/* /* SELECT */ */"),
+    _replace_spaces("\t\n\f\r "), _mix_case, _quote_functions,
+    _qualify_functions, _use_full_width_letters, _split_literals,
     _wrap("/* harmless */ ", ""), _wrap("", "; --"), _wrap("SELECT 1; ", ""), _wrap("", "; SELECT 1"),
     _wrap("SELECT * FROM (", ") AS t"), _wrap("WITH t AS (", ") SELECT * FROM t"),
     _wrap("WITH orders AS (", ") SELECT * FROM orders"), _wrap("SELECT * FROM orders, LATERAL (", ") AS t"),

@@ -197,7 +197,7 @@ def rebuild(log: Log) -> Log:
 
 
 @dataclass
-class Toll:
+class TamperingOutcome:
     """The number of edits, and the edits that were not noticed."""
 
     edits: int = 0
@@ -208,10 +208,10 @@ class Toll:
     """Edits that were not noticed without a key, although the documents say that they are."""
 
 
-def attack(records: Records, heads: SignedHeads, rewrite: Rewrite, edits: int, seed: int) -> Toll:
+def attack(records: Records, heads: SignedHeads, rewrite: Rewrite, edits: int, seed: int) -> TamperingOutcome:
     """Tamper `edits` times with the original log, and verify each time with and without the key."""
     random, original = Random(seed), read_log(records)
-    toll = Toll()
+    outcome = TamperingOutcome()
     signed, [sealed_through] = heads.read(ATTACKED), records.scan(Counter, None)
     assert signed is not None
 
@@ -228,7 +228,7 @@ def attack(records: Records, heads: SignedHeads, rewrite: Rewrite, edits: int, s
             log = rebuild(log)
         if _is_same(log, original):
             continue
-        toll.edits += 1
+        outcome.edits += 1
         rewrite(log)
         name = f"{edit.__name__}{' rebuilt' if rebuilt else ''}"
         with_key = chain.verify(records, ATTACKED, heads).intact
@@ -236,13 +236,13 @@ def attack(records: Records, heads: SignedHeads, rewrite: Rewrite, edits: int, s
         rewrite(log)
         without_key = chain.verify(records, ATTACKED).intact
         if with_key:
-            toll.unnoticed.append(name)
-        toll.unnoticed_without_key += without_key
+            outcome.unnoticed.append(name)
+        outcome.unnoticed_without_key += without_key
         if without_key and not (rebuilt or edit in HIDDEN_WITHOUT_KEY):
-            toll.wrong_without_key.append(name)
+            outcome.wrong_without_key.append(name)
         restore()
     assert chain.verify(records, ATTACKED, heads).intact, "the log is as it was before"
-    return toll
+    return outcome
 
 
 # Edits that, by docs/access-log.md, are not noticed without a key even if the chain is not computed again.
@@ -290,7 +290,7 @@ def make_statements(records: Any, log: Log, mark: str) -> list[tuple[str, Sequen
     return statements
 
 
-def run(edits: int, seed: int = 1) -> Toll:
+def run(edits: int, seed: int = 1) -> TamperingOutcome:
     with TemporaryDirectory(prefix="everhold-tampering-") as folder:
         path = Path(folder) / "log.db"
         records = SqliteRecords(SqliteOptions(path, synchronous="NORMAL"))
@@ -307,11 +307,11 @@ def main() -> int:
     parser.add_argument("--edits", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    toll, report = run(options.edits, options.seed), Report("tampering")
-    report.add("edits", toll.edits)
-    report.add("unnoticed with a key", len(toll.unnoticed), "==", 0)
-    report.add("unnoticed without a key, though documented as noticed", len(toll.wrong_without_key), "==", 0)
-    report.add("unnoticed without a key", toll.unnoticed_without_key)
+    outcome, report = run(options.edits, options.seed), Report("tampering")
+    report.add("edits", outcome.edits)
+    report.add("unnoticed with a key", len(outcome.unnoticed), "==", 0)
+    report.add("unnoticed without a key, though documented as noticed", len(outcome.wrong_without_key), "==", 0)
+    report.add("unnoticed without a key", outcome.unnoticed_without_key)
     return report.finish()
 
 

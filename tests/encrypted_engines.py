@@ -18,11 +18,11 @@ def make_key(folder: Path, name: str = "master.key") -> str:
     return f"file:{folder / name}"
 
 
-def open_encrypted(store: Store, folder: Path, **given: Any) -> Everhold:
+def open_encrypted(store: Store, folder: Path, **settings: Any) -> Everhold:
     """Open an engine that encrypts, with a master key in the folder."""
     path = folder / "master.key"
     source = f"file:{path}" if path.exists() else make_key(folder)
-    return store.open(encryption={"master_key": source, **given})
+    return store.open(encryption={"master_key": source, **settings})
 
 
 def stored_of(engine: Everhold) -> Records:

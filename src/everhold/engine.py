@@ -323,7 +323,7 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         places.require_store_file(find_file(chosen[0]))
         places.require_different_stores(*map(find_file, chosen))
         with ExitStack() as opened:
-            source_records, target_records = (_open_records(each, opened) for each in chosen)
+            source_records, target_records = (_open_records(store_settings, opened) for store_settings in chosen)
             stores = list(zip(chosen, (source_records, target_records), strict=True))
             copy = partial(do_all, partial(copy_files, *stores), partial(copy_source_files, *stores))
             add_partitions(chosen[1], moving.list_months(source_records))

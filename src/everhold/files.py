@@ -47,9 +47,9 @@ def write_private(path: Path, content: bytes, *, overwrite: bool) -> None:
     """Write a whole file that only its owner can read; raise InvalidInput if it exists, unless `overwrite` is true."""
     with _create_file(path, overwrite=overwrite) as raw:
         # One unbuffered write may take only a part.
-        rest = memoryview(content)
-        while rest:
-            rest = rest[raw.write(rest) :]
+        unwritten = memoryview(content)
+        while unwritten:
+            unwritten = unwritten[raw.write(unwritten) :]
 
 
 @contextmanager

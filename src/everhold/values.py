@@ -57,9 +57,9 @@ def value_class(kind: type[T]) -> type[T]:
     """Make a class a frozen dataclass. Its base is `Value`."""
     value_type: Any = dataclass(init=False, eq=False, repr=False)(kind)
 
-    def compile_and_call(self: Any, *args: Any, **given: Any) -> None:
+    def compile_and_call(self: Any, *args: Any, **named: Any) -> None:
         value_type.__init__ = _compile_init(value_type)
-        value_type.__init__(self, *args, **given)
+        value_type.__init__(self, *args, **named)
 
     value_type.__init__ = compile_and_call
     return kind

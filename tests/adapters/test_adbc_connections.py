@@ -47,7 +47,7 @@ def file(tmp_path: Path) -> Path:
 def test_a_sqlite_file_answers_questions_through_adbc(shop: View, file: Path) -> None:
     connected = shop.connect("sales", f"adbc+sqlite:///{file}")
     assert (connected.connection.kind, connected.connection.dialect, connected.notes) == ("adbc", "sqlite", ())
-    assert [each.table.table_name for each in connected.tables] == ["customers", "large", "orders"]
+    assert [described.table.table_name for described in connected.tables] == ["customers", "large", "orders"]
     assert shop.describe("orders").table.foreign_keys[0]["to_table"] == "customers"
     assert sorted(shop.ask("total amount per city").table.rows) == [(5.0, "Bergen"), (17.5, "Oslo")]
     assert shop.sql("SELECT name, city FROM customers WHERE id = 3").rows == (("Cho", None),)

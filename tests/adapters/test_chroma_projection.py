@@ -51,16 +51,16 @@ def hold_transaction(url: str) -> Iterator[None]:
         yield
 
 
-def run_before(do: Callable[[], object], then: Callable[..., Any]) -> Callable[..., Any]:
-    def call(*given: Any, **options: Any) -> Any:
+def run_before(do: Callable[[], object], call_wrapped: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*arguments: Any, **options: Any) -> Any:
         do()
-        return then(*given, **options)
+        return call_wrapped(*arguments, **options)
 
     return call
 
 
-class Asked:
-    """Calls a function before each request to Chroma that has a certain verb."""
+class InterceptedChroma:
+    """Chroma, with a function that is called before each request with a certain verb."""
 
     def __init__(self, chroma: Any, verb: str, do: Callable[[], object]) -> None:
         self._chroma, self._verb, self._do = chroma, verb, do
@@ -68,10 +68,10 @@ class Asked:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._chroma, name)
 
-    def ask(self, verb: str, *given: Any) -> Any:
+    def ask(self, verb: str, *arguments: Any) -> Any:
         if verb == self._verb:
             self._do()
-        return self._chroma.ask(verb, *given)
+        return self._chroma.ask(verb, *arguments)
 
 
 class TestBesideWriters:
@@ -102,7 +102,7 @@ class TestBesideWriters:
         texts = iter(sentences(100))
         with proved._maintenance_lock, hold_transaction(postgres_url):
             content, chroma = proved._content, proved._content._chroma
-            content._chroma = Asked(chroma, "count", lambda: postgres_store.add(next(texts)))  # type: ignore[assignment]
+            content._chroma = InterceptedChroma(chroma, "count", lambda: postgres_store.add(next(texts)))  # type: ignore[assignment]
             proved._check_at = clock.EPOCH
             proved.advance()
             content._chroma = chroma
@@ -115,11 +115,11 @@ class TestBesideWriters:
         first, *_ = store.add(*sentences(5))
         vectors = store.vectors()
         proved, generation = projection_of(vectors), generation_of(vectors)
-        name, real = proved.name(generation), rows.list_chunk_ids
+        name, list_chunk_ids = proved.name(generation), rows.list_chunk_ids
         answers: list[tuple[list[str], list[str]]] = []
 
-        def names(*given: Any) -> set[str]:
-            result = real(*given)
+        def names(*arguments: Any) -> set[str]:
+            result = list_chunk_ids(*arguments)
             if not answers:
                 asking = threading.Thread(
                     target=lambda: answers.append((store.add("a violin"), store.nearest(vectors, "a violin", 1)))
@@ -172,20 +172,20 @@ class TestBesideAnotherProcess:
     def test_a_check_condemns_only_the_generation_that_it_read(self, store: Store) -> None:
         store.add(*sentences(5))
         first, second = store.vectors(), store.vectors()
-        looking, chroma = projection_of(second), second._chroma
+        reader, chroma = projection_of(second), second._chroma
         rebuilding = iter([first.rebuild])
 
         def rebuild_once() -> None:
             next(rebuilding, list)()
 
-        with looking._maintenance_lock:
-            looking.attached = None
-            looking._chroma = Asked(chroma, "count", rebuild_once)  # type: ignore[assignment]
+        with reader._maintenance_lock:
+            reader.attached = None
+            reader._chroma = InterceptedChroma(chroma, "count", rebuild_once)  # type: ignore[assignment]
             with pytest.raises(Damaged):
-                looking.advance()
-            looking._chroma = chroma
-            looking.advance()
-            assert looking.attached == generation_of(first)
+                reader.advance()
+            reader._chroma = chroma
+            reader.advance()
+            assert reader.attached == generation_of(first)
 
     @pytest.mark.parametrize("built", [True, False])
     def test_a_process_that_cannot_open_the_folder_leaves_the_lease_to_others(

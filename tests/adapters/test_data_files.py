@@ -57,7 +57,7 @@ def test_every_encoding_and_separator_is_detected(tmp_path: Path, encoding: str,
     content = read_bytes(tmp_path, "cities.csv", text.encode(encoding))
     table = only(content)
     assert rows_of(table) == [(1, "Zürich", 3), (2, "Besançon", 4), (3, "Málaga", 5)]
-    assert [each.name for each in table.columns] == ["id", "city", "größe"]
+    assert [column_info.name for column_info in table.columns] == ["id", "city", "größe"]
     named = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe"}
     assert content.details["separator"] == named[separator]
     expected = {"utf-8-sig": "UTF-8", "latin-1": "CP1252"}.get(encoding, encoding.upper())
@@ -159,7 +159,7 @@ def test_an_ambiguous_date_is_reported(tmp_path: Path) -> None:
 def test_a_header_of_two_rows_is_joined(tmp_path: Path) -> None:
     text = "Region,2022,,2023,\n,Units,Revenue,Units,Revenue\nNorth,1,2.5,3,4.5\nSouth,5,6.5,7,8.5\nEast,5,6.5,7,8.5\n"
     content = read_bytes(tmp_path, "sales.csv", text)
-    names = [each.name for each in only(content).columns]
+    names = [column_info.name for column_info in only(content).columns]
     assert names == ["Region", "2022 Units", "2022 Revenue", "2023 Units", "2023 Revenue"]
     assert (content.details["header"], len(rows_of(only(content)))) == ("two rows", 3)
 
@@ -173,7 +173,7 @@ def test_a_file_without_a_header_is_noted(tmp_path: Path) -> None:
 
 def test_missing_and_repeated_column_names_are_replaced(tmp_path: Path) -> None:
     table = only(read_bytes(tmp_path, "names.csv", "id,name,,NAME\n1,a,x,b\n2,c,y,d\n"))
-    assert [each.name for each in table.columns] == ["id", "name", "column_3", "NAME_2"]
+    assert [column_info.name for column_info in table.columns] == ["id", "name", "column_3", "NAME_2"]
     assert len(table.notes) == 2
 
 
@@ -274,7 +274,7 @@ def test_json_objects_become_columns(tmp_path: Path) -> None:
     rows = [{"id": n, "who": {"name": f"N{n}", "tags": ["x", "y"]}, "at": f"2023-01-0{n}T10:00:00Z"} for n in (1, 2)]
     table = only(read_bytes(tmp_path, "rows.json", json.dumps(rows)))
     assert rows_of(table)[0] == (1, "N1", '["x","y"]', datetime.fromisoformat("2023-01-01T10:00"))
-    assert [each.name for each in table.columns] == ["id", "who_name", "who_tags", "at"]
+    assert [column_info.name for column_info in table.columns] == ["id", "who_name", "who_tags", "at"]
 
 
 def test_lists_in_a_json_object_become_tables(tmp_path: Path) -> None:

@@ -103,7 +103,11 @@ def test_a_role_with_write_access_is_noted_and_its_writes_are_refused(
 def test_tables_that_may_not_be_read_are_left_out(shop: View, url: str, empty_postgres_url: str) -> None:
     with psycopg.connect(empty_postgres_url) as connection:
         connection.execute("REVOKE SELECT ON customers FROM shop_reader")
-    assert [each.table.table_name for each in shop.connect("shop", url).tables] == ["order_items", "orders", "products"]
+    assert [described.table.table_name for described in shop.connect("shop", url).tables] == [
+        "order_items",
+        "orders",
+        "products",
+    ]
     with psycopg.connect(empty_postgres_url) as connection:
         connection.execute("REVOKE SELECT ON ALL TABLES IN SCHEMA public FROM shop_reader")
     with pytest.raises(InvalidInput, match="'shop' shows no table"):
@@ -140,10 +144,10 @@ def test_large_tables_are_sampled(url: str, empty_postgres_url: str) -> None:
     events = read["events"]
     assert 55_000 < events.row_count < 65_000
     assert events.notes == (f"statistics are those of 1,000 of about {events.row_count:,} rows",)
-    identifier, kind, who, _ = events.columns
+    identifier, kind, actor, _ = events.columns
     assert identifier.distinct_count == events.row_count
     assert (len(kind.values), kind.distinct_count) == (7, 8), "the profile does not know whether there are more values"
-    assert 1000 < who.distinct_count <= events.row_count
+    assert 1000 < actor.distinct_count <= events.row_count
     assert read["endless"].notes[0] == "not sampled: reading it takes longer than 0.5 s"
     assert [column.name for column in read["endless"].columns] == ["id", "waited"]
 

@@ -32,8 +32,8 @@ from everhold.schema.operations import Op, Patch, Put, Where
 NOW = clock.now()
 
 
-class Counted(PostgresRecords):
-    """A store whose count to the first analysis another thread ends after the count was read `reads` times."""
+class RecordsWithAnalysisRace(PostgresRecords):
+    """A store whose countdown to the first analysis is ended by another thread after `reads` reads."""
 
     reads = 0
 
@@ -55,8 +55,8 @@ def records(postgres_url: str) -> Iterator[PostgresRecords]:
     records.close()
 
 
-def user(name: str, **given: Any) -> User:
-    return User(id=name, organization_id="o", name=name, created_at=NOW, updated_at=NOW, **given)
+def user(name: str, **fields: Any) -> User:
+    return User(id=name, organization_id="o", name=name, created_at=NOW, updated_at=NOW, **fields)
 
 
 def memory(name: str, **fields: Any) -> Memory:
@@ -70,7 +70,7 @@ def chunk(owner: str, **fields: Any) -> Chunk:
 
 
 def test_a_commit_is_not_disturbed_by_another_that_ends_the_count_to_the_first_analysis(postgres_url: str) -> None:
-    records = Counted(PostgresOptions(postgres_url))
+    records = RecordsWithAnalysisRace(PostgresOptions(postgres_url))
     for reads in range(5):
         records.reads = reads
         records.commit([Put(Organization(id=f"o{reads}", name="o", created_at=NOW, updated_at=NOW))])
@@ -229,7 +229,7 @@ class TestErrors:
         reader.close()
 
     @pytest.mark.parametrize(
-        ("state", "wanted"),
+        ("state", "expected"),
         [
             ("53100", StoreFull),
             ("57P03", StoreUnavailable),
@@ -239,12 +239,12 @@ class TestErrors:
         ],
     )
     def test_error_states_that_are_hard_to_cause_are_translated(
-        self, postgres_url: str, state: str, wanted: type[Exception]
+        self, postgres_url: str, state: str, expected: type[Exception]
     ) -> None:
         failing = f"DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{state}', MESSAGE = 'it happened'; END $$"
         with (
             psycopg.connect(postgres_url) as connection,
-            pytest.raises(wanted, match="it happened"),
+            pytest.raises(expected, match="it happened"),
             translate_errors(PostgresOptions(postgres_url)),
         ):
             connection.execute(failing.encode())

@@ -66,8 +66,8 @@ def organization(name: str) -> Organization:
     return Organization(id=name, name=name, created_at=NOW, updated_at=NOW)
 
 
-def memory(name: str, owner: str = "acme", **given: Any) -> Memory:
-    return Memory(id=name, organization_id=owner, text=f"{name} of {owner}", created_at=NOW, updated_at=NOW, **given)
+def memory(name: str, owner: str = "acme", **fields: Any) -> Memory:
+    return Memory(id=name, organization_id=owner, text=f"{name} of {owner}", created_at=NOW, updated_at=NOW, **fields)
 
 
 def tag(memory_id: str, owner: str) -> Tag:
@@ -320,7 +320,7 @@ class TestNoMoreThanItNeeds:
         assert records.find_problems() == []
 
     @pytest.mark.parametrize(
-        ("statement", "told"),
+        ("statement", "message"),
         [
             ("GRANT ALL ON schema_versions TO application", "the right DELETE on table schema_versions, which"),
             ("GRANT TRUNCATE ON memories TO PUBLIC", "the right TRUNCATE on table memories, which"),
@@ -333,14 +333,14 @@ class TestNoMoreThanItNeeds:
         ],
     )
     def test_the_doctor_reports_wrong_rights_and_the_owner_corrects_them(
-        self, options: PostgresOptions, statement: str, told: str
+        self, options: PostgresOptions, statement: str, message: str
     ) -> None:
         records = PostgresRecords(options)
         with psycopg.connect(options.owner.url) as session:
             session.execute(statement.encode())
-        assert told in records.find_problems()[0]
+        assert message in records.find_problems()[0]
         records.close()
-        with pytest.raises(StoreError, match=re.escape(told)):
+        with pytest.raises(StoreError, match=re.escape(message)):
             PostgresRecords(replace(options, owner_url=None))
         records = PostgresRecords(options)
         assert records.find_problems() == []

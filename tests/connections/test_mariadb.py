@@ -137,12 +137,12 @@ def attacked(server: MariadbServer) -> Iterator[World]:
 
 
 def test_the_guard_refuses_what_would_escape(attacked: World, engine: SandboxedDataEngine) -> None:
-    toll = attack(engine, attacked, SEEDS["mysql"][:-2], 20, guarded=True)
-    assert toll.escapes == []
-    assert toll.passed_guard <= 2 * len(MUTATIONS), "only those that ask for nothing but constants"
+    outcome = attack(engine, attacked, SEEDS["mysql"][:-2], 20, guarded=True)
+    assert outcome.escapes == []
+    assert outcome.passed_guard <= 2 * len(MUTATIONS), "only those that ask for nothing but constants"
 
 
 def test_the_server_and_the_sandbox_hold_without_the_guard(attacked: World, engine: SandboxedDataEngine) -> None:
-    toll = attack(engine, attacked, SEEDS["mysql"], 1, guarded=False)
-    assert toll.escapes == []
-    assert toll.longest_seconds <= LIMITS.seconds + 1
+    outcome = attack(engine, attacked, SEEDS["mysql"], 1, guarded=False)
+    assert outcome.escapes == []
+    assert outcome.longest_seconds <= LIMITS.seconds + 1

@@ -180,9 +180,9 @@ def test_earlier_values_are_listed_compared_and_restored(engine: Everhold, coder
     assert [revision.known_from for revision in history] == [block.created_at, *(r.known_to for r in history[:-1])]
     assert versions[-1].updated_at == history[-1].known_to
     for revision in history:
-        then = coder.block("human", as_of=revision.known_from)
-        assert (then.value, then.version) == (revision.value["value"], revision.revision)
-        assert coder.block("b1", as_of=revision.known_to - timedelta(microseconds=1)) == then
+        earlier = coder.block("human", as_of=revision.known_from)
+        assert (earlier.value, earlier.version) == (revision.value["value"], revision.revision)
+        assert coder.block("b1", as_of=revision.known_to - timedelta(microseconds=1)) == earlier
     assert coder.block("human", as_of=history[-1].known_to) == coder.block("human")
     with pytest.raises(NotFound, match="block 'human' did not exist at"):
         coder.block("human", as_of=block.created_at - timedelta(microseconds=1))
@@ -236,13 +236,13 @@ def test_concurrent_edits_of_one_block_lose_nothing(engine: Everhold, coder: Vie
     coder.create_block("log", limit=100_000)
     coder.create_block("state", "0")
 
-    def edit(who: int) -> tuple[int, int]:
+    def edit(writer: int) -> tuple[int, int]:
         lost = won = 0
-        rng = random.Random(who)
+        rng = random.Random(writer)
         for number in range(6):
-            coder.append_block("log", f"{who}-{number}")
+            coder.append_block("log", f"{writer}-{number}")
             try:
-                coder.write_block("state", f"{who} {number} {rng.random()}")
+                coder.write_block("state", f"{writer} {number} {rng.random()}")
                 won += 1
             except StaleVersion as error:
                 lost += error.current_version is not None
@@ -251,7 +251,7 @@ def test_concurrent_edits_of_one_block_lose_nothing(engine: Everhold, coder: Vie
     with ThreadPoolExecutor(2) as pool:
         results = list(pool.map(edit, range(2)))
     lines = coder.block("log").value.split("\n")
-    assert sorted(lines) == sorted(f"{who}-{number}" for who in range(2) for number in range(6))
+    assert sorted(lines) == sorted(f"{writer}-{number}" for writer in range(2) for number in range(6))
     assert [line for line in lines if line.startswith("0")] == [f"0-{number}" for number in range(6)]
     assert [revision.revision for revision in coder.block_history("log")] == list(range(1, 13))
     won = sum(count for count, _ in results)

@@ -99,14 +99,14 @@ def test_content_is_stored_unchanged_and_found_by_its_words(chat: View) -> None:
         {"type": "image_url", "image_url": {"url": "x"}},
         {"type": "tool_result", "content": [{"type": "text", "text": "pressure: 0.5 bar"}]},
     ]
-    thing = {"parts": [{"text": "Call the plumber"}], "safety": [None, 1.5, {"ü": "茶"}]}
+    nested = {"parts": [{"text": "Call the plumber"}], "safety": [None, 1.5, {"ü": "茶"}]}
     messages = [
         chat.say(content="The cellar is flooded"),
         chat.say(role="tool", content=parts, tool_call_id="call-1", tool_returns=[{"ok": True}]),
-        chat.say(role="assistant", content=thing, tool_calls=[{"id": "call-2", "arguments": {"n": 1}}]),
+        chat.say(role="assistant", content=nested, tool_calls=[{"id": "call-2", "arguments": {"n": 1}}]),
         chat.say("A drawing", content={"type": "svg"}, references=[{"message": "m1"}], otid="o1", group_id="g1"),
     ]
-    assert [message.content for message in messages] == [[], parts, thing, {"type": "svg"}]
+    assert [message.content for message in messages] == [[], parts, nested, {"type": "svg"}]
     assert chat.messages(oldest_first=True).messages == tuple(messages)
     assert chat.session().history[::-1] == tuple(messages)
     assert [message.text for message in messages[1:]] == [
@@ -118,7 +118,7 @@ def test_content_is_stored_unchanged_and_found_by_its_words(chat: View) -> None:
         ("plumber", messages[2]),
     ):
         assert chat.recall(question, among="message", minimum=0)[0].message == message
-    assert chat.add([{"role": "assistant", "content": thing}]).messages[0].content == thing
+    assert chat.add([{"role": "assistant", "content": nested}]).messages[0].content == nested
     for arguments in ({"text": "a", "content": "b"}, {"content": 5}, {"content": {1: 2}}, {"content": ""}, {}):
         with pytest.raises(InvalidInput):
             chat.say(**arguments)

@@ -110,12 +110,12 @@ def files_of(folder: Path, names: tuple[str, ...]) -> list[Path]:
     return paths
 
 
-def damage_files(names: tuple[str, ...], how: str) -> Callable[[Path], None]:
+def damage_files(names: tuple[str, ...], extent: str) -> Callable[[Path], None]:
     """Return a function that overwrites the files with these names in a folder."""
 
     def damage(folder: Path) -> None:
         for path in files_of(folder, names):
-            overwrite(path, how)
+            overwrite(path, extent)
 
     return damage
 

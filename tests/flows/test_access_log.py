@@ -166,8 +166,8 @@ def test_every_verb_of_a_view_has_its_line(store: Store, tmp_path: Path) -> None
         assert [(line.operation, line.memory_id) for line in lines] == expected, verb
         for line in lines:
             assert (line.success, line.error_message, line.interface) == (True, None, "a test"), verb
-            who = (line.organization_id, line.user_id, line.agent_id, line.session_id, line.request["project"])
-            assert who == ("acme", "alice", "bot", "s1", "p"), verb
+            actor = (line.organization_id, line.user_id, line.agent_id, line.session_id, line.request["project"])
+            assert actor == ("acme", "alice", "bot", "s1", "p"), verb
             assert began <= line.timestamp <= datetime.now(UTC)
             assert line.digest == compute_digest(line.__dict__)
             assert line.memory_id is None or line.request["memory"] == line.memory_id
@@ -292,8 +292,8 @@ def test_every_verb_of_a_run_has_its_line(store: Store) -> None:
         lines = lines_after(engine, view, call)
         assert [line.operation for line in lines] == expected, verb
         assert all(line.request["run"] for line in lines if line.memory_id is None), verb
-        who = {(line.organization_id, line.user_id, line.agent_id, line.session_id) for line in lines}
-        assert who == {("acme", "alice", "bot", "s1")}, verb
+        actors = {(line.organization_id, line.user_id, line.agent_id, line.session_id) for line in lines}
+        assert actors == {("acme", "alice", "bot", "s1")}, verb
     [line] = lines_after(engine, view, lambda: refuse(run.propose))
     assert (line.operation, line.success, line.error_message) == ("create", False, "Conflict")
 
@@ -331,21 +331,25 @@ def test_every_verb_of_an_engine_has_its_line(store: Store, tmp_path: Path) -> N
     called: set[str] = set()
 
     def check(
-        operation: str, verb: Callable[..., object], *args: Any, about: dict[str, str] | None = None, **fields: str
+        operation: str,
+        verb: Callable[..., object],
+        *args: Any,
+        expected_ids: dict[str, str] | None = None,
+        **fields: str,
     ) -> None:
         arguments = {} if verb.__name__ in WITHOUT_ORGANIZATION else {"organization": "acme"}
         lines = lines_after(engine, acme, lambda: verb(*args, **arguments, **fields))
         assert {(line.operation, line.success, line.interface) for line in lines} == {(operation, True, "a test")}, verb
         for line in lines:
             ids = {"user_id": line.user_id, "session_id": line.session_id, "memory_id": line.memory_id}
-            assert {name: value for name, value in ids.items() if value} == (about or {}), verb
+            assert {name: value for name, value in ids.items() if value} == (expected_ids or {}), verb
             assert line.digest == compute_digest(line.__dict__)
         called.add(verb.__name__)
 
     check("create", engine.create_organization, "acme")
-    check("create", engine.create_user, "alice", about={"user_id": "alice"})
+    check("create", engine.create_user, "alice", expected_ids={"user_id": "alice"})
     check("create", engine.create_project, "p")
-    alice: dict[str, Any] = {"about": {"user_id": "alice"}}
+    alice: dict[str, Any] = {"expected_ids": {"user_id": "alice"}}
     for verb, *args in (
         (engine.get_organization, "acme"), (engine.list_organizations,), (engine.list_users,), (engine.list_projects,),
         (engine.get_project, "p"),
@@ -363,20 +367,20 @@ def test_every_verb_of_an_engine_has_its_line(store: Store, tmp_path: Path) -> N
     check("export", engine.export, bundle)
     check("import", engine.load, bundle)
     check("accept", engine.accept_log)
-    check("delete", engine.delete_session, "s1", about={"session_id": "s1"})
-    check("update", engine.restore, "session", "s1", about={"session_id": "s1"})
+    check("delete", engine.delete_session, "s1", expected_ids={"session_id": "s1"})
+    check("update", engine.restore, "session", "s1", expected_ids={"session_id": "s1"})
     check("delete", engine.delete_project, "p")
     check("update", engine.restore, "project", "p")
-    check("delete", engine.delete_user, "alice", about={"user_id": "alice"})
-    check("update", engine.restore, "user", "alice", about={"user_id": "alice"})
+    check("delete", engine.delete_user, "alice", expected_ids={"user_id": "alice"})
+    check("update", engine.restore, "user", "alice", expected_ids={"user_id": "alice"})
     engine.create_user("bob", organization="acme")
-    check("delete", engine.erase, "bob", about={"user_id": "bob"})
+    check("delete", engine.erase, "bob", expected_ids={"user_id": "bob"})
     check("delete", engine.delete_organization, "acme")
     engine.restore("organization", "acme", organization="acme")
     acme.forget("old")
-    check("delete", engine.maintain, about={"memory_id": "old"})
+    check("delete", engine.maintain, expected_ids={"memory_id": "old"})
     acme.remember_many([{"text": "First", "id": "m1"}, {"text": "Second", "id": "m2"}])
-    check("update", engine.undo_run, engine.maintain(["prune"]).run_id, about={"memory_id": "m1"})
+    check("update", engine.undo_run, engine.maintain(["prune"]).run_id, expected_ids={"memory_id": "m1"})
     assert called == verbs_of(Everhold) - set(UNLOGGED_BY_THE_ENGINE)
 
 

@@ -92,8 +92,8 @@ def test_accounts_are_listed_in_pages(engine: Everhold) -> None:
     engine.delete_user("user 1", organization="acme")
     first = engine.list_users(organization="acme", limit=3)
     assert [user.id for user in first.rows] == ["user 0", "user 2", "user 3"]
-    rest = engine.list_users(organization="acme", limit=3, cursor=first.cursor)
-    assert ([user.id for user in rest.rows], rest.cursor) == (["user 4"], None)
+    second_page = engine.list_users(organization="acme", limit=3, cursor=first.cursor)
+    assert ([user.id for user in second_page.rows], second_page.cursor) == (["user 4"], None)
     assert [user.id for user in engine.list_users(organization="acme", status="away")] == ["user 3"]
     assert [user.id for user in engine.list_users(organization="acme", deleted=True)] == ["user 1"]
     assert [organization.id for organization in engine.list_organizations()] == ["acme", "bolt"]

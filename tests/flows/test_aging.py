@@ -1,4 +1,4 @@
-"""Memories that are not used lose strength; rules prune them; both can be undone."""
+"""Memories that are not used lose strength and are pruned by rules; both can be undone."""
 
 from datetime import timedelta
 from typing import Any
@@ -12,7 +12,7 @@ from everhold.schema.operations import Increment
 from everhold.testing.logical_hash import hash_logically
 from tests.engines import Store, records_of
 
-ALONE: dict[str, Any] = {"decay": False}  # pruning only
+PRUNING_ONLY: dict[str, Any] = {"decay": False}  # pruning only
 
 
 def remember_long_ago(engine: Everhold, text: str, days: float = 0, user: str = "alice", **fields: Any) -> str:
@@ -72,7 +72,7 @@ def test_a_decayed_memory_is_ranked_lower(store: Store) -> None:
 
 
 def test_pruning_by_age_is_undone_alone_or_with_its_run(any_store: Store) -> None:
-    engine = any_store.open(maintenance={**ALONE, "prune_after_days": 30})
+    engine = any_store.open(maintenance={**PRUNING_ONLY, "prune_after_days": 30})
     old = [remember_long_ago(engine, f"note {number}", 31) for number in range(3)]
     kept = [remember_long_ago(engine, "young", 29), remember_long_ago(engine, "pinned", 99, pinned=True)]
     records, before = records_of(engine), hash_logically(records_of(engine))
@@ -91,7 +91,7 @@ def test_pruning_by_age_is_undone_alone_or_with_its_run(any_store: Store) -> Non
 
 
 def test_the_budget_keeps_the_most_important(any_store: Store) -> None:
-    engine = any_store.open(maintenance={**ALONE, "max_memories": 3})
+    engine = any_store.open(maintenance={**PRUNING_ONLY, "max_memories": 3})
     low = remember_long_ago(engine, "low priority", priority=2)
     idle = remember_long_ago(engine, "default priority, idle", 9)
     used = remember_long_ago(engine, "default priority, used", 1)
@@ -110,7 +110,7 @@ def test_the_budget_keeps_the_most_important(any_store: Store) -> None:
 
 
 def test_the_budget_may_be_in_bytes(store: Store) -> None:
-    engine = store.open(maintenance={**ALONE, "max_megabytes": 0.0001})
+    engine = store.open(maintenance={**PRUNING_ONLY, "max_megabytes": 0.0001})
     kept = remember_long_ago(engine, "b" * 60, priority=4)
     for text, priority in (("a" * 60, 3), ("c" * 40, 2)):
         remember_long_ago(engine, text, priority=priority)

@@ -15,7 +15,7 @@ LONG_NOTE = (
     " Thursdays from seven to ten, and the light in the yard is on the left of the door."
 )
 # Dated sentences of one person. With the fillers, there are enough memories for the weights of large scopes.
-TOLD = [
+SENTENCES = [
     ("2025-01-05", "I live in a small flat in Lisbon, third floor, no elevator."),
     ("2025-01-09", "My cell is 503-555-0142 in case you need it for forms."),
     ("2025-01-20", "My sister Tess plays the cello in an orchestra."),
@@ -43,7 +43,7 @@ FILLERS = [
 def view() -> Iterator[View]:
     with Everhold.open("memory://") as engine:
         view = engine.scope(user="jonas")
-        for day, text in TOLD:
+        for day, text in SENTENCES:
             view.remember(text, occurred_at=datetime.fromisoformat(day).replace(tzinfo=UTC))
         for text in FILLERS:
             view.remember(text, occurred_at=datetime(2025, 2, 1, tzinfo=UTC))

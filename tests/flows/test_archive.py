@@ -370,12 +370,12 @@ def test_a_move_takes_the_files_along(sqlite_store: Store, engine: Everhold, fil
 # killed processes
 
 
-class Died(BaseException):
+class SimulatedKill(BaseException):
     """Simulates a killed process: no code catches it."""
 
 
-class Steps:
-    """Raise `Died` before or after a chosen write to the store or to files."""
+class KillAfterSteps:
+    """Raise `SimulatedKill` before or after a chosen write to the store or to files."""
 
     def __init__(self, patched: pytest.MonkeyPatch) -> None:
         self.left: float = float("inf")
@@ -394,14 +394,14 @@ class Steps:
     def _take(self) -> None:
         self.left -= 1
         if self.left < 0:
-            raise Died
+            raise SimulatedKill
 
 
 @pytest.mark.parametrize("work", ["archive", "read"])
 def test_a_kill_at_any_step_loses_nothing(
     sqlite_store: Store, files: Path, monkeypatch: pytest.MonkeyPatch, work: str
 ) -> None:
-    steps = Steps(monkeypatch)
+    steps = KillAfterSteps(monkeypatch)
     for step in range(100):
         engine = sqlite_store.open(blobs=str(files))
         view = talk(engine, f"s{step}")
@@ -409,7 +409,7 @@ def test_a_kill_at_any_step_loses_nothing(
         if work == "read":
             archive(engine)
         steps.left = step
-        with suppress(Died):
+        with suppress(SimulatedKill):
             archive(engine) if work == "archive" else view.messages()
         survived, steps.left = steps.left >= 0, float("inf")
         engine = sqlite_store.open(blobs=str(files))

@@ -317,16 +317,16 @@ BROKEN: list[tuple[Any, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("said", "reason"), BROKEN)
+@pytest.mark.parametrize(("response", "reason"), BROKEN)
 def test_a_question_is_answered_without_a_broken_model(
-    shop: View, endpoint: ChatEndpoint, said: Any, reason: str
+    shop: View, endpoint: ChatEndpoint, response: Any, reason: str
 ) -> None:
-    endpoint.script = [said, said]
+    endpoint.script = [response, response]
     answer = shop.ask("total amount of the web in France")
     assert answer.table.rows == ((35,),)
     note = f"the language model 'tiny' was not used: it {reason}"
     assert answer.assumptions[-1] == note
-    endpoint.script = [said, said]
+    endpoint.script = [response, response]
     refusal = shop.ask(UNSURE)
     assert (refusal.status, refusal.assumptions) == (AnswerStatus.CANNOT, (note,))
     assert KEY not in repr(refusal) + repr(answer)

@@ -34,12 +34,12 @@ class HeldEmbedder(FakeEmbedder):
         return super().embed(texts)
 
 
-async def ticks_during(work: Awaitable[Any], embedder: HeldEmbedder, wanted: int = 100) -> tuple[int, Any]:
+async def ticks_during(work: Awaitable[Any], embedder: HeldEmbedder, count: int = 100) -> tuple[int, Any]:
     """Return how often the event loop ran while the work was held, and the result of the work."""
     embedder.hold = True
     task = asyncio.ensure_future(work)
     ticked = 0
-    while not embedder.entered.is_set() or ticked < wanted:
+    while not embedder.entered.is_set() or ticked < count:
         await asyncio.sleep(0.0005)
         ticked += 1
         assert not task.done()

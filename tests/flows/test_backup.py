@@ -187,15 +187,15 @@ def test_one_changed_byte_anywhere_is_noticed(sqlite_store: Store, tmp_path: Pat
     alice.remember("one more")
     alice.forget(alice.list(limit=1).memories[0].id)
     engine.backup(target)
-    dice = random.Random(7)
+    rng = random.Random(7)
     files = list_files(target)
     assert len(files) > 10
     for path in files:
         content = path.read_bytes()
-        places = {len(content) - 1, dice.randrange(len(content))}
+        places = {len(content) - 1, rng.randrange(len(content))}
         for address in places:
             damaged = bytearray(content)
-            damaged[address] ^= 1 << dice.randrange(8)
+            damaged[address] ^= 1 << rng.randrange(8)
             path.write_bytes(damaged)
             ids = [entry.id for entry in Everhold.list_backups(target)]
             assert not all(Everhold.verify_backup(target, name).intact for name in ids), f"{path.name} at {address}"
@@ -338,11 +338,11 @@ def test_a_time_between_two_backups_is_reached(sqlite_store: Store, tmp_path: Pa
     restored = Everhold.restore_backup(target, tmp_path / "then.db", as_of=moment)
     assert restored.reached == moment
     assert restored.notes
-    with Everhold.open(tmp_path / "then.db", embedder=_embedder(), **CALM) as then:
-        stored = {memory.id: memory.text for memory in then.scope(user="alice").list().memories}
+    with Everhold.open(tmp_path / "then.db", embedder=_embedder(), **CALM) as restored_engine:
+        stored = {memory.id: memory.text for memory in restored_engine.scope(user="alice").list().memories}
         assert stored == {early.id: early.text, changed.id: "Alice plays chess", between.id: between.text}
         assert late.id not in stored
-        assert not then.doctor().problems
+        assert not restored_engine.doctor().problems
     with pytest.raises(NotFound, match="is as old as"):
         Everhold.restore_backup(target, tmp_path / "never.db", as_of=moment - timedelta(days=9))
 
@@ -501,7 +501,7 @@ def test_a_retention_rule_keeps_the_latest_of_each_period() -> None:
 @pytest.mark.parametrize("store", ["sqlite", "postgres"], indirect=True)
 def test_a_backup_under_load_has_the_rows_of_one_moment(store: Store, tmp_path: Path) -> None:
     engine, target = store.open(), tmp_path / "backups"
-    writers, backups = back_up_under_load(engine, target, 1.5, between=0.1)
+    writers, backups = back_up_under_load(engine, target, 1.5, seconds_between=0.1)
     assert writers.writes > 50
     for number, backup in enumerate(backups[:3]):
         assert find_differences(writers, target, backup, str(tmp_path / f"{number}.db")) == []

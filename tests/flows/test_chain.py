@@ -89,9 +89,9 @@ TAMPERING: dict[str, list[str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("how", TAMPERING)
-def test_tampering_is_noticed(sqlite_store: Store, how: str) -> None:
-    assert_tampering_found(sqlite_store, TAMPERING[how])
+@pytest.mark.parametrize("tampering", TAMPERING)
+def test_tampering_is_noticed(sqlite_store: Store, tampering: str) -> None:
+    assert_tampering_found(sqlite_store, TAMPERING[tampering])
 
 
 @pytest.mark.parametrize("store", ["postgres"], indirect=True)
@@ -200,7 +200,7 @@ def test_a_long_log_is_sealed_in_batches(sqlite_store: Store, monkeypatch: pytes
     assert chain.seal(records_of(engine)) == 0
 
 
-class Interrupted:
+class RecordsWithCallback:
     """Records that run a function once, just before or just after a chosen verb."""
 
     def __init__(self, records: Any, verb: str, nth: int, act: Callable[[], object]) -> None:
@@ -211,11 +211,11 @@ class Interrupted:
         if name != self._verb:
             return method
 
-        def call(*given: Any, **named: Any) -> Any:
+        def call(*arguments: Any, **named: Any) -> Any:
             self._left -= 1
             if self._left == 0:
                 self._act()
-            return method(*given, **named)
+            return method(*arguments, **named)
 
         return call
 
@@ -235,7 +235,7 @@ def test_two_sealers_at_any_instant_make_one_chain(store: Store, verb: str, nth:
         if writes:
             other.scope(organization="acme", user="bob").remember("And after")
 
-    chain.seal(Interrupted(records_of(engine), verb, nth, meanwhile))  # type: ignore[arg-type]
+    chain.seal(RecordsWithCallback(records_of(engine), verb, nth, meanwhile))  # type: ignore[arg-type]
     for organization in ("acme", "bolt"):
         report = engine.verify_log(organization)
         assert report.intact, report
@@ -257,7 +257,7 @@ def test_a_log_verifies_while_another_engine_seals(sqlite_store: Store, verb: st
         other.scope(organization="acme", user="bob").remember("Meanwhile")
         chain.seal(records_of(other))
 
-    assert chain.verify(Interrupted(records_of(engine), verb, nth, meanwhile), "acme").intact  # type: ignore[arg-type]
+    assert chain.verify(RecordsWithCallback(records_of(engine), verb, nth, meanwhile), "acme").intact  # type: ignore[arg-type]
 
 
 def test_many_sealers_and_writers_make_one_chain(store: Store) -> None:

@@ -174,8 +174,8 @@ def test_a_value_can_change_back_to_an_earlier_one(engine: Everhold, alice: View
     again = alice.remember("I live in Bangkok")
     assert again.id != first.id
     assert list_current_texts(alice) == {"I live in Bangkok"}
-    many = ["I live in Lisbon", "I live in Bangkok", "I live in Lisbon", "I live in Bangkok", "I live in Bangkok"]
-    memories = alice.remember_many(many)
+    texts = ["I live in Lisbon", "I live in Bangkok", "I live in Lisbon", "I live in Bangkok", "I live in Bangkok"]
+    memories = alice.remember_many(texts)
     assert list_current_texts(alice) == {"I live in Bangkok"}
     assert memories[3].id == memories[4].id != again.id
     assert [alice.get(memory.id) for memory in memories] == memories
@@ -209,10 +209,10 @@ def test_a_memory_that_changes_during_the_job_is_read_again(
     old = alice.remember("I live in Bangkok")
     embedder = engine._parts.write_deps.chunking.embedder
     embed = embedder.embed
-    once = iter([True])
+    calls_left = iter([True])
 
     def revise_once(pieces: Sequence[str]) -> list[Vector | None]:
-        if next(once, False):
+        if next(calls_left, False):
             alice.revise(old.id, importance=1.0)
         return embed(pieces)
 

@@ -69,7 +69,7 @@ def test_tables_are_profiled_like_files(engine: Everhold, tmp_path: Path) -> Non
     shop = engine.scope(project="shop")
     connected = shop.connect("sales", f"sqlite:///{tmp_path / 'shop.sqlite'}")
     assert connected.is_new
-    assert [each.table.table_name for each in connected.tables] == ["customers", "orders"]
+    assert [described.table.table_name for described in connected.tables] == ["customers", "orders"]
     orders = shop.describe("orders")
     assert (orders.table.row_count, orders.table.primary_key) == (4, ["id"])
     [key] = orders.table.foreign_keys
@@ -212,7 +212,9 @@ def test_a_refresh_notices_what_changed(engine: Everhold, shop: View, tmp_path: 
     with pytest.raises(QueryFailed, match=r"read them again with refresh_connection\(\)"):
         shop.ask("total amount per city")
     refreshed = shop.refresh_connection("sales")
-    assert [(each.table, each.kind, each.added, each.removed) for each in refreshed.changes] == [
+    assert [
+        (difference.table, difference.kind, difference.added, difference.removed) for difference in refreshed.changes
+    ] == [
         ("orders", "changed", ("price REAL",), ("amount REAL",)),
         ("shops", "added", (), ()),
     ]
@@ -256,7 +258,7 @@ def test_a_name_that_is_in_use_leads_to_the_new_address(shop: View, tmp_path: Pa
     connected = shop.connect("sales", f"duckdb:///{tmp_path / 'staff.duckdb'}")
     assert not connected.is_new
     assert {change.kind for change in connected.changes} == {"added", "removed"}
-    assert [each.kind for each in shop.connections()] == ["duckdb"]
+    assert [connection.kind for connection in shop.connections()] == ["duckdb"]
     assert shop.ask("average salary").table.rows == ((200.0,),)
 
 
@@ -281,7 +283,7 @@ def test_a_failed_connection_leaves_nothing_behind(engine: Everhold, shop: View,
             shop.connect("other", f"sqlite:///{path}")
         with pytest.raises((DataUnavailable, InvalidInput, QueryFailed)):
             shop.connect("sales", f"sqlite:///{path}")
-    assert [each.name for each in shop.connections()] == ["sales"]
+    assert [connection.name for connection in shop.connections()] == ["sales"]
     assert shop.ask("How many orders are there?").table.rows == ((4,),)
 
 
@@ -366,7 +368,7 @@ def test_an_exported_connection_is_imported_and_needs_no_secret(
     with Everhold.open(str(tmp_path / "copy.db"), blobs=str(tmp_path / "other")) as copy:
         copy.load(str(tmp_path / "bundle.jsonl"))
         view = copy.scope(project="shop")
-        assert [each.name for each in view.connections()] == ["sales"]
+        assert [connection.name for connection in view.connections()] == ["sales"]
         assert view.sql("SELECT count(*) FROM orders").rows == ((4,),)
         assert view.refresh_connection("sales").changes == ()
         assert view.ask("total amount per city").table.rows

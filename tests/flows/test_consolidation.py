@@ -13,7 +13,7 @@ from everhold.testing.logical_hash import hash_logically
 from tests.engines import Store, find_tables_with, ranking, records_of
 
 START = datetime(2024, 3, 1, 12, tzinfo=UTC)
-OFF = {"remember": {"resolve": False}}
+WITHOUT_RESOLVING = {"remember": {"resolve": False}}
 
 
 def day(number: int) -> datetime:
@@ -45,7 +45,7 @@ def fill(alice: View) -> None:
 
 
 def test_one_run_consolidates_and_one_call_undoes_it(any_store: Store) -> None:
-    writer = any_store.open(**OFF)
+    writer = any_store.open(**WITHOUT_RESOLVING)
     fill(writer.scope(user="alice"))
     writer.close()
     engine = any_store.open()
@@ -95,7 +95,7 @@ def contradict(engine: Everhold, **fields: Any) -> tuple[Memory, Memory]:
 def test_conflicts_that_only_a_person_can_decide_are_listed(
     sqlite_store: Store, fields: dict[str, Any], reason: str
 ) -> None:
-    older, newer = contradict(sqlite_store.open(**OFF), **fields)
+    older, newer = contradict(sqlite_store.open(**WITHOUT_RESOLVING), **fields)
     engine = sqlite_store.open()
     assert consolidate(engine) == {"conflicts": 1}
     [conflict] = engine.scope(user="alice").conflicts()
@@ -117,7 +117,7 @@ def test_agents_that_disagree_are_listed(sqlite_store: Store) -> None:
 
 
 def test_a_person_resolves_a_conflict(sqlite_store: Store) -> None:
-    older, newer = contradict(sqlite_store.open(**OFF), pinned=True)
+    older, newer = contradict(sqlite_store.open(**WITHOUT_RESOLVING), pinned=True)
     engine = sqlite_store.open()
     consolidate(engine)
     alice = engine.scope(user="alice")
@@ -138,7 +138,7 @@ def test_a_person_resolves_a_conflict(sqlite_store: Store) -> None:
 
 
 def test_a_chain_of_changes_ends_with_the_last(sqlite_store: Store) -> None:
-    alice = sqlite_store.open(**OFF).scope(user="alice")
+    alice = sqlite_store.open(**WITHOUT_RESOLVING).scope(user="alice")
     for number, town in enumerate(("Oslo", "Bergen", "Tromsø")):
         alice.remember(f"I live in {town}", kind="fact", created_at=day(number))
     engine = sqlite_store.open()
@@ -157,7 +157,7 @@ def test_a_chain_of_changes_ends_with_the_last(sqlite_store: Store) -> None:
     ],
 )
 def test_memories_that_differ_are_not_merged(sqlite_store: Store, first: str, second: str) -> None:
-    engine = sqlite_store.open(**OFF)
+    engine = sqlite_store.open(**WITHOUT_RESOLVING)
     alice = engine.scope(user="alice")
     for number, text in enumerate((first, second)):
         alice.remember(text, kind="fact", created_at=day(number))
@@ -167,7 +167,7 @@ def test_memories_that_differ_are_not_merged(sqlite_store: Store, first: str, se
 
 
 def test_users_are_never_mixed(sqlite_store: Store) -> None:
-    engine = sqlite_store.open(**OFF)
+    engine = sqlite_store.open(**WITHOUT_RESOLVING)
     for number, user in enumerate(("alice", "bob", "carol")):
         view = engine.scope(user=user)
         view.remember("Yesterday I saw Ingrid", created_at=day(number))
@@ -236,8 +236,8 @@ def test_a_forgotten_reflection_is_not_written_again(sqlite_store: Store) -> Non
     assert alice.list(kind="reflection").memories == ()
 
 
-@pytest.mark.parametrize("how", ["forget", "expire"])
-def test_an_erased_source_takes_the_reflection_with_it(sqlite_store: Store, how: str) -> None:
+@pytest.mark.parametrize("deletion", ["forget", "expire"])
+def test_an_erased_source_takes_the_reflection_with_it(sqlite_store: Store, deletion: str) -> None:
     engine = sqlite_store.open(grace_days=0)
     alice = engine.scope(user="alice")
     mention(alice, 0, 1)
@@ -246,7 +246,7 @@ def test_an_erased_source_takes_the_reflection_with_it(sqlite_store: Store, how:
     )
     consolidate(engine)
     assert "zanzibar" in alice.list(kind="reflection").memories[0].text
-    if how == "forget":
+    if deletion == "forget":
         alice.forget(last.id, hard=True)
     else:
         alice.revise(last.id, expires_at=clock.now())
@@ -273,7 +273,7 @@ def test_a_reflection_on_episodes_is_deleted_with_a_message(sqlite_store: Store)
 
 
 def test_a_reflection_states_no_fact(sqlite_store: Store) -> None:
-    """Its text must not supersede the memories that it quotes."""
+    """The text of a reflection must not supersede the memories that the reflection quotes."""
     engine = sqlite_store.open()
     alice = engine.scope(user="alice")
     for number, food in enumerate(("sushi", "ramen", "udon")):
@@ -286,7 +286,7 @@ def test_a_reflection_states_no_fact(sqlite_store: Store) -> None:
 
 
 def test_consolidation_is_off_by_a_setting(sqlite_store: Store) -> None:
-    fill(sqlite_store.open(**OFF).scope(user="alice"))
+    fill(sqlite_store.open(**WITHOUT_RESOLVING).scope(user="alice"))
     assert consolidate(sqlite_store.open(maintenance={"consolidate": False})) == {}
     engine = sqlite_store.open(maintenance={"idle_minutes": 5})
     report = engine.maintain(["consolidate"])["consolidate"]

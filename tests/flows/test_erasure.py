@@ -65,13 +65,13 @@ def test_memories_of_another_user_are_not_purged(engine: Everhold, alice: View) 
     assert bob.get(theirs.id).provenance == {}
 
 
-@pytest.mark.parametrize("how", ["forget", "maintain", "session", "project", "user"])
-def test_every_way_to_purge_leaves_no_trace(store: Store, how: str) -> None:
+@pytest.mark.parametrize("deletion", ["forget", "maintain", "session", "project", "user"])
+def test_every_way_to_purge_leaves_no_trace(store: Store, deletion: str) -> None:
     engine = store.open(grace_days=0)
     view = engine.scope(user="alice", project="house", session="monday")
     turn = view.remember(f"I live in {CANARY}.", kind="conversation", speaker="Alice", idempotency_key="k")
     view.revise(turn.id, metadata={"seen": True}, reason=f"moved to {CANARY}")
-    match how:
+    match deletion:
         case "forget":
             view.forget(turn.id, hard=True)
         case "maintain":

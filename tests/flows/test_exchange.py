@@ -85,10 +85,10 @@ def test_an_export_and_import_into_an_empty_store_keep_every_row(
     assert (loaded.added + loaded.log_lines, loaded.existing) == (count, 0)
     assert loaded.count > 100
     assert rows_of(other, "acme") == rows_of(engine, "acme")
-    here = engine.scope(organization="acme", user="alice")
+    alice = engine.scope(organization="acme", user="alice")
     imported = other.scope(organization="acme", user="alice")
-    assert ranking(imported.recall("กาแฟ note", k=40, minimum=0)) == ranking(here.recall("กาแฟ note", k=40, minimum=0))
-    assert imported.tags() == here.tags()
+    assert ranking(imported.recall("กาแฟ note", k=40, minimum=0)) == ranking(alice.recall("กาแฟ note", k=40, minimum=0))
+    assert imported.tags() == alice.tags()
     assert other.sign_in("a@x.org", "long enough", organization="acme").id == "alice"
     assert imported.undo().kind == "forget"
     assert other.doctor().problems == []
@@ -111,12 +111,12 @@ def test_loading_a_bundle_twice_adds_nothing(engine: Everhold, tmp_path: Path) -
     engine.load(tmp_path / "out.jsonl", organization="acme")
     assert read_all_rows(engine, without=NOT_CARRIED) == before
     first = engine.load(tmp_path / "out.jsonl", organization="bolt")
-    once = read_all_rows(engine, without=NOT_CARRIED)
+    rows_before = read_all_rows(engine, without=NOT_CARRIED)
     again = engine.load(tmp_path / "out.jsonl", organization="bolt")
     assert first.added > 0
     assert first.log_lines > 0
     assert again == ImportResult(added=0, existing=first.added, log_lines=first.log_lines)
-    assert read_all_rows(engine, without=NOT_CARRIED) == once
+    assert read_all_rows(engine, without=NOT_CARRIED) == rows_before
     assert len(engine.scope(organization="acme", user="alice").recall("note", k=100, minimum=0)) == len(
         engine.scope(organization="bolt", user="alice").recall("note", k=100, minimum=0)
     )

@@ -141,8 +141,8 @@ def test_a_retry_adds_nothing_twice(engine: Everhold, alice: View) -> None:
 
 def test_facts_of_many_messages_are_stored_at_once(engine: Everhold, alice: View) -> None:
     items = [
-        {"text": text, "kind": "conversation", "speaker": who}
-        for who, text in [
+        {"text": text, "kind": "conversation", "speaker": speaker}
+        for speaker, text in [
             ("Alice", "I live in Bangkok."),
             ("Bob", "I live in Oslo."),
             ("Alice", "I live in Lisbon now. I like tea."),

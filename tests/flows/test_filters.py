@@ -164,8 +164,8 @@ def test_memories_are_filtered_by_kind_and_time(alice: View) -> None:
     second = alice.remember_many([{"text": f"Tea late {n}", "kind": "plan"} for n in range(4)])
     early, late = {memory.id for memory in first}, {memory.id for memory in second}
     for verb in (
-        lambda **given: {memory.id for memory in alice.list(**given)},
-        lambda **given: {hit.memory.id for hit in alice.recall("tea", k=50, **given, minimum=0)},
+        lambda **filters: {memory.id for memory in alice.list(**filters)},
+        lambda **filters: {hit.memory.id for hit in alice.recall("tea", k=50, **filters, minimum=0)},
     ):
         assert verb(after=middle) == late
         assert verb(before=middle) == early

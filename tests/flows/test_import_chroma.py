@@ -24,8 +24,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of Chroma with so many documents that most vectors are in its index files."""
     folder = tmp_path_factory.mktemp("chroma")
     client = open_chroma(folder)
-    few = client.create_collection("others")
-    few.add(ids=["d0"], documents=["A document of the same id"], embeddings=[make_vector("A document of the same id")])
+    small_collection = client.create_collection("others")
+    small_collection.add(
+        ids=["d0"], documents=["A document of the same id"], embeddings=[make_vector("A document of the same id")]
+    )
     collection = client.create_collection(
         "julep_memories", metadata={"hnsw:batch_size": 100, "hnsw:sync_threshold": 200}
     )

@@ -157,7 +157,11 @@ def test_a_message_stays_stored_if_the_model_fails(tmp_path: Path) -> None:
             with pytest.raises(InvalidInput, match="the model returned 5; return the answer as text"):
                 await create_agent(settings, manager, lambda _: 5).process("again", message)  # type: ignore[arg-type,return-value]
             view = (await manager.open()).scope(session="s1")
-            assert [each.text for each in (await view.messages(oldest_first=True)).messages] == ["hello", "hi", "again"]
+            assert [stored_message.text for stored_message in (await view.messages(oldest_first=True)).messages] == [
+                "hello",
+                "hi",
+                "again",
+            ]
         with pytest.raises(StoreUnavailable, match="has been closed"):
             await manager.open()
 

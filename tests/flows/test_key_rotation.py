@@ -278,11 +278,12 @@ def test_a_source_that_cannot_be_read_is_named(source: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [{}, *({"master_key": source} for source in ("master.key", "keyring:alone", "command:", "file:", "env: "))]
+    "settings",
+    [{}, *({"master_key": source} for source in ("master.key", "keyring:alone", "command:", "file:", "env: "))],
 )
-def test_settings_that_name_no_source_are_refused(given: dict[str, Any]) -> None:
+def test_settings_that_name_no_source_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="encryption"):
-        Everhold.open("memory://", encryption=given)
+        Everhold.open("memory://", encryption=settings)
 
 
 def test_a_key_is_not_shown(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def find_pattern(view: View) -> LearnedItem:
 
 def test_a_statement_that_defines_a_table_waits_for_its_columns(engine: Everhold, shop: View, tmp_path: Path) -> None:
     teach(shop, "amount of good orders", DEFINED)
-    # As a version stored it that took the defined table for one of the data.
+    # An older version stored the defined table as if it were a table of the data.
     key = ("default", find_pattern(shop).id)
     records_of(engine).commit([Patch(QueryPattern, key, {"fingerprint": ""})])
     assert shop.ask("amount of good orders").table.rows == ((35,),)

@@ -267,13 +267,13 @@ def test_an_answer_that_is_not_a_list_refuses_only_its_batch(store: Store, endpo
     assert engine.extract() == Extracted(0, 0, 0)
 
 
-# once and for all
+# each message is read once
 
 
 def test_nothing_is_read_twice_even_by_another_engine(store: Store, endpoint: Endpoint) -> None:
     engine = open_with_llm(store, endpoint, batch=2)
     maya = engine.scope(user="maya")
-    for number, name in enumerate(["zz", "mm", "aa"]):  # ids of the caller's own, against the order in time
+    for number, name in enumerate(["zz", "mm", "aa"]):  # the caller's own ids, in another order than the times
         say(maya, f"Message {number}", id=name)
     assert engine.extract().read == 3
     again = open_with_llm(store, endpoint, batch=2)
@@ -307,12 +307,12 @@ def test_a_crash_before_the_note_repeats_nothing(store: Store, endpoint: Endpoin
     records, model = engine._parts.records, engine._parts.language_model
     assert model is not None
 
-    def keep_and_die(scope: Any, items: Any) -> None:
+    def store_and_crash(scope: Any, items: Any) -> None:
         _remember(engine._parts, scope, items)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        extract(records, model, keep_and_die, 20)
+        extract(records, model, store_and_crash, 20)
     [before] = facts(maya).values()
     assert not records.scan(Job, "default", [Where("kind", Op.EQ, "llm-extraction")])
 
@@ -338,13 +338,13 @@ def test_two_engines_that_read_at_the_same_time_keep_one_fact(store: Store, endp
     model = engine._parts.language_model
     assert model is not None
 
-    def keep_after_the_other(scope: Any, items: Any) -> None:
-        assert other.extract() == Extracted()  # who reads is left alone
+    def store_after_another_engine(scope: Any, items: Any) -> None:
+        assert other.extract() == Extracted()  # the messages that another engine is reading are left to it
         run_out(engine)
         assert other.extract() == Extracted(2, 2, 0)
         _remember(engine._parts, scope, items)
 
-    assert extract(engine._parts.records, model, keep_after_the_other, 1) == Extracted(1, 1, 0)
+    assert extract(engine._parts.records, model, store_after_another_engine, 1) == Extracted(1, 1, 0)
     facts_before = facts(maya)
     assert set(facts_before) == {"Maya's cat is called Biscuit.", "Maya's dog is called Pepper."}
     assert all(fact.access_count == 0 for fact in facts_before.values())
@@ -385,9 +385,9 @@ def test_messages_of_sessions_are_read_once(store: Store, endpoint: Endpoint) ->
     assert engine.extract() == Extracted(1, 1, 0), "it continues after what was read"
 
 
-@pytest.mark.parametrize("how", ["at once", "by maintenance"])
+@pytest.mark.parametrize("failure", ["at once", "by maintenance"])
 def test_a_fact_is_deleted_with_the_only_message_that_states_it(
-    sqlite_store: Store, endpoint: Endpoint, how: str
+    sqlite_store: Store, endpoint: Endpoint, failure: str
 ) -> None:
     engine = open_with_llm(sqlite_store, endpoint, batch=1, grace_days=0)
     maya = engine.scope(user="maya")
@@ -397,7 +397,7 @@ def test_a_fact_is_deleted_with_the_only_message_that_states_it(
     endpoint.says(item("Maya's dog is called Pepper."))
     engine.extract()
     maya.remember("Maya's dog is called Pepper.", kind="fact")  # now it is known without the message, too
-    engine.delete_session("s1", hard=how == "at once")
+    engine.delete_session("s1", hard=failure == "at once")
     engine.maintain()
     assert facts(maya) == {}
     assert [memory.text for memory in maya.list()] == ["Maya's dog is called Pepper."]

@@ -58,10 +58,10 @@ REMOVE_LOG = (
 
 
 def test_random_tampering_is_noticed() -> None:
-    toll = tampering.run(edits=60, seed=7)
-    assert toll.edits > 50
-    assert (toll.unnoticed, toll.wrong_without_key) == ([], [])
-    assert toll.unnoticed_without_key > 10
+    outcome = tampering.run(edits=60, seed=7)
+    assert outcome.edits > 50
+    assert (outcome.unnoticed, outcome.wrong_without_key) == ([], [])
+    assert outcome.unnoticed_without_key > 10
 
 
 def test_random_tampering_is_noticed_on_postgres(postgres_url: str, tmp_path: Path) -> None:
@@ -77,10 +77,10 @@ def test_random_tampering_is_noticed_on_postgres(postgres_url: str, tmp_path: Pa
                 connection.execute(sql.encode(), values)
             connection.commit()
 
-        toll = tampering.attack(records, heads, rewrite, edits=25, seed=3)
+        outcome = tampering.attack(records, heads, rewrite, edits=25, seed=3)
     records.close()
-    assert toll.edits > 20
-    assert (toll.unnoticed, toll.wrong_without_key) == ([], [])
+    assert outcome.edits > 20
+    assert (outcome.unnoticed, outcome.wrong_without_key) == ([], [])
 
 
 @pytest.mark.parametrize("statements", [cut_tail(2), REMOVE_LOG], ids=["tail and head cut", "all removed"])

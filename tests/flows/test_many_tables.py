@@ -58,10 +58,10 @@ def test_the_table_with_refunds_is_found_among_many(engine: Everhold) -> None:
 
 
 def test_questions_are_read_as_if_their_table_were_alone(engine: Everhold, tmp_path: Path) -> None:
-    many = engine.scope(project="many")
+    view = engine.scope(project="many")
     questions = [make_question(table, number) for number, table in enumerate(ASKED)]
     alone = [read_alone(engine, *pair, tmp_path) for pair in zip(ASKED, questions, strict=True)]
-    among = [read(engine, many, question) for question in questions]
+    among = [read(engine, view, question) for question in questions]
     same = sum(first == second != "" for first, second in zip(alone, among, strict=True))
     assert same >= 0.9 * len(ASKED), list(zip(questions, alone, among, strict=True))
 

@@ -122,9 +122,9 @@ def test_a_finished_move_may_be_asked_for_again(tmp_path: Path) -> None:
     first = Store("sqlite", str(tmp_path / "a.db"))
     first.open().scope(user="alice").remember("Prefers tea")
     first.close()
-    once = Everhold.move(first.storage, str(tmp_path / "b.db"))
-    again = Everhold.move(first.storage, str(tmp_path / "b.db"))
-    assert (once.copied, again.copied, once.tables) == (once.rows, 0, again.tables)
+    first_move = Everhold.move(first.storage, str(tmp_path / "b.db"))
+    second_move = Everhold.move(first.storage, str(tmp_path / "b.db"))
+    assert (first_move.copied, second_move.copied, first_move.tables) == (first_move.rows, 0, second_move.tables)
 
 
 def start_move(source: str, target: str) -> subprocess.Popen[bytes]:
@@ -139,13 +139,13 @@ def test_a_move_that_is_killed_several_times_is_completed(places: dict[str, str]
     """A process that moves a store is killed by SIGKILL, at moments spread over the time that the move takes."""
     fill(places["sqlite"], memories=choose_size(30, 60))
     before = hashes(places["sqlite"])
-    chance = random.Random(4)
+    rng = random.Random(4)
     killed = 0
     for source, target in itertools.pairwise(places.values()):
         for _ in range(KILLS // 4):
             process = start_move(source, target)
             try:
-                process.wait(timeout=chance.uniform(0.5, 2.5))
+                process.wait(timeout=rng.uniform(0.5, 2.5))
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGKILL)
                 killed += 1

@@ -198,33 +198,33 @@ def test_only_one_of_several_users_starting_a_session_at_once_owns_it(engine: Ev
 class RandomWriter:
     """Makes random writes of several users into shared and private containers, with public verbs."""
 
-    def __init__(self, engine: Everhold, chance: random.Random) -> None:
-        self.engine, self.chance = engine, chance
+    def __init__(self, engine: Everhold, rng: random.Random) -> None:
+        self.engine, self.rng = engine, rng
         engine.scope(session="group").say("Welcome")
         engine.create_user("alice")
         engine.create_project("p0", user="alice")
 
     def act(self) -> None:
-        chance = self.chance
+        rng = self.rng
         named: dict[str, Any] = {
-            "user": chance.choice((*USERS, *USERS, None)),
-            "project": chance.choice((None, "p0", "p1")),
-            "agent": chance.choice((None, None, "bot")),
-            "session": chance.choice((None, "group", "s1", "s2", "s3")),
+            "user": rng.choice((*USERS, *USERS, None)),
+            "project": rng.choice((None, "p0", "p1")),
+            "agent": rng.choice((None, None, "bot")),
+            "session": rng.choice((None, "group", "s1", "s2", "s3")),
         }
         view = self.engine.scope(**named)
         with suppress(NotFound, Conflict):  # the session is another user's, or a row does not exist yet
             self._do(view)
 
     def _do(self, view: View) -> None:
-        chance = self.chance
-        text = f"{chance.choice(['likes', 'sells', 'paints'])} {chance.choice(['tea', 'boats', 'maps'])}"
+        rng = self.rng
+        text = f"{rng.choice(['likes', 'sells', 'paints'])} {rng.choice(['tea', 'boats', 'maps'])}"
         memories = view.list(limit=50).memories
         names = [memory.id for memory in memories]
         acts: list[Callable[[], object]] = [
-            lambda: view.remember(text, tags=["t"], idempotency_key=chance.choice((None, "k"))),
-            lambda: view.remember(f"I live in {chance.choice(['Rome', 'Oslo'])}", kind="conversation"),
-            lambda: self._work(view.run(text, id=chance.choice((None, "r1", "r2"))), text),
+            lambda: view.remember(text, tags=["t"], idempotency_key=rng.choice((None, "k"))),
+            lambda: view.remember(f"I live in {rng.choice(['Rome', 'Oslo'])}", kind="conversation"),
+            lambda: self._work(view.run(text, id=rng.choice((None, "r1", "r2"))), text),
             lambda: self._work(view.resume(), text),
         ]
         if view.scope.session:
@@ -232,20 +232,20 @@ class RandomWriter:
         if len(names) > 1:
             acts += [
                 lambda: view.revise(names[0], text=f"{text} now"),
-                lambda: view.supersede(names[0], f"{text} again {chance.random()}"),
+                lambda: view.supersede(names[0], f"{text} again {rng.random()}"),
                 lambda: view.relate(*names[:2]),
                 lambda: view.tag(names[0], "u"),
                 lambda: view.forget(names[-1]),
             ]
-        chance.choice(acts)()
+        rng.choice(acts)()
 
     def _work(self, run: Run, text: str) -> None:
         if run.pending is None:
             run.propose("think", {"about": text})
         run.complete(text, memories=[f"The run said: {text}"])
-        if self.chance.random() < 0.3:
+        if self.rng.random() < 0.3:
             run.fork(run.steps()[-1].cycle_index)
-        if self.chance.random() < 0.3:
+        if self.rng.random() < 0.3:
             run.finish(text)
 
 

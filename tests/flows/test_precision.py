@@ -138,11 +138,11 @@ def test_pinned_memories_are_a_tier_of_their_own(engine: Everhold, alice: View) 
 # why not
 
 
-def reason(view: View, memory_id: str, question: str, **given: Any) -> str:
-    explanation = view.why_not(memory_id, question, **given)
+def reason(view: View, memory_id: str, question: str, **arguments: Any) -> str:
+    explanation = view.why_not(memory_id, question, **arguments)
     assert not explanation.returned
     assert explanation.memory.id == memory_id
-    assert memory_id not in {hit.memory.id for hit in view.recall(question, **given)}
+    assert memory_id not in {hit.memory.id for hit in view.recall(question, **arguments)}
     return explanation.reasons[0]
 
 
@@ -225,12 +225,12 @@ def test_why_not_explains_memories_that_cannot_be_scored(alice: View) -> None:
 
 def test_why_not_explains_candidates_of_the_stores_indexes(store: Store) -> None:
     store.open().scope(user="alice").remember("Tea on the porch", id="mem_tea")
-    looking = store.open(images={"max_memories": 0}).scope(user="alice")
-    explanation = looking.why_not("mem_tea", "engine of the boat")
+    reader = store.open(images={"max_memories": 0}).scope(user="alice")
+    explanation = reader.why_not("mem_tea", "engine of the boat")
     assert "is below the minimum" in explanation.reasons[0]
     assert explanation.why is not None
     assert explanation.why.searched == "candidates"
-    assert looking.why_not("mem_tea", "tea on the porch").returned
+    assert reader.why_not("mem_tea", "tea on the porch").returned
 
 
 def test_why_not_works_only_for_memories_of_the_scope(engine: Everhold, alice: View) -> None:

@@ -74,9 +74,9 @@ def test_pages_repeat_nothing_while_others_write(alice: View) -> None:
     alice.forget(first[9].memory.id)
     late = alice.remember("tea tea tea tea")
     pages = fetch_all_pages(lambda cursor: alice.recall("tea", k=10, minimum=0, cursor=cursor or first.cursor))
-    rest = [hit.memory.id for page in pages for hit in page if hit.memory.id != late.id]
-    assert len(set(rest)) == len(rest) == 20
-    assert not set(rest) & {hit.memory.id for hit in first}
+    later_ids = [hit.memory.id for page in pages for hit in page if hit.memory.id != late.id]
+    assert len(set(later_ids)) == len(later_ids) == 20
+    assert not set(later_ids) & {hit.memory.id for hit in first}
 
 
 @pytest.mark.parametrize("cursor", ["", "nonsense", "!!", "e30", "WzFd", "[1, 2]", "é", "a" * 5000])
@@ -341,7 +341,7 @@ def test_a_time_may_be_given_by_an_event() -> None:
 
 
 @pytest.mark.parametrize(("timezone", "met"), [("Asia/Bangkok", True), ("UTC", False)])
-def test_times_are_meant_in_the_users_zone(store: Store, timezone: str, met: bool) -> None:
+def test_times_in_questions_are_in_the_users_zone(store: Store, timezone: str, met: bool) -> None:
     """18:30 UTC of the 4th is the 5th in Bangkok."""
     with store.open() as engine:
         engine.create_user("malee", timezone=timezone)

@@ -15,8 +15,8 @@ def test_relations_are_followed_by_direction_type_and_depth(alice: View) -> None
     alice.relate(d.id, a.id, "derived_from")
     alice.relate(d.id, e.id, "my_own_type")
 
-    def walk(start: str, **given: object) -> list[tuple[str, int]]:
-        return sorted((relation.memory.text, relation.depth) for relation in alice.relations(start, **given))  # type: ignore[arg-type]
+    def walk(start: str, **options: object) -> list[tuple[str, int]]:
+        return sorted((relation.memory.text, relation.depth) for relation in alice.relations(start, **options))  # type: ignore[arg-type]
 
     assert walk(a.id) == [("b", 1), ("d", 1)]
     assert walk(a.id, depth=2) == [("b", 1), ("c", 2), ("d", 1), ("e", 2)]

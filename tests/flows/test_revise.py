@@ -115,10 +115,10 @@ def test_the_slower_of_two_concurrent_revisions_is_refused(engine: Everhold, ali
     memory = alice.remember("Start")
     write_deps = engine._parts.write_deps
     embed = write_deps.chunking.embedder.embed
-    once = iter([True])
+    calls_left = iter([True])
 
     def revise_once(texts: list[str]) -> list[object]:
-        if next(once, False):
+        if next(calls_left, False):
             alice.revise(memory.id, text="Quicker")
         return embed(texts)  # type: ignore[return-value]
 

@@ -26,7 +26,7 @@ def open_engine(request: pytest.FixtureRequest, sqlite_store: Store) -> Open:
         server = request.getfixturevalue("valkey_server")
         server.client().flushall()
         options["sessions"] = server.url
-    return lambda **more: sqlite_store.open(**{**options, **more})
+    return lambda **settings: sqlite_store.open(**{**options, **settings})
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_the_last_messages_come_from_the_cache(session_engine: Everhold, chat: V
     chat.say("Tea")
     assert mark(session_engine)
     assert is_from_cache(chat)
-    chat.say("Rain")  # one more goes on top of what is kept
+    chat.say("Rain")  # the next message is added to the cached ones
     assert [message.text == "Tea" for message in chat.messages()] == [False, False]
     chat.update_session(topic="Weather")
     assert [message.text == "Tea" for message in chat.messages()] == [False, False]
@@ -279,7 +279,7 @@ def test_sessions_are_listed_by_their_last_activity(session_engine: Everhold) ->
 
 
 @pytest.mark.parametrize(
-    ("verb", "error", "told"),
+    ("verb", "error", "message"),
     [
         (lambda view: view.say(), InvalidInput, "says nothing"),
         (lambda view: view.say("x", position=3), UnknownField, "say takes no argument 'position'"),
@@ -297,9 +297,11 @@ def test_sessions_are_listed_by_their_last_activity(session_engine: Everhold) ->
         (lambda view: view.say("x", id="taken"), AlreadyExists, "'taken' is taken"),
     ],
 )
-def test_invalid_calls_are_refused(chat: View, verb: Callable[[View], Any], error: type[Exception], told: str) -> None:
+def test_invalid_calls_are_refused(
+    chat: View, verb: Callable[[View], Any], error: type[Exception], message: str
+) -> None:
     chat.say("Hello", id="taken")
-    with pytest.raises(error, match=told):
+    with pytest.raises(error, match=message):
         verb(chat)
     assert read_messages(chat) == ["Hello"]
 

@@ -42,8 +42,8 @@ def engine(sqlite_store: Store, valkey_server: ValkeyServer, client: Any) -> Eve
     return engine
 
 
-def invent(client: Any) -> None:
-    """Change the newest message and nothing else: its stamp, its generation and its id stay right."""
+def forge_newest_message(client: Any) -> None:
+    """Change only the text of the newest message; its stamp, its generation and its id stay valid."""
     item = json.loads(client.lindex(HISTORY, 0))
     client.lset(HISTORY, 0, json.dumps({**item, "text": "invented"}, separators=(",", ":")))
 
@@ -84,7 +84,7 @@ def nest_deeply(client: Any) -> None:
 
 
 FORGERIES: dict[str, Forge] = {
-    "a message is changed": invent,
+    "a message is changed": forge_newest_message,
     "all of it by another secret": reseal,
     "another user's session": copy_other_session,
     "another user's messages": copy_other_messages,
@@ -105,14 +105,14 @@ FORGERIES: dict[str, Forge] = {
 
 
 @pytest.mark.parametrize("forge", FORGERIES.values(), ids=FORGERIES)
-@pytest.mark.parametrize("then", ["read", "say"])
-def test_a_forged_working_memory_is_ignored(engine: Everhold, client: Any, forge: Forge, then: str) -> None:
+@pytest.mark.parametrize("next_call", ["read", "say"])
+def test_a_forged_working_memory_is_ignored(engine: Everhold, client: Any, forge: Forge, next_call: str) -> None:
     alice = engine.scope(user="alice", session="s1")
     expected = [f"{text} of alice" for text in TEXTS]
     assert read_messages(alice) == expected
     assert client.exists(SESSION, HISTORY) == 2
     forge(client)
-    if then == "say":
+    if next_call == "say":
         alice.say("fourth")
         expected.append("fourth")
     assert read_messages(alice) == expected
@@ -123,22 +123,22 @@ def test_a_forged_working_memory_is_ignored(engine: Everhold, client: Any, forge
 
 
 def test_random_changes_are_ignored(engine: Everhold, client: Any) -> None:
-    alice, chance = engine.scope(user="alice", session="s1"), random.Random(3)
+    alice, rng = engine.scope(user="alice", session="s1"), random.Random(3)
     expected = read_messages(alice)
     for _ in range(150):
-        if chance.random() < 0.5:
-            name = chance.choice(sorted(client.hgetall(SESSION)))
+        if rng.random() < 0.5:
+            name = rng.choice(sorted(client.hgetall(SESSION)))
             value = client.hget(SESSION, name)
-            client.hset(SESSION, name, _mutate(value, chance))
+            client.hset(SESSION, name, _mutate(value, rng))
         else:
-            index = chance.randrange(client.llen(HISTORY))
-            client.lset(HISTORY, index, _mutate(client.lindex(HISTORY, index), chance))
+            index = rng.randrange(client.llen(HISTORY))
+            client.lset(HISTORY, index, _mutate(client.lindex(HISTORY, index), rng))
         assert read_messages(alice) == expected
 
 
-def _mutate(value: str, chance: random.Random) -> str:
-    index = chance.randrange(len(value) + 1)
-    return value[:index] + chance.choice('x0{}[],:"é') + value[index + chance.randrange(2) :] + chance.choice(["", " "])
+def _mutate(value: str, rng: random.Random) -> str:
+    index = rng.randrange(len(value) + 1)
+    return value[:index] + rng.choice('x0{}[],:"é') + value[index + rng.randrange(2) :] + rng.choice(["", " "])
 
 
 def test_an_older_state_is_ignored(engine: Everhold, client: Any) -> None:

@@ -99,7 +99,10 @@ def test_old_data_of_a_restarted_server_is_ignored(
     other.update_session(topic="Weather")
     server.start()
     assert "Tea" in str(server.client().lrange("everhold:{default}:history:s1", 0, -1))
-    for reader in (engine, sqlite_store.open(sessions=server.url)):  # one that was there, and one that has just come
+    for reader in (
+        engine,
+        sqlite_store.open(sessions=server.url),
+    ):  # one session that existed before, and one that has just begun
         assert read_messages(reader.scope(session="s1")) == ["Tea", "More tea", "Still more"]
         assert reader.scope(session="s2").session().topic == "Weather"
     wait_until(lambda: is_used(engine, chat))
@@ -126,11 +129,11 @@ def test_a_session_deleted_while_redis_was_down_is_not_read(
     if hard:
         engines[0].scope(user="alice", session="s1").say("Again")
         assert [read_messages(engine.scope(session="s1")) for engine in engines] == [["Again"], ["Again"]]
-    wait_until(lambda: _upkept(engines[1]))
+    wait_until(lambda: _has_only_stored_sessions_after_maintenance(engines[1]))
 
 
-def _upkept(engine: Everhold) -> bool:
-    """Run maintenance, and return whether the cache then has only sessions of the records."""
+def _has_only_stored_sessions_after_maintenance(engine: Everhold) -> bool:
+    """Run maintenance, and return whether the cache then has only sessions that the records have."""
     engine.maintain()
     working = read_cached(engine)
     return working is None or [message.text for message in working.history] == ["Again"]
@@ -221,7 +224,7 @@ def test_an_engine_without_redis_writes_beside_an_engine_with_it(
     sqlite_store: Store, engine: Everhold, server: ValkeyServer
 ) -> None:
     cut_off = sqlite_store.open(sessions="redis://127.0.0.1:1", redis=IMPATIENT)
-    first, second = (each.scope(user="alice", session="s1") for each in (engine, cut_off))
+    first, second = (session_engine.scope(user="alice", session="s1") for session_engine in (engine, cut_off))
     expected = []
     for number in range(5):
         for view in (first, second):

@@ -51,7 +51,7 @@ def file_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store
 
 def read_ids(engine: Everhold, preset: str, view: str, column: str = "id") -> list[Any]:
     """Return the values of a column of an installed view, while the engine is open."""
-    [installed] = [each for each in engine.list_views() if each.preset == preset]
+    [installed] = [view_set for view_set in engine.list_views() if view_set.preset == preset]
     schema = f'"{installed.schema}".' if installed.schema else ""
     sql = f'SELECT "{column}" FROM {schema}"{installed.views[view]}" ORDER BY 1'
     records: Any = records_of(engine)
@@ -131,7 +131,7 @@ class TestInstalling:
         type_of_views = type(views)
         called: list[object] = []
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(type_of_views, "replace_views", lambda *given: called.append(given))
+            patch.setattr(type_of_views, "replace_views", lambda *arguments: called.append(arguments))
             assert engine.install_views("memory-orchestrator") == first
         assert not called
         assert list_definitions(engine) == before

@@ -142,7 +142,7 @@ def test_purging_an_organization_leaves_nothing(engine: Everhold) -> None:
     engine.delete_organization("acme", hard=True)
     rows = read_all_rows(engine)
     for name, table in rows.items():
-        if name not in ("outbox", "log_heads"):  # a head says how much of the log went
+        if name not in ("outbox", "log_heads"):  # the head records how many lines were purged
             owners = {row.__dict__.get("organization_id", row.__dict__.get("id")) for row in table.values()}
             assert "acme" not in owners, name
     assert texts(engine.scope(organization="bolt", user="alice").recall("canary", minimum=0)) == ["Canary two"]

@@ -127,20 +127,20 @@ def test_writing_for_a_deleted_user_is_refused(pair: tuple[Everhold, Everhold]) 
 
 def test_random_changes_by_two_engines_are_seen_by_both(pair: tuple[Everhold, Everhold], store: Store) -> None:
     """After random changes by two engines, both give the same answers as a new engine."""
-    chance = random.Random(11)
+    rng = random.Random(11)
     views = [engine.scope(user="alice") for engine in pair]
     views[0].remember_many(f"Note {n} of tea" for n in range(10))
     for step in range(60):
-        view = chance.choice(views)
+        view = rng.choice(views)
         live = view.list(limit=100).memories
-        memory_id = chance.choice(live).id
-        match chance.randrange(6):
+        memory_id = rng.choice(live).id
+        match rng.randrange(6):
             case 0 | 1:
                 view.remember(f"Note {step} of rain")
             case 2:
                 view.revise(memory_id, text=f"Revised {step} of stone")
             case 3:
-                view.forget(memory_id, hard=chance.random() < 0.5) if len(live) > 4 else None
+                view.forget(memory_id, hard=rng.random() < 0.5) if len(live) > 4 else None
             case 4:
                 view.supersede(memory_id, f"Heir {step} of river")
             case _:
@@ -211,9 +211,11 @@ def test_two_processes_see_each_others_writes(store: Store) -> None:
             return json.loads(child.stdout.readline())
 
         def compare_recalls() -> list[str]:
-            here = [[hit.memory.id, hit.memory.text, hit.score] for hit in alice.recall("tea coffee", k=50, minimum=0)]
-            assert call_child(recall="tea coffee") == here
-            return sorted(text for _, text, _ in here)
+            expected = [
+                [hit.memory.id, hit.memory.text, hit.score] for hit in alice.recall("tea coffee", k=50, minimum=0)
+            ]
+            assert call_child(recall="tea coffee") == expected
+            return sorted(text for _, text, _ in expected)
 
         assert compare_recalls() == ["Tea from here"]
         name = str(call_child(remember="Tea from there"))

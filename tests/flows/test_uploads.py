@@ -118,7 +118,7 @@ def test_the_same_content_changes_nothing(engine: Everhold, place: Path, orders:
     rows, files = count_rows(engine), count_files(place)
     [again] = alice.upload(str(orders))
     assert (again.is_new, again.source.id) == (False, first.source.id)
-    assert [each.table.id for each in again.tables] == [each.table.id for each in first.tables]
+    assert [described.table.id for described in again.tables] == [described.table.id for described in first.tables]
     assert (count_rows(engine), count_files(place)) == (rows, files)
 
 
@@ -198,7 +198,7 @@ def test_a_failed_commit_leaves_no_files(
     commit, stored = records.commit, []
 
     def fail(operations: Sequence[Operation]) -> None:
-        if any(isinstance(each, Put) and isinstance(each.row, Source) for each in operations):
+        if any(isinstance(operation, Put) and isinstance(operation.row, Source) for operation in operations):
             stored.append(count_files(place))
             raise KeyboardInterrupt
         commit(operations)

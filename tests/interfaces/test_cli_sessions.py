@@ -47,8 +47,8 @@ def test_sessions_are_printed_as_json(run: Run) -> None:
     page = run("session", "show", "--limit", "2", *CHAT, "--json").document
     assert [message["text"] for message in page["messages"]] == ["three", "two"]
     assert page["session"]["id"] == "s1"
-    rest = run("session", "show", "--cursor", page["cursor"], *CHAT, "--json").document
-    assert ([message["text"] for message in rest["messages"]], rest["cursor"]) == (["one"], None)
+    second_page = run("session", "show", "--cursor", page["cursor"], *CHAT, "--json").document
+    assert ([message["text"] for message in second_page["messages"]], second_page["cursor"]) == (["one"], None)
     first = run("session", "show", "--oldest-first", "--limit", "1", *CHAT, "--json").document
     assert [message["text"] for message in first["messages"]] == ["one"]
     assert "next page: --cursor" in run("session", "show", "--limit", "1", *CHAT).out

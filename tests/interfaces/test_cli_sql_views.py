@@ -51,7 +51,7 @@ def test_wrong_input_is_refused(run: Run, empty_store: None) -> None:
         (["list", "--store", "memory://"], "cannot have SQL views; use SQLite, DuckDB or PostgreSQL"),
         (["install"], "missing argument"),
     ):
-        ran = run("views", *arguments)
-        assert (ran.code, ran.out) == (2, ""), arguments
-        assert message in ran.err.lower() or message in ran.err
+        result = run("views", *arguments)
+        assert (result.code, result.out) == (2, ""), arguments
+        assert message in result.err.lower() or message in result.err
     assert "no organization 'default' in this store, so the views are empty" in run("views", "install", "s4").err

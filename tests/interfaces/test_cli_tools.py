@@ -1,4 +1,4 @@
-"""`everhold tool`: created from a file, listed, checked, given to agents, rendered, deleted."""
+"""The command `everhold tool`: create, list, check, attach, render and delete tools."""
 
 import json
 from pathlib import Path

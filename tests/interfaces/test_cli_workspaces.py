@@ -64,6 +64,6 @@ def test_archives_are_exported_and_garbage_is_collected(run: Run, tmp_path: Path
 )
 def test_wrong_input_is_explained(run: Run, arguments: tuple[str, ...], message: str) -> None:
     run("workspace", "open", "site")
-    ran = run("workspace", *arguments)
-    assert ran.code != 0
-    assert message in ran.err
+    result = run("workspace", *arguments)
+    assert result.code != 0
+    assert message in result.err

@@ -36,10 +36,10 @@ THESAURUS = SmallThesaurus()
 class Row:
     """One chunk. The fields of its memory are the same for all chunks of one owner."""
 
-    def __init__(self, chance: random.Random, owner: str, *, talks: bool = False) -> None:
+    def __init__(self, rng: random.Random, owner: str, *, talks: bool = False) -> None:
         self.owner = owner
-        self.words = chance.choices(WORDS, k=chance.randint(0, 30)) + ["?"] * (chance.random() < 0.3)
-        self.vector = vector(chance) if chance.random() < 0.9 else None
+        self.words = rng.choices(WORDS, k=rng.randint(0, 30)) + ["?"] * (rng.random() < 0.3)
+        self.vector = vector(rng) if rng.random() < 0.9 else None
         own = random.Random(owner)
         self.importance = float(np.float32(own.random()))
         self.session = f"s{own.randrange(4)}" if talks and own.random() < 0.7 else None
@@ -68,8 +68,8 @@ class Row:
         return ImageEntry(tuple(chunk[name] for name in CHUNK_COLUMNS), tuple(memory[name] for name in OWNER_COLUMNS))
 
 
-def vector(chance: random.Random) -> Vector:
-    raw = np.asarray([[chance.gauss(0, 1) for _ in range(DIMENSIONS)]])
+def vector(rng: random.Random) -> Vector:
+    raw = np.asarray([[rng.gauss(0, 1) for _ in range(DIMENSIONS)]])
     vector: Vector = round_to_half_precision(raw / np.linalg.norm(raw))[0]
     return vector
 

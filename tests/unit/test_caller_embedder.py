@@ -100,11 +100,11 @@ class TestAnswers:
             make(lambda _: [HOSTILE_VECTORS[name]]).embed(["tea"])
 
     @pytest.mark.parametrize(
-        ("answer", "said"),
+        ("answer", "message"),
         [([], "returned 0 vectors for 2"), ([[1.0] * 8], "returned 1 vectors"), (count(), "returned more vectors")],
     )
-    def test_an_answer_needs_one_vector_for_each_text(self, answer: Any, said: str) -> None:
-        with pytest.raises(ModelError, match=said):
+    def test_an_answer_needs_one_vector_for_each_text(self, answer: Any, message: str) -> None:
+        with pytest.raises(ModelError, match=message):
             make(lambda _: answer).embed(["tea", "rain"])
 
     @pytest.mark.parametrize("answer", [None, 5, object()])

@@ -29,7 +29,7 @@ TEXTS = st.one_of(
 
 
 # How often each character may be tokenised: once as part of the whole text, and a few times as part of chunks.
-MOST_PASSES = 3
+MAX_PASSES = 3
 
 
 @pytest.fixture(scope="module")
@@ -126,13 +126,13 @@ def texts_of(text: str, tokenizer: Tokenizer, limit: int, overlap: int) -> list[
 def test_chunks_break_after_sentences(sentences: list[str], joiner: str) -> None:
     chunks = texts_of(joiner.join(sentences), Letters(), limit=20, overlap=0)
     assert len(chunks) > 1
-    rest = list(sentences)
+    remaining = list(sentences)
     for piece in chunks:
         taken = []
-        while rest and piece.startswith(joiner.join([*taken, rest[0]])):
-            taken.append(rest.pop(0))
+        while remaining and piece.startswith(joiner.join([*taken, remaining[0]])):
+            taken.append(remaining.pop(0))
         assert piece == joiner.join(taken)
-    assert not rest
+    assert not remaining
 
 
 def test_a_sentence_longer_than_a_chunk_breaks_between_words() -> None:
@@ -194,7 +194,7 @@ class Counting:
 def test_the_work_grows_with_the_length_of_the_text_alone(minilm: MiniLM, text: str) -> None:
     counting = Counting(minilm)
     spans = split_into_chunks(text, counting)
-    assert counting.characters <= MOST_PASSES * len(text)
+    assert counting.characters <= MAX_PASSES * len(text)
     for span in spans[:100] + spans[-100:]:
         assert len(minilm.offsets(text[span.start : span.end])) <= 510
 

@@ -95,11 +95,11 @@ def test_full_sections_keep_to_their_shares() -> None:
 
 
 def test_unused_shares_go_to_the_recalled_section_first() -> None:
-    many = [f"number {n} here" for n in range(400)]
+    texts = [f"number {n} here" for n in range(400)]
     providers = [
-        section("pinned", make_items(*(f"pinned {number}" for number in many))),
+        section("pinned", make_items(*(f"pinned {number}" for number in texts))),
         section("blocks", make_items("a block")),
-        section("recalled", make_items(*(f"recalled {number}" for number in many))),
+        section("recalled", make_items(*(f"recalled {number}" for number in texts))),
     ]
     pinned, _, recalled = assemble(providers, 1000, words).sections
     assert pinned.tokens <= 150
@@ -264,13 +264,13 @@ SECTIONS = st.builds(
 
 @given(st.lists(SECTIONS, max_size=6), st.integers(1, 2000), st.sampled_from([words, count_doubled, greedy]))
 def test_no_context_exceeds_its_budget_or_has_a_forged_fence(
-    made: list[Section], budget: int, counter: Counter
+    sections: list[Section], budget: int, counter: Counter
 ) -> None:
-    context = assemble([partial(replace, section) for section in made], budget, counter)
+    context = assemble([partial(replace, section) for section in sections], budget, counter)
     assert context.tokens == (counter(context.text) if context.text else 0) <= budget
     assert sum(section.tokens for section in context.sections) <= budget
     assert len({section.id for section in context.memories}) == len(context.memories) or any(
-        memory.oldest_first for memory in made
+        memory.oldest_first for memory in sections
     )
     if context.text:
         opening, *body, closing = context.text.split("\n")

@@ -56,8 +56,8 @@ def records(path: Path) -> Iterator[DuckdbRecords]:
     store.close()
 
 
-def open_records(path: Path, **given: Any) -> DuckdbRecords:
-    return DuckdbRecords(DuckdbOptions(path=path, **given))
+def open_records(path: Path, **options: Any) -> DuckdbRecords:
+    return DuckdbRecords(DuckdbOptions(path=path, **options))
 
 
 def begin(records: Records) -> None:
@@ -210,9 +210,9 @@ def make_memory_rows(number: int) -> list[Row]:
 
 def test_a_large_commit_reads_the_store_as_often_as_a_small_one(store: Counting) -> None:
     store.commit([Put(make_row(Organization, "org", "org")), Put(make_row(User, "org", "u"))])
-    few = looks(store, [Put(row) for row in make_memory_rows(0)])
-    assert looks(store, [Put(row) for number in range(1, 300) for row in make_memory_rows(number)]) == few
-    assert few < 12
+    reads_of_few = looks(store, [Put(row) for row in make_memory_rows(0)])
+    assert looks(store, [Put(row) for number in range(1, 300) for row in make_memory_rows(number)]) == reads_of_few
+    assert reads_of_few < 12
 
     keys = [("org", f"{number:04}") for number in range(300)]
     reads = looks(store, [Patch(Memory, keys[0], {"text": "again"})])

@@ -165,7 +165,7 @@ def test_a_text_is_searched_for_the_future_once(monkeypatch: pytest.MonkeyPatch)
     ["", "!", "=", "W10", "bnVsbA", "WzEsMl0", "WzFlOTk5LCJ4Il0", "W05hTiwieCJd", "WzEsIlx1ZDgwMCJd", "W1tb" * 9_999],
 )  # fmt: skip
 def test_hostile_cursors_are_refused(cursor: str) -> None:
-    for decode in (decode_hit_place, lambda given: decode_page(given, "acme")):
+    for decode in (decode_hit_place, lambda text: decode_page(text, "acme")):
         with pytest.raises(InvalidInput, match=r"invalid cursor .*; pass the value from the previous page"):
             decode(cursor)
 

@@ -201,8 +201,8 @@ def test_a_candidate_stands_out_among_low_similarities_as_among_high_ones() -> N
     candidates = make_candidates()
     low = candidates._replace(similarity=candidates.similarity - 0.1)
     rows = []
-    for each in (candidates, low):
-        table = measure_fit(each, make_profile(), measure_shares(each, make_profile()))
+    for variant in (candidates, low):
+        table = measure_fit(variant, make_profile(), measure_shares(variant, make_profile()))
         rows.append(table[ROWS["stands_out"]])
     expected = (candidates.similarity - candidates.similarity.mean()) / candidates.similarity.std()
     assert rows[0] == pytest.approx(expected)

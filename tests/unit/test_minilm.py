@@ -271,8 +271,10 @@ def test_weights_that_decayed_unnoticed_are_refused(own_copy: Path, cache: Path,
 def test_a_graph_that_cannot_be_loaded_is_reported_when_it_is_needed(
     minilm: MiniLM, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = weights.Fingerprint.from_file
-    fake = staticmethod(lambda file: real(file) if isinstance(file, Path) else None)  # the error is about another file
+    from_file = weights.Fingerprint.from_file
+    fake = staticmethod(
+        lambda file: from_file(file) if isinstance(file, Path) else None
+    )  # the error is about another file
     monkeypatch.setattr(weights.Fingerprint, "from_file", fake)
     opened = MiniLM(None, data=cache, cache=cache)
     message = r"\.bin keeps changing while it is loaded; stop the program that writes to it"

@@ -51,10 +51,10 @@ def test_the_index_equals_a_dictionary(batches: list[list[str]], merge_after: in
 
 
 def test_a_large_index_equals_a_dictionary() -> None:
-    chance = np.random.default_rng(5)
+    rng = np.random.default_rng(5)
     index, plain = Postings(), Plain()
     for size in (3000, 1, 1, 50, 2000, 3, 1):
-        documents = [" ".join(chance.choice(WORDS, size=chance.integers(0, 20))) for _ in range(size)]
+        documents = [" ".join(rng.choice(WORDS, size=rng.integers(0, 20))) for _ in range(size)]
         assert index.extend(documents).tolist() == plain.extend(documents)
     assert_same(index, plain)
     assert index.size_in_bytes > 0

@@ -69,7 +69,7 @@ def test_the_speakers_name_is_a_word_but_not_a_term() -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "rephrased"),
     [
         ("What does Mia drink?", "What does I drink?"),
         ("What is Mia Moss's tea?", "What is my tea?"),
@@ -78,8 +78,8 @@ def test_the_speakers_name_is_a_word_but_not_a_term() -> None:
         ("Does Ana know Ana's plan?", "Does I know my plan?"),
     ],
 )
-def test_a_question_is_rewritten_in_the_voice_of_the_speaker(query: str, said: str) -> None:
-    assert voice_of(query) == embed_words(said)
+def test_a_question_is_rewritten_in_the_voice_of_the_speaker(query: str, rephrased: str) -> None:
+    assert voice_of(query) == embed_words(rephrased)
     assert read(query).voiced
 
 

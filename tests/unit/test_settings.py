@@ -77,7 +77,7 @@ def test_settings_name_the_store_that_is_opened(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("settings", "words"),
     [
         ({"storag": "x"}, "no setting 'storag'; did you mean 'storage'"),
         ({"sqlite": {"synchronus": "FULL"}}, "no setting 'sqlite.synchronus'; did you mean 'sqlite.synchronous'"),
@@ -94,9 +94,9 @@ def test_settings_name_the_store_that_is_opened(tmp_path: Path, monkeypatch: pyt
         ({"llm": {"url": "http://h"}}, "setting llm.model is missing; set it, or leave out llm"),
     ],
 )
-def test_wrong_settings_are_refused(given: dict[str, Any], words: str) -> None:
+def test_wrong_settings_are_refused(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidSettings, match=words):
-        load(**given)
+        load(**settings)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ SECRET = "s3cr3t-canary"
 
 
 @pytest.mark.parametrize(
-    "given",
+    "values",
     [
         {"embedding": {"api_key": SECRET}},
         {"storage": f"postgresql://user:{SECRET}@host:5432/database?sslmode=require"},
@@ -209,15 +209,15 @@ SECRET = "s3cr3t-canary"
         {"postgres": {"owner_url": f"postgresql://host/d?sslpassword={SECRET}&user=u"}},
     ],
 )
-def test_secrets_are_in_no_repr(given: dict[str, Any]) -> None:
-    settings = load(**given)
+def test_secrets_are_in_no_repr(values: dict[str, Any]) -> None:
+    settings = load(**values)
     for representation in (repr(settings), str(settings), f"{settings}", repr(settings.embedding), repr([settings])):
         assert SECRET not in representation
-    assert "host" in repr(settings) or "api_key" in str(given)
+    assert "host" in repr(settings) or "api_key" in str(values)
 
 
 @pytest.mark.parametrize(
-    "given",
+    "values",
     [
         {"embedding": {"api_key": [SECRET]}},
         {"embedding": {"api_key": {"k": SECRET}}},
@@ -227,9 +227,9 @@ def test_secrets_are_in_no_repr(given: dict[str, Any]) -> None:
         {"postgres": {"owner_url": [f"postgresql://user:{SECRET}{'x' * 60}@host/database"]}},
     ],
 )
-def test_secrets_are_in_no_error(given: dict[str, Any]) -> None:
+def test_secrets_are_in_no_error(values: dict[str, Any]) -> None:
     with pytest.raises(InvalidSettings) as caught:
-        load(**given)
+        load(**values)
     assert SECRET not in str(caught.value)
 
 
@@ -308,7 +308,7 @@ def test_a_storage_beside_a_memory_is_not_dropped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ('journal_mode: "WAL"', "journal_mode: DELETE", "journal_mode is not WAL; leave it out"),
         ('journal_mode: "WAL"', "foreign_keys: OFF", r"foreign_keys is not ON; leave it out"),
@@ -324,10 +324,10 @@ def test_a_storage_beside_a_memory_is_not_dropped(tmp_path: Path) -> None:
         ("synchronous: NORMAL", "synchronous: OFF", r"sqlite\.synchronous is 'OFF'"),
     ],
 )
-def test_unsupported_settings_of_an_agent_config_are_reported(tmp_path: Path, old: str, new: str, told: str) -> None:
+def test_unsupported_settings_of_an_agent_config_are_reported(tmp_path: Path, old: str, new: str, message: str) -> None:
     path = tmp_path / "agent_config.yaml"
     path.write_text(AGENT_CONFIG.replace(old, new), "utf-8")
-    with pytest.raises(InvalidSettings, match=told):
+    with pytest.raises(InvalidSettings, match=message):
         load(path)
 
 

@@ -88,8 +88,8 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def sentences(count: int, seed: int = 1) -> list[str]:
-    chance = np.random.default_rng(seed)
-    return [f"{' '.join(chance.choice(WORDS, 5))} number {number}" for number in range(count)]
+    rng = np.random.default_rng(seed)
+    return [f"{' '.join(rng.choice(WORDS, 5))} number {number}" for number in range(count)]
 
 
 def nearest(vectors: UsearchVectors, store: Store, text: str, limit: int = 5, scope: Scope = SCOPE) -> list[str]:

@@ -8,7 +8,7 @@ from itertools import permutations
 from everhold.ask.schema import AskSchema, ColumnRef, ForeignKey
 from everhold.errors import InvalidInput
 
-_MOST_ORDERS = 4  # up to this many tables, every order of joining them is tried
+_MAX_ORDERS = 4  # up to this many tables, every order of joining them is tried
 # An inferred key costs more than two declared ones only if it is doubtful.
 _DOUBT = 2.5
 
@@ -33,7 +33,7 @@ def find_joins(schema: AskSchema, terminals: Sequence[str], via: Collection[Colu
     Raise InvalidInput if no keys connect the tables.
     """
     distinct = list(dict.fromkeys(terminals))
-    orders: Iterable[Sequence[str]] = permutations(distinct) if len(distinct) <= _MOST_ORDERS else [distinct]
+    orders: Iterable[Sequence[str]] = permutations(distinct) if len(distinct) <= _MAX_ORDERS else [distinct]
     trees = [tree for order in orders if (tree := _grow_tree(schema, order, via)) is not None]
     if not trees:
         fact = f"no keys connect the tables {', '.join(distinct)}"

@@ -42,8 +42,8 @@ def wrap_keys(records: Records, keys: RotatingDataKeys, count: Callable[[int], N
     for row in list_data_keys(records):
         if row.master_fingerprint == keys.master_fingerprint:
             continue
-        again = keys.wrap_again(row)
-        changes = {"wrapped_key": again.wrapped_key, "master_fingerprint": again.master_fingerprint}
+        rewrapped = keys.wrap_again(row)
+        changes = {"wrapped_key": rewrapped.wrapped_key, "master_fingerprint": rewrapped.master_fingerprint}
         try:
             records.commit([Patch(DataKey, get_key(row), {**changes, "updated_at": clock.now()}, version=row.version)])
         except StaleVersion:  # another process has wrapped or destroyed it

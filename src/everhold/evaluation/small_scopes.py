@@ -40,9 +40,9 @@ def _cut_life(life: Life) -> Iterator[Life]:
 
 def _choose_memories(life: Life, question: LifeQuestion, generator: random.Random, *, is_unanswered: bool) -> set[str]:
     """Return the ids of the memories of a scope: those about the question, unless left out, and some others."""
-    about = {*question.right, *question.stale}
-    others = [memory.id for memory in life.memories if memory.id not in about]
-    kept: Sequence[str] = () if is_unanswered else sorted(about)
+    answer_ids = {*question.right, *question.stale}
+    others = [memory.id for memory in life.memories if memory.id not in answer_ids]
+    kept: Sequence[str] = () if is_unanswered else sorted(answer_ids)
     count = max(generator.choice(SIZES) - len(kept), _MIN_OTHERS)
     return {*kept, *generator.sample(others, min(count, len(others)))}
 

@@ -69,9 +69,10 @@ def _find_latest(deps: WriteDeps, scope: Scope, memory_id: str | None) -> tuple[
             return change, memories
         if memory_id is not None:
             break  # earlier changes of this memory cannot be undone before its latest one
-    about = f"memory {memory_id!r}" if memory_id else f"scope {scope}"
+    subject = f"memory {memory_id!r}" if memory_id else f"scope {scope}"
     raise NotFound(
-        f"nothing to undo for {about}", remedy="only revise, supersede and forget (not hard), and merges, can be undone"
+        f"nothing to undo for {subject}",
+        remedy="only revise, supersede and forget (not hard), and merges, can be undone",
     )
 
 

@@ -110,9 +110,9 @@ class EngineContract:
 
     def test_recall_as_of_an_earlier_time_finds_the_text_of_that_time(self, alice: View) -> None:
         memory = alice.remember("Works in Oslo")
-        then = clock.now()
+        earlier = clock.now()
         alice.revise(memory.id, text="Works in Lima")
-        assert read_texts(alice.recall("works where", as_of=then, minimum=0)) == ["Works in Oslo"]
+        assert read_texts(alice.recall("works where", as_of=earlier, minimum=0)) == ["Works in Oslo"]
         assert read_texts(alice.recall("works where", minimum=0)) == ["Works in Lima"]
 
     def test_a_superseding_memory_is_found_instead_of_the_old_one(self, alice: View, other_alice: View) -> None:

@@ -159,8 +159,8 @@ class ReadingContract:
 
     def test_an_in_condition_takes_70000_values(self, records: Records) -> None:
         put_values(records, Memory, "speaker", ["7", "69999", "x"])
-        many = [str(number) for number in range(70_000)]
-        assert get_ids(records.scan(Memory, "org", [Where("speaker", Op.IN, many)])) == ["0", "1"]
+        values = [str(number) for number in range(70_000)]
+        assert get_ids(records.scan(Memory, "org", [Where("speaker", Op.IN, values)])) == ["0", "1"]
 
     def test_text_is_contained_in_any_case(self, records: Records) -> None:
         put_values(records, Memory, "text", ["Straße", "STRASSE 5", "100% _sure_", "กาแฟเย็น"])

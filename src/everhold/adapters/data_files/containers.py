@@ -39,10 +39,10 @@ def detect_kind(path: Path) -> str:
         return "parquet"
     if head.startswith(b"SQLite format 3\x00"):
         return "sqlite"
-    for start, what in _OTHER_FILES.items():
+    for start, description in _OTHER_FILES.items():
         # A text may begin with the same letters as a program, but does not contain NUL bytes.
         if head.startswith(start) and (start[0] > 127 or b"\x00" in head or start == b"%PDF"):
-            raise Refusal(f"the file is {what}", "save its table as CSV or .xlsx")
+            raise Refusal(f"the file is {description}", "save its table as CSV or .xlsx")
     return "json" if head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[") else "text"
 
 

@@ -113,9 +113,9 @@ class Layout:
         ]
 
     def make_guard(self, unique: Unique, values: Mapping[str, Any]) -> ItemKey:
-        whose = encode_value(values[TENANT]) if TENANT in self.table.by_name else "*"
+        tenant = encode_value(values[TENANT]) if TENANT in self.table.by_name else "*"
         return ItemKey(
-            f"!{whose}#{self.table.name}", encode_key([unique.name, *[values[name] for name in unique.columns]])
+            f"!{tenant}#{self.table.name}", encode_key([unique.name, *[values[name] for name in unique.columns]])
         )
 
     # values

@@ -101,11 +101,11 @@ class _NumberedPacker:
     def take(self) -> PackedRows:
         items = [*map(self._pack, self._rows)]
         numbers = np.array([*map(self._get_number, self._rows)], np.uint64)
-        befores = [tuple(before) for before in map(self._get_before, self._rows)]
+        values_before = [tuple(before) for before in map(self._get_before, self._rows)]
         head = 1 if items and items[0][0] < _LONG_ARRAY else 3
         # The values before the number are few and repeat: organizations. So each combination is measured once.
-        starts = {before: head + sum(len(self._pack(value)) for value in before) for before in set(befores)}
-        rows = zip(items, map(starts.__getitem__, befores), _measure_numbers(numbers), strict=True)
+        starts = {before: head + sum(len(self._pack(value)) for value in before) for before in set(values_before)}
+        rows = zip(items, map(starts.__getitem__, values_before), _measure_numbers(numbers), strict=True)
         packed = PackedRows(
             items, numbers, _digest([item[:start] + item[start + size :] for item, start, size in rows])
         )

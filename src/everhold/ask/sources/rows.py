@@ -172,8 +172,8 @@ def _clean(value: Cell) -> Any:
 
 def _describe_table(table: ProfiledTable) -> str:
     names = [" ".join(split_name(column.name)) for column in table.columns[:_SHOWN_COLUMNS]]
-    rest = len(table.columns) - len(names)
-    listed = ", ".join(names) + (f" and {rest} more" if rest > 0 else "")
+    omitted = len(table.columns) - len(names)
+    listed = ", ".join(names) + (f" and {omitted} more" if omitted > 0 else "")
     return f"{' '.join(split_name(table.name))}: {table.row_count:,} rows of {listed}"
 
 

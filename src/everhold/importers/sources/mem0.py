@@ -81,7 +81,7 @@ def _read_row(origin: str, place: str, row: Any) -> Iterator[SourceItem]:
 def describe_point(point: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a memory from a point of the vector store."""
     payload, vector = point["payload"], point.get("vector")
-    # The vectors of a point have names if it has several. That of the text has none.
+    # A point with several vectors has them by name; the vector of the text has an empty name.
     dense = vector.get("") if isinstance(vector, dict) else vector
     return {**_describe({**payload, "id": point["id"], "memory": payload["data"]}), "vector": dense}
 
@@ -122,7 +122,7 @@ def _describe_relation(place: str, row: Any) -> SourceItem:
 
 
 def _read_changes(stream: JsonStream) -> Iterator[SourceItem]:
-    """Yield the relations that the reply to an addition lists by what became of them."""
+    """Yield the added relations in a reply to an addition. The reply groups relations by what was done with them."""
     for name in stream.iterate_members():
         if name != "added_entities" or stream.peek() != "[":
             stream.skip_value()
@@ -135,7 +135,7 @@ def _read_changes(stream: JsonStream) -> Iterator[SourceItem]:
 
 def detect_history(sample: Sample) -> float:
     is_known = sample.has_tables(history="memory_id new_memory event")
-    # The first versions called the columns otherwise.
+    # The first versions used other column names.
     return 0.95 if is_known or sample.has_tables(history="memory_id prev_value new_value event") else 0.0
 
 

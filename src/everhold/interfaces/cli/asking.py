@@ -171,5 +171,5 @@ def _render_rows(names: list[str], rows: list[list[Any]], count: int) -> Rendera
 
 
 def _add_rest(table: Table, count: int) -> RenderableType:
-    rest = count - _MAX_ROWS
-    return Group(table, Text(f"{rest:,} more rows", style="dim")) if rest > 0 else table
+    omitted = count - _MAX_ROWS
+    return Group(table, Text(f"{omitted:,} more rows", style="dim")) if omitted > 0 else table

@@ -36,10 +36,10 @@ def _render_merged(merged: Merged) -> RenderableType:
         )
         table.add_row(f"{pair.similarity:.3f}", kept, merged_ids)
     hidden = merged.count - len(merged.pairs)
-    rest = [Text(f"… and {hidden:,} more", style="dim")] if hidden else []
+    footer = [Text(f"… and {hidden:,} more", style="dim")] if hidden else []
     partial = (
         []
         if merged.exhaustive
         else [Text("too many to compare all pairs; only nearest neighbours were compared", style="dim")]
     )
-    return Group(heading, *([table] if merged.pairs else []), *rest, *partial)
+    return Group(heading, *([table] if merged.pairs else []), *footer, *partial)

@@ -148,12 +148,12 @@ def list_runs(
     runs = call.view.runs(status=status, limit=limit)  # type: ignore[arg-type]  # the verb checks it
     table = show.make_table("run", "began", "status", "whose", "task")
     for run in runs:
-        whose = " · ".join(name for name in (run.user_id, run.agent_id, run.project_id) if name)
+        owners = " · ".join(name for name in (run.user_id, run.agent_id, run.project_id) if name)
         table.add_row(
             show.render_text(run.id),
             format_local(run.started_at, call.zone),
             run.status,
-            show.render_text(whose),
+            show.render_text(owners),
             show.render_text(run.task, 80),
         )
     shown: RenderableType = table if runs else Text("no runs", style="dim")
