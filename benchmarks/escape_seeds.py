@@ -124,38 +124,38 @@ _CALL = re.compile(r"\b([a-z_0-9]{3,})\(")
 _LITERAL = re.compile(r"'([^']{4,})'")
 
 
-def _quote_functions(sql: str, random: Random) -> str:
+def _quote_functions(sql: str, rng: Random) -> str:
     return _CALL.sub(r'"\1"(', sql)
 
 
-def _qualify_functions(sql: str, random: Random) -> str:
-    return _CALL.sub(lambda match: f"{random.choice(('main', 'pg_catalog', 'system.main'))}.{match[1]}(", sql)
+def _qualify_functions(sql: str, rng: Random) -> str:
+    return _CALL.sub(lambda match: f"{rng.choice(('main', 'pg_catalog', 'system.main'))}.{match[1]}(", sql)
 
 
-def _mix_case(sql: str, random: Random) -> str:
+def _mix_case(sql: str, rng: Random) -> str:
     parts = re.split(r"('[^']*')", sql)
     return "".join(
-        part if part.startswith("'") else "".join(random.choice((c.upper(), c.lower())) for c in part) for part in parts
+        part if part.startswith("'") else "".join(rng.choice((c.upper(), c.lower())) for c in part) for part in parts
     )
 
 
-def _use_full_width_letters(sql: str, random: Random) -> str:
+def _use_full_width_letters(sql: str, rng: Random) -> str:
     """Write one word in full-width letters, which some systems fold to plain ones."""
     words = re.findall(r"[a-z_]{4,}", sql) or ["SELECT"]
-    word = random.choice(words)
+    word = rng.choice(words)
     return sql.replace(word, "".join(chr(ord(c) + 0xFEE0) if c.isalpha() else c for c in word), 1)
 
 
-def _split_literals(sql: str, random: Random) -> str:
+def _split_literals(sql: str, rng: Random) -> str:
     return _LITERAL.sub(lambda match: f"'{match[1][:2]}' || '{match[1][2:]}'", sql)
 
 
 def _replace_spaces(blank: str) -> Callable[[str, Random], str]:
-    return lambda sql, random: sql.replace(" ", blank)
+    return lambda sql, rng: sql.replace(" ", blank)
 
 
 def _wrap(before: str, after: str) -> Callable[[str, Random], str]:
-    return lambda sql, random: f"{before}{sql}{after}"
+    return lambda sql, rng: f"{before}{sql}{after}"
 
 
 MUTATIONS: Final[tuple[Callable[[str, Random], str], ...]] = (
@@ -173,12 +173,12 @@ MUTATIONS: Final[tuple[Callable[[str, Random], str], ...]] = (
 )  # fmt: skip
 
 
-def mutate(sql: str, count: int, random: Random) -> Iterator[str]:
+def mutate(sql: str, count: int, rng: Random) -> Iterator[str]:
     """Yield a statement and up to `count` variants of it, each different."""
     seen = {sql}
     yield sql
     for mutation in MUTATIONS:
-        variant = mutation(sql, random)
+        variant = mutation(sql, rng)
         if variant not in seen and len(seen) <= count:
             seen.add(variant)
             yield variant

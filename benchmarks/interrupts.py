@@ -156,7 +156,7 @@ class InterruptedWorker:
 
 def interrupt_one_store(name: str, storage: str, run: int, interrupts: int, outcome: Outcome) -> None:
     """Interrupt a worker `interrupts` times and check the store. Stop early if the worker does not answer."""
-    draw = random.Random(run)
+    rng = random.Random(run)
     with ExitStack() as until:
         worker = InterruptedWorker(storage, run, outcome)
         until.callback(worker.end)
@@ -165,7 +165,7 @@ def interrupt_one_store(name: str, storage: str, run: int, interrupts: int, outc
             return
         other = until.enter_context(open_worker_engine(storage)) if name in SHARED else None
         for number in range(interrupts):
-            time.sleep(draw.uniform(0.0, LATEST_MOMENT.get(name, 0.03)))
+            time.sleep(rng.uniform(0.0, LATEST_MOMENT.get(name, 0.03)))
             worker.interrupt()
             outcome.interrupts += 1
             started = time.monotonic()

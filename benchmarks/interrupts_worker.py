@@ -145,7 +145,7 @@ class Worker:
         self._engine = engine
         self._run = run
         self._numbers = count()
-        self._random = random.Random(run)
+        self._rng = random.Random(run)
         self._view = engine.scope(user=USER)
         self._talk = engine.scope(user=USER, session=SESSION)
         self.ledger = Ledger()
@@ -169,7 +169,7 @@ class Worker:
         steps = [self._remember] * 4 + [self._remember_many] * 2 + [self._revise] * 3 + [self._recall] * 4
         steps += [self._say] * 2 + [self._forget, self._list, self._context, self._tag]
         while True:
-            self._random.choice(steps)()
+            self._rng.choice(steps)()
             self.done += 1
             if self.done % 60 == 0:
                 self._engine.maintain()
@@ -182,7 +182,7 @@ class Worker:
 
     def _choose_id(self) -> str | None:
         names = [name for name in list(self.ledger.texts)[-200:] if name not in self.ledger.forgetting]
-        return self._random.choice(names) if names else None
+        return self._rng.choice(names) if names else None
 
     def _remember(self) -> None:
         name = self._new_id()
@@ -206,7 +206,7 @@ class Worker:
             self.report("revised", name, revision + 1)
 
     def _recall(self) -> None:
-        self._view.recall(f"harbour {self._random.randrange(50)}", k=5)
+        self._view.recall(f"harbour {self._rng.randrange(50)}", k=5)
 
     def _say(self) -> None:
         name = self._new_id()
@@ -229,7 +229,7 @@ class Worker:
     def _tag(self) -> None:
         name = self._choose_id()
         if name is not None:
-            self._view.tag(name, f"extra-{self._random.randrange(5)}")
+            self._view.tag(name, f"extra-{self._rng.randrange(5)}")
 
     # after an interrupt
 

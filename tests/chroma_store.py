@@ -116,12 +116,12 @@ class Store:
         self.records.close()
 
 
-def projection_of(vectors: ChromaVectors) -> Projection:
+def get_projection(vectors: ChromaVectors) -> Projection:
     return vectors.projection(CollectionSpace(MODEL, DIMENSIONS))
 
 
-def generation_of(vectors: ChromaVectors) -> int:
-    serving = projection_of(vectors).state.get_serving()
+def get_generation(vectors: ChromaVectors) -> int:
+    serving = get_projection(vectors).state.get_serving()
     assert serving is not None
     return serving.generation
 

@@ -188,7 +188,7 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         saved = Path(quarantine) if quarantine else None
         options = ForeignOptions(source, timezone, date_order, users or {}, dry_run, saved, overwrite)
         is_folder = place.is_dir()
-        header = None if is_folder else bundle.header_of(loading.read_first_line(place))
+        header = None if is_folder else bundle.read_header(loading.read_first_line(place))
         if header is not None:
             options.refuse_for("a bundle")
             refuse_user(place, user)

@@ -17,7 +17,7 @@ from everhold.adapters.chroma.failures import Damaged, Unavailable
 from everhold.adapters.chroma.projection import Projection
 from everhold.adapters.chroma.rows import CollectionSpace
 from everhold.adapters.postgres import PostgresOptions, PostgresRecords
-from tests.chroma_store import DIMENSIONS, MODEL, SECONDS, Store, fallbacks, generation_of, projection_of, sentences
+from tests.chroma_store import DIMENSIONS, MODEL, SECONDS, Store, fallbacks, get_generation, get_projection, sentences
 from tests.servers.chroma import ChromaServer
 
 
@@ -80,7 +80,7 @@ class TestBesideWriters:
         self, store: Store, moment: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         vectors = store.vectors()
-        proved, generation = projection_of(vectors), generation_of(vectors)
+        proved, generation = get_projection(vectors), get_generation(vectors)
         texts = iter(sentences(400))
         add = lambda: store.add(*(next(texts) for _ in range(20)))  # noqa: E731
         with proved._maintenance_lock:
@@ -91,14 +91,14 @@ class TestBesideWriters:
             proved._check_at = clock.EPOCH
             proved.advance()
             monkeypatch.undo()
-        assert generation_of(vectors) == generation
+        assert get_generation(vectors) == generation
         assert vectors.find_problems() == []
 
     def test_a_commit_during_an_older_transaction_is_not_reported_as_a_difference(
         self, postgres_store: Store, postgres_url: str
     ) -> None:
         vectors = postgres_store.vectors()
-        proved, generation = projection_of(vectors), generation_of(vectors)
+        proved, generation = get_projection(vectors), get_generation(vectors)
         texts = iter(sentences(100))
         with proved._maintenance_lock, hold_transaction(postgres_url):
             content, chroma = proved._content, proved._content._chroma
@@ -106,7 +106,7 @@ class TestBesideWriters:
             proved._check_at = clock.EPOCH
             proved.advance()
             content._chroma = chroma
-        assert generation_of(vectors) == generation
+        assert get_generation(vectors) == generation
         assert vectors.find_problems() == []
 
     def test_rows_that_a_search_adds_during_a_check_are_not_removed(
@@ -114,7 +114,7 @@ class TestBesideWriters:
     ) -> None:
         first, *_ = store.add(*sentences(5))
         vectors = store.vectors()
-        proved, generation = projection_of(vectors), generation_of(vectors)
+        proved, generation = get_projection(vectors), get_generation(vectors)
         name, list_chunk_ids = proved.name(generation), rows.list_chunk_ids
         answers: list[tuple[list[str], list[str]]] = []
 
@@ -137,7 +137,7 @@ class TestBesideWriters:
         assert hits == added
         questions = fallbacks(vectors)
         assert store.nearest(vectors, "a violin", 1) == added
-        assert (fallbacks(vectors), generation_of(vectors)) == (questions, generation)
+        assert (fallbacks(vectors), get_generation(vectors)) == (questions, generation)
         assert vectors._chroma.ask("count", name) == 6
 
     def test_applied_lines_are_remembered_only_while_the_feed_repeats_them(self, postgres_store: Store) -> None:
@@ -145,7 +145,7 @@ class TestBesideWriters:
         for text in sentences(30):
             (memory,) = postgres_store.add(text)
             assert postgres_store.nearest(vectors, text, 1) == [memory]
-        assert len(projection_of(vectors)._follower._applied) < 10
+        assert len(get_projection(vectors)._follower._applied) < 10
 
     def test_more_than_a_page_is_fed_while_an_older_transaction_runs(
         self, postgres_store: Store, postgres_url: str, monkeypatch: pytest.MonkeyPatch
@@ -153,7 +153,7 @@ class TestBesideWriters:
         monkeypatch.setattr(projection, "_MAX_INLINE_LINES", 4)
         monkeypatch.setattr(projection, "PAGE", 5)
         vectors = postgres_store.vectors()
-        fed = projection_of(vectors)
+        fed = get_projection(vectors)
         with fed._maintenance_lock:
             with hold_transaction(postgres_url):
                 for text in sentences(12):
@@ -172,7 +172,7 @@ class TestBesideAnotherProcess:
     def test_a_check_condemns_only_the_generation_that_it_read(self, store: Store) -> None:
         store.add(*sentences(5))
         first, second = store.vectors(), store.vectors()
-        reader, chroma = projection_of(second), second._chroma
+        reader, chroma = get_projection(second), second._chroma
         rebuilding = iter([first.rebuild])
 
         def rebuild_once() -> None:
@@ -185,14 +185,14 @@ class TestBesideAnotherProcess:
                 reader.advance()
             reader._chroma = chroma
             reader.advance()
-            assert reader.attached == generation_of(first)
+            assert reader.attached == get_generation(first)
 
     @pytest.mark.parametrize("built", [True, False])
     def test_a_process_that_cannot_open_the_folder_leaves_the_lease_to_others(
         self, folder_store: Store, built: bool
     ) -> None:
         vectors = folder_store.vectors()
-        feeding = projection_of(vectors)
+        feeding = get_projection(vectors)
         shut_out = ChromaProcess(vectors._chroma.address, 10.0)
         prefix = "memories" if built else "others"
         space = CollectionSpace(MODEL, DIMENSIONS)
@@ -220,7 +220,7 @@ def test_a_chroma_process_that_cannot_be_started_is_reported(
 
     (tea,) = folder_store.add("green tea")
     vectors = folder_store.vectors()
-    with projection_of(vectors)._maintenance_lock:
+    with get_projection(vectors)._maintenance_lock:
         vectors._chroma._end(kill=True)
         if what == "no program":
             monkeypatch.setattr(sys, "executable", "/nowhere/python")

@@ -10,7 +10,7 @@ import pytest
 
 from everhold import Everhold, View
 from everhold.model import FieldMetadata, Source, TableMetadata
-from tests.engines import EVERY_STORE, make_store, records_of
+from tests.engines import EVERY_STORE, get_records, make_store
 
 _NUMBERS = itertools.count()
 _TRACKED = ("id", "organization_id", "created_at", "updated_at", "created_by_id", "last_updated_by_id", "is_deleted",
@@ -149,4 +149,4 @@ def test_an_uploaded_table_is_found_described_replaced_and_deleted(
     writer.delete_source("shop.db", hard=True)
     organization = reader.scope.organization
     for entity in (Source, TableMetadata, FieldMetadata):
-        assert records_of(engines[-1]).count(entity, organization, deleted=True) == 0
+        assert get_records(engines[-1]).count(entity, organization, deleted=True) == 0

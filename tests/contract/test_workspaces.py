@@ -13,7 +13,7 @@ from everhold.errors import Conflict, InvalidInput, NotFound, StaleVersion
 from everhold.model import Agent, Blob, Cycle, Execution, Workspace
 from everhold.schema.operations import Patch, Put
 from everhold.workspaces.garbage import collect_garbage
-from tests.engines import Store, parts_of, records_of
+from tests.engines import Store, get_parts, get_records
 
 HELLO = sha256(b"hello\n").hexdigest()
 
@@ -44,7 +44,7 @@ def add_cycle(engine: Everhold, name: str = "cyc-1") -> str:
     own = {"organization_id": "default", "created_at": now, "updated_at": now}
     run = Execution(id=f"run-{name}", task="t", started_at=now, agent_id="coder", **own)
     cycle = Cycle(id=name, execution_id=run.id, agent_id="coder", cycle_index=int(name[4:]), **own)
-    records_of(engine).commit([Put(run), Put(cycle)])
+    get_records(engine).commit([Put(run), Put(cycle)])
     return name
 
 
@@ -118,7 +118,7 @@ def test_every_column_of_a_file_is_written_and_read(engine: Everhold, coder: Vie
     for call in (lambda: workspace.delete("plan.md"), lambda: workspace.read("plan.md")):
         with pytest.raises(NotFound):
             call()
-    records_of(engine).commit([Patch(Agent, ("default", "coder"), {"name": "Coder"})])
+    get_records(engine).commit([Patch(Agent, ("default", "coder"), {"name": "Coder"})])
     with pytest.raises(NotFound, match="no cycle"):
         engine.scope(agent="other").workspace("w").write("a", "b", cycle=cycle)
 
@@ -166,20 +166,20 @@ def test_every_column_of_a_content_is_written_and_read(engine: Everhold, coder: 
     workspace.write("a.txt", "hello\n" * 100)
     workspace.write("b.txt", "hello\n" * 100)
     workspace.write("c.bin", b"\x00")
-    rows = {row.size: row for row in records_of(engine).scan(Blob, "default")}
+    rows = {row.size: row for row in get_records(engine).scan(Blob, "default")}
     assert sorted(rows) == [1, 600]
     assert (rows[600].compression, rows[600].sha256, rows[600].id) == (
         "zlib", sha256(b"hello\n" * 100).hexdigest(), rows[600].sha256
     )  # fmt: skip
     assert (rows[1].compression, rows[1].generation, rows[1].is_leaving) == (None, 0, False)
-    deps = parts_of(engine).workspace_deps
+    deps = get_parts(engine).workspace_deps
     workspace.delete("a.txt")
     assert collect_garbage(deps, "default", min_age=timedelta(0)).contents == 0
     first = workspace.snapshot()
     workspace.delete("c.bin")
     coder.workspace("other").write("x", "y")
     coder.delete_workspace("other", hard=True)
-    assert {row.size for row in records_of(engine).scan(Blob, "default")} > {1, 600}
+    assert {row.size for row in get_records(engine).scan(Blob, "default")} > {1, 600}
     assert workspace.collect_garbage().contents == 0
     workspace.restore(first.id)
     assert workspace.verify().is_intact
@@ -259,7 +259,7 @@ def test_a_row_cannot_choose_the_folder_of_a_workspace(engine: Everhold, coder: 
     workspace.write("a.txt", "x")
     outside = tmp_path / "outside"
     outside.mkdir()
-    records_of(engine).commit([Patch(Workspace, ("default", workspace.id), {"root": str(outside)})])
+    get_records(engine).commit([Patch(Workspace, ("default", workspace.id), {"root": str(outside)})])
     again = coder.workspace("site")
     assert again.workspace.root == str(outside)
     again.write("b.txt", "y")

@@ -7,7 +7,7 @@ from typing import Any
 from everhold import Everhold, clock
 from everhold.model import QueryPattern
 from everhold.schema.operations import Put
-from tests.engines import records_of
+from tests.engines import get_records
 
 CREATED = datetime(2024, 5, 6, 7, 8, 9, 123456, tzinfo=UTC)
 LONG = "Alice drinks green tea in the morning"
@@ -126,7 +126,7 @@ def _write_files(engine: Everhold, folder: Path) -> None:
         question="How many orders?", masked_question="How many ?", sql="SELECT 1", dialect="duckdb", fingerprint="f",
         origin="confirmed", wins=3, losses=1, last_used=now,
     )  # fmt: skip
-    records_of(engine).commit([Put(pattern)])  # no verb writes patterns yet
+    get_records(engine).commit([Put(pattern)])  # no verb writes patterns yet
 
 
 Expected = dict[str, Any]

@@ -17,12 +17,12 @@ from everhold.errors import (
     UnknownField,
 )
 from everhold.model import AccessLog
-from tests.engines import Store, records_of
+from tests.engines import Store, get_records
 
 
-def log_of(engine: Everhold, organization: str = "acme") -> list[tuple[Any, ...]]:
+def read_log(engine: Everhold, organization: str = "acme") -> list[tuple[Any, ...]]:
     engine.flush()
-    lines = records_of(engine).scan(AccessLog, organization, order="sequence")
+    lines = get_records(engine).scan(AccessLog, organization, order="sequence")
     return [(line.operation, line.request.get("account"), line.user_id, line.error_message) for line in lines]
 
 
@@ -41,7 +41,7 @@ def test_accounts_are_read_and_changed(engine: Everhold) -> None:
     assert engine.update_project("moon", organization="acme", description="Land").description == "Land"
     project = engine.get_project("moon", organization="acme")
     assert (project.description, project.user_id, project.name) == ("Land", "John Doe", "moon")
-    assert log_of(engine) == [
+    assert read_log(engine) == [
         ("create", "organization", None, None),
         ("create", "user", "John Doe", None),
         ("create", "project", None, None),
@@ -143,10 +143,10 @@ def test_passwords_change(engine: Everhold) -> None:
     for password in ("the third one", "nobody has this password"):
         with pytest.raises(SignInRefused):
             engine.sign_in("a@x.org", password)
-    lines = [line for line in log_of(engine, "default") if line[0] == "sign_in"]
+    lines = [line for line in read_log(engine, "default") if line[0] == "sign_in"]
     refused, accepted = ("sign_in", "user", "alice", "SignInRefused"), ("sign_in", "user", "alice", None)
     assert lines == [refused, accepted, accepted, refused, refused]
-    stored = str([line.request for line in records_of(engine).scan(AccessLog, "default")])
+    stored = str([line.request for line in get_records(engine).scan(AccessLog, "default")])
     assert "one" not in stored
     assert "a@x.org" not in stored
 
@@ -169,7 +169,7 @@ def test_a_preview_shows_what_a_deletion_would_delete(engine: Everhold) -> None:
     all_rows = engine.delete_organization("default", preview=True)
     assert (all_rows.rows["users"], all_rows.rows["memories"], all_rows.rows["organizations"]) == (2, 2, 1)
     engine.delete_user("alice", hard=True)
-    operations = [line[:3] for line in log_of(engine, "default") if line[1] == "user" and line[0] != "read"]
+    operations = [line[:3] for line in read_log(engine, "default") if line[1] == "user" and line[0] != "read"]
     assert operations == [(operation, "user", "alice") for operation in ("delete", "update", "delete")]
     assert engine.verify_log().intact
 

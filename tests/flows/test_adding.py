@@ -7,7 +7,7 @@ import pytest
 
 from everhold import AsyncEverhold, Everhold, Memory, Message, View
 from everhold.errors import AlreadyExists, Conflict, InvalidInput, NotFound, UnknownField
-from tests.engines import Store, records_of
+from tests.engines import Store, get_records
 
 TURNS: list[Any] = [
     {"role": "user", "content": "Hi! I live in Lisbon.", "id": "m1", "name": "Alice"},
@@ -144,7 +144,7 @@ def test_a_purged_message_takes_its_facts(any_store: Store) -> None:
     chat.delete_message("m3", hard=True)
     [lives] = chat.list()
     assert (lives.text, lives.message_ids) == ("Alice lives in Lisbon.", ("m1", "m4"))
-    assert records_of(engine).get(Message, "default", ["m3"], deleted=True) == {}
+    assert get_records(engine).get(Message, "default", ["m3"], deleted=True) == {}
     chat.delete_message("m1")
     chat.delete_message("m1", hard=True)
     assert chat.get(lives.id).message_ids == ("m4",), "another message says it, too"

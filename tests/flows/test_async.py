@@ -15,7 +15,7 @@ from everhold import AsyncEverhold, Everhold, Hits, View
 from everhold.errors import NotFound
 from everhold.testing.fake_embedder import FakeEmbedder
 from tests.conventions.source_tree import REPOSITORY
-from tests.engines import Store, records_of
+from tests.engines import Store, get_records
 
 
 class HeldEmbedder(FakeEmbedder):
@@ -287,6 +287,6 @@ def test_errors_of_verbs_reach_the_caller(sqlite_store: Store, embedder: HeldEmb
     async def flow(everhold: AsyncEverhold) -> None:
         with pytest.raises(NotFound, match="no memory 'nothing' in scope"):
             await everhold.scope(user="alice").get("nothing")
-        assert records_of(everhold._engine).traits.name == "sqlite"
+        assert get_records(everhold._engine).traits.name == "sqlite"
 
     run(sqlite_store, embedder, flow)

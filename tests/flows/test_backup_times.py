@@ -14,7 +14,7 @@ from everhold.model.base import Row
 from everhold.schema.catalog import CATALOG, get_key
 from everhold.testing.fake_embedder import FakeEmbedder
 from tests.encrypted_engines import make_key
-from tests.engines import CALM, Store, records_of
+from tests.engines import CALM, Store, get_records
 
 # Lines are numbered again, the feed ends with the earlier backup, and the chain of the log is continued.
 _CHAINED = ("sequence", "sealed", "previous_hash", "hash")
@@ -36,7 +36,7 @@ def read_state(engine: Everhold) -> State:
 
 
 def _scan(engine: Everhold, entity: type[Row]) -> list[Row]:
-    return records_of(engine).scan(entity, None, deleted=True)
+    return get_records(engine).scan(entity, None, deleted=True)
 
 
 def _make_key(row: Row) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ from everhold import Block, Everhold, View
 from everhold.blocks.pipeline import BlockEdit, change_block
 from everhold.errors import EverholdError, InvalidInput, NotFound, StaleVersion
 from everhold.testing.fake_embedder import FakeEmbedder
-from tests.engines import Store, find_tables_with, make_store, records_of
+from tests.engines import Store, find_tables_with, get_records, make_store
 
 CODER = {"user": "alice", "agent": "coder"}
 
@@ -171,7 +171,7 @@ def test_blocks_are_embedded_again_by_another_model(store: Store) -> None:
     assert again.recall("peas", among="block", minimum=0, as_of=moment)
     assert not again.recall("peas", among="block", minimum=0, as_of=moment - timedelta(microseconds=1))
     again.write_block("human", "Alice rests")
-    assert "peas" not in repr(records_of(second).scan(type(changed), "default"))
+    assert "peas" not in repr(get_records(second).scan(type(changed), "default"))
     with pytest.raises(InvalidInput):
         again.append_block("human", "x" * 3000)
 

@@ -14,7 +14,7 @@ from tests.flows.test_same_everywhere import QUESTIONS, answers, fill
 from tests.servers.chroma import ChromaServer
 
 
-def vectors_of(engine: Everhold) -> ChromaVectors:
+def get_vectors(engine: Everhold) -> ChromaVectors:
     vectors = engine._parts.recall_deps.candidates.vectors
     assert isinstance(vectors, ChromaVectors)
     return vectors
@@ -22,7 +22,7 @@ def vectors_of(engine: Everhold) -> ChromaVectors:
 
 def open_with_chroma(store: Store, address: str, **values: Any) -> Everhold:
     engine = store.open(vectors=address, images={"max_memories": 0}, **values)
-    assert vectors_of(engine).wait(SECONDS), engine.doctor().problems
+    assert get_vectors(engine).wait(SECONDS), engine.doctor().problems
     return engine
 
 
@@ -36,7 +36,7 @@ def test_chroma_gives_the_same_answers_on_every_store(
     engine = open_with_chroma(store, address, **whole)
     fill(engine)  # Chroma follows remember, revise, forget and supersede
     from_images = store.open(**whole)
-    vectors_of(engine).projection(CollectionSpace("fake", 384)).advance()
+    get_vectors(engine).projection(CollectionSpace("fake", 384)).advance()
     for scope in ({"user": "alice"}, {}):
         assert answers(engine.scope(**scope), QUESTIONS[:4]) == answers(from_images.scope(**scope), QUESTIONS[:4])
     report = engine.doctor()

@@ -11,7 +11,7 @@ from everhold.facts import conflicts
 from everhold.model import Change, Memory, Relationship
 from everhold.ports.embedder import Vector
 from everhold.remember.resolve import ENDED_BY
-from tests.engines import Store, read_all_rows, records_of, texts
+from tests.engines import Store, get_records, read_all_rows, texts
 
 DAY = timedelta(days=1)
 
@@ -21,7 +21,7 @@ def list_current_texts(view: View) -> set[str]:
 
 
 def changes(engine: Everhold) -> list[Change]:
-    return records_of(engine).scan(Change, "default", order="created_at")
+    return get_records(engine).scan(Change, "default", order="created_at")
 
 
 # what a memory states
@@ -76,7 +76,7 @@ def test_a_newer_statement_supersedes_an_older_one(engine: Everhold, alice: View
     assert (memory.superseded_by, memory.superseded_at, memory.valid_to) == (new.id, new.created_at, new.created_at)
     assert texts(alice.recall("live", minimum=0.0)) == ["I live in Lisbon"]
     assert texts(alice.recall("live", minimum=0.0, as_of=between)) == ["I live in Bangkok"]
-    [link] = records_of(engine).scan(Relationship, "default")
+    [link] = get_records(engine).scan(Relationship, "default")
     assert (link.source_memory_id, link.target_memory_id, link.relationship_type) == (new.id, old.id, "supersedes")
     [change] = changes(engine)
     assert (change.kind, change.reason, change.memory_ids) == ("supersede", "replaces: lives_in", [old.id, new.id])
@@ -91,7 +91,7 @@ def test_undo_restores_the_old_and_hides_the_new(engine: Everhold, alice: View) 
     assert (stored.superseded_by, stored.superseded_at, stored.valid_to) == (None, None, None)
     assert [memory.text for memory in alice.list()] == ["I live in Bangkok"]
     assert texts(alice.recall("live", minimum=0.0)) == ["I live in Bangkok"]
-    assert not records_of(engine).scan(Relationship, "default")
+    assert not get_records(engine).scan(Relationship, "default")
     again = alice.remember("I live in Lisbon")
     assert alice.get(old.id).superseded_by == again.id
 

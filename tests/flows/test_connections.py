@@ -20,7 +20,7 @@ from everhold.model import AccessLog, Chunk, Connection, FieldMetadata, QueryPat
 from everhold.ports.databases import DatabaseTables, ProfileLimits
 from everhold.progress import ignore_progress
 from everhold.views.data_deps import make_source_files
-from tests.engines import Store, records_of
+from tests.engines import Store, get_records
 
 CUSTOMERS = [(1, "Ann", "Oslo"), (2, "Bob", "Bergen"), (3, "Cho", "Oslo")]
 ORDERS = [(1, 1, 10.5, "2025-01-10"), (2, 2, 5, "2025-02-11"), (3, 1, 7, "2024-02-20"), (4, 3, 20, "2025-02-12")]
@@ -229,8 +229,10 @@ def test_a_refresh_notices_what_changed(engine: Everhold, shop: View, tmp_path: 
     [removal] = shop.refresh_connection("sales").changes
     assert (removal.table, removal.kind) == ("shops", "removed")
     assert not [hit for hit in shop.find_tables("shops in a street") if hit.table.table_name == "shops"]
-    owners = {row.owner_id for row in records_of(engine).scan(Chunk, "default") if row.owner_kind in ("table", "field")}
-    known = {row.id for entity in (TableMetadata, FieldMetadata) for row in records_of(engine).scan(entity, "default")}
+    owners = {
+        row.owner_id for row in get_records(engine).scan(Chunk, "default") if row.owner_kind in ("table", "field")
+    }
+    known = {row.id for entity in (TableMetadata, FieldMetadata) for row in get_records(engine).scan(entity, "default")}
     assert owners == known
 
 
@@ -245,7 +247,7 @@ def test_a_connection_is_deleted_and_restored(engine: Everhold, shop: View, tmp_
     assert shop.ask("How many orders are there?").table.rows == ((4,),)
     connection_id = shop.connections()[0].id
     shop.delete_connection("sales", hard=True)
-    records = records_of(engine)
+    records = get_records(engine)
     for entity in (Connection, TableMetadata, FieldMetadata):
         assert not records.count(entity, "default", deleted=True)
     files = make_source_files(engine._parts.settings, records)
@@ -303,7 +305,7 @@ def test_only_the_name_of_a_variable_is_stored(
     shop = engine.scope(project="shop")
     shop.connect("sales", url_env="SALES_URL")
     assert shop.connections()[0].address == "$SALES_URL"
-    [row] = records_of(engine).scan(Connection, "default")
+    [row] = get_records(engine).scan(Connection, "default")
     assert (row.dsn, row.options["url_env"]) == (b"", "SALES_URL")
     assert shop.ask("How many orders are there?").table.rows == ((4,),)
     monkeypatch.delenv("SALES_URL")
@@ -326,7 +328,7 @@ def test_secrets_are_shown_nowhere(
     engine.export(str(tmp_path / "bundle.jsonl"))
     assert SECRET not in (tmp_path / "bundle.jsonl").read_text()
     assert SECRET not in caplog.text
-    lines = records_of(engine).scan(AccessLog, "default")
+    lines = get_records(engine).scan(AccessLog, "default")
     assert any(not line.success for line in lines)
     assert SECRET not in "".join(line.model_dump_json() for line in lines)
 
@@ -381,7 +383,7 @@ def test_statements_learned_for_a_connection_are_in_its_dialect(engine: Everhold
         WHERE name = 'Ann' ORDER BY orders.id
     """
     shop.correct(answer.query, sql=sql)
-    [pattern] = records_of(engine).scan(QueryPattern, "default")
+    [pattern] = get_records(engine).scan(QueryPattern, "default")
     assert pattern.dialect == "sqlite"
     assert shop.ask("orders of Ann").table.rows == (("2025", 10.5), ("2024", 7.0))
     assert shop.ask("orders of Bob").table.rows == (("2025", 5.0),)

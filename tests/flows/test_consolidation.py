@@ -10,7 +10,7 @@ from everhold.errors import InvalidInput, NotFound
 from everhold.model import Memory, Relationship
 from everhold.schema.operations import Op, Where
 from everhold.testing.logical_hash import hash_logically
-from tests.engines import Store, find_tables_with, ranking, records_of
+from tests.engines import Store, find_tables_with, get_records, ranking
 
 START = datetime(2024, 3, 1, 12, tzinfo=UTC)
 WITHOUT_RESOLVING = {"remember": {"resolve": False}}
@@ -27,7 +27,7 @@ def consolidate(engine: Everhold) -> dict[str, int]:
 
 
 def read_relations(engine: Everhold, kind: str) -> list[Relationship]:
-    return records_of(engine).scan(Relationship, None, [Where("relationship_type", Op.EQ, kind)])
+    return get_records(engine).scan(Relationship, None, [Where("relationship_type", Op.EQ, kind)])
 
 
 def list_texts(view: View, kind: str) -> list[str]:
@@ -49,7 +49,7 @@ def test_one_run_consolidates_and_one_call_undoes_it(any_store: Store) -> None:
     fill(writer.scope(user="alice"))
     writer.close()
     engine = any_store.open()
-    alice, records = engine.scope(user="alice"), records_of(engine)
+    alice, records = engine.scope(user="alice"), get_records(engine)
     before = hash_logically(records)
     planned = engine.maintain(["consolidate"], dry_run=True)["consolidate"].counts
     assert hash_logically(records) == before

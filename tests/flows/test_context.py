@@ -11,7 +11,7 @@ from everhold.errors import EmptyQuery, InvalidInput
 from everhold.model import Block, BlockAgent, Session
 from everhold.schema.operations import Patch, Put
 from everhold.testing.fake_embedder import FakeEmbedder
-from tests.engines import Store, records_of
+from tests.engines import Store, get_records
 
 
 @pytest.fixture
@@ -26,12 +26,12 @@ def add_block(engine: Everhold, label: str, value: str, **fields: object) -> Blo
     stamps = {"organization_id": "default", "created_at": now, "updated_at": now}
     block = Block.model_validate({"id": clock.make_id("blk"), "label": label, "value": value, **stamps, **fields})
     link = {"block_id": block.id, "block_label": label, "agent_id": agent, **stamps}
-    records_of(engine).commit([Put(block), *([Put(BlockAgent.model_validate(link))] if agent else [])])
+    get_records(engine).commit([Put(block), *([Put(BlockAgent.model_validate(link))] if agent else [])])
     return block
 
 
 def summarise(engine: Everhold, session: str, summary: str) -> None:
-    records_of(engine).commit([Patch(Session, ("default", session), {"summary": summary})])
+    get_records(engine).commit([Patch(Session, ("default", session), {"summary": summary})])
 
 
 def lines(view: View, question: str = "tea", **options: object) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 from everhold import Everhold, View, clock
 from everhold.errors import AlreadyExists, InvalidInput, MalformedId, NotFound
 from everhold.model import Conversation, Message
-from tests.engines import Store, records_of, texts
+from tests.engines import Store, get_records, texts
 
 CREATED_AT = datetime(2024, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -58,7 +58,7 @@ def test_a_session_has_several_conversations(session_engine: Everhold) -> None:
 def test_conversations_work_on_every_store(any_store: Store) -> None:
     engine = any_store.open()
     check_conversations(engine)
-    records, chat = records_of(engine), engine.scope(user="alice", session="s1")
+    records, chat = get_records(engine), engine.scope(user="alice", session="s1")
     assert engine.delete_session("s1", preview=True).rows == {"sessions": 1, "conversations": 2, "messages": 4}
     engine.delete_session("s1")
     assert (records.count(Conversation, "default"), records.count(Message, "default")) == (0, 0)

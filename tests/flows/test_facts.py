@@ -6,7 +6,7 @@ import pytest
 
 from everhold import Everhold, View
 from everhold.model import Change, Memory, Relationship
-from tests.engines import Store, read_all_rows, records_of, texts
+from tests.engines import Store, get_records, read_all_rows, texts
 
 DAY = timedelta(days=1)
 
@@ -34,7 +34,7 @@ def test_facts_are_extracted_from_a_message(engine: Everhold) -> None:
     assert first.occurred_at == message.occurred_at
     start, end = first.provenance["span"]
     assert (first.provenance["memory"], text[start:end]) == (message.id, "I live in Bangkok")
-    links = records_of(engine).scan(Relationship, "default")
+    links = get_records(engine).scan(Relationship, "default")
     assert {(link.source_memory_id, link.target_memory_id, link.relationship_type) for link in links} == {
         (fact.id, message.id, "derived_from") for fact in (first, second)
     }
@@ -77,7 +77,7 @@ def test_a_fact_replaces_an_older_one_until_undo(engine: Everhold) -> None:
     between = facts(alice)[0].created_at - timedelta(microseconds=1)
     assert "Alice lives in Bangkok." in texts(alice.recall("Alice lives", minimum=0.0, as_of=between, recipe="words"))
     assert "Alice lives in Bangkok." not in texts(alice.recall("Alice lives", minimum=0.0, recipe="words"))
-    [change] = records_of(engine).scan(Change, "default")
+    [change] = get_records(engine).scan(Change, "default")
     assert (change.kind, change.reason) == ("supersede", "replaces: lives_in")
     alice.undo()
     assert read_fact_texts(alice) == ["Alice lives in Bangkok."]

@@ -88,11 +88,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "input"
 
 
-def name_of(value: Any) -> str | None:
+def find_name(value: Any) -> str | None:
     return value.__name__ if callable(value) else None
 
 
-@pytest.mark.parametrize(("make", "source", "user", "question", "text"), MEMORIES, ids=name_of)
+@pytest.mark.parametrize(("make", "source", "user", "question", "text"), MEMORIES, ids=find_name)
 def test_memories_are_recalled(
     engine: Everhold, folder: Path, make: Make, source: str, user: str | None, question: str, text: str
 ) -> None:
@@ -101,7 +101,7 @@ def test_memories_are_recalled(
     assert text in texts(engine.scope(user=user), question)
 
 
-@pytest.mark.parametrize(("make", "source", "user", "session", "last"), MESSAGES, ids=name_of)
+@pytest.mark.parametrize(("make", "source", "user", "session", "last"), MESSAGES, ids=find_name)
 def test_messages_are_listed_and_found(
     engine: Everhold,
     folder: Path,
@@ -119,7 +119,7 @@ def test_messages_are_listed_and_found(
     assert any(hit.message.text == last[1] for hit in view.search_messages(last[1], minimum=0))
 
 
-@pytest.mark.parametrize("make", EVERY_FILE, ids=name_of)
+@pytest.mark.parametrize("make", EVERY_FILE, ids=find_name)
 def test_importing_twice_changes_nothing(engine: Everhold, folder: Path, make: Make) -> None:
     path = make(folder)
     planned = engine.load(path, dry_run=True)
@@ -326,7 +326,7 @@ def enlarge(value: Any) -> Any:
         (samples.chatgpt, "chatgpt"),
         (samples.mem0_export, "mem0"),
     ],
-    ids=name_of,
+    ids=find_name,
 )
 def test_a_large_file_is_recognised_by_its_beginning(folder: Path, make: Make, source: str) -> None:
     path = make(folder)

@@ -19,7 +19,7 @@ from everhold.maintenance_jobs import _remember
 from everhold.model import Job, Lease, Memory, Message, Scope
 from everhold.schema.operations import Op, Patch, Where
 from everhold.settings import load
-from tests.engines import Store, make_store, records_of
+from tests.engines import Store, get_records, make_store
 from tests.http_endpoint import Answer, HttpEndpoint
 
 KEY = "sk-very-secret"
@@ -37,7 +37,7 @@ class Endpoint(HttpEndpoint):
         self.script.append(json.dumps(items))
 
     def messages(self, request: int) -> list[dict[str, Any]]:
-        """The messages of a prompt, in its order."""
+        """Return the messages of a prompt, in its order."""
         prompt: str = self.requests[request]["messages"][0]["content"]
         return [json.loads(line) for line in prompt.splitlines() if line.startswith('{"message"')]
 
@@ -71,7 +71,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 
 def open_with_llm(store: Store, endpoint: Endpoint, *, grace_days: int = 30, **options: Any) -> Everhold:
-    """An engine whose only reader of messages is the endpoint's model."""
+    """Open an engine in which only the endpoint's model reads facts from messages."""
     llm = {"url": endpoint.url, "model": "reader", "api_key": KEY, **options}
     return store.open(llm=llm, remember={"extract": False}, grace_days=grace_days)
 
@@ -323,7 +323,7 @@ def test_a_crash_before_the_note_repeats_nothing(store: Store, endpoint: Endpoin
 
 def run_out(engine: Everhold) -> None:
     """Let every lease expire."""
-    records = records_of(engine)
+    records = get_records(engine)
     records.commit([Patch(Lease, (lease.name,), {"until": clock.now()}) for lease in records.scan(Lease, None)])
 
 
@@ -401,7 +401,7 @@ def test_a_fact_is_deleted_with_the_only_message_that_states_it(
     engine.maintain()
     assert facts(maya) == {}
     assert [memory.text for memory in maya.list()] == ["Maya's dog is called Pepper."]
-    assert records_of(engine).count(Message, "default", deleted=True) == 0
+    assert get_records(engine).count(Message, "default", deleted=True) == 0
 
 
 def test_a_message_of_a_deleted_session_is_not_read(store: Store, endpoint: Endpoint) -> None:

@@ -17,7 +17,7 @@ from everhold.adapters.head_files import HeadFiles
 from everhold.adapters.postgres import PostgresOptions, PostgresRecords
 from everhold.errors import InvalidInput, InvalidSettings
 from everhold.ports.keys import Key
-from tests.engines import Store, make_store, records_of
+from tests.engines import Store, get_records, make_store
 
 SECRET = "0123456789abcdef0123456789abcdef"
 
@@ -168,7 +168,7 @@ def test_lines_are_signed_after_a_crash_between_chaining_and_signing(
     write_lines(engine)
     assert engine.verify_log("acme").signed == 4
     write_lines(engine, count=6)
-    chain.seal(records_of(engine))  # as if the process died before it signed
+    chain.seal(get_records(engine))  # as if the process died before it signed
     heads = engine._parts.heads
     assert heads is not None
     signed = heads.read("acme")
@@ -220,7 +220,7 @@ def test_several_engines_sign_one_chain(store: Store, log_settings: dict[str, An
     first, second = store.open(**log_settings), store.open(**log_settings)
     for number, engine in enumerate((first, second, second, first, second), 1):
         engine.scope(organization="acme", user=f"user{number}").remember("Something")
-        chain.seal(records_of(engine), engine._parts.heads)
+        chain.seal(get_records(engine), engine._parts.heads)
         assert second.verify_log("acme") == chain.Verification(number, True, signed=number)
     assert first.verify_log("acme").intact
 

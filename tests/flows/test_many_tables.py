@@ -12,7 +12,7 @@ from everhold import Everhold, View
 from everhold.ask.asking import read_in_scope
 from everhold.testing.fake_embedder import FakeEmbedder
 from everhold.views.data_deps import make_data_deps
-from tests.engines import parts_of
+from tests.engines import get_parts
 from tests.exhaustive import choose_size
 
 pytestmark = pytest.mark.xdist_group("many tables")
@@ -39,7 +39,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Everhold]:
 
 
 def read(engine: Everhold, view: View, question: str) -> str:
-    deps = make_data_deps(parts_of(engine))
+    deps = make_data_deps(get_parts(engine))
     best = read_in_scope(deps, view.scope, question, date(2025, 1, 1), view._find_question_tables).readings.best
     return "" if best is None else best.sql
 

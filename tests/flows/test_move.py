@@ -22,7 +22,7 @@ from everhold.ports.records import Records
 from everhold.schema.catalog import TABLES
 from everhold.schema.operations import Hide, Patch, Put
 from everhold.testing.records_rows import NOON, make_family
-from tests.engines import CALM, Store, read_all_rows, records_of
+from tests.engines import CALM, Store, get_records, read_all_rows
 from tests.exhaustive import choose_size
 from tests.servers.dynamodb import CREDENTIALS, DynamoServer
 from tests.servers.postgres import PostgresServer
@@ -301,7 +301,7 @@ def test_a_log_with_gaps_in_its_numbers_verifies_where_it_is_moved_to(tmp_path: 
         engine.scope(organization=organization, user="alice").remember(f"Note {number}")
     assert engine.verify_log("acme").intact
     engine.delete_organization("gone", hard=True)
-    assert [row.sequence for row in records_of(engine).scan(AccessLog, "acme")] == [1, 3, 5]
+    assert [row.sequence for row in get_records(engine).scan(AccessLog, "acme")] == [1, 3, 5]
     store.close()
     Everhold.move(store.storage, target.format(tmp_path), **CALM)
     moved = Store("any", target.format(tmp_path))

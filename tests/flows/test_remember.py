@@ -9,7 +9,7 @@ from everhold import Everhold, View
 from everhold.errors import AlreadyExists, IdempotencyMismatch, InvalidInput, NotFound, UnknownField
 from everhold.model import Agent, Chunk, Memory, Organization, Outbox, Project, Session, User
 from everhold.remember.pipeline import BATCH
-from tests.engines import Store, read_all_rows, records_of, texts
+from tests.engines import Store, get_records, read_all_rows, texts
 
 NOW = datetime.now(UTC)
 FIELDS: dict[str, Any] = {
@@ -110,7 +110,7 @@ def test_one_bad_item_keeps_the_whole_batch_out(alice: View, engine: Everhold) -
 
 def test_a_write_creates_the_rows_that_its_scope_names(engine: Everhold) -> None:
     engine.scope(organization="acme", project="p", user="alice", agent="bot", session="s1").remember("First")
-    records = records_of(engine)
+    records = get_records(engine)
     for entity, name in ((Organization, "acme"), (Project, "p"), (User, "alice"), (Agent, "bot"), (Session, "s1")):
         assert name in records.get(entity, "acme", [name]), entity
 
@@ -294,7 +294,7 @@ def test_a_retry_of_what_was_purged_says_so(alice: View) -> None:
 
 def test_a_memory_and_all_its_rows_are_in_one_commit(engine: Everhold, alice: View) -> None:
     memory = alice.remember("A sentence. " * 900, tags=["long"])
-    records = records_of(engine)
+    records = get_records(engine)
     chunks = [chunk for chunk in records.scan(Chunk, "default") if chunk.owner_id == memory.id]
     assert len(chunks) > 3
     assert all(chunk.vector and chunk.terms for chunk in chunks)

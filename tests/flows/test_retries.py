@@ -1,4 +1,4 @@
-"""Repeating a write with the same idempotency key, or a message with its id, after anything has happened in between."""
+"""A write is repeated with its idempotency key, or a message with its id, after other writes in between."""
 
 import itertools
 from collections.abc import Callable

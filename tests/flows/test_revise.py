@@ -7,7 +7,7 @@ import pytest
 from everhold import Everhold, View
 from everhold.errors import AlreadyExists, InvalidInput, NotFound, StaleVersion, UnknownField
 from everhold.model import Change, Chunk, Revision
-from tests.engines import Store, find_tables_with, read_all_rows, records_of, texts
+from tests.engines import Store, find_tables_with, get_records, read_all_rows, texts
 
 
 def moment() -> datetime:
@@ -29,7 +29,7 @@ def test_a_revision_keeps_the_earlier_text(engine: Everhold, alice: View) -> Non
     assert history[0].known_from == memory.created_at
     assert history[0].known_to == history[1].known_from == revised.updated_at
     assert history[1].known_to == alice.get(memory.id).updated_at
-    current = [chunk for chunk in records_of(engine).scan(Chunk, "default") if chunk.known_to is None]
+    current = [chunk for chunk in get_records(engine).scan(Chunk, "default") if chunk.known_to is None]
     assert [chunk.terms for chunk in current] == ["live oslo"]
 
 
@@ -309,8 +309,8 @@ def test_a_purge_leaves_no_word_behind(engine: Everhold, alice: View) -> None:
     rows = read_all_rows(engine)
     assert find_tables_with(engine, "canary") == []
     assert rows["memories"] == rows["chunks"] == rows["revisions"] == rows["memory_tags"] == {}
-    assert records_of(engine).count(Revision, None, deleted=True) == 0
-    assert records_of(engine).count(Change, None, deleted=True) == 0
+    assert get_records(engine).count(Revision, None, deleted=True) == 0
+    assert get_records(engine).count(Change, None, deleted=True) == 0
 
 
 # the past

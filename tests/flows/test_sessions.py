@@ -12,7 +12,7 @@ from everhold.errors import AlreadyExists, Conflict, InvalidInput, MalformedId, 
 from everhold.model import Agent, Message, Session
 from everhold.ports.session_cache import SessionKey
 from everhold.schema.operations import Hide, Patch, Put, Unhide
-from tests.engines import Store, fetch_all_pages, records_of
+from tests.engines import Store, fetch_all_pages, get_records
 from tests.flows.session_stores import PLACE, is_from_cache, mark, read_cached, read_messages
 
 Open = Callable[..., Everhold]
@@ -115,7 +115,9 @@ def test_the_last_messages_come_from_the_cache(session_engine: Everhold, chat: V
 def test_the_cache_is_ignored_if_the_session_has_changed(session_engine: Everhold, chat: View) -> None:
     chat.say("Tea")
     assert mark(session_engine)
-    records_of(session_engine).commit([Patch(Session, ("default", "s1"), {"topic": "Rain", "updated_at": clock.now()})])
+    get_records(session_engine).commit(
+        [Patch(Session, ("default", "s1"), {"topic": "Rain", "updated_at": clock.now()})]
+    )
     assert not is_from_cache(chat)
     assert chat.session().topic == "Rain"
 
@@ -230,11 +232,11 @@ def test_deleting_an_agent_hides_its_messages(open_engine: Open) -> None:
     first.scope(user="alice", agent="helper", session="s1").say("Yes", role="assistant")
     assert read_messages(chat) == read_messages(again) == ["Tea?", "Yes"]
     key = ("default", "helper")
-    records_of(first).commit([Hide(Agent, key, "deletion", clock.now())])
+    get_records(first).commit([Hide(Agent, key, "deletion", clock.now())])
     assert read_messages(chat) == read_messages(again) == ["Tea?"]
     chat.say("Anyone?")
     assert read_messages(chat) == read_messages(again) == ["Tea?", "Anyone?"]
-    records_of(first).commit([Unhide("default", "deletion")])
+    get_records(first).commit([Unhide("default", "deletion")])
     assert read_messages(chat) == read_messages(again) == ["Tea?", "Yes", "Anyone?"]
 
 
@@ -347,7 +349,7 @@ def test_maintenance_removes_deleted_rows_from_the_index(open_engine: Open) -> N
     first, second = open_engine(), open_engine()
     first.scope(session="s1").say("Tea")
     first.scope(session="s2").say("Rain")
-    records_of(second).commit([Hide(Session, ("default", "s1"), "deletion", clock.now())])
+    get_records(second).commit([Hide(Session, ("default", "s1"), "deletion", clock.now())])
     assert read_cached(first) is not None
     first.maintain()
     assert read_cached(first) is None
@@ -408,7 +410,7 @@ def test_imported_messages_keep_their_positions(session_engine: Everhold, chat: 
         "updated_at": clock.now(),
     }
     positions = [7, 3, None]
-    records_of(session_engine).commit(
+    get_records(session_engine).commit(
         [
             Put(Message(id=f"m{number}", text=f"from elsewhere {number}", position=position,
                         created_at=first.created_at.replace(year=2020 + number), **created_ids))
@@ -423,9 +425,9 @@ def test_positions_of_hidden_messages_are_not_reused(session_engine: Everhold, c
     helper = session_engine.scope(user="alice", agent="helper", session="s1")
     chat.say("0")
     helper.say("1")
-    records_of(session_engine).commit([Hide(Agent, ("default", "helper"), "deletion", clock.now())])
+    get_records(session_engine).commit([Hide(Agent, ("default", "helper"), "deletion", clock.now())])
     assert chat.say("2").position == 2
-    records_of(session_engine).commit([Unhide("default", "deletion")])
+    get_records(session_engine).commit([Unhide("default", "deletion")])
     assert read_messages(chat) == ["0", "1", "2"]
 
 

@@ -20,7 +20,7 @@ from everhold.schema.legacy_views.presets import PRESETS, find_preset
 from everhold.schema.statements import SqlStatement
 from everhold.schema.table import Column, Kind
 from everhold.testing.fake_embedder import FakeEmbedder
-from tests.engines import Store, make_store, parts_of, records_of
+from tests.engines import Store, get_parts, get_records, make_store
 from tests.flows.legacy_data import EXPECTED
 from tests.flows.legacy_database import SQL_STORES, Report
 
@@ -54,13 +54,13 @@ def read_ids(engine: Everhold, preset: str, view: str, column: str = "id") -> li
     [installed] = [view_set for view_set in engine.list_views() if view_set.preset == preset]
     schema = f'"{installed.schema}".' if installed.schema else ""
     sql = f'SELECT "{column}" FROM {schema}"{installed.views[view]}" ORDER BY 1'
-    records: Any = records_of(engine)
+    records: Any = get_records(engine)
     rows = records.ask([(sql, ())])[0] if records.traits.name == "postgres" else records.query(sql, ())
     return [value for (value,) in rows]
 
 
 def list_definitions(engine: Everhold) -> list[tuple[Any, ...]]:
-    views = parts_of(engine).find_sql_views()
+    views = get_parts(engine).find_sql_views()
     assert views is not None
     return [tuple(view) for view in views.list_views()]
 
@@ -127,7 +127,7 @@ class TestInstalling:
         engine = sql_store.open()
         first = engine.install_views("s2")
         before = list_definitions(engine)
-        views: Any = parts_of(engine).find_sql_views()
+        views: Any = get_parts(engine).find_sql_views()
         type_of_views = type(views)
         called: list[object] = []
         with pytest.MonkeyPatch.context() as patch:
@@ -157,7 +157,7 @@ class TestInstalling:
             engine.remove_views(preset)
         assert [preset.state for preset in engine.list_views()] == before
         assert list_definitions(engine) == []
-        records: Any = records_of(engine)
+        records: Any = get_records(engine)
         if sql_store.name != "sqlite":
             sql = "SELECT schema_name FROM information_schema.schemata"
             rows = records.ask([(sql, ())])[0] if sql_store.name == "postgres" else records.query(sql, ())
@@ -201,7 +201,7 @@ class TestOutdated:
         engine = sql_store.open()
         engine.scope(user="alice").remember("Alice drinks tea", id="kept")
         engine.install_views("s4", prefix="old_", organization="default")
-        views: Any = parts_of(engine).find_sql_views()
+        views: Any = get_parts(engine).find_sql_views()
         first, _, third = views.list_views()
         stale = ViewDefinition(first.schema, first.name, first.name, "SELECT 1 AS id", first.note + " ")
         views.replace_views([third], [stale])  # one is missing and one has changed
@@ -239,7 +239,7 @@ class TestOutdated:
         engine.scope(user="alice").remember("Alice drinks tea", id="kept")
         for preset in PRESETS:
             engine.install_views(preset)
-        records: Any = records_of(engine)
+        records: Any = get_records(engine)
         added = [
             AddColumn(table, Column("mood", Kind.TEXT, nullable=True)) for table in ("memories", "messages", "users")
         ]
@@ -292,7 +292,7 @@ class TestRefusals:
         else:
             assert engine.install_views("s4", schema="Reports").schema == "Reports"
             with pytest.raises(AlreadyExists, match="pass prefix or schema"):
-                engine.install_views("s3", schema=parts_of(engine).find_sql_views().read_table_schema())  # type: ignore[union-attr]
+                engine.install_views("s3", schema=get_parts(engine).find_sql_views().read_table_schema())  # type: ignore[union-attr]
         assert list(engine.list_views())[3].state == "not installed"
 
     def test_stores_without_sql_are_refused(self) -> None:

@@ -5,7 +5,7 @@ import pytest
 from everhold import Everhold
 from everhold.errors import AlreadyExists, NotFound, SignInRefused
 from everhold.model import User
-from tests.engines import Store, find_tables_with, read_all_rows, records_of, texts
+from tests.engines import Store, find_tables_with, get_records, read_all_rows, texts
 
 
 def test_accounts_are_created(engine: Everhold) -> None:
@@ -16,7 +16,7 @@ def test_accounts_are_created(engine: Everhold) -> None:
         profile={"age": 30}, preferences={"theme": "dark"}, metadata={"m": 1},
     )  # fmt: skip
     project = engine.create_project("p", organization="acme", user="alice", name="P", description="A project")
-    records = records_of(engine)
+    records = get_records(engine)
     assert records.get(User, "acme", ["alice"])["alice"] == user
     assert (user.name, user.timezone, user.profile, user.preferences) == (
         "Alice", "Asia/Bangkok", {"age": 30}, {"theme": "dark"},
@@ -38,7 +38,7 @@ def test_new_users_have_the_configured_time_zone(store: Store) -> None:
     engine = store.open(timezone="Asia/Tokyo")
     engine.create_user("alice")
     engine.scope(user="bob").remember("x")
-    zones = {user.id: user.timezone for user in records_of(engine).scan(User, "default")}
+    zones = {user.id: user.timezone for user in get_records(engine).scan(User, "default")}
     assert zones == {"alice": "Asia/Tokyo", "bob": "Asia/Tokyo"}
 
 
@@ -65,7 +65,7 @@ def test_signing_in_needs_the_right_password(engine: Everhold) -> None:
 
 def test_a_password_is_not_stored(engine: Everhold) -> None:
     engine.create_user("alice", email="a@x.org", password="correct horse")
-    row = records_of(engine).get(User, "default", ["alice"])["alice"]
+    row = get_records(engine).get(User, "default", ["alice"])["alice"]
     assert str(row.password_hash).startswith("$argon2id$v=19$m=19456,t=2,p=1$")
     assert "argon2" not in repr(row)
     assert find_tables_with(engine, "correct horse") == []

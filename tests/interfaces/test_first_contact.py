@@ -46,7 +46,7 @@ def write_file(name: str, content: str) -> Prepare:
     return lambda *_: Path(name).write_bytes(content.encode("latin-1"))
 
 
-def export_half(_: pytest.MonkeyPatch, run: Run) -> None:
+def write_truncated_export(_: pytest.MonkeyPatch, run: Run) -> None:
     run("export", "whole.jsonl")
     lines = Path("whole.jsonl").read_text("utf-8").splitlines(keepends=True)
     Path("half.jsonl").write_text("".join(lines[: len(lines) // 2]), "utf-8")
@@ -155,7 +155,7 @@ MISTAKES = [
         "line 1 of note.jsonl is not JSON",
         write_file("note.jsonl", "My dog is called Rex.\n"),
     ),
-    Mistake("bundle that is cut off", "import half.jsonl", 2, "the bundle was cut short", export_half),
+    Mistake("bundle that is cut off", "import half.jsonl", 2, "the bundle was cut short", write_truncated_export),
     Mistake("store of a later version", "list", 1, "the latest known here; upgrade Everhold", make_newer),
     Mistake(
         "missing extra", "remember dog --store duckdb:///x.duckdb", 1, "pip install 'everhold[duckdb]'", remove_driver

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from everhold.context.counting import count
 from everhold.context.fence import count_fence_tokens, make_fence, neutralise_marks
-from everhold.context.lines import entry_of
+from everhold.context.lines import make_entry
 from everhold.context.pipeline import assemble
 from everhold.context.section import SHARES, Context, Counter, Item, Provider, Section
 from everhold.model import Memory
@@ -197,7 +197,7 @@ def test_one_endless_sentence_is_left_out() -> None:
     ],
 )  # fmt: skip
 def test_the_origin_of_an_item_is_shown_before_its_text(item: Item, expected: str) -> None:
-    assert entry_of(item) == expected
+    assert make_entry(item) == expected
 
 
 def test_content_can_neither_end_the_fence_nor_add_a_heading() -> None:

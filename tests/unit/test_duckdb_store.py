@@ -64,7 +64,7 @@ def begin(records: Records) -> None:
     records.commit([Put(make_row(Organization, "org", "org")), Put(make_row(Memory, "org", "m"))])
 
 
-def value_of(records: DuckdbRecords, setting: str) -> Any:
+def read_setting(records: DuckdbRecords, setting: str) -> Any:
     return records._fetch(f"SELECT current_setting('{setting}')", ())[0][0]
 
 
@@ -92,10 +92,10 @@ def test_a_closed_store_is_one_file(records: DuckdbRecords, path: Path) -> None:
 
 def test_settings_are_passed_to_duckdb(path: Path) -> None:
     with closing(open_records(path, memory_megabytes=100, threads=1)) as records:
-        assert value_of(records, "threads") == 1
-        assert value_of(records, "memory_limit") == "95.3 MiB"
-        assert value_of(records, "autoload_known_extensions") is False
-        assert value_of(records, "autoinstall_known_extensions") is False
+        assert read_setting(records, "threads") == 1
+        assert read_setting(records, "memory_limit") == "95.3 MiB"
+        assert read_setting(records, "autoload_known_extensions") is False
+        assert read_setting(records, "autoinstall_known_extensions") is False
 
 
 def test_a_closed_store_refuses_everything(records: DuckdbRecords) -> None:
@@ -318,7 +318,7 @@ def test_acknowledged_commits_survive_a_kill(path: Path) -> None:
         assert records.head() == len(commits) + 1
 
 
-def refusal_of(path: Path, read_only: bool, results: "multiprocessing.Queue[tuple[str, bool, str]]") -> None:
+def report_refusal(path: Path, read_only: bool, results: "multiprocessing.Queue[tuple[str, bool, str]]") -> None:
     try:
         open_records(path, read_only=read_only).close()
     except StoreError as error:
@@ -331,7 +331,7 @@ def refusal_of(path: Path, read_only: bool, results: "multiprocessing.Queue[tupl
 def test_a_second_process_is_refused(records: DuckdbRecords, path: Path, read_only: bool) -> None:
     begin(records)
     outcomes: multiprocessing.Queue[tuple[str, bool, str]] = PROCESS.Queue()
-    other = PROCESS.Process(target=refusal_of, args=(path, read_only, outcomes))
+    other = PROCESS.Process(target=report_refusal, args=(path, read_only, outcomes))
     other.start()
     name, retryable, message = outcomes.get(timeout=600)
     other.join(300)

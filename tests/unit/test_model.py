@@ -116,7 +116,7 @@ def _make_fields(entity: type[Row]) -> dict[str, Any]:
 
 
 def _sample(entity: type[Row]) -> Row:
-    """A row with every field filled."""
+    """Return a row with every field filled."""
     related = [row for row in make_family("org").values() if type(row) is entity]
     return related[0] if related else make_full_row(entity, "org", "a")
 

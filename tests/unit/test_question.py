@@ -24,7 +24,7 @@ def embed_words(text: str) -> object:
     return vector.tolist()
 
 
-def voice_of(query: str) -> object:
+def read_voice(query: str) -> object:
     voice = read(query).voice
     assert voice is not None
     return voice.tolist()
@@ -79,7 +79,7 @@ def test_the_speakers_name_is_a_word_but_not_a_term() -> None:
     ],
 )
 def test_a_question_is_rewritten_in_the_voice_of_the_speaker(query: str, rephrased: str) -> None:
-    assert voice_of(query) == embed_words(rephrased)
+    assert read_voice(query) == embed_words(rephrased)
     assert read(query).voiced
 
 

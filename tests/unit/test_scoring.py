@@ -23,8 +23,8 @@ from tests.unit.scoring_reference import (
     Place,
     Reference,
     Row,
-    image_of,
-    turn_of,
+    build_image,
+    find_turn,
     vector,
 )
 
@@ -43,7 +43,7 @@ TESTED = {**RECIPES, "all": ALL}
 
 
 def make_view(rows: Sequence[Row]) -> ImageView:
-    return ImageView(image_of(rows), None, None)
+    return ImageView(build_image(rows), None, None)
 
 
 def ask(rng: random.Random) -> Question:
@@ -85,7 +85,7 @@ def test_ranking_equals_the_reference(seed: int, name: str, masked: bool) -> Non
             if masked
             else (None, None)
         )
-        image_views.append(ImageView(image_of([place.row for place in part]), *masks))
+        image_views.append(ImageView(build_image([place.row for place in part]), *masks))
     for _ in range(3):
         question = ask(rng)
         reference = Reference(parts, question, recipe).best()
@@ -134,7 +134,7 @@ def test_contributions_add_up_to_the_score(recipe: Recipe) -> None:
             why, row = hit.why("image"), rows[hit.row]
             assert recipe.score(why.base + sum(why.contributions.values())) == pytest.approx(hit.score, abs=1e-5)
             assert (why.contributions.get("turn", 0.0) != 0.0) == (
-                turn_of(row, rows) is not None and recipe.turn_base != 0.0
+                find_turn(row, rows) is not None and recipe.turn_base != 0.0
             )
             assert set(why.matched) == set(question.terms) & set(row.words)
             names |= why.contributions.keys()
@@ -157,7 +157,7 @@ def test_a_successor_is_found_by_the_memory_that_it_replaced() -> None:
     assert last.owner in [hit.owner_id for hit in rank([make_view(rows)], prepared, 20)][-5:]
     near.successor, between.successor = between.owner, last.owner
     mask = np.array([row.successor is None for row in rows])
-    hits = rank([ImageView(image_of(rows), None, mask)], prepared, 20)
+    hits = rank([ImageView(build_image(rows), None, mask)], prepared, 20)
     assert hits[0].owner_id == last.owner
     assert hits[0].why("image").contributions["replaced"] > 0
     assert {near.owner, between.owner}.isdisjoint(hit.owner_id for hit in hits)
@@ -169,7 +169,7 @@ def test_a_strong_hit_raises_the_memories_related_to_it() -> None:
     for row in rows:
         row.words = []
     rows[0].words, rows[1].words = ["strong"], ["weak"]
-    image = image_of(rows)
+    image = build_image(rows)
     image.links = {"m0": frozenset({"m2"}), "m1": frozenset({"m3"}), "m2": frozenset({"m0"})}
 
     def totals(eligible: list[bool] | None, *terms: str) -> dict[str, float]:
@@ -185,7 +185,7 @@ def test_a_strong_hit_raises_the_memories_related_to_it() -> None:
         "a hit that may not be returned raised a related memory"
     )
     rows[0].successor = "m2"
-    image = image_of(rows)
+    image = build_image(rows)
     image.links = {"m4": frozenset({"m2"}), "m2": frozenset({"m4"})}
     assert totals([False, True, True, True, True, True], "strong") == {
         "m2": 2.75, "m4": 2.25, "m1": -1.0, "m3": -1.0, "m5": -1.0,
@@ -254,7 +254,7 @@ def test_statistics_of_a_scope_are_counted() -> None:
     rng = random.Random(6)
     rows = [Row(rng, f"m{n}") for n in range(50)]
     mask = np.array([n % 3 == 0 for n in range(50)])
-    statistics = count_statistics([ImageView(image_of(rows), mask, None), make_view(rows[:5])], ["w1", "never"])
+    statistics = count_statistics([ImageView(build_image(rows), mask, None), make_view(rows[:5])], ["w1", "never"])
     counted = [row for n, row in enumerate(rows) if n % 3 == 0] + rows[:5]
     assert statistics == Statistics(len(counted), {"w1": sum("w1" in row.words for row in counted), "never": 0})
 
@@ -281,7 +281,7 @@ def test_rows_of_similar_words_follow_the_image() -> None:
     rng = random.Random(7)
     row, similar_row = Row(rng, "m0"), Row(rng, "m1")
     row.words, similar_row.words = ["w0"], ["w4"]
-    image = image_of([row])
+    image = build_image([row])
     assert find_similar_rows(image, "w5", THESAURUS) == []
     image.extend([similar_row.entry])
     [(rows, similarity)] = find_similar_rows(image, "w5", THESAURUS)

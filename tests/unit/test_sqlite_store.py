@@ -263,10 +263,10 @@ def test_a_full_store_is_reported_and_keeps_its_rows(path: Path) -> None:
         assert_intact(records, commits)
     with closing(SqliteRecords(SqliteOptions(path=path))) as records:
         assert_intact(records, commits)
-        assert fill_one_more(records)
+        assert try_one_more_write(records)
 
 
-def fill_one_more(records: SqliteRecords) -> bool:
+def try_one_more_write(records: SqliteRecords) -> bool:
     records.commit([Put(make_row(Memory, "org", "after", text=LARGE))])
     return True
 
@@ -294,7 +294,7 @@ def test_acknowledged_commits_survive_a_full_disk(path: Path) -> None:
     assert commits > 0
     with closing(SqliteRecords(SqliteOptions(path=path))) as records:
         assert_intact(records, commits)
-        assert fill_one_more(records)
+        assert try_one_more_write(records)
 
 
 # maintenance

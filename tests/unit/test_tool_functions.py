@@ -129,7 +129,7 @@ def by_position(city: str, /) -> None:
     """Takes no names."""
 
 
-def with_rest(*cities: str) -> None:
+def take_any_number(*cities: str) -> None:
     """Takes a list."""
 
 
@@ -150,7 +150,7 @@ def with_opaque(city: Opaque) -> None:
     [
         (untyped, "parameter city of untyped has no annotation; add one, such as `: str`"),
         (by_position, "by_position takes city by position only"),
-        (with_rest, "with_rest takes cities by position only"),
+        (take_any_number, "take_any_number takes cities by position only"),
         (with_object, "the annotations of with_object cannot be read"),
         (with_opaque, "cannot be written as a JSON schema"),
         (Opaque, "is not a function"),

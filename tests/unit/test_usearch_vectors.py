@@ -97,7 +97,7 @@ def nearest(vectors: UsearchVectors, store: Store, text: str, limit: int = 5, sc
     return vectors.find_by_vector(SearchSpace(scope.organization, users, MODEL), store.ask(text), limit)
 
 
-def files_of(store: Store, suffix: str) -> list[Path]:
+def list_files(store: Store, suffix: str) -> list[Path]:
     return sorted(store.indexes.glob(f"*.{suffix}"))
 
 
@@ -189,7 +189,7 @@ class TestFollowing:
         vectors.settle()
         assert user_index._base.size >= 500
         assert len(user_index._recent.changed) <= 60
-        assert len(files_of(store, "usearch")) == 1, "earlier generations are removed"
+        assert len(list_files(store, "usearch")) == 1, "earlier generations are removed"
 
     def test_threads_that_search_and_write_find_their_own_writes(
         self, store: Store, monkeypatch: pytest.MonkeyPatch
@@ -238,7 +238,7 @@ class TestFiles:
     def test_damage_is_found(self, store: Store, suffix: str, harm: str) -> None:
         store.add(*sentences(60))
         expected = nearest(store.vectors(), store, "tea", 10)
-        (path,) = files_of(store, suffix)
+        (path,) = list_files(store, suffix)
         content = path.read_bytes()
         match harm:
             case "cut":
@@ -278,7 +278,7 @@ class TestFiles:
     def test_a_json_file_describes_the_index_files(self, store: Store) -> None:
         store.add(*sentences(12))
         nearest(store.vectors(), store, "tea")
-        note = json.loads(files_of(store, "json")[0].read_text())
+        note = json.loads(list_files(store, "json")[0].read_text())
         assert (note["model"], note["dimensions"], note["count"]) == (MODEL, DIMENSIONS, 12)
         assert note["sequence"] == store.records.head()
 

