@@ -117,8 +117,8 @@ def write_many(records: SqliteRecords, name: str, writers: int) -> None:
             records.commit([Put(row), Increment(Memory, ("org", "m"), {"access_count": 1})])
 
     with ThreadPoolExecutor(writers) as pool:
-        for done in [pool.submit(write, number) for number in range(writers)]:
-            done.result()
+        for future in [pool.submit(write, number) for number in range(writers)]:
+            future.result()
 
 
 def write_from_process(path: Path, number: int, start: Event) -> None:
@@ -208,7 +208,7 @@ def test_a_writer_waits_for_another_that_ends_in_time(path: Path) -> None:
         assert records.get(Memory, "org", ["m"])["m"].text == "waited"
 
 
-# reading only
+# read-only stores
 
 
 def test_a_store_opened_read_only_reads_and_refuses_to_write(records: SqliteRecords, path: Path) -> None:
@@ -330,7 +330,7 @@ def test_sequence_numbers_survive_an_emptied_outbox(records: SqliteRecords) -> N
     assert [line.sequence for line in records.feed(0).lines] == [3]
 
 
-# other files
+# files that are no stores
 
 
 def test_a_file_of_another_program_is_refused_and_not_changed(tmp_path: Path) -> None:

@@ -64,12 +64,12 @@ def _grow_tree(schema: AskSchema, order: Sequence[str], via: Collection[ColumnRe
             return None
         for key in path:
             keys.append(key)
-            cost += _price(key, via)
+            cost += _compute_cost(key, via)
             tables.extend(name for name in (key.table, key.to_table) if name not in tables)
     return JoinTree(tuple(tables), tuple(keys), cost)
 
 
-def _price(key: ForeignKey, via: Collection[ColumnRef]) -> float:
+def _compute_cost(key: ForeignKey, via: Collection[ColumnRef]) -> float:
     return (1.0 + _DOUBT * (1.0 - key.confidence)) * key.preference * (0.5 if key.ref in via else 1.0)
 
 
@@ -91,5 +91,5 @@ def _find_path(
             other = key.to_table if key.table == table else key.table
             if other not in reached:
                 number += 1
-                heapq.heappush(queue, (cost + _price(key, via), number, other, [*path, key]))
+                heapq.heappush(queue, (cost + _compute_cost(key, via), number, other, [*path, key]))
     return None

@@ -141,7 +141,7 @@ def measure_noise(
     for index, fold in enumerate(folds):
         others = _list_other_pairs(folds, index)
         wrong = random.Random(_SEED).sample(range(len(others)), round(WRONG_SHARE * len(others)))
-        mistaken = {number: _mistake(database, others, number) for number in wrong}
+        mistaken = {number: _make_wrong_pair(database, others, number) for number in wrong}
         pairs = [mistaken.get(number, pair) for number, pair in enumerate(others)]
         memory = teach_all(database, LearnedMemory(), pairs, report)
         noisy += ask_all(database, memory, fold, others)
@@ -160,7 +160,7 @@ def measure_noise(
     }
 
 
-def _mistake(database: LearningDatabase, pairs: Sequence[LearningPair], number: int) -> LearningPair:
+def _make_wrong_pair(database: LearningDatabase, pairs: Sequence[LearningPair], number: int) -> LearningPair:
     """Return a question with the SQL of a different question that has a different result."""
     pair = pairs[number]
     others = [other for other in pairs if not database.is_right(pair, other.sql)]

@@ -31,10 +31,11 @@ INDEXES = ("by1", "by2", "by3", "by4", "by5")
 # How many rows of a table with generated numbers share a partition. A partition is limited to 10 GB.
 ROWS_PER_PARTITION = 100_000
 
-# Bytes of a sort key; DynamoDB allows 1,024.
+# The maximum number of bytes of a sort key; DynamoDB allows 1,024.
 _MAX_KEY_BYTES = 1000
 
-# Bytes of one value in a key. A longer value is cut and ends in a digest, so that equal values stay equal.
+# The maximum number of bytes of one value in a key. A longer value is cut and ends in a digest, so that equal values
+# stay equal.
 _MAX_PART_LENGTH, _KEPT_PART = 150, 60
 
 # The lookups that get an index, for tables with more than five: those that every write or recall needs.

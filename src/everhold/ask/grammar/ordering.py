@@ -161,7 +161,9 @@ def _read_superlative_table(draft: FrameDraft, match: re.Match[str]) -> None:
         implied = find_implied(draft, cue.adjective, [table])
         if implied:
             column, is_more = implied
-            draft.order.append(Ordering(Expression(column.ref), _turn(cue.adjective, bool(cue.value), is_more)))
+            draft.order.append(
+                Ordering(Expression(column.ref), _choose_direction(cue.adjective, bool(cue.value), is_more))
+            )
             draft.limit = draft.limit or 1
             draft.take(match.start("s"))
             return
@@ -186,7 +188,7 @@ def _order_by_sales(draft: FrameDraft, position: int, table: str, descending: bo
     draft.take(position)
 
 
-def _turn(adjective: str, descending: bool, is_more: bool) -> bool:
+def _choose_direction(adjective: str, descending: bool, is_more: bool) -> bool:
     """Return the sort direction for a column. It is reversed if higher values mean less of the adjective."""
     return descending if ADJECTIVES[adjective][1] == is_more else not descending
 
@@ -196,7 +198,7 @@ def _read_bare_superlative(draft: FrameDraft, match: re.Match[str]) -> None:
     implied = find_implied(draft, cue.adjective) if cue.adjective and cue.adjective != SELLING else None
     if implied:
         column, is_more = implied
-        draft.order.append(Ordering(Expression(column.ref), _turn(cue.adjective, bool(cue.value), is_more)))
+        draft.order.append(Ordering(Expression(column.ref), _choose_direction(cue.adjective, bool(cue.value), is_more)))
         draft.limit = draft.limit or 1
         draft.take(match.start("s"))
     elif not cue.adjective:
