@@ -103,8 +103,8 @@ class Writer:
     def listen(self, seconds: float, until: Callable[[WriterOutput], bool] = lambda _: False) -> bool:
         """Read the writer's output for some seconds, or until a condition holds; False once the writer is dead."""
         deadline = time.monotonic() + seconds
-        while not self._ended and not until(self.output) and (left := deadline - time.monotonic()) > 0:
-            for _, event in self._poll.poll(1000 * left):
+        while not self._ended and not until(self.output) and (seconds_left := deadline - time.monotonic()) > 0:
+            for _, event in self._poll.poll(1000 * seconds_left):
                 data = os.read(self._pipe, _CHUNK) if event & select.POLLIN else b""
                 self.output.parse(data)
                 self._ended = not data

@@ -112,16 +112,16 @@ def _remove(rng: Random, log: Log) -> Log:
 
 def _insert(rng: Random, log: Log) -> Log:
     """Add a forged line, back-dated or not, before or after the others, with a place in the chain or without."""
-    like = rng.choice(log.lines)
+    original = rng.choice(log.lines)
     values = {
         "sequence": rng.choice((_OUTSIDE, -5)),
         "sealed": rng.choice((None, len(log.lines) + 1)),
         "user_id": "mallory",
-        "timestamp": like.timestamp - timedelta(days=rng.choice((0, 30))),
+        "timestamp": original.timestamp - timedelta(days=rng.choice((0, 30))),
     }
     if values["sealed"] is None:
         values |= {"previous_hash": None, "hash": None}
-    return Log((*log.lines, AccessLog.build_unchecked({**like.__dict__, **values})), log.head)
+    return Log((*log.lines, AccessLog.build_unchecked({**original.__dict__, **values})), log.head)
 
 
 def _copy(rng: Random, log: Log) -> Log:

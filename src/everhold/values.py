@@ -1,8 +1,8 @@
 """Frozen dataclasses that are defined quickly.
 
-`dataclass` compiles a function for each method that it adds. For the classes of a short command that is a twentieth of
-its start. A class whose equality, hash and repr are not on a hot path shares those of `Value`, and its `__init__` is
-compiled when the first value is made, which most processes never do for most classes:
+`dataclass` compiles a function for each method that it adds. For a short command, this takes a twentieth of the time to
+start. A class whose equality, hash and repr are not on a hot path shares those of `Value`. Its `__init__` is compiled
+when the first value is made, which most processes never do for most classes:
 
     @value_class
     class Page(Value):

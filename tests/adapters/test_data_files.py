@@ -33,7 +33,7 @@ def read_rows(table: TableFile) -> list[tuple[Any, ...]]:
     return duckdb.connect().execute(f"SELECT * FROM read_parquet('{table.path}')").fetchall()
 
 
-def only(content: FileContent) -> TableFile:
+def get_only_table(content: FileContent) -> TableFile:
     [table] = content.tables
     return table
 
@@ -55,7 +55,7 @@ def test_every_encoding_and_separator_is_detected(tmp_path: Path, encoding: str,
     lines = [["id", "city", "größe"], ["1", "Zürich", "3"], ["2", "Besançon", "4"], ["3", "Málaga", "5"]]
     text = "\r\n".join(separator.join(line) for line in lines) + "\r\n"
     content = read_bytes(tmp_path, "cities.csv", text.encode(encoding))
-    table = only(content)
+    table = get_only_table(content)
     assert read_rows(table) == [(1, "Zürich", 3), (2, "Besançon", 4), (3, "Málaga", 5)]
     assert [column_info.name for column_info in table.columns] == ["id", "city", "größe"]
     named = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe"}
@@ -70,7 +70,7 @@ def test_types_of_columns_are_detected(tmp_path: Path) -> None:
         "1,Anna,0.5,1990-02-03,2024-01-01 10:30:00,true,01234\n"
         "2,Bert,1.25,1991-12-31,2024-01-02 23:59:59,false,56789\n"
     )
-    table = only(read_bytes(tmp_path, "people.csv", text))
+    table = get_only_table(read_bytes(tmp_path, "people.csv", text))
     assert get_types(table) == {
         "id": "BIGINT", "name": "VARCHAR", "share": "DOUBLE", "born": "DATE", "seen": "TIMESTAMP",
         "active": "BOOLEAN", "zip": "VARCHAR",
@@ -93,7 +93,7 @@ def test_titles_and_totals_of_a_report_are_no_rows(tmp_path: Path) -> None:
         "Summe;;1.321,56 €;\n"
     )
     content = read_bytes(tmp_path, "umsatz.csv", text.encode("cp1252"))
-    table = only(content)
+    table = get_only_table(content)
     assert read_rows(table) == [
         ("Müller", date(2023, 1, 31), 1234.56, 12.5),
         ("Schäfer", date(2023, 2, 15), 99.0, 3.0),
@@ -121,13 +121,13 @@ def test_numbers_are_read_in_every_notation(
 ) -> None:
     lines = [f"item {number};{text}" for number, text in enumerate(texts)]
     content = read_bytes(tmp_path, "numbers.csv", "\n".join(["what;amount", *lines]) + "\n")
-    assert [row[1] for row in read_rows(only(content))] == values
+    assert [row[1] for row in read_rows(get_only_table(content))] == values
     assert content.details["decimal"] == decimal
 
 
 def test_thousands_follow_the_decimal_mark_of_other_columns(tmp_path: Path) -> None:
     text = "a;b\n1.234;0,5\n5.678;1,5\n"
-    assert read_rows(only(read_bytes(tmp_path, "numbers.csv", text))) == [(1234.0, 0.5), (5678.0, 1.5)]
+    assert read_rows(get_only_table(read_bytes(tmp_path, "numbers.csv", text))) == [(1234.0, 0.5), (5678.0, 1.5)]
 
 
 @pytest.mark.parametrize(
@@ -145,13 +145,13 @@ def test_thousands_follow_the_decimal_mark_of_other_columns(tmp_path: Path) -> N
 )
 def test_dates_are_read_in_every_notation(tmp_path: Path, texts: list[str], first: date) -> None:
     text = "id;day\n" + "".join(f"{number};{day}\n" for number, day in enumerate(texts))
-    table = only(read_bytes(tmp_path, "days.csv", text))
+    table = get_only_table(read_bytes(tmp_path, "days.csv", text))
     assert read_rows(table)[0][1] == first
     assert not table.notes
 
 
 def test_an_ambiguous_date_is_reported(tmp_path: Path) -> None:
-    table = only(read_bytes(tmp_path, "days.csv", "id,day\n1,01/02/2023\n2,03/04/2023\n"))
+    table = get_only_table(read_bytes(tmp_path, "days.csv", "id,day\n1,01/02/2023\n2,03/04/2023\n"))
     assert read_rows(table)[0][1] == date(2023, 1, 2)
     assert "no value shows which part is the month" in table.notes[0]
 
@@ -159,27 +159,27 @@ def test_an_ambiguous_date_is_reported(tmp_path: Path) -> None:
 def test_a_header_of_two_rows_is_joined(tmp_path: Path) -> None:
     text = "Region,2022,,2023,\n,Units,Revenue,Units,Revenue\nNorth,1,2.5,3,4.5\nSouth,5,6.5,7,8.5\nEast,5,6.5,7,8.5\n"
     content = read_bytes(tmp_path, "sales.csv", text)
-    names = [column_info.name for column_info in only(content).columns]
+    names = [column_info.name for column_info in get_only_table(content).columns]
     assert names == ["Region", "2022 Units", "2022 Revenue", "2023 Units", "2023 Revenue"]
-    assert (content.details["header"], len(read_rows(only(content)))) == ("two rows", 3)
+    assert (content.details["header"], len(read_rows(get_only_table(content)))) == ("two rows", 3)
 
 
 def test_a_file_without_a_header_is_noted(tmp_path: Path) -> None:
     content = read_bytes(tmp_path, "plain.csv", "1,Anna,2023-01-01\n2,Bert,2023-02-01\n")
-    assert read_rows(only(content)) == [(1, "Anna", date(2023, 1, 1)), (2, "Bert", date(2023, 2, 1))]
+    assert read_rows(get_only_table(content)) == [(1, "Anna", date(2023, 1, 1)), (2, "Bert", date(2023, 2, 1))]
     assert content.details["header"] == "none"
-    assert "no header" in only(content).notes[0]
+    assert "no header" in get_only_table(content).notes[0]
 
 
 def test_missing_and_repeated_column_names_are_replaced(tmp_path: Path) -> None:
-    table = only(read_bytes(tmp_path, "names.csv", "id,name,,NAME\n1,a,x,b\n2,c,y,d\n"))
+    table = get_only_table(read_bytes(tmp_path, "names.csv", "id,name,,NAME\n1,a,x,b\n2,c,y,d\n"))
     assert [column_info.name for column_info in table.columns] == ["id", "name", "column_3", "NAME_2"]
     assert len(table.notes) == 2
 
 
 def test_a_stray_value_becomes_empty_and_is_reported(tmp_path: Path) -> None:
     lines = [f"{number},{'oops' if number == 30_000 else number * 1.5}" for number in range(40_000)]
-    table = only(read_bytes(tmp_path, "amounts.csv", "\n".join(["id,amount", *lines])))
+    table = get_only_table(read_bytes(tmp_path, "amounts.csv", "\n".join(["id,amount", *lines])))
     assert get_types(table)["amount"] == "DOUBLE"
     assert column(table, "amount").null_count == 1
     assert "1 value of 'amount' became empty" in table.notes[0]
@@ -188,7 +188,7 @@ def test_a_stray_value_becomes_empty_and_is_reported(tmp_path: Path) -> None:
 
 def test_a_column_of_mixed_values_is_text(tmp_path: Path) -> None:
     lines = [f"{number},{number if number < 30_000 else 'text'}" for number in range(40_000)]
-    table = only(read_bytes(tmp_path, "mixed.csv", "\n".join(["id,code", *lines])))
+    table = get_only_table(read_bytes(tmp_path, "mixed.csv", "\n".join(["id,code", *lines])))
     assert get_types(table)["code"] == "VARCHAR"
     assert read_rows(table)[0] == (0, "0")
 
@@ -198,14 +198,14 @@ def test_a_mixed_value_after_the_sample_is_found(tmp_path: Path) -> None:
         f"{number},{'x' if 20_000 < number < 60_000 else 7},some words that make the file long"
         for number in range(90_000)
     ]
-    table = only(read_bytes(tmp_path, "late.csv", "\n".join(["id,code,words", *lines])))
+    table = get_only_table(read_bytes(tmp_path, "late.csv", "\n".join(["id,code,words", *lines])))
     assert get_types(table)["code"] == "VARCHAR"
     assert "holds BIGINT and other values" in table.notes[0]
     assert column(table, "code").distinct_count == 2
 
 
 def test_rows_of_uneven_length_are_padded_or_reported(tmp_path: Path) -> None:
-    table = only(read_bytes(tmp_path, "uneven.csv", "a,b,c\n1,2,3\n4,5\n6,7,8,9\n10,11,12\n"))
+    table = get_only_table(read_bytes(tmp_path, "uneven.csv", "a,b,c\n1,2,3\n4,5\n6,7,8,9\n10,11,12\n"))
     assert (1, 2, 3) in read_rows(table)
     assert (4, 5, None) in read_rows(table)
     assert "more or fewer values" in table.notes[-1]
@@ -213,18 +213,21 @@ def test_rows_of_uneven_length_are_padded_or_reported(tmp_path: Path) -> None:
 
 def test_line_breaks_and_quotes_inside_cells_are_kept(tmp_path: Path) -> None:
     text = 'id,note\n1,"two\nlines"\n2,"a ""quoted"", word"\n'
-    assert read_rows(only(read_bytes(tmp_path, "notes.csv", text))) == [(1, "two\nlines"), (2, 'a "quoted", word')]
+    assert read_rows(get_only_table(read_bytes(tmp_path, "notes.csv", text))) == [
+        (1, "two\nlines"),
+        (2, 'a "quoted", word'),
+    ]
 
 
 def test_nul_bytes_are_removed_and_reported(tmp_path: Path) -> None:
     content = read_bytes(tmp_path, "nul.csv", b"id,name\n1,a\x00b\n2,cd\n")
-    assert read_rows(only(content)) == [(1, "ab"), (2, "cd")]
+    assert read_rows(get_only_table(content)) == [(1, "ab"), (2, "cd")]
     assert content.notes == ("1 NUL bytes were removed",)
 
 
 def test_statistics_of_columns_are_computed(tmp_path: Path) -> None:
     lines = [f"{n},{n % 4},{'red' if n % 3 else 'blue'},{n / 2 if n % 5 else ''}" for n in range(1, 1001)]
-    table = only(read_bytes(tmp_path, "numbers.csv", "\n".join(["id,group,color,half", *lines])))
+    table = get_only_table(read_bytes(tmp_path, "numbers.csv", "\n".join(["id,group,color,half", *lines])))
     assert (table.row_count, column(table, "id").distinct_count) == (1000, 1000)
     color, half = column(table, "color"), column(table, "half")
     assert color.top_values == (("red", 667), ("blue", 333))
@@ -272,7 +275,7 @@ def test_each_sheet_of_a_workbook_is_a_table(tmp_path: Path) -> None:
 
 def test_json_objects_become_columns(tmp_path: Path) -> None:
     rows = [{"id": n, "who": {"name": f"N{n}", "tags": ["x", "y"]}, "at": f"2023-01-0{n}T10:00:00Z"} for n in (1, 2)]
-    table = only(read_bytes(tmp_path, "rows.json", json.dumps(rows)))
+    table = get_only_table(read_bytes(tmp_path, "rows.json", json.dumps(rows)))
     assert read_rows(table)[0] == (1, "N1", '["x","y"]', datetime.fromisoformat("2023-01-01T10:00"))
     assert [column_info.name for column_info in table.columns] == ["id", "who_name", "who_tags", "at"]
 
@@ -286,14 +289,14 @@ def test_lists_in_a_json_object_become_tables(tmp_path: Path) -> None:
 
 def test_json_lines_become_rows(tmp_path: Path) -> None:
     content = read_bytes(tmp_path, "rows.jsonl", '{"a":1,"b":"x"}\n{"a":2,"c":3.5}\n')
-    assert read_rows(only(content)) == [(1, "x", None), (2, None, 3.5)]
+    assert read_rows(get_only_table(content)) == [(1, "x", None), (2, None, 3.5)]
     assert content.details["format"] == "JSONL"
 
 
 def test_a_parquet_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "data.parquet"
     duckdb.connect().execute(f"COPY (SELECT 1 AS a, {{'b': 2}} AS s, 3::HUGEINT AS h) TO '{path}' (FORMAT parquet)")
-    assert read_rows(only(read(path))) == [(1, 2, 3.0)]
+    assert read_rows(get_only_table(read(path))) == [(1, 2, 3.0)]
 
 
 def test_tables_and_keys_of_a_sqlite_file_are_read(tmp_path: Path) -> None:
@@ -314,7 +317,7 @@ def test_tables_and_keys_of_a_sqlite_file_are_read(tmp_path: Path) -> None:
 
 def test_files_in_gzip_and_zip_archives_are_read(tmp_path: Path) -> None:
     packed = read_bytes(tmp_path, "a.csv.gz", gzip.compress(b"x,y\n1,2\n"))
-    assert (only(packed).name, read_rows(only(packed))) == ("a", [(1, 2)])
+    assert (get_only_table(packed).name, read_rows(get_only_table(packed))) == ("a", [(1, 2)])
     with zipfile.ZipFile(tmp_path / "b.zip", "w") as archive:
         archive.writestr("../../up.csv", "p,q\n1,2\n")
         archive.writestr("sub/b.json", '[{"r":3}]')

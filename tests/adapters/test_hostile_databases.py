@@ -97,7 +97,7 @@ def test_no_file_is_sent_to_a_server_that_asks_for_one(engine: SandboxedDataEngi
     secret.write_text("canary5d1c")
     with HostileDatabase(hostile.ask_for_file(str(secret))) as server:
         assert isinstance(run(engine, "mysql", server.port), DataUnavailable)
-        time.sleep(0.05)  # what a client sends last
+        time.sleep(0.05)  # so that the last bytes of the client arrive
         assert server.received
         assert b"canary5d1c" not in server.received
 

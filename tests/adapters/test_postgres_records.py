@@ -44,7 +44,7 @@ class RecordsWithAnalysisRace(PostgresRecords):
 
     @_analyse_after.setter
     def _analyse_after(self, left: int | None) -> None:
-        """Leave the count ended."""
+        """Ignore new values: the other thread has ended the countdown."""
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def chunk(owner: str, **fields: Any) -> Chunk:
     return Chunk(organization_id="o", owner_id=owner, **fields)
 
 
-def test_a_commit_is_not_disturbed_by_another_that_ends_the_count_to_the_first_analysis(postgres_url: str) -> None:
+def test_a_commit_succeeds_while_another_thread_analyses_the_tables(postgres_url: str) -> None:
     records = RecordsWithAnalysisRace(PostgresOptions(postgres_url))
     for reads in range(5):
         records.reads = reads
@@ -168,7 +168,7 @@ class TestFeed:
         records.commit([Put(line("a"))])
         assert [line.entity_id for line in records.feed(2**60).lines] == ["a"]
 
-    def test_ids_of_another_server_are_renewed(self, records: PostgresRecords, postgres_url: str) -> None:
+    def test_transaction_ids_of_another_server_are_replaced(self, records: PostgresRecords, postgres_url: str) -> None:
         records.commit([Put(line("a"))])
         with psycopg.connect(postgres_url) as restored:
             restored.execute("UPDATE outbox SET xid = '1152921504606846976'")

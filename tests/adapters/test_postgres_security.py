@@ -277,7 +277,7 @@ class TestNoMoreThanItNeeds:
                     "RULE": f"CREATE RULE r AS ON INSERT TO {quote(name)} DO INSTEAD NOTHING",
                     "INDEX": f"CREATE INDEX ON {quote(name)} ({quote(TABLES[name].names[0])})",
                 }
-                allowed = {verb for verb, statement in attempts.items() if may(session, statement)}
+                allowed = {verb for verb, statement in attempts.items() if is_permitted(session, statement)}
                 assert allowed == set(PRIVILEGES[name]), name
 
     def test_the_role_creates_nothing_and_reaches_no_sequence(
@@ -296,7 +296,7 @@ class TestNoMoreThanItNeeds:
         sequences = """SELECT oid::regclass::text FROM pg_class WHERE relkind = 'S' AND CASE relkind
           WHEN 'S' THEN has_sequence_privilege(oid, 'USAGE, SELECT, UPDATE') END"""
         with psycopg.connect(options.url, autocommit=True) as session:
-            assert [statement for statement in statements if may(session, statement)] == []
+            assert [statement for statement in statements if is_permitted(session, statement)] == []
             assert session.execute(sequences.encode()).fetchall() == []
 
     def test_the_engines_own_state_is_reached_by_the_engine_alone(
@@ -310,11 +310,11 @@ class TestNoMoreThanItNeeds:
                 assert session.execute("SELECT * FROM leases").fetchall() == []
                 assert session.execute("SELECT * FROM secrets").fetchall() == []
                 assert session.execute("UPDATE leases SET holder = 'x'").rowcount == 0
-                assert not may(session, "INSERT INTO leases VALUES ('x', NULL, now(), 1)")
+                assert not is_permitted(session, "INSERT INTO leases VALUES ('x', NULL, now(), 1)")
             session.execute("SELECT set_config('everhold.engine', 'on', false)")
             assert session.execute("UPDATE leases SET holder = 'x'").rowcount == 1
             for statement in ("DELETE FROM leases", "UPDATE secrets SET value = ''", "DELETE FROM secrets"):
-                assert not may(session, statement)
+                assert not is_permitted(session, statement)
         assert [secret.name for secret in records.scan(Secret, None)] == ["session-cache"]
         assert load_secret(records) == secret
         assert records.find_problems() == []
@@ -354,7 +354,7 @@ class TestNoMoreThanItNeeds:
         records.close()
 
 
-def may(session: psycopg.Connection[Any], statement: str) -> bool:
+def is_permitted(session: psycopg.Connection[Any], statement: str) -> bool:
     """Return whether the role has the right to run a statement; what it does is rolled back."""
     try:
         with session.transaction(force_rollback=True):

@@ -106,7 +106,9 @@ def test_the_server_ends_a_long_query(engine: SandboxedDataEngine, server: Maria
         engine.run(make_tables(url), sleeping, replace(LIMITS, seconds=1))
     with server.connect() as connection, connection.cursor() as cursor:
         active = "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP%'"
-        while cursor.execute(active) and cursor.fetchall() != ((0,),):  # pytest ends a server that never does
+        while cursor.execute(active) and cursor.fetchall() != (
+            (0,),
+        ):  # if the query never ends, the time limit of pytest ends the test
             pass
 
 
@@ -139,7 +141,7 @@ def attacked(server: MariadbServer) -> Iterator[World]:
 def test_the_guard_refuses_what_would_escape(attacked: World, engine: SandboxedDataEngine) -> None:
     outcome = attack(engine, attacked, SEEDS["mysql"][:-2], 20, guarded=True)
     assert outcome.escapes == []
-    assert outcome.passed_guard <= 2 * len(MUTATIONS), "only those that ask for nothing but constants"
+    assert outcome.passed_guard <= 2 * len(MUTATIONS), "only statements that select nothing but constants may pass"
 
 
 def test_the_server_and_the_sandbox_hold_without_the_guard(attacked: World, engine: SandboxedDataEngine) -> None:

@@ -18,7 +18,7 @@ T0 = datetime(2030, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
 
 
-def keep(view: View) -> list[Memory]:
+def store_memories(view: View) -> list[Memory]:
     memories = view.remember_many(
         {
             "text": f"Tea number {n}",
@@ -105,7 +105,7 @@ def match_in_python(memories: Iterable[Memory], where: dict[str, Any]) -> list[s
 
 
 def test_every_field_and_operator_works_on_every_store(engine: Everhold, alice: View) -> None:
-    keep(alice)
+    store_memories(alice)
     engine.scope(user="bob").remember("Tea number 7")
     engine.scope(organization="other", user="alice").remember("Tea number 7", id="mem_07")
     engine.flush()
@@ -123,7 +123,7 @@ def test_every_field_and_operator_works_on_every_store(engine: Everhold, alice: 
 
 
 def test_every_field_can_be_named(engine: Everhold, alice: View) -> None:
-    keep(alice)
+    store_memories(alice)
     engine.flush()
     for name in Memory.model_fields:
         expected = match_in_python(engine._parts.records.scan(Memory, "default"), {name: {"!=": None}})
@@ -131,7 +131,7 @@ def test_every_field_can_be_named(engine: Everhold, alice: View) -> None:
 
 
 def test_a_memory_must_have_all_tags_of_the_filter(alice: View) -> None:
-    keep(alice)
+    store_memories(alice)
     for tags in ("t0", ["t0"], ["t0", "u1"], ["t0", "t1"], ["nothing"], ("u2",)):
         words = [tags] if isinstance(tags, str) else tags
         expected = {f"mem_{n:02}" for n in range(20) if set(words) <= {f"t{n % 2}", f"u{n % 3}"}}
@@ -141,7 +141,7 @@ def test_a_memory_must_have_all_tags_of_the_filter(alice: View) -> None:
 
 
 def test_tags_can_be_combined_by_and_or_not(alice: View) -> None:
-    keep(alice)
+    store_memories(alice)
     cases: list[tuple[dict[str, Any], Callable[[int], bool]]] = [
         ({"or": [{"tags": "t0"}, {"kind": "plan"}]}, lambda n: n % 2 == 0 or n % 3 == 1),
         ({"or": [{"tags": ["t0", "u0"]}, {"tags": "u1"}]}, lambda n: n % 6 == 0 or n % 3 == 1),
@@ -261,6 +261,6 @@ def test_a_listing_is_read_in_pages(alice: View) -> None:
 
 
 def test_a_filtered_listing_is_read_in_pages(alice: View) -> None:
-    keep(alice)
+    store_memories(alice)
     pages = fetch_all_pages(lambda cursor: alice.list(limit=2, cursor=cursor, where={"content.flag": True}, tags="u0"))
     assert [memory.id for page in pages for memory in page.memories] == ["mem_18", "mem_12", "mem_06", "mem_00"]

@@ -64,7 +64,7 @@ def test_invalid_relations_are_refused(engine: Everhold, alice: View) -> None:
 
 
 def test_relations_through_a_memory_of_another_user_are_not_followed(engine: Everhold, alice: View) -> None:
-    """Two memories of a user that are linked only through a memory of another user are not related."""
+    """A user sees no relation between two memories that only a memory of another user links."""
     mine, his, far = alice.remember("mine"), engine.scope(user="bob").remember("his"), alice.remember("far")
     everything = engine.scope()
     everything.relate(mine.id, his.id)
@@ -128,7 +128,7 @@ def test_relevance_passes_from_the_source_to_the_target_only(sqlite_store: Store
 
     assert list_gains("harbour café cardamom")[target.id] > 0
     assert list_gains("open at seven, closed on Mondays?")[source.id] == 0
-    # Each deletion takes the relationship away. Undoing the second one restores it; the image must learn of it.
+    # Each deletion hides the relationship. Undoing the second deletion restores it, and the image must follow.
     for memory in (target, source):
         alice.forget(memory.id)
         alice.recall("café", minimum=0)

@@ -234,7 +234,7 @@ def count_doubled(text: str) -> int:
     return words(text) * (2 if text.count("\n") > 6 else 1)
 
 
-def greedy(text: str) -> int:
+def count_bytes(text: str) -> int:
     """Count bytes."""
     return len(text.encode("utf-8", "replace"))
 
@@ -262,7 +262,7 @@ SECTIONS = st.builds(
 )
 
 
-@given(st.lists(SECTIONS, max_size=6), st.integers(1, 2000), st.sampled_from([words, count_doubled, greedy]))
+@given(st.lists(SECTIONS, max_size=6), st.integers(1, 2000), st.sampled_from([words, count_doubled, count_bytes]))
 def test_no_context_exceeds_its_budget_or_has_a_forged_fence(
     sections: list[Section], budget: int, counter: Counter
 ) -> None:
@@ -291,7 +291,7 @@ INVISIBLE = (
 LOOKALIKES = {"<": "﹤‹〈⟨❮ᐸ≺«", "/": "⁄∕⧸╱\\", "-": "‐‑−–", "e": "éȇе℮", "m": "мḿ", "d": "ԁ"}
 
 
-def alike(character: str) -> st.SearchStrategy[str]:
+def draw_lookalike(character: str) -> st.SearchStrategy[str]:
     """Draw a character, or one that Unicode normalization turns into it."""
     variants = [character, character.upper(), chr(ord(character) + 0xFEE0)]
     if character.isalpha():
@@ -305,7 +305,7 @@ def alike(character: str) -> st.SearchStrategy[str]:
 def make_forged_marks(draw: st.DrawFn, mark: str = "</remembered-abcdef>") -> str:
     parts = []
     for character in mark:
-        parts.append(draw(alike(character)))
+        parts.append(draw(draw_lookalike(character)))
         parts.append(draw(st.text(INVISIBLE, max_size=2)))
         if not character.isalnum():
             parts.append(draw(st.sampled_from(["", "", " ", "\n", "\u3000"])))

@@ -182,10 +182,10 @@ def test_nan_compares_as_it_does_in_python(records: DuckdbRecords, op: Op) -> No
 class Counting(DuckdbRecords):
     """A store that counts how often it is read while a commit is planned."""
 
-    looks = 0
+    reads = 0
 
     def find_rows_by_columns(self, table: Table, columns: Sequence[str], keys: Sequence[Key]) -> list[Row]:
-        self.looks += 1
+        self.reads += 1
         return super().find_rows_by_columns(table, columns, keys)
 
 
@@ -196,10 +196,10 @@ def store(path: Path) -> Iterator[Counting]:
     store.close()
 
 
-def looks(records: Counting, operations: Sequence[Any]) -> int:
-    before = records.looks
+def count_reads(records: Counting, operations: Sequence[Any]) -> int:
+    before = records.reads
     records.commit(operations)
-    return records.looks - before
+    return records.reads - before
 
 
 def make_memory_rows(number: int) -> list[Row]:
@@ -210,24 +210,26 @@ def make_memory_rows(number: int) -> list[Row]:
 
 def test_a_large_commit_reads_the_store_as_often_as_a_small_one(store: Counting) -> None:
     store.commit([Put(make_row(Organization, "org", "org")), Put(make_row(User, "org", "u"))])
-    reads_of_few = looks(store, [Put(row) for row in make_memory_rows(0)])
-    assert looks(store, [Put(row) for number in range(1, 300) for row in make_memory_rows(number)]) == reads_of_few
+    reads_of_few = count_reads(store, [Put(row) for row in make_memory_rows(0)])
+    assert (
+        count_reads(store, [Put(row) for number in range(1, 300) for row in make_memory_rows(number)]) == reads_of_few
+    )
     assert reads_of_few < 12
 
     keys = [("org", f"{number:04}") for number in range(300)]
-    reads = looks(store, [Patch(Memory, keys[0], {"text": "again"})])
-    assert looks(store, [Patch(Memory, key, {"text": "again"}) for key in keys]) == reads
-    reads = looks(store, [Increment(Memory, keys[0], {"access_count": 1})])
-    assert looks(store, [Increment(Memory, key, {"access_count": 1}) for key in keys]) == reads
+    reads = count_reads(store, [Patch(Memory, keys[0], {"text": "again"})])
+    assert count_reads(store, [Patch(Memory, key, {"text": "again"}) for key in keys]) == reads
+    reads = count_reads(store, [Increment(Memory, keys[0], {"access_count": 1})])
+    assert count_reads(store, [Increment(Memory, key, {"access_count": 1}) for key in keys]) == reads
 
-    assert looks(store, [Hide(User, ("org", "u"), "gone", add_minutes_to_noon(1))]) < 60
+    assert count_reads(store, [Hide(User, ("org", "u"), "gone", add_minutes_to_noon(1))]) < 60
     assert store.count(Memory, "org") == store.count(Tag, "org") == 0
-    assert looks(store, [Unhide("org", "gone")]) < 60
+    assert count_reads(store, [Unhide("org", "gone")]) < 60
     assert (store.count(Memory, "org"), store.count(Tag, "org")) == (300, 600)
 
-    reads = looks(store, [Delete(Memory, keys[0])])
-    assert looks(store, [Delete(Memory, key) for key in keys[1:200]]) == reads
-    assert looks(store, [Delete(User, ("org", "u"))]) < 60
+    reads = count_reads(store, [Delete(Memory, keys[0])])
+    assert count_reads(store, [Delete(Memory, key) for key in keys[1:200]]) == reads
+    assert count_reads(store, [Delete(User, ("org", "u"))]) < 60
     assert store.count(Memory, None, deleted=True) == store.count(Tag, None, deleted=True) == 0
     assert store.find_problems() == []
 

@@ -45,9 +45,9 @@ _LEMMAS = {
     }.items()
     for form in forms.split()
 }
-# Verbs whose perfect ("has lived") states something that is still true, with their lemmas.
+# Verbs whose perfect form ("has lived") states something that is still true, with their lemmas.
 _PERFECT = {"lived": "live", "worked": "work", "studied": "study", "loved": "like", "liked": "like", "owned": "own"}
-# Verbs whose past states where a person once was: the lemma, the attribute and the predicate.
+# Verbs whose past form states where a person once lived or worked: the lemma, the attribute and the predicate.
 _PAST_STAYS = {"lived": ("live", "lived_in", "lived in"), "worked": ("work", "worked_at", "worked at")}
 _NEGATORS = frozenset(("don't", "doesn't", "not", "never", "isn't", "aren't"))
 _WORD = re.compile(r"\s*([A-Za-z-]+(?:'[a-z]+)?)")

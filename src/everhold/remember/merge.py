@@ -59,8 +59,8 @@ class Merged:
 def merge_duplicates(deps: WriteDeps, scope: Scope, *, preview: bool) -> Merged:
     """Merge the duplicates of a scope. All merges into one survivor are one commit and one undoable change."""
     groups, exhaustive = plan_merges(deps, scope)
-    done = groups if preview else [group for group in groups if merge_group(deps, scope, group)]
-    pairs = [pair for group in done for pair in group]
+    merged_groups = groups if preview else [group for group in groups if merge_group(deps, scope, group)]
+    pairs = [pair for group in merged_groups for pair in group]
     return Merged(len(pairs), tuple(pairs[:SHOWN]), preview, exhaustive)
 
 

@@ -146,15 +146,15 @@ class Writer:
             for actions in stage_in_batches(name, changes):
                 self._dynamo.transact([make_stage_check(_require_stage(staged_head)), *actions], make_id("part"))
                 staged_head = self._extend_lease(staged_head)
-            done = staged_head.make_next(name, generated).make_staging(name, self._lease_seconds, "done")
-            self._transact([make_head_update(staged_head, done)], name)
+            committed_head = staged_head.make_next(name, generated).make_staging(name, self._lease_seconds, "done")
+            self._transact([make_head_update(staged_head, committed_head)], name)
         except (EverholdError, Overtaken):
             with suppress(StoreError, Overtaken):
                 self.settle(staged_head)
             raise
         with suppress(StoreError, Overtaken):  # it is committed; the next writer settles the rest
-            return self.settle(done)
-        return done
+            return self.settle(committed_head)
+        return committed_head
 
     def _extend_lease(self, staged_head: Head) -> Head:
         """Extend the lease if half of it has passed."""

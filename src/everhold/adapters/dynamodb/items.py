@@ -203,5 +203,5 @@ def _measure_value(value: Mapping[str, Any]) -> int:
 
 def list_partitions(table: Table, last: int) -> Iterator[str]:
     """Yield the partitions of a table with generated numbers, up to a number."""
-    for stretch in range(last // ROWS_PER_PARTITION + 1):
-        yield f"*{table.name}#{stretch}"
+    for partition_number in range(last // ROWS_PER_PARTITION + 1):
+        yield f"*{table.name}#{partition_number}"

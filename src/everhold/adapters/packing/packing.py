@@ -144,16 +144,16 @@ def _unpack_rows(unpacker: "msgpack.Unpacker") -> Iterator[list[Any]]:
 
 def _read_pieces(content: bytes, size: int) -> Iterator[bytes]:
     """Yield the decompressed content in pieces; raise StoreDamaged if it does not have exactly `size` bytes."""
-    left = size
+    bytes_left = size
     decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
     try:
         with decompressor.stream_reader(BytesIO(content)) as reader:
             while piece := reader.read(_PIECE):
-                left -= len(piece)
-                if left < 0:
+                bytes_left -= len(piece)
+                if bytes_left < 0:
                     break
                 yield piece
     except zstandard.ZstdError as error:
         raise StoreDamaged(f"an object of the backup cannot be decompressed ({error})", remedy=_REMEDY) from None
-    if left:
+    if bytes_left:
         raise StoreDamaged(f"an object of the backup has not the {size} bytes that it should have", remedy=_REMEDY)

@@ -143,10 +143,10 @@ def _search_descriptions(
 
 
 def _match_values(
-    scope_tables: ScopeTables, asked: str, table_ids: Sequence[str], evidence: dict[str, _Evidence]
+    scope_tables: ScopeTables, question_words: str, table_ids: Sequence[str], evidence: dict[str, _Evidence]
 ) -> None:
     """Add to the evidence the frequent values of columns that a question names."""
-    words = pad_words(asked)
+    words = pad_words(question_words)
     for table_id in table_ids:
         known = evidence[table_id]
         for frequent in scope_tables.frequent_values[table_id]:

@@ -307,9 +307,9 @@ def _restore(call: Call, kind: str, name: str, organization: str) -> CommandResu
     return CommandResult({"restored": {"kind": kind, "id": name}}, show.render_text(f"restored {kind} {name}"))
 
 
-def _show_written(row: Row, done: str) -> CommandResult:
+def _show_written(row: Row, action: str) -> CommandResult:
     kind = type(row).__name__.lower()
-    return CommandResult({kind: row}, show.render_text(f"{done} {kind} {row.id} ({row.name})"))
+    return CommandResult({kind: row}, show.render_text(f"{action} {kind} {row.id} ({row.name})"))
 
 
 def _show_row(call: Call, row: Row) -> CommandResult:

@@ -27,8 +27,8 @@ def merge(
 
 def _render_merged(merged: Merged) -> RenderableType:
     count = f"{merged.count or 'no'} {'memory' if merged.count == 1 else 'memories'}"
-    done = "would be merged" if merged.preview else "merged; `everhold undo ID` undoes one"
-    heading = Text(f"{count} {done if merged.count else 'to merge'}", style="bold")
+    phrase = "would be merged" if merged.preview else "merged; `everhold undo ID` undoes one"
+    heading = Text(f"{count} {phrase if merged.count else 'to merge'}", style="bold")
     table = show.make_table("similarity", "stays", "goes")
     for pair in merged.pairs:
         kept, merged_ids = (
