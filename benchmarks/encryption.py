@@ -34,7 +34,7 @@ def open_view(stack: ExitStack, path: Path, **values: Any) -> View:
 
 
 def measure(ours: Callable[[int], object], floor: Callable[[int], object], count: int) -> Pairs:
-    """Time both functions alternately; every second time `ours` is first. The first `WARM_UP_CALLS` calls do not count."""
+    """Time both functions alternately; `ours` is first every second time. Calls of the warm-up do not count."""
     pairs = Pairs([], [])
     for number in range(-WARM_UP_CALLS, count):
         turns = [(ours, pairs.ours), (floor, pairs.floor)]

@@ -66,7 +66,7 @@ BAD: dict[str, tuple[dict[str, Any], type[EverholdError], list[str]]] = {
     "kind of a list": ({"kind": ["fact"]}, InvalidInput, ["kind"]),
     "blank text": ({"text": "  \n"}, InvalidInput, ["nothing to remember"]),
     "text of a number": ({"text": 5}, InvalidInput, ["text"]),
-    "not JSON": ({"metadata": {"a": object()}}, InvalidInput, ["JSON cannot hold a object"]),
+    "not JSON": ({"metadata": {"a": object()}}, InvalidInput, ["JSON cannot hold a value of type object"]),
     "infinite": ({"metadata": {"a": float("inf")}}, InvalidInput, ["JSON cannot hold the number inf"]),
     "JSON key of a number": ({"content": {1: 2}}, InvalidInput, ["content"]),
     "deep JSON": ({"metadata": {"a": json.loads("[" * 150 + "]" * 150)}}, InvalidInput, ["deeper"]),

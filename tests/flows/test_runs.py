@@ -293,7 +293,7 @@ def test_a_step_of_a_loop_takes_no_coroutine_function(sqlite_store: Store) -> No
     def make_set() -> set[int]:
         return {1}
 
-    with pytest.raises(InvalidInput, match="JSON cannot hold a set"):
+    with pytest.raises(InvalidInput, match="JSON cannot hold a value of type set"):
         make_set()
     assert run.pending is not None
 

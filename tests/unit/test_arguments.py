@@ -240,7 +240,11 @@ def test_calls_that_once_raised_other_errors_raise_invalid_input(store: Store) -
         (lambda: alice.remember_many([{"text": "x", "level": 5}]), InvalidInput, "level"),
         (lambda: alice.recall("x", where={5: 1}), InvalidInput, "keys are text"),  # type: ignore[dict-item]
         (lambda: alice.recall("x", where={"revision": 2**70}), InvalidInput, "where: a whole number has 71 bits"),
-        (lambda: alice.recall("x", where={"metadata.a": object()}), InvalidInput, "JSON cannot hold a object"),
+        (
+            lambda: alice.recall("x", where={"metadata.a": object()}),
+            InvalidInput,
+            "JSON cannot hold a value of type object",
+        ),
         (lambda: alice.recall("x", knd="fact"), UnknownField, "recall takes no argument 'knd'; did you mean 'kind'?"),  # type: ignore[call-arg]
         (lambda: alice.context("x", befor=year_1), UnknownField, "context takes no argument 'befor'"),  # type: ignore[call-arg]
         (lambda: alice.why_not(memory.id, "x", kk=3), UnknownField, "why_not takes no argument 'kk'"),  # type: ignore[call-arg]

@@ -177,7 +177,7 @@ def test_filters_are_bounded() -> None:
         ({"metadata." + "a." * 600: 1}, "a field has 1,209 characters; use at most 1,000"),
         ({"importance": {">": float("nan")}}, "use a finite one"),
         ({"metadata.a": {"b": 10**5000}}, "use at most 64, or text"),
-        ({"metadata.a": b"x"}, "JSON cannot hold a bytes"),
+        ({"metadata.a": b"x"}, "JSON cannot hold a value of type bytes"),
     ):
         with pytest.raises(InvalidInput, match=words):
             make_filter(where)

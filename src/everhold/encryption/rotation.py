@@ -46,7 +46,7 @@ def wrap_keys(records: Records, keys: RotatingDataKeys, count: Callable[[int], N
         changes = {"wrapped_key": rewrapped.wrapped_key, "master_fingerprint": rewrapped.master_fingerprint}
         try:
             records.commit([Patch(DataKey, get_key(row), {**changes, "updated_at": clock.now()}, version=row.version)])
-        except StaleVersion:  # another process has wrapped or destroyed it
+        except StaleVersion:  # another process has wrapped the key again or destroyed it
             continue
         wrapped += 1
         count(1)
