@@ -210,8 +210,8 @@ MUTATIONS: Mapping[str, Mutation] = {
     mutation.__name__: mutation
     for mutation in (
         add_internal_row, add_complete_row, name_foreign_organization, name_foreign_user, name_image_of_another_user,
-        swap_ids, rename_memory, refer_elsewhere, change_journal, change_revision, change_deletion, change_field, change_vector,
-        nest_deeply, drop_rows, drop_table, repeat_row, reorder, leave_alone,
+        swap_ids, rename_memory, refer_elsewhere, change_journal, change_revision, change_deletion, change_field,
+        change_vector, nest_deeply, drop_rows, drop_table, repeat_row, reorder, leave_alone,
     )
 }  # fmt: skip
 

@@ -122,19 +122,19 @@ def test_methods_have_a_schema_without_self() -> None:
 
 
 def untyped(city) -> None:  # type: ignore[no-untyped-def]
-    """Has no annotation."""
+    """Have a parameter without an annotation."""
 
 
 def by_position(city: str, /) -> None:
-    """Takes no names."""
+    """Accept no keyword arguments."""
 
 
 def take_any_number(*cities: str) -> None:
-    """Takes a list."""
+    """Accept any number of arguments."""
 
 
 def with_object(city: "NeverImported") -> None:  # type: ignore[name-defined]  # noqa: F821
-    """Names a type that nobody imported."""
+    """Have an annotation whose type is not imported."""
 
 
 class Opaque:
@@ -142,7 +142,7 @@ class Opaque:
 
 
 def with_opaque(city: Opaque) -> None:
-    """Takes what JSON cannot hold."""
+    """Have a parameter that JSON cannot represent."""
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ class CommitEncryption:
     def _encrypt(self, operation: Operation) -> list[Operation]:
         """Return the operations that replace an operation, with its values encrypted."""
         match operation:
-            case Put(row) | Ensure(row) if self._cipher.is_concerned(type(row)):
+            case Put(row) | Ensure(row) if self._cipher.has_encrypted_fields(type(row)):
                 self._check_rules(type(row), self._cipher.list_columns(type(row)), row.__dict__)
                 self._pending[type(row), get_key(row)] = row.__dict__
                 return [type(operation)(self._cipher.encrypt_row(row))]

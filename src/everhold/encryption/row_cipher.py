@@ -51,7 +51,7 @@ class RowCipher:
         self.keys = keys
         self.fields = fields
 
-    def is_concerned(self, entity: type[Row]) -> bool:
+    def has_encrypted_fields(self, entity: type[Row]) -> bool:
         """Return whether rows of an entity may have encrypted fields."""
         return get_table(entity).name in self.fields.read
 

@@ -148,10 +148,10 @@ def merge_group(deps: WriteDeps, scope: Scope, pairs: Sequence[MergedPair]) -> b
     ids = [kept.id, *(memory.id for memory in merged)]
     before = {"revision": kept.revision, "deletion_id": deletion_id}
     try:
-        united = _merge_values(scope, kept, merged, tags, now)
+        survivor = _merge_values(scope, kept, merged, tags, now)
     except InvalidInput:
         return False
-    operations = make_revision_operations(deps, kept, united, now, "merge")
+    operations = make_revision_operations(deps, kept, survivor, now, "merge")
     operations += [Ensure(make_tag(kept, tag, now)) for tag in added]
     for memory in merged:
         operations += _hide_merged(deps, scope, memory, kept, deletion_id, now)

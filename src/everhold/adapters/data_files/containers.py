@@ -12,7 +12,7 @@ from everhold.adapters.data_files.refusal import Refusal
 
 _BLOCK = 1024 * 1024
 _MAX_ENTRIES = 10_000
-# Tables of repeated values shrink to a fiftieth; bombs to a thousandth and less.
+# Tables of repeated values are compressed about 50 times, zip bombs 1,000 times and more.
 _MAX_RATIO = 250
 _FREE_BYTES = 16 * _BLOCK  # up to this size, a file is unpacked at any ratio of compression
 _MAX_LAYERS = 3
@@ -71,7 +71,7 @@ def count_entries(path: Path) -> int:
 
 
 class Budget:
-    """The bytes that may still be unpacked from one upload, and the size from which on a ratio is suspicious."""
+    """The number of bytes that may still be unpacked from one upload."""
 
     def __init__(self, packed_bytes: int, max_bytes: int) -> None:
         self._left = min(max_bytes, max(_FREE_BYTES, packed_bytes * _MAX_RATIO))
