@@ -1,4 +1,7 @@
-"""The process that is killed: the agent of examples/autonomous_agent.py, with an embedder that is quick to load."""
+"""The worker process of `benchmarks.agent_crash`, which is killed.
+
+It runs the agent of examples/autonomous_agent.py with an embedder that is quick to load.
+"""
 
 import importlib.util
 import os
@@ -56,12 +59,12 @@ def make_forgetful_tools(folder: Path) -> Any:
     tools = load_example().Tools(folder)
     send_mail = tools.send_mail
 
-    def send_and_die(key: str, **arguments: Any) -> str:
+    def send_and_crash(key: str, **arguments: Any) -> str:
         is_first = not any(tools.mailbox.glob("*.json"))
         answer: str = send_mail(uuid4().hex, **arguments)
         if is_first:
             os.kill(os.getpid(), signal.SIGKILL)
         return answer
 
-    tools.send_mail = send_and_die
+    tools.send_mail = send_and_crash
     return tools

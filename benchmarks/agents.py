@@ -24,7 +24,7 @@ from benchmarks.engines import TextModel, build_settings, open_engine
 from benchmarks.peers.workers import PEERS_PYTHON, REPOSITORY, SILENT
 from benchmarks.report import Pairs, Report, run_interleaved
 from benchmarks.texts import make_sentences
-from benchmarks.vectors import Precomputed, make_vectors
+from benchmarks.vectors import PrecomputedVectors, make_vectors
 from benchmarks.workspace_snapshots import measure_snapshots
 from everhold import Everhold
 from everhold.adapters.cached_embedder import CachedEmbedder
@@ -76,7 +76,7 @@ def compare_cycle(folder: Path, model: TextModel, texts: list[str]) -> Pairs:
 
 def compare_cycle_without_embedding(folder: Path, texts: list[str]) -> Pairs:
     """Compare a cycle with two transactions; the vectors are precomputed."""
-    embedder = Precomputed(dict(zip(texts, make_vectors(len(texts), seed=3), strict=True)))
+    embedder = PrecomputedVectors(dict(zip(texts, make_vectors(len(texts), seed=3), strict=True)))
     floor = CycleFloor(folder / "bare.db", AGENT)
     with open_engine(build_settings(folder / "without.db"), embedder, embedder) as engine:
 
@@ -101,7 +101,7 @@ def _check_cycles(engine: Everhold, count: int) -> None:
 
 def compare_checkpoints(folder: Path, texts: list[str]) -> Pairs:
     """Compare a cycle with LangGraph's checkpoints of the same loop; neither embeds."""
-    embedder = Precomputed(dict(zip(texts, make_vectors(len(texts), seed=3), strict=True)))
+    embedder = PrecomputedVectors(dict(zip(texts, make_vectors(len(texts), seed=3), strict=True)))
     seconds: list[float] = []
     with (
         start_checkpoints(folder / "checkpoints.db") as run_cycle,

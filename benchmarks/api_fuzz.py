@@ -23,7 +23,7 @@ from tests.servers.dynamodb import CREDENTIALS, DynamoServer
 from tests.servers.postgres import PostgresServer
 
 STORES = ("sqlite", "memory", "postgres", "duckdb", "dynamodb")
-LEAST_CALLS = 20_000
+MIN_CALLS = 20_000
 _WAIT_SECONDS = 3600
 
 
@@ -69,16 +69,16 @@ def fuzz(store: str, calls: int, seed: int, only: int | None = None) -> Outcome:
     return outcome
 
 
-def _make_lost_outcome(journal: Path, what: str) -> Outcome:
+def _make_lost_outcome(journal: Path, problem: str) -> Outcome:
     """Return the outcome of a process that died: its last call is the finding."""
     last = journal.read_text("utf-8") if journal.exists() else "0\nbefore the first call"
     number, _, call = last.partition("\n")
-    return Outcome(int(number), 0, [Finding(int(number), call, f"the process {what}")])
+    return Outcome(int(number), 0, [Finding(int(number), call, f"the process {problem}")])
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--calls", type=int, default=LEAST_CALLS)
+    parser.add_argument("--calls", type=int, default=MIN_CALLS)
     parser.add_argument("--store", choices=STORES, default="sqlite")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=int, help="the number of one call to repeat")
@@ -86,7 +86,7 @@ def main() -> int:
     report = Report("api_fuzz")
     outcome = fuzz(options.store, options.calls, options.seed, options.only)
     report.add("store", options.store)
-    report.add("calls", outcome.calls, ">=", min(options.calls, LEAST_CALLS) if options.only is None else 1)
+    report.add("calls", outcome.calls, ">=", min(options.calls, MIN_CALLS) if options.only is None else 1)
     report.add("targets", outcome.targets)
     report.add("returned", outcome.returned)
     report.add("refused", outcome.refused)

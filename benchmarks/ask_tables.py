@@ -70,18 +70,18 @@ def write_tables(path: Path, tables: list[SampleTable], rows: int = ROWS) -> Non
     connection = sqlite3.connect(path)
     with connection:
         for table in tables:
-            kind, random = table.kind, Random(table.name)
+            kind, rng = table.kind, Random(table.name)
             columns = f"{kind.person} TEXT, {kind.text} TEXT, day TEXT, {kind.measure} REAL"
             connection.execute(f"CREATE TABLE {table.name} (id INTEGER PRIMARY KEY, {columns})")
-            values = [(number + 1, *_make_row(kind, random)) for number in range(rows)]
+            values = [(number + 1, *_make_row(kind, rng)) for number in range(rows)]
             connection.executemany(f"INSERT INTO {table.name} VALUES (?, ?, ?, ?, ?)", values)
     connection.close()
 
 
-def _make_row(kind: TableKind, random: Random) -> tuple[Any, ...]:
-    person = f"{random.choice(_NAME_WORDS.split())} {random.choice(_SURNAME_WORDS.split())}"
-    day = f"{random.randint(2020, 2024)}-{random.randint(1, 12):02}-{random.randint(1, 28):02}"
-    return person, random.choice(kind.words), day, round(random.uniform(1, 500), 2)
+def _make_row(kind: TableKind, rng: Random) -> tuple[Any, ...]:
+    person = f"{rng.choice(_NAME_WORDS.split())} {rng.choice(_SURNAME_WORDS.split())}"
+    day = f"{rng.randint(2020, 2024)}-{rng.randint(1, 12):02}-{rng.randint(1, 28):02}"
+    return person, rng.choice(kind.words), day, round(rng.uniform(1, 500), 2)
 
 
 def make_question(table: SampleTable, number: int) -> str:

@@ -58,16 +58,16 @@ def fill(engine: Everhold, memories: int) -> list[tuple[str, str]]:
 
 def change(engine: Everhold, stored: list[tuple[str, str]], share: float, seed: int) -> None:
     """Add a memory, or change the text or the importance of one, for the given share of all memories."""
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     amount = max(3, int(len(stored) * share))
-    for number, (user, memory_id) in enumerate(dice.sample(stored, amount)):
+    for number, (user, memory_id) in enumerate(rng.sample(stored, amount)):
         view = engine.scope(user=user)
         if number % 3 == 0:
             view.remember(f"a new memory {seed}-{number}", tags=["bench"])
         elif number % 3 == 1:
             view.revise(memory_id, text=f"a changed memory {seed}-{number}")
         else:
-            view.revise(memory_id, importance=dice.random())
+            view.revise(memory_id, importance=rng.random())
     engine.flush()
 
 
@@ -105,18 +105,18 @@ def write_uncompressed(target: Path, file: Path) -> None:
                 writing.write(objects.get_bytes(table.index, EVERYONE, INDEX) or b"")
 
 
-class Spent(NamedTuple):
-    """What some work returned, and its seconds on the clock and of the processor in all threads."""
+class TimedResult(NamedTuple):
+    """The result of a function, its elapsed seconds, and the processor seconds of all threads."""
 
     result: Any
     clock: float
     cpu: float
 
 
-def measure(work: Callable[[], object]) -> Spent:
+def measure(work: Callable[[], object]) -> TimedResult:
     started = perf_counter(), process_time()
     result = work()
-    return Spent(result, perf_counter() - started[0], process_time() - started[1])
+    return TimedResult(result, perf_counter() - started[0], process_time() - started[1])
 
 
 def measure_full(report: Report, folder: Path, engine: Everhold, pairs: int) -> None:
@@ -187,7 +187,7 @@ def measure_load(report: Report, kind: str, folder: Path, seconds: float) -> Non
         with Everhold.open(storage, embedder=FakeEmbedder(), **_ENGINE) as engine:
             # About twelve backups: each is restored later, which takes longer than making it.
             between = max(0.2, seconds / 12)
-            writers, backups = back_up_under_load(engine, folder / f"load-{kind}", seconds, between=between)
+            writers, backups = back_up_under_load(engine, folder / f"load-{kind}", seconds, seconds_between=between)
         differences = check_backups(writers, folder / f"load-{kind}", backups, make_scratch)
     report.add(f"{kind}_load_seconds", seconds)
     report.add(f"{kind}_load_writes", writers.writes)

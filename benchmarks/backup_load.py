@@ -1,7 +1,7 @@
-"""Make backups while threads write, and compare each backup with what had been written at its moment.
+"""Make backups while threads write, and compare each backup with what was stored when it was made.
 
 The threads record the state of each memory after each write. Every write adds a line to the change feed. So the number
-of a memory's lines in a backup says in which of the recorded states the memory must be.
+of a memory's lines in a backup says which of the recorded states the memory must have.
 """
 
 import random
@@ -20,7 +20,7 @@ from everhold.settings import load as load_settings
 from everhold.stores import open_store
 
 THREADS = 8
-_KEPT = 400  # how many of its latest memories a thread changes
+_MAX_OWN = 400  # a thread changes only this many of its latest memories
 
 
 class MemoryState(NamedTuple):
@@ -56,25 +56,25 @@ class Writers:
             self.failures.append(error)
 
     def _write(self, number: int) -> None:
-        view, dice = self.engine.scope(user=f"writer-{number}"), random.Random(number)
+        view, rng = self.engine.scope(user=f"writer-{number}"), random.Random(number)
         own: list[str] = []
         count = 0
         while not self._stop.is_set():
             count += 1
-            chance, text = dice.random(), f"entry {number}-{count} {dice.random()}"
-            if not own or chance < 0.6:
+            draw, text = rng.random(), f"entry {number}-{count} {rng.random()}"
+            if not own or draw < 0.6:
                 memory = view.remember(text, tags=[f"tag{count % 5}"])
                 self.states[memory.id] = [MemoryState(text, False)]
                 own.append(memory.id)
-            elif chance < 0.9:
-                memory_id = dice.choice(own)
+            elif draw < 0.9:
+                memory_id = rng.choice(own)
                 view.revise(memory_id, text=text)
                 self.states[memory_id].append(MemoryState(text, False))
             else:
-                memory_id = own.pop(dice.randrange(len(own)))
+                memory_id = own.pop(rng.randrange(len(own)))
                 view.forget(memory_id)
                 self.states[memory_id].append(self.states[memory_id][-1]._replace(is_deleted=True))
-            del own[: max(0, len(own) - _KEPT)]
+            del own[: max(0, len(own) - _MAX_OWN)]
             time.sleep(self.pause)
 
     @property
@@ -83,7 +83,7 @@ class Writers:
 
 
 def back_up_under_load(
-    engine: Everhold, target: Path, seconds: float, *, pause: float = 0.0, between: float = 0.5
+    engine: Everhold, target: Path, seconds: float, *, pause: float = 0.0, seconds_between: float = 0.5
 ) -> tuple[Writers, list[BackupResult]]:
     """Make backups one after the other while threads write. Return the writers and the backups."""
     writers = Writers(engine, pause=pause)
@@ -93,7 +93,7 @@ def back_up_under_load(
         ending = time.monotonic() + seconds
         while time.monotonic() < ending or len(backups) < 2:
             backups.append(engine.backup(target))
-            time.sleep(between)
+            time.sleep(seconds_between)
     finally:
         writers.stop()
     if writers.failures:
@@ -102,7 +102,7 @@ def back_up_under_load(
 
 
 def find_differences(writers: Writers, target: Path, backup: BackupResult, scratch: str) -> list[str]:
-    """Restore a backup into an empty store, and return the differences from what had been written at its moment."""
+    """Restore a backup into an empty store, and return the differences from what was stored when it was made."""
     restored = Everhold.restore_backup(target, scratch, backup=backup.id)
     records, indexes = open_store(load_settings(scratch))
     try:

@@ -16,7 +16,7 @@ TIME = "2026-01-01T00:00:00+00:00"
 # Marks the place of JSON that is nested too deeply to be built as a value.
 DEEP = "@deep JSON@"
 
-_ODD: tuple[Any, ...] = (
+_ODD_VALUES: tuple[Any, ...] = (
     None, True, -1, 0, 5, 2**63, 10**30, 1e308, "", "x", "x" * 300, "a/b", "a b", "\x00", "\ud800", "NaN", [], [1], {},
     {"a": 1}, [[]], "0001-01-01T00:00:00+00:00", "9999-12-31T23:59:59.999999+00:00", "2026-01-01",
     encode_base64(b"abc"),
@@ -41,12 +41,12 @@ class Surroundings:
 Mutation = Callable[[Rows, random.Random, Surroundings], Rows]
 
 
-def _pick(rows: Rows, rng: random.Random, *tables: str) -> dict[str, Any]:
+def _choose_row(rows: Rows, rng: random.Random, *tables: str) -> dict[str, Any]:
     chosen = [row["row"] for row in rows if not tables or row["table"] in tables]
     return rng.choice(chosen) if chosen else {}
 
 
-def add_internal(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
+def add_internal_row(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
     """Add a row of an internal table: a job, a line of the feed, a counter or a schema version."""
     organization, ids = rng.choice(surroundings.organizations), rng.sample(surroundings.ids, 2)
     scope = {"organization": organization}
@@ -68,7 +68,7 @@ def add_internal(rows: Rows, rng: random.Random, surroundings: Surroundings) -> 
     return rows
 
 
-def add_filled(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
+def add_complete_row(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
     """Add a row of any table with every field filled, under an id that may be taken."""
     table = rng.choice(list(ENTITIES))
     name = rng.choice([*surroundings.ids, *surroundings.users, "extra"])
@@ -82,7 +82,7 @@ def add_filled(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Ro
 
 
 def name_foreign_organization(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
-    row = _pick(rows, rng)
+    row = _choose_row(rows, rng)
     row["organization_id" if "organization_id" in row else "id"] = rng.choice(surroundings.organizations)
     return rows
 
@@ -93,16 +93,16 @@ def name_foreign_user(rows: Rows, rng: random.Random, surroundings: Surroundings
     return rows
 
 
-def name_foreign_image(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
-    _pick(rows, rng, "chunks")["user_id"] = rng.choice([*surroundings.users, ""])
+def name_image_of_another_user(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
+    _choose_row(rows, rng, "chunks")["user_id"] = rng.choice([*surroundings.users, ""])
     return rows
 
 
 def swap_ids(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
     """Swap the ids, or the owners, of two rows of a table."""
-    first, second = _pick(rows, rng, "memories"), _pick(rows, rng, "memories")
+    first, second = _choose_row(rows, rng, "memories"), _choose_row(rows, rng, "memories")
     if rng.random() < 0.5:
-        first, second = _pick(rows, rng, "chunks"), _pick(rows, rng, "chunks")
+        first, second = _choose_row(rows, rng, "chunks"), _choose_row(rows, rng, "chunks")
     name = "id" if "id" in first else "owner_id"
     if not first or not second:
         return rows
@@ -112,7 +112,7 @@ def swap_ids(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows
 
 def rename_memory(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
     """Give a memory, with all rows that belong to it, an id that a memory in the store may have."""
-    old = str(_pick(rows, rng, "memories").get("id"))
+    old = str(_choose_row(rows, rng, "memories").get("id"))
     renamed: Rows = json.loads(json.dumps(rows).replace(json.dumps(old), json.dumps(rng.choice(surroundings.ids))))
     return renamed
 
@@ -127,7 +127,7 @@ def refer_elsewhere(rows: Rows, rng: random.Random, surroundings: Surroundings) 
 
 
 def change_journal(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
-    change = _pick(rows, rng, "changes")
+    change = _choose_row(rows, rng, "changes")
     if rng.random() < 0.5:
         change["memory_ids"] = rng.sample([*surroundings.ids, "nowhere"], 2)
     else:
@@ -142,27 +142,27 @@ def change_revision(rows: Rows, rng: random.Random, surroundings: Surroundings) 
     odd: dict[str, Any] = rng.choice(
         [{}, {"user_id": "bob"}, {"organization_id": surroundings.organizations[0]}, {"text": 5}]
     )
-    _pick(rows, rng, "revisions")["value"] = {**value, **odd} if rng.random() < 0.5 else odd
+    _choose_row(rows, rng, "revisions")["value"] = {**value, **odd} if rng.random() < 0.5 else odd
     return rows
 
 
 def change_deletion(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
-    row = _pick(rows, rng, "memories", "users", "sessions", "memory_tags")
+    row = _choose_row(rows, rng, "memories", "users", "sessions", "memory_tags")
     row |= {"is_deleted": rng.random() < 0.5, "deletion_id": rng.choice(surroundings.deletions)}
     return rows
 
 
 def change_field(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
     """Put something odd, or the value of another row, into any field of any row."""
-    row = _pick(rows, rng)
+    row = _choose_row(rows, rng)
     name = rng.choice(list(row) or ["id"])
     others = [other["row"][name] for other in rows if name in other["row"]] or [None]
-    row[name] = rng.choice(_ODD) if rng.random() < 0.6 else rng.choice(others)
+    row[name] = rng.choice(_ODD_VALUES) if rng.random() < 0.6 else rng.choice(others)
     return rows
 
 
 def change_vector(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
-    row = _pick(rows, rng, "chunks")
+    row = _choose_row(rows, rng, "chunks")
     row["vector"] = rng.choice(_VECTORS)
     if rng.random() < 0.5:
         row["dimensions"] = rng.choice([0, 1, 2, 383, 10**6, 2**62])
@@ -172,7 +172,7 @@ def change_vector(rows: Rows, rng: random.Random, surroundings: Surroundings) ->
 
 
 def nest_deeply(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
-    row = _pick(rows, rng, "memories", "users", "messages", "changes", "revisions")
+    row = _choose_row(rows, rng, "memories", "users", "messages", "changes", "revisions")
     chosen = [name for name, value in row.items() if isinstance(value, dict)]
     row[rng.choice(chosen or ["metadata"])] = DEEP
     return rows
@@ -209,9 +209,9 @@ def leave_alone(rows: Rows, rng: random.Random, surroundings: Surroundings) -> R
 MUTATIONS: Mapping[str, Mutation] = {
     mutation.__name__: mutation
     for mutation in (
-        add_internal, add_filled, name_foreign_organization, name_foreign_user, name_foreign_image, swap_ids,
-        rename_memory, refer_elsewhere, change_journal, change_revision, change_deletion, change_field, change_vector,
-        nest_deeply, drop_rows, drop_table, repeat_row, reorder, leave_alone,
+        add_internal_row, add_complete_row, name_foreign_organization, name_foreign_user, name_image_of_another_user,
+        swap_ids, rename_memory, refer_elsewhere, change_journal, change_revision, change_deletion, change_field,
+        change_vector, nest_deeply, drop_rows, drop_table, repeat_row, reorder, leave_alone,
     )
 }  # fmt: skip
 

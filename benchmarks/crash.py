@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from benchmarks.crash_checks import Ledger, check
-from benchmarks.crash_kills import Nursery, Writer, can_trace, choose_strace
+from benchmarks.crash_kills import Writer, WriterForkServer, can_trace, choose_strace
 from benchmarks.crash_writer import VECTOR_FIRST, Job
 from benchmarks.report import Report
 from tests.servers.chroma import ChromaServer
@@ -100,7 +100,7 @@ class CrashTest:
 
     store: str
     folder: Path
-    nursery: Nursery
+    fork_server: WriterForkServer
     rng: random.Random
     tracing: bool
     server: PostgresServer | None = None
@@ -156,7 +156,7 @@ def kill_writer(
     """
     traced = test.tracing and number % 2 == 1
     strace = choose_strace(test.rng, CALLS[test.store]) if traced else None
-    writer = Writer(test.nursery, job, strace)
+    writer = Writer(test.fork_server, job, strace)
     if number % SURE_EVERY == 0 or test.chroma is not None or test.plant is not None:
         enough = SURE_TO_KEEP if test.plant is None else 1  # a writer with the planted bug is slow
         writer.listen(RECOVERY_SECONDS, lambda output: len(output.kept) >= enough)
@@ -176,7 +176,7 @@ def kill_servers(test: CrashTest, kills: int, outcome: CrashOutcome) -> None:
     outcome.ledgers.append(ledger)
     for first in range(0, kills, SERVER_KILLS_PER_WRITER):
         job = test.make_job(crash_store, threads=2, patient=True)
-        writer = Writer(test.nursery, job)
+        writer = Writer(test.fork_server, job)
         wait_for_progress(writer)
         for _ in range(min(SERVER_KILLS_PER_WRITER, kills - first)):
             writer.listen(test.rng.uniform(0.0, 0.4))
@@ -216,11 +216,11 @@ def run(
         server = stack.enter_context(PostgresServer(durable=True)) if store == "postgres" else None
         dynamo = stack.enter_context(DynamoServer()) if store == "dynamodb" else None
         os.environ.update({name.upper(): value for name, value in CREDENTIALS.items()} if dynamo else {})
-        nursery = stack.enter_context(Nursery())
+        fork_server = stack.enter_context(WriterForkServer())
         chroma = stack.enter_context(ChromaServer()) if with_servers else None
         valkey = stack.enter_context(ValkeyServer()) if with_servers else None
         rng = random.Random(seed)
-        test = CrashTest(store, folder, nursery, rng, can_trace(), server, dynamo, plant, chroma, valkey)
+        test = CrashTest(store, folder, fork_server, rng, can_trace(), server, dynamo, plant, chroma, valkey)
         kill_writers(test, kills, outcome)
         kill_servers(test, server_kills, outcome)
     return outcome

@@ -53,13 +53,13 @@ class WriterOutput:
         return keys
 
 
-class Nursery:
+class WriterForkServer:
     """The process that forks writers."""
 
     def __init__(self) -> None:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
         self._process = subprocess.Popen(
-            [sys.executable, "-c", "from benchmarks.crash_writer import run_nursery; run_nursery()"],
+            [sys.executable, "-c", "from benchmarks.crash_writer import run_fork_server; run_fork_server()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -89,10 +89,10 @@ class Nursery:
 class Writer:
     """A running writer, from its start to its death."""
 
-    def __init__(self, nursery: Nursery, job: Job, strace: list[str] | None = None) -> None:
+    def __init__(self, fork_server: WriterForkServer, job: Job, strace: list[str] | None = None) -> None:
         os.mkfifo(job.fifo)
         self.output = WriterOutput()
-        self._process = nursery.start(job)
+        self._process = fork_server.start(job)
         self._tracer = _attach(strace, self._process) if strace else None
         self._pipe = os.open(job.fifo, os.O_RDONLY | os.O_NONBLOCK)  # the writer waits for a reader
         self._fifo = Path(job.fifo)
@@ -103,8 +103,8 @@ class Writer:
     def listen(self, seconds: float, until: Callable[[WriterOutput], bool] = lambda _: False) -> bool:
         """Read the writer's output for some seconds, or until a condition holds; False once the writer is dead."""
         deadline = time.monotonic() + seconds
-        while not self._ended and not until(self.output) and (left := deadline - time.monotonic()) > 0:
-            for _, event in self._poll.poll(1000 * left):
+        while not self._ended and not until(self.output) and (seconds_left := deadline - time.monotonic()) > 0:
+            for _, event in self._poll.poll(1000 * seconds_left):
                 data = os.read(self._pipe, _CHUNK) if event & select.POLLIN else b""
                 self.output.parse(data)
                 self._ended = not data
@@ -128,7 +128,7 @@ class Writer:
         return alive
 
     def _is_alive(self) -> bool:
-        """Return whether the process exists. The nursery reaps dead writers at once."""
+        """Return whether the process exists. The fork server reaps dead writers at once."""
         return Path(f"/proc/{self._process}").exists()
 
     def _drain(self) -> None:

@@ -1,6 +1,6 @@
-"""The process that is killed: it stores memories and reports each one after `remember` returned.
+"""The writer process of `benchmarks.crash`, which is killed: it reports each memory after `remember` has returned.
 
-A nursery imports everything once and forks a writer for each job, so that hundreds can be killed in minutes.
+A fork server imports everything once and forks a writer for each job, so that hundreds can be killed in minutes.
 """
 
 import json
@@ -34,7 +34,7 @@ SESSION: Final = "talk"
 MODEL: Final = FakeEmbedder(dimensions=32)
 KEPT, FAILED, BROKE = "kept", "failed", "broke"
 VECTOR_FIRST: Final = "vector-first"
-MOST_EACH: Final = 5000
+MAX_MEMORIES_PER_THREAD: Final = 5000
 PATIENCE_SECONDS: Final = 60
 PAUSE_SECONDS: Final = 0.05
 PLANTED_SECONDS: Final = 0.3  # far longer than all other steps of a writer, so that most kills hit the planted bug
@@ -83,7 +83,7 @@ def make_item(key: str) -> dict[str, Any]:
     return {"text": text, "kind": "conversation", "tags": tags, "idempotency_key": key}
 
 
-def run_nursery() -> None:
+def run_fork_server() -> None:
     """Fork a writer for each job on standard input and print its process id."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # it logs every connection that dies
@@ -147,7 +147,7 @@ def _open(job: Job) -> Everhold:
 def _write_in_thread(engine: Everhold, job: Job, thread: int, say: Callable[..., None]) -> None:
     view, talk = engine.scope(user=USER), engine.scope(user=USER, session=SESSION)
     number = 0
-    while number < MOST_EACH:
+    while number < MAX_MEMORIES_PER_THREAD:
         key = job.make_key(thread, number)
         try:
             memory = view.remember(**make_item(key))

@@ -22,7 +22,7 @@ from benchmarks.report import Pairs, Report
 from everhold import Everhold, View
 from everhold.testing.fake_embedder import FakeEmbedder
 
-WARM = 50  # calls before the measurement, which fill caches
+WARM_UP_CALLS = 50  # calls before the measurement, which fill caches
 MAX_RATIO = 1.3  # the bar of docs/encryption.md
 
 
@@ -34,13 +34,13 @@ def open_view(stack: ExitStack, path: Path, **values: Any) -> View:
 
 
 def measure(ours: Callable[[int], object], floor: Callable[[int], object], count: int) -> Pairs:
-    """Time both functions alternately; every second time `ours` is first. The first `WARM` calls do not count."""
+    """Time both functions alternately; `ours` is first every second time. Calls of the warm-up do not count."""
     pairs = Pairs([], [])
-    for number in range(-WARM, count):
+    for number in range(-WARM_UP_CALLS, count):
         turns = [(ours, pairs.ours), (floor, pairs.floor)]
         for act, seconds in turns if number % 2 else reversed(turns):
             began = perf_counter()
-            act(number + WARM)
+            act(number + WARM_UP_CALLS)
             if number >= 0:
                 seconds.append(perf_counter() - began)
     return pairs
@@ -57,7 +57,7 @@ def run(count: int) -> Report:
         encrypted = open_view(stack, home / "encrypted.db", encryption=encryption)
         texts = [
             f"Note {number}: the kettle in room {number * 7} whistles at {number % 24} o'clock"
-            for number in range(count + WARM)
+            for number in range(count + WARM_UP_CALLS)
         ]
 
         def write(view: View, kind: str) -> Callable[[int], object]:

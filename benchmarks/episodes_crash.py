@@ -64,7 +64,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Built:
+class BuildResult:
     """The result of a build that was not interrupted."""
 
     rows: Rows
@@ -75,30 +75,30 @@ def run(store: str, kills: int, *, plant: str | None = None, seed: int = 1) -> O
     """Kill workers in `kills` copies of a store and return the outcome."""
     outcome, rng = Outcome(), random.Random(seed)
     with make_template(store) as template:
-        built = _build_undisturbed(template)
+        expected_build = _build_undisturbed(template)
         for number in range(1, kills + 1):
             storage = template.copy(number)
             for _ in range(1 + (number % KILL_AGAIN_EVERY == 0)):
-                kill_worker(work, storage, rng.uniform(0, 1.1 * built.seconds))
+                kill_worker(work, storage, rng.uniform(0, 1.1 * expected_build.seconds))
                 outcome.kills += 1
             with open_store(storage) as engine:
-                _check(engine, built, outcome, f"kill {outcome.kills}", plant)
+                _check(engine, expected_build, outcome, f"kill {outcome.kills}", plant)
     return outcome
 
 
-def _build_undisturbed(template: Template) -> Built:
+def _build_undisturbed(template: Template) -> BuildResult:
     with open_store(template.storage) as engine:
         fill_sessions(engine)
     with open_store(template.copy(0)) as engine:
         started = time.perf_counter()
         build(engine)
-        return Built(_read_rows(engine._parts.records), time.perf_counter() - started)
+        return BuildResult(_read_rows(engine._parts.records), time.perf_counter() - started)
 
 
-def _check(engine: Everhold, built: Built, outcome: Outcome, name: str, plant: str | None) -> None:
+def _check(engine: Everhold, expected_build: BuildResult, outcome: Outcome, name: str, plant: str | None) -> None:
     records = engine._parts.records
     count = len(_read_rows(records))
-    outcome.unfinished += 0 < count < len(built.rows)
+    outcome.unfinished += 0 < count < len(expected_build.rows)
     outcome.half_done += [f"{name}: {problem}" for problem in _find_half_done(records)]
     _finish(engine)
     if plant == DIVIDED:
@@ -109,7 +109,7 @@ def _check(engine: Everhold, built: Built, outcome: Outcome, name: str, plant: s
             missed, repeated = _count_summarised(engine, user, name_session(user, session))
             outcome.missed += [f"{name}: message {message_id}" for message_id in missed]
             outcome.repeated += [f"{name}: message {message_id}" for message_id in repeated]
-    outcome.different += [f"{name}: {problem}" for problem in _compare(built.rows, _read_rows(records))]
+    outcome.different += [f"{name}: {problem}" for problem in _compare(expected_build.rows, _read_rows(records))]
     outcome.damage += [f"{name}: {problem}" for problem in engine.doctor().problems]
 
 

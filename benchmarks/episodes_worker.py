@@ -1,4 +1,7 @@
-"""The process that is killed. It builds episodes in each possible way: as sessions end, on reading, by maintenance."""
+"""The worker process of `benchmarks.episodes_crash`, which is killed.
+
+It builds episodes in each possible way: when sessions end, when episodes are read, and by maintenance.
+"""
 
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -17,9 +20,9 @@ SESSIONS: Final = ("first", "second")
 MESSAGES: Final = 300
 MODEL: Final = FakeEmbedder(dimensions=32)
 START: Final = datetime(2024, 12, 30, 6, tzinfo=UTC)
-APART: Final = timedelta(minutes=3)
-# Messages between two long pauses.
-_STRETCH: Final = 45
+MESSAGE_INTERVAL: Final = timedelta(minutes=3)
+# The number of messages between two long pauses.
+_MESSAGES_BETWEEN_PAUSES: Final = 45
 _PAUSE: Final = timedelta(hours=5)
 _SETTINGS: Final[dict[str, Any]] = {"sqlite": {"synchronous": "NORMAL"}, "postgres": {"pool_size": 2, "retries": 1}}
 
@@ -35,14 +38,14 @@ def name_session(user: str, session: str) -> str:
 def fill(engine: Everhold) -> None:
     """Store messages in two sessions of each user, on the same days. No episode is built."""
     texts = make_sentences(1_000)
-    for index, user in enumerate(USERS):
-        for turn, session in enumerate(SESSIONS):
+    for user_index, user in enumerate(USERS):
+        for session_index, session in enumerate(SESSIONS):
             chat = engine.scope(user=user, session=name_session(user, session))
-            at = START + turn * timedelta(minutes=1)
+            at = START + session_index * timedelta(minutes=1)
             for number in range(MESSAGES):
-                at += _PAUSE if number % _STRETCH == 0 else APART
+                at += _PAUSE if number % _MESSAGES_BETWEEN_PAUSES == 0 else MESSAGE_INTERVAL
                 chat.say(
-                    texts[(number + 7 * turn + 13 * index) * 11 % len(texts)],
+                    texts[(number + 7 * session_index + 13 * user_index) * 11 % len(texts)],
                     role=("user", "assistant")[number % 2],
                     conversation=f"part {number // 120} of the {name_session(user, session)}",
                     created_at=at,
@@ -59,7 +62,7 @@ def build(engine: Everhold) -> None:
 
 
 def work(storage: str, is_open: "Event") -> None:
-    """Build the episodes of a store, unless this process is killed before."""
+    """Build the episodes of a store, unless this process is killed first."""
     engine = open_store(storage)
     is_open.set()
     build(engine)

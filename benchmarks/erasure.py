@@ -40,7 +40,7 @@ _SHORT_LOG: Final = {"wal_recycle": "off", "min_wal_size": "32MB", "wal_keep_siz
 
 
 @dataclass
-class Scene:
+class ErasureSetup:
     """One store: its settings, the folders that are searched, and its servers."""
 
     settings: dict[str, Any]
@@ -54,8 +54,8 @@ class Scene:
 
 def make_canaries(count: int, seed: str) -> list[str]:
     """Return random words that occur nowhere else; they are the same in every run."""
-    chance = random.Random(seed)
-    return [f"canary{chance.getrandbits(80):020x}" for _ in range(count)]
+    rng = random.Random(seed)
+    return [f"canary{rng.getrandbits(80):020x}" for _ in range(count)]
 
 
 def write_user(engine: Everhold, user: str, canaries: Sequence[str]) -> None:
@@ -89,11 +89,11 @@ def write_user(engine: Everhold, user: str, canaries: Sequence[str]) -> None:
         engine.scope(user=user, agent="bot").create_block(f"b{word[-12:]}", f"Block {word}")
 
 
-def search(scene: Scene, canaries: Sequence[str]) -> dict[str, int]:
+def search(setup: ErasureSetup, canaries: Sequence[str]) -> dict[str, int]:
     """Return how often canaries occur in each file, compressed files included."""
     words = [word.encode() for word in canaries]
     hits: dict[str, int] = {}
-    files = [path for folder in scene.folders for path in folder.rglob("*") if path.is_file()]
+    files = [path for folder in setup.folders for path in folder.rglob("*") if path.is_file()]
     for path in files:
         try:
             content = path.read_bytes()
@@ -121,20 +121,20 @@ def _decompress(content: bytes) -> Iterator[bytes]:
         place = content.find(_ZSTD_FRAME, place + 1)
 
 
-def settle(scene: Scene) -> None:
+def settle(setup: ErasureSetup) -> None:
     """Do what an operator does after an erasure: rewrite PostgreSQL's files and its log, and save the cache."""
-    if scene.database is not None:
-        with psycopg.connect(scene.database, autocommit=True) as connection:
+    if setup.database is not None:
+        with psycopg.connect(setup.database, autocommit=True) as connection:
             connection.execute("VACUUM FULL")
             for _ in range(3):
                 connection.execute("SELECT pg_switch_wal()")
                 connection.execute("CHECKPOINT")
-    if scene.cache is not None:
-        scene.cache.save()
+    if setup.cache is not None:
+        setup.cache.save()
 
 
 @contextmanager
-def make_scene(store: str, encrypted: bool, with_chroma: bool) -> Iterator[Scene]:
+def make_setup(store: str, encrypted: bool, with_chroma: bool) -> Iterator[ErasureSetup]:
     """Yield an empty store with its cache, its blobs and its log file."""
     with ExitStack() as stack:
         home = Path(stack.enter_context(TemporaryDirectory(prefix="everhold-erasure-")))
@@ -157,36 +157,36 @@ def make_scene(store: str, encrypted: bool, with_chroma: bool) -> Iterator[Scene
         if encrypted:
             Everhold.create_master_key(home / "master.key")
             options["encryption"] = {"master_key": f"file:{home / 'master.key'}"}
-        yield Scene(options, folders, home / "backups", database, cache, home / "everhold.log")
+        yield ErasureSetup(options, folders, home / "backups", database, cache, home / "everhold.log")
 
 
 def run(store: str, canaries: int, *, encrypted: bool, with_chroma: bool) -> dict[str, int]:
     """Erase a user of one store and return the figures."""
     erased, kept = make_canaries(canaries, "alice"), make_canaries(canaries // 5, "bob")
-    with make_scene(store, encrypted, with_chroma) as scene, _write_log(scene.log):
+    with make_setup(store, encrypted, with_chroma) as setup, _write_log(setup.log):
         embedder = FakeEmbedder()
-        values = dict(scene.settings)
+        values = dict(setup.settings)
         with open_engine(build_settings(values.pop("storage"), **values), embedder, embedder) as engine:
             write_user(engine, "alice", erased)
             write_user(engine, "bob", kept)
-            engine.backup(scene.backups)
+            engine.backup(setup.backups)
             engine.maintain()
-            engine.backup(scene.backups)  # stores only what changed
+            engine.backup(setup.backups)  # stores only what changed
             engine.scope(user="alice").recall("tea")
             if with_chroma:
                 engine._parts.recall_deps.candidates.rebuild()  # otherwise Chroma follows in the background
-            before = search(scene, erased)
+            before = search(setup, erased)
             proof = engine.erase("alice")
-            settle(scene)
-            running = search(scene, erased)
-        after = search(scene, erased)
+            settle(setup)
+            running = search(setup, erased)
+        after = search(setup, erased)
         for place, count in {**running, **after}.items():
             print(f"{store}: {count} hits in {place}", file=sys.stderr)
-        others = search(scene, kept)
+        others = search(setup, kept)
     return {
         "before": sum(before.values()),
         "chroma": sum(count for path, count in before.items() if "/chroma/" in path),
-        "backups": sum(count for path, count in before.items() if path.startswith(str(scene.backups))),
+        "backups": sum(count for path, count in before.items() if path.startswith(str(setup.backups))),
         "after": sum(running.values()) + sum(after.values()),
         "rows": sum(proof.rows.values()),
         "unproven": int(not proof.is_complete),

@@ -1,4 +1,4 @@
-"""Statements that try to leave the sandbox, and 20 ways to disguise each of them.
+"""Statements that try to leave the sandbox, and mutations that disguise them.
 
 `{secret}` is a file outside the data, `{write}` a file that must not appear, `{port}` a port that counts connections.
 """
@@ -124,43 +124,44 @@ _CALL = re.compile(r"\b([a-z_0-9]{3,})\(")
 _LITERAL = re.compile(r"'([^']{4,})'")
 
 
-def _quote_functions(sql: str, random: Random) -> str:
+def _quote_functions(sql: str, rng: Random) -> str:
     return _CALL.sub(r'"\1"(', sql)
 
 
-def _qualify_functions(sql: str, random: Random) -> str:
-    return _CALL.sub(lambda match: f"{random.choice(('main', 'pg_catalog', 'system.main'))}.{match[1]}(", sql)
+def _qualify_functions(sql: str, rng: Random) -> str:
+    return _CALL.sub(lambda match: f"{rng.choice(('main', 'pg_catalog', 'system.main'))}.{match[1]}(", sql)
 
 
-def _mix_case(sql: str, random: Random) -> str:
+def _mix_case(sql: str, rng: Random) -> str:
     parts = re.split(r"('[^']*')", sql)
     return "".join(
-        part if part.startswith("'") else "".join(random.choice((c.upper(), c.lower())) for c in part) for part in parts
+        part if part.startswith("'") else "".join(rng.choice((c.upper(), c.lower())) for c in part) for part in parts
     )
 
 
-def _widen(sql: str, random: Random) -> str:
+def _use_full_width_letters(sql: str, rng: Random) -> str:
     """Write one word in full-width letters, which some systems fold to plain ones."""
     words = re.findall(r"[a-z_]{4,}", sql) or ["SELECT"]
-    word = random.choice(words)
+    word = rng.choice(words)
     return sql.replace(word, "".join(chr(ord(c) + 0xFEE0) if c.isalpha() else c for c in word), 1)
 
 
-def _split_literals(sql: str, random: Random) -> str:
+def _split_literals(sql: str, rng: Random) -> str:
     return _LITERAL.sub(lambda match: f"'{match[1][:2]}' || '{match[1][2:]}'", sql)
 
 
-def _space(blank: str) -> Callable[[str, Random], str]:
-    return lambda sql, random: sql.replace(" ", blank)
+def _replace_spaces(blank: str) -> Callable[[str, Random], str]:
+    return lambda sql, rng: sql.replace(" ", blank)
 
 
 def _wrap(before: str, after: str) -> Callable[[str, Random], str]:
-    return lambda sql, random: f"{before}{sql}{after}"
+    return lambda sql, rng: f"{before}{sql}{after}"
 
 
 MUTATIONS: Final[tuple[Callable[[str, Random], str], ...]] = (
-    _space("/**/"), _space(" --x\n"), _space("/* /* SELECT */ */"), _space("\t\n\f\r "), _mix_case, _quote_functions,
-    _qualify_functions, _widen, _split_literals,
+    _replace_spaces("/**/"), _replace_spaces(" --x\n"), _replace_spaces("/* /* SELECT */ */"),
+    _replace_spaces("\t\n\f\r "), _mix_case, _quote_functions,
+    _qualify_functions, _use_full_width_letters, _split_literals,
     _wrap("/* harmless */ ", ""), _wrap("", "; --"), _wrap("SELECT 1; ", ""), _wrap("", "; SELECT 1"),
     _wrap("SELECT * FROM (", ") AS t"), _wrap("WITH t AS (", ") SELECT * FROM t"),
     _wrap("WITH orders AS (", ") SELECT * FROM orders"), _wrap("SELECT * FROM orders, LATERAL (", ") AS t"),
@@ -172,12 +173,12 @@ MUTATIONS: Final[tuple[Callable[[str, Random], str], ...]] = (
 )  # fmt: skip
 
 
-def mutate(sql: str, count: int, random: Random) -> Iterator[str]:
+def mutate(sql: str, count: int, rng: Random) -> Iterator[str]:
     """Yield a statement and up to `count` variants of it, each different."""
     seen = {sql}
     yield sql
     for mutation in MUTATIONS:
-        variant = mutation(sql, random)
+        variant = mutation(sql, rng)
         if variant not in seen and len(seen) <= count:
             seen.add(variant)
             yield variant

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 import yaml
 
 from benchmarks.fuzz_commands import Command, find_commands, run_command
-from benchmarks.fuzz_known import Known
+from benchmarks.fuzz_known import KnownValues
 from benchmarks.fuzz_values import CallersOwn, choose_hostile
 from everhold import AsyncEverhold, Everhold, Run, View, WorkspaceFolder, embedders, parts, settings
 from everhold.adapters.minilm import install
@@ -117,9 +117,9 @@ class Fuzzer:
             self.engine.scope(agent="a1"),
             self.engine.scope(),
         ]
-        self.known = self.fill()
+        self.known_values = self.fill()
 
-    def fill(self) -> Known:
+    def fill(self) -> KnownValues:
         """Store the data that calls have removed again."""
         for kind, name in (("organization", "default"), ("user", "alice"), ("session", "s1"), ("agent", "a1")):
             with suppress(EverholdError):
@@ -133,7 +133,7 @@ class Fuzzer:
                 if not view.blocks():
                     view.create_block("human", "Alice likes tea\nShe lives in Paris")
                 view.create_tool("search", replace=True)
-        return Known(self.views[-1])
+        return KnownValues(self.views[-1])
 
     def choose(self, number: int) -> tuple[random.Random, Target | Command]:
         rng = random.Random(f"{self.seed}:{number}")
@@ -145,7 +145,7 @@ class Fuzzer:
     def prepare(self, rng: random.Random, target: Target | Command) -> tuple[str, Callable[[], Any]]:
         """Return a call as text, and the call."""
         if isinstance(target, Command):
-            words = target.choose_words(rng, self.known, "cli.yaml")
+            words = target.choose_words(rng, self.known_values, "cli.yaml")
             return f"everhold {' '.join(map(format_value, words))}"[:600], partial(run_command, words, rng)
         positional, named = self._choose_arguments(rng, target)
         call = partial(self._call, rng, target, positional, named)
@@ -184,7 +184,7 @@ class Fuzzer:
         return {name: self._choose_value(rng, name) for name in names}
 
     def _choose_value(self, rng: random.Random, name: str) -> Any:
-        return self.known.choose_value(name, rng) if rng.random() < 0.6 else choose_hostile(rng)
+        return self.known_values.choose_value(name, rng) if rng.random() < 0.6 else choose_hostile(rng)
 
     def _call(self, rng: random.Random, target: Target, positional: list[Any], named: dict[str, Any]) -> Any:
         view = rng.choice(self.views)
@@ -314,7 +314,7 @@ def run_calls(
         if os.getppid() != caller:
             return  # the process that started this run has ended
         if number % _RESEED == 0:
-            fuzzer.known = fuzzer.fill()
+            fuzzer.known_values = fuzzer.fill()
         rng, target = fuzzer.choose(number)
         text, call = fuzzer.prepare(rng, target)
         (folder / "journal.txt").write_text(f"{number}\n{text}", "utf-8", errors="backslashreplace")

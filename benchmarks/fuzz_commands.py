@@ -6,7 +6,7 @@ import sys
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Any, NamedTuple
 
-from benchmarks.fuzz_known import Known
+from benchmarks.fuzz_known import KnownValues
 from benchmarks.fuzz_values import NUMBERS, TEXTS
 from everhold.interfaces.cli import main
 from everhold.interfaces.cli.commands import LazyCommand, make_root
@@ -58,21 +58,21 @@ class Command(NamedTuple):
     words: tuple[str, ...]
     parameters: tuple[Any, ...]
 
-    def choose_words(self, rng: random.Random, known: Known, store: str) -> list[str]:
+    def choose_words(self, rng: random.Random, known_values: KnownValues, store: str) -> list[str]:
         """Return the command with arguments and options, some of them hostile."""
         words = list(self.words)
         values: list[str] = []
         for option in self.parameters:
             if option.param_type_name == "argument":
                 count = rng.choice((1, 1, 1, 2)) if option.nargs == -1 else 1
-                values += [_choose_word(rng, known, option) for _ in range(count)]
+                values += [_choose_word(rng, known_values, option) for _ in range(count)]
             elif "--store" in option.opts:
                 words += (
                     ["--store", store] if rng.random() < 0.9 else [rng.choice(option.opts), rng.choice(TEXTS)[:200]]
                 )
             elif option.name == "yes" or (option.name not in _ENDLESS and rng.random() < 0.25):
                 words.append(rng.choice([*option.opts, *option.secondary_opts]))
-                words += [] if option.is_flag else [_choose_word(rng, known, option)]
+                words += [] if option.is_flag else [_choose_word(rng, known_values, option)]
         return [*words, "--", *values] if rng.random() < 0.7 else [*words, *values]
 
 
@@ -92,13 +92,13 @@ def find_commands() -> list[Command]:
     return leaves
 
 
-def _choose_word(rng: random.Random, known: Known, parameter: Any) -> str:
+def _choose_word(rng: random.Random, known_values: KnownValues, parameter: Any) -> str:
     if rng.random() < 0.5:
-        value = known.choose_value(parameter.name or "", rng)
+        value = known_values.choose_value(parameter.name or "", rng)
         if isinstance(value, str | int | float):
             return str(value)
     numbers = [number for number in NUMBERS if _is_short(number)]
-    pool = rng.choice((TEXTS, _JSON, _CONDITIONS, _TIMES, known.memory_ids, numbers))
+    pool = rng.choice((TEXTS, _JSON, _CONDITIONS, _TIMES, known_values.memory_ids, numbers))
     return str(rng.choice(pool))
 
 

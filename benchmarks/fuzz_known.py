@@ -14,7 +14,7 @@ from everhold import FunctionEmbedder, View
 from everhold.settings_sections import DEFAULT_MODEL
 
 
-class Known:
+class KnownValues:
     """Ids and cursors of the store, so that some calls succeed."""
 
     def __init__(self, view: View) -> None:

@@ -327,8 +327,8 @@ def _write_repeated(path: Path, block: bytes, times: int) -> None:
 
 
 def _uneven_rows(count: int) -> bytes:
-    chance = random.Random(3)
-    return b"".join(b",".join([b"1"] * chance.randrange(1, 30)) + b"\n" for _ in range(count))
+    rng = random.Random(3)
+    return b"".join(b",".join([b"1"] * rng.randrange(1, 30)) + b"\n" for _ in range(count))
 
 
 # Parquet and SQLite
@@ -398,7 +398,7 @@ def _list_other_files() -> Iterator[HostileFile]:
 
 def _list_mutated_files(seed: int) -> Iterator[HostileFile]:
     """Yield valid files in which some bytes were changed, inserted or deleted."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     rows = b"id,name,day,amount\n" + b"".join(
         b"%d,n%d,2023-01-%02d,%d.5\n" % (n, n % 7, 1 + n % 28, n) for n in range(300)
     )
@@ -414,20 +414,20 @@ def _list_mutated_files(seed: int) -> Iterator[HostileFile]:
         "mutated.sqlite": make_sqlite(),
     }
     for name, content in valid.items():
-        yield _bytes(name, _mutate(content, chance))
+        yield _bytes(name, _mutate(content, rng))
 
 
-def _mutate(content: bytes, chance: random.Random) -> bytes:
+def _mutate(content: bytes, rng: random.Random) -> bytes:
     changed = bytearray(content)
-    for _ in range(chance.choice((1, 3, 20, 200))):
-        position = chance.randrange(len(changed))
-        match chance.randrange(4):
+    for _ in range(rng.choice((1, 3, 20, 200))):
+        position = rng.randrange(len(changed))
+        match rng.randrange(4):
             case 0:
-                changed[position] = chance.randrange(256)
+                changed[position] = rng.randrange(256)
             case 1:
-                changed[position] ^= 1 << chance.randrange(8)
+                changed[position] ^= 1 << rng.randrange(8)
             case 2:
-                changed[position:position] = chance.randbytes(chance.randrange(1, 9))
+                changed[position:position] = rng.randbytes(rng.randrange(1, 9))
             case _:
-                del changed[position : position + chance.randrange(1, 9)]
+                del changed[position : position + rng.randrange(1, 9)]
     return bytes(changed)

@@ -61,10 +61,10 @@ class Findings:
     wrong: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
 
-    def add(self, what: str) -> None:
-        self.wrong.append(what)
+    def add(self, finding: str) -> None:
+        self.wrong.append(finding)
         if len(self.wrong) <= _SHOWN:
-            print(f"import_fuzz: {what}", file=sys.stderr)
+            print(f"import_fuzz: {finding}", file=sys.stderr)
 
 
 def fill_target(engine: Everhold, ids: tuple[str, ...]) -> None:

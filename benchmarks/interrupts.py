@@ -45,7 +45,7 @@ LATEST_MOMENT: Final = {"dynamodb": 0.3, "duckdb": 0.1, "postgres": 0.06}
 PER_STORE: Final = 250
 _DUMP_SECONDS: Final = 0.5
 _SHOWN: Final = 4000
-_MOST_COMPLAINTS: Final = 1_000_000
+_MAX_COMPLAINTS: Final = 1_000_000
 BARS: Final = dict.fromkeys(("dead", "ignored", "locked_out", "lost", "half", "problems", "errors"), ("==", 0))
 
 
@@ -77,7 +77,7 @@ class Outcome:
         return [f"{name}: {fault}" for name in BARS for fault in getattr(self, name)][:10]
 
 
-class Interrupted:
+class InterruptedWorker:
     """A worker process, and what it has reported."""
 
     def __init__(self, storage: str, run: int, outcome: Outcome) -> None:
@@ -140,7 +140,7 @@ class Interrupted:
 
     def _read_complaints(self) -> str:
         """Return what the worker has written to standard error."""
-        return os.pread(self._complaints.fileno(), _MOST_COMPLAINTS, 0).decode(errors="replace")
+        return os.pread(self._complaints.fileno(), _MAX_COMPLAINTS, 0).decode(errors="replace")
 
     def end(self) -> None:
         """Kill the process and print what it wrote to standard error. A second call does nothing."""
@@ -156,16 +156,16 @@ class Interrupted:
 
 def interrupt_one_store(name: str, storage: str, run: int, interrupts: int, outcome: Outcome) -> None:
     """Interrupt a worker `interrupts` times and check the store. Stop early if the worker does not answer."""
-    draw = random.Random(run)
+    rng = random.Random(run)
     with ExitStack() as until:
-        worker = Interrupted(storage, run, outcome)
+        worker = InterruptedWorker(storage, run, outcome)
         until.callback(worker.end)
         if not worker.wait_for("alive", 3 * ANSWER_SECONDS):
             outcome.dead.append("it did not begin")
             return
         other = until.enter_context(open_worker_engine(storage)) if name in SHARED else None
         for number in range(interrupts):
-            time.sleep(draw.uniform(0.0, LATEST_MOMENT.get(name, 0.03)))
+            time.sleep(rng.uniform(0.0, LATEST_MOMENT.get(name, 0.03)))
             worker.interrupt()
             outcome.interrupts += 1
             started = time.monotonic()
@@ -186,7 +186,7 @@ def write_beside(other: Everhold, name: str, outcome: Outcome) -> None:
         outcome.locked_out.append(f"after interrupt {name}: {type(error).__name__}: {error}")
 
 
-def finish(name: str, storage: str, worker: Interrupted, outcome: Outcome) -> None:
+def finish(name: str, storage: str, worker: InterruptedWorker, outcome: Outcome) -> None:
     worker.interrupt(is_last=True)
     worker.wait_for("findings", 6 * ANSWER_SECONDS)
     outcome.acknowledged += worker.ledger.acknowledged

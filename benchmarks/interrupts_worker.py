@@ -1,4 +1,4 @@
-"""The process that is interrupted. It works in a loop, reports every acknowledged write, and continues after SIGINT.
+"""The worker process of `benchmarks.interrupts`: it reports every acknowledged write and continues after SIGINT.
 
 It writes one JSON list per line to standard output. The benchmark sends the next signal only after it has read `alive`.
 On SIGUSR1 it writes the stacks of all threads to standard error, where Python also reports exceptions that it ignores.
@@ -104,7 +104,7 @@ def find_lost(engine: Everhold, ledger: Ledger) -> Iterator[str]:
     yield from (f"message {message_id}" for message_id in ledger.messages - stored)
 
 
-def find_halves(engine: Everhold) -> Iterator[str]:
+def find_partial_writes(engine: Everhold) -> Iterator[str]:
     """Yield memories without all of their chunks or their log line, and chunks and tags without their memory."""
     records = engine._parts.records
     spans: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
@@ -130,7 +130,7 @@ def find_halves(engine: Everhold) -> Iterator[str]:
 def find_problems(engine: Everhold, ledger: Ledger) -> dict[str, list[str]]:
     return {
         "lost": list(find_lost(engine, ledger)),
-        "half": list(find_halves(engine)),
+        "half": list(find_partial_writes(engine)),
         "problems": list(engine.doctor().problems),
     }
 
@@ -145,7 +145,7 @@ class Worker:
         self._engine = engine
         self._run = run
         self._numbers = count()
-        self._random = random.Random(run)
+        self._rng = random.Random(run)
         self._view = engine.scope(user=USER)
         self._talk = engine.scope(user=USER, session=SESSION)
         self.ledger = Ledger()
@@ -165,11 +165,11 @@ class Worker:
         self.ledger.note(word, name, number)
 
     def work(self, number: int) -> None:
-        """Work until interrupted for the `number`-th time. Report the interrupt as ignored if it raised nothing."""
+        """Call verbs until the `number`-th interrupt. Report the interrupt as ignored if it raised nothing."""
         steps = [self._remember] * 4 + [self._remember_many] * 2 + [self._revise] * 3 + [self._recall] * 4
         steps += [self._say] * 2 + [self._forget, self._list, self._context, self._tag]
         while True:
-            self._random.choice(steps)()
+            self._rng.choice(steps)()
             self.done += 1
             if self.done % 60 == 0:
                 self._engine.maintain()
@@ -182,7 +182,7 @@ class Worker:
 
     def _choose_id(self) -> str | None:
         names = [name for name in list(self.ledger.texts)[-200:] if name not in self.ledger.forgetting]
-        return self._random.choice(names) if names else None
+        return self._rng.choice(names) if names else None
 
     def _remember(self) -> None:
         name = self._new_id()
@@ -206,7 +206,7 @@ class Worker:
             self.report("revised", name, revision + 1)
 
     def _recall(self) -> None:
-        self._view.recall(f"harbour {self._random.randrange(50)}", k=5)
+        self._view.recall(f"harbour {self._rng.randrange(50)}", k=5)
 
     def _say(self) -> None:
         name = self._new_id()
@@ -229,27 +229,27 @@ class Worker:
     def _tag(self) -> None:
         name = self._choose_id()
         if name is not None:
-            self._view.tag(name, f"extra-{self._random.randrange(5)}")
+            self._view.tag(name, f"extra-{self._rng.randrange(5)}")
 
     # after an interrupt
 
-    def prove_alive(self, number: int) -> None:
+    def require_usable_engine(self, number: int) -> None:
         """Write and recall in another thread and in this one. A lock that this thread holds stops only the other."""
         failures: list[str] = []
 
-        def try_both() -> None:
+        def try_write_and_recall() -> None:
             try:
                 self._write_and_recall()
             except BaseException:  # noqa: BLE001 — every exception is reported
                 failures.append(traceback.format_exc())
 
-        thread = threading.Thread(target=try_both, daemon=True)
+        thread = threading.Thread(target=try_write_and_recall, daemon=True)
         thread.start()
         thread.join(ANSWER_SECONDS)
         if thread.is_alive():
             failures.append("a write and a recall by another thread did not end")
         else:
-            try_both()
+            try_write_and_recall()
         if failures:
             self.say("dead", number, failures[0][-1500:])
             os._exit(1)
@@ -261,7 +261,7 @@ class Worker:
         self._view.recall(f"Note {name}", k=3)
 
 
-def work_beside(engine: Everhold, run: int, say: Any, stop: threading.Event) -> None:
+def call_verbs_in_thread(engine: Everhold, run: int, say: Any, stop: threading.Event) -> None:
     """Write and recall as another user, in a thread that is never interrupted."""
     view = engine.scope(user=BESIDE)
     for number in count():
@@ -281,9 +281,9 @@ def main() -> None:
     worker = Worker(engine, run)
     signal.signal(signal.SIGINT, worker.take_interrupt)
     stop = threading.Event()
-    beside = threading.Thread(target=work_beside, args=(engine, run, worker.say, stop), daemon=True)
+    beside = threading.Thread(target=call_verbs_in_thread, args=(engine, run, worker.say, stop), daemon=True)
     beside.start()
-    worker.prove_alive(0)
+    worker.require_usable_engine(0)
     for number in count(1):
         try:
             worker.say("alive", worker.done)  # from here on a signal may come
@@ -297,7 +297,7 @@ def main() -> None:
                     time.sleep(0.01)
         if select.select([sys.stdin], [], [], 0)[0]:
             break  # the benchmark has closed its end: this was the last interrupt
-        worker.prove_alive(number)
+        worker.require_usable_engine(number)
     stop.set()
     beside.join()
     worker.say("findings", find_problems(engine, worker.ledger))

@@ -57,7 +57,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Filled:
+class FilledStore:
     """The state of the store before maintenance."""
 
     hash: str
@@ -82,7 +82,7 @@ def run(store: str, kills: int, *, plant: str | None = None, seed: int = 1) -> O
     return outcome
 
 
-def _fill(template: Template) -> Filled:
+def _fill(template: Template) -> FilledStore:
     with open_store(template.storage) as engine:
         fill(engine)
         records = engine._parts.records
@@ -94,7 +94,7 @@ def _fill(template: Template) -> Filled:
         assert not report.failed, report.failed
         assert report.run_id is not None
         engine.undo_run(report.run_id)
-        return Filled(before, ids, time.perf_counter() - started)
+        return FilledStore(before, ids, time.perf_counter() - started)
 
 
 def _plant_unjournalled(engine: Everhold) -> None:
@@ -105,7 +105,7 @@ def _plant_unjournalled(engine: Everhold) -> None:
     engine._parts.records.commit([Delete(Change, (change.organization_id, change.id))])
 
 
-def _check(engine: Everhold, filled: Filled, outcome: Outcome, name: str, *, should_continue: bool) -> None:
+def _check(engine: Everhold, filled: FilledStore, outcome: Outcome, name: str, *, should_continue: bool) -> None:
     records = engine._parts.records
     memories = {memory.id: memory for memory in records.scan(Memory, None, deleted=True)}
     outcome.lost += [f"{name}: memory {missing}" for missing in sorted(filled.memory_ids - memories.keys())]

@@ -1,4 +1,4 @@
-"""The process that is killed. It changes memories in every way in which maintenance can, and then undoes its run."""
+"""The worker process of `benchmarks.maintenance_crash`, which is killed: it changes memories and undoes its run."""
 
 from collections.abc import Sequence
 from datetime import timedelta

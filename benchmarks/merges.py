@@ -20,7 +20,7 @@ from everhold import Everhold, parts
 
 PAIRS = Path(__file__).parents[1] / "tests" / "fixtures" / "conflicts.json"
 SAID_AT = datetime(2023, 6, 14, 10, tzinfo=UTC)
-MOST_WRONG = 0.01
+MAX_WRONG = 0.01
 
 
 class Pair(NamedTuple):
@@ -67,14 +67,18 @@ def measure(report: Report, engine: Everhold) -> None:
         for pair, outcome in outcomes
         if (pair.must_merge and not outcome.merged) or (pair.label == "replaces" and not outcome.superseded)
     ]
-    for what, pairs_of_kind in (("wrong merge", wrong_merges), ("wrong supersession", wrong_ends), ("missed", missed)):
+    for outcome_name, pairs_of_kind in (
+        ("wrong merge", wrong_merges),
+        ("wrong supersession", wrong_ends),
+        ("missed", missed),
+    ):
         for pair in pairs_of_kind:
-            print(f"merges: {what}: {pair.first!r}, {pair.second!r}", file=sys.stderr)
+            print(f"merges: {outcome_name}: {pair.first!r}, {pair.second!r}", file=sys.stderr)
     report.add("pairs", len(pairs))
     report.add("wrong_merges", len(wrong_merges))
     report.add("wrong_supersessions", len(wrong_ends))
     report.add("missed", len(missed))
-    report.add("wrong_rate", len({*wrong_merges, *wrong_ends}) / len(pairs), "<=", MOST_WRONG)
+    report.add("wrong_rate", len({*wrong_merges, *wrong_ends}) / len(pairs), "<=", MAX_WRONG)
 
 
 def main() -> int:

@@ -23,7 +23,7 @@ from benchmarks.engines import build_settings, open_engine
 from benchmarks.floors import Floor, FloorScope
 from benchmarks.report import Report, run_interleaved
 from benchmarks.texts import make_questions, make_sentences
-from benchmarks.vectors import Precomputed, make_vectors
+from benchmarks.vectors import PrecomputedVectors, make_vectors
 from everhold import Everhold
 from everhold.adapters.usearch import UsearchVectors
 from everhold.views.view import View
@@ -38,23 +38,23 @@ Vectors = np.ndarray[tuple[int, int], np.dtype[np.float32]]
 
 
 @dataclass(frozen=True)
-class Material:
+class RecallData:
     """The texts and questions of a run, with their vectors."""
 
     texts: list[str]
     vectors: Vectors
     questions: list[str]
     question_vectors: Vectors
-    embedder: Precomputed
+    embedder: PrecomputedVectors
 
 
-def make_material(size: int) -> Material:
+def make_recall_data(size: int) -> RecallData:
     texts, question_texts = make_sentences(size), make_questions(QUESTIONS)
     vectors, question_vectors = make_vectors(size, seed=3), make_vectors(QUESTIONS, seed=4)
-    embedder = Precomputed(
+    embedder = PrecomputedVectors(
         {**dict(zip(texts, vectors, strict=True)), **dict(zip(question_texts, question_vectors, strict=True))}
     )
-    return Material(texts, vectors, question_texts, question_vectors, embedder)
+    return RecallData(texts, vectors, question_texts, question_vectors, embedder)
 
 
 @dataclass(frozen=True)
@@ -77,43 +77,45 @@ def name_user(user: int) -> str:
     return f"user{user}"
 
 
-def time_case(case: Case, material: Material, folder: Path, report: Report) -> None:
+def time_case(case: Case, recall_data: RecallData, folder: Path, report: Report) -> None:
     """Compare `recall` with the floor, without embedding."""
     ours_path, floor_path = case.paths(folder)
     floor = Floor(floor_path)
-    with open_engine(build_settings(ours_path, **UNRESOLVED), material.embedder, material.embedder) as engine:
+    with open_engine(build_settings(ours_path, **UNRESOLVED), recall_data.embedder, recall_data.embedder) as engine:
         for user in range(case.users):
             part = slice(user * case.each, (user + 1) * case.each)
-            engine.scope(user=name_user(user)).remember_many(material.texts[part])
-            floor.remember_many(name_user(user), material.texts[part], material.vectors[part])
+            engine.scope(user=name_user(user)).remember_many(recall_data.texts[part])
+            floor.remember_many(name_user(user), recall_data.texts[part], recall_data.vectors[part])
         view, floor_scope = engine.scope(user=name_user(0)), floor.scope(name_user(0))
-        times = run_interleaved(_make_ask(material, view), _make_ask_floor(material, floor_scope), case.pairs)
+        times = run_interleaved(_make_ask(recall_data, view), _make_ask_floor(recall_data, floor_scope), case.pairs)
         times.add_to(report, f"recall_{case.name}", 1.5)
     floor.close()
 
 
-def _make_ask(material: Material, view: View) -> Callable[[int], object]:
-    return lambda number: view.recall(material.questions[number % QUESTIONS], k=K, minimum=0)
+def _make_ask(recall_data: RecallData, view: View) -> Callable[[int], object]:
+    return lambda number: view.recall(recall_data.questions[number % QUESTIONS], k=K, minimum=0)
 
 
-def _make_ask_floor(material: Material, floor_scope: FloorScope) -> Callable[[int], object]:
+def _make_ask_floor(recall_data: RecallData, floor_scope: FloorScope) -> Callable[[int], object]:
     def ask(number: int) -> object:
-        return floor_scope.recall(material.questions[number % QUESTIONS], material.question_vectors[number % QUESTIONS])
+        return floor_scope.recall(
+            recall_data.questions[number % QUESTIONS], recall_data.question_vectors[number % QUESTIONS]
+        )
 
     return ask
 
 
-def measure_share_found(engine: Everhold, material: Material, size: int) -> tuple[float, float]:
+def measure_share_found(engine: Everhold, recall_data: RecallData, size: int) -> tuple[float, float]:
     """Return which share of the ten nearest memories a search by meaning finds, and the median seconds of a search.
 
     Scores are rounded to six decimals, so a memory whose rounded score equals that of the tenth counts as found.
     """
     view = engine.scope(user=name_user(0))
     found_count, times = 0, []
-    for question, vector in zip(material.questions, material.question_vectors, strict=True):
-        scores = material.vectors[:size] @ vector
+    for question, vector in zip(recall_data.questions, recall_data.question_vectors, strict=True):
+        scores = recall_data.vectors[:size] @ vector
         tenth = np.partition(scores, size - K)[size - K]
-        nearest = {material.texts[at] for at in np.flatnonzero(scores >= tenth - SAME)}
+        nearest = {recall_data.texts[at] for at in np.flatnonzero(scores >= tenth - SAME)}
         started = perf_counter()
         hits = view.recall(question, k=K, recipe="meaning")
         times.append(perf_counter() - started)
@@ -141,23 +143,23 @@ def measure_sizes(case: Case, folder: Path, report: Report) -> None:
     report.add("model_seconds", median(loads))
 
 
-def measure_exactness(case: Case, material: Material, folder: Path, report: Report) -> None:
+def measure_exactness(case: Case, recall_data: RecallData, folder: Path, report: Report) -> None:
     """Measure whether search by meaning is exact: with an image, and in a scope that is too large for an image."""
     path = case.paths(folder)[0]
-    with open_engine(build_settings(path, **UNRESOLVED), material.embedder, material.embedder) as engine:
-        share, _ = measure_share_found(engine, material, case.each)
+    with open_engine(build_settings(path, **UNRESOLVED), recall_data.embedder, recall_data.embedder) as engine:
+        share, _ = measure_share_found(engine, recall_data, case.each)
         report.add(f"meaning_recall_at_10_of_{case.each}", share, "==", 1.0)
     settings = build_settings(path, **UNRESOLVED, images={"max_memories": case.each})
-    with open_engine(settings, material.embedder, material.embedder) as engine:
-        engine.scope(user=name_user(0)).remember_many(material.texts[case.each :])
+    with open_engine(settings, recall_data.embedder, recall_data.embedder) as engine:
+        engine.scope(user=name_user(0)).remember_many(recall_data.texts[case.each :])
         started = perf_counter()
-        engine.scope(user=name_user(0)).recall(material.questions[0], k=K)
+        engine.scope(user=name_user(0)).recall(recall_data.questions[0], k=K)
         vectors = engine._parts.recall_deps.candidates.vectors
         if isinstance(vectors, UsearchVectors):
             vectors.settle()
         report.add("index_seconds", perf_counter() - started)
-        share, seconds = measure_share_found(engine, material, len(material.texts))
-        report.add(f"meaning_recall_at_10_of_{len(material.texts)}_not_held", share, ">=", 0.98)
+        share, seconds = measure_share_found(engine, recall_data, len(recall_data.texts))
+        report.add(f"meaning_recall_at_10_of_{len(recall_data.texts)}_not_held", share, ">=", 0.98)
         report.add("not_held_ms", 1000 * seconds)
 
 
@@ -175,14 +177,14 @@ def main() -> int:
         pairs, largest_size, most = min(pairs, 60), 30_000, 31_000
     largest = Case(1, largest_size, pairs)
     cases = [Case(1, 1000, pairs), Case(1, 10_000, pairs), Case(largest_size // 10_000, 10_000, pairs), largest]
-    material = make_material(most)
+    recall_data = make_recall_data(most)
     report = Report("recall")
     report.add("vectors", "synthetic unit vectors about 2,000 topics, through remember_many")
     with TemporaryDirectory(dir=options.folder) as name:
         for case in cases:
-            time_case(case, material, Path(name), report)
+            time_case(case, recall_data, Path(name), report)
         measure_sizes(largest, Path(name), report)
-        measure_exactness(largest, material, Path(name), report)
+        measure_exactness(largest, recall_data, Path(name), report)
     return report.finish()
 
 

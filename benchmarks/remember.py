@@ -16,7 +16,7 @@ from benchmarks.engines import TextModel, build_settings, open_engine
 from benchmarks.floors import Floor
 from benchmarks.report import Pairs, Report, run_interleaved
 from benchmarks.texts import make_sentences
-from benchmarks.vectors import Precomputed, make_vectors
+from benchmarks.vectors import PrecomputedVectors, make_vectors
 from everhold.adapters.cached_embedder import CachedEmbedder
 from everhold.adapters.minilm import MiniLM
 from everhold.settings import Settings
@@ -47,7 +47,7 @@ def compare_single(folder: Path, model: TextModel, texts: list[str]) -> Pairs:
 
 def compare_without_embedding(folder: Path, texts: list[str], synchronous: Literal["FULL", "NORMAL"]) -> Pairs:
     """Compare `remember` with one transaction; the vectors are precomputed."""
-    embedder = Precomputed(dict(zip(texts, make_vectors(len(texts), seed=3), strict=True)))
+    embedder = PrecomputedVectors(dict(zip(texts, make_vectors(len(texts), seed=3), strict=True)))
     settings = build_settings(folder / f"ours-{synchronous}.db", sqlite={"synchronous": synchronous})
     floor = Floor(folder / f"floor-{synchronous}.db", synchronous)
     with open_engine(settings, embedder, embedder) as engine:

@@ -29,15 +29,15 @@ import psycopg
 from benchmarks.engines import build_settings, open_engine
 from benchmarks.report import Report, run_interleaved
 from benchmarks.texts import make_questions, make_sentences
-from benchmarks.vectors import Precomputed, make_vectors
+from benchmarks.vectors import PrecomputedVectors, make_vectors
 from everhold import Everhold
 from everhold.adapters.usearch import UsearchVectors
 from everhold.ports.embedder import Vector
 from everhold.views.view import View
 from tests.servers.postgres import PostgresServer
 
-EACH = 10_000
-POOL = 20_000
+MEMORIES_PER_USER = 10_000
+POOL_SIZE = 20_000
 QUESTIONS = 100
 WIDE_QUESTIONS = 30
 K = 10
@@ -49,17 +49,17 @@ SERVER = {"shared_buffers": "2GB", "maintenance_work_mem": "4GB", "max_wal_size"
 TEXTS_AND_VECTORS = "synthetic, through remember_many"
 
 
-class PooledVectors(Precomputed):
+class PooledVectors(PrecomputedVectors):
     """Returns one of a fixed number of vectors for a text, always the same one. Only a share of texts has a vector."""
 
     def __init__(self, share: float) -> None:
         super().__init__({})
-        self._pool = make_vectors(POOL, seed=5)
+        self._pool = make_vectors(POOL_SIZE, seed=5)
         self._limit = share * 2**32
 
     def embed(self, texts: Sequence[str]) -> list[Vector | None]:
         numbers = [zlib.crc32(text.encode()) for text in texts]
-        return [self._pool[number % POOL] if number < self._limit else None for number in numbers]
+        return [self._pool[number % POOL_SIZE] if number < self._limit else None for number in numbers]
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def name_user(number: int) -> str:
 
 
 def make_user_texts(number: int, pool: Sequence[str]) -> Iterator[str]:
-    return (f"{number}: {pool[(number + index) % POOL]}" for index in range(EACH))
+    return (f"{number}: {pool[(number + index) % POOL_SIZE]}" for index in range(MEMORIES_PER_USER))
 
 
 def measure_resident_megabytes() -> float:
@@ -120,10 +120,10 @@ class Run:
 
     def fill(self, engine: Everhold, size: int) -> None:
         started = perf_counter()
-        for number in range(size // EACH):
+        for number in range(size // MEMORIES_PER_USER):
             engine.scope(user=name_user(number)).remember_many(make_user_texts(number, self.pool))
             if number % 10 == 9:
-                print(f"scale: {(number + 1) * EACH:,} of {size:,} memories", file=sys.stderr)
+                print(f"scale: {(number + 1) * MEMORIES_PER_USER:,} of {size:,} memories", file=sys.stderr)
         self.report.add(f"{size}_loaded_per_second", size / (perf_counter() - started))
 
     def grow(self, sizes: Sequence[int]) -> None:
@@ -131,12 +131,15 @@ class Run:
         with ExitStack() as stack:
             address = self.stores.create("alone")
             alone = stack.enter_context(self.open(address))
-            self.fill(alone, EACH)
+            self.fill(alone, MEMORIES_PER_USER)
             self.report.add(
-                f"{EACH}_first_recall_seconds", measure_seconds(lambda: self.ask(alone.scope(user=name_user(0)), 0))
+                f"{MEMORIES_PER_USER}_first_recall_seconds",
+                measure_seconds(lambda: self.ask(alone.scope(user=name_user(0)), 0)),
             )
-            self.report.add(f"{EACH}_maintenance_seconds", measure_seconds(alone.maintain))
-            self.report.add(f"{EACH}_disk_bytes_per_memory", self.stores.measure_bytes(address) / EACH)
+            self.report.add(f"{MEMORIES_PER_USER}_maintenance_seconds", measure_seconds(alone.maintain))
+            self.report.add(
+                f"{MEMORIES_PER_USER}_disk_bytes_per_memory", self.stores.measure_bytes(address) / MEMORIES_PER_USER
+            )
             for size in sizes:
                 self.measure(size, alone.scope(user=name_user(0)))
 
@@ -155,8 +158,8 @@ class Run:
         view, report = engine.scope(user=name_user(0)), self.report
         report.add(f"{size}_first_recall_seconds", measure_seconds(lambda: self.ask(view, 0)))
         pairs = run_interleaved(lambda number: self.ask(view, number), lambda number: self.ask(alone, number), 200)
-        pairs.add_to(report, f"{size}_scope_of_{EACH}", RATIO)
-        report.add(f"{size}_scope_of_{EACH}_p95_ms", 1000 * quantiles(pairs.ours, n=20)[-1])
+        pairs.add_to(report, f"{size}_scope_of_{MEMORIES_PER_USER}", RATIO)
+        report.add(f"{size}_scope_of_{MEMORIES_PER_USER}_p95_ms", 1000 * quantiles(pairs.ours, n=20)[-1])
         report.add(f"{size}_resident_megabytes", measure_resident_megabytes())
 
     def measure_organization(self, engine: Everhold, size: int) -> None:
@@ -197,7 +200,7 @@ class Run:
     def fill_tenant(self, engine: Everhold, number: int) -> None:
         view = engine.scope(organization=f"org{number}", user="alice")
         view.remember_many(
-            self.pool[(MEMORIES_PER_TENANT * number + index) % POOL] for index in range(MEMORIES_PER_TENANT)
+            self.pool[(MEMORIES_PER_TENANT * number + index) % POOL_SIZE] for index in range(MEMORIES_PER_TENANT)
         )
 
 
@@ -231,7 +234,7 @@ def main() -> int:
             report,
             stores,
             PooledVectors(share),
-            make_sentences(POOL),
+            make_sentences(POOL_SIZE),
             make_questions(QUESTIONS),
             not options.without_index,
         )

@@ -1,4 +1,4 @@
-"""Measures how long building episodes takes per message, early and late in a session of 100,000 messages."""
+"""Measure the time per message of building episodes, early and late in a session of 100,000 messages."""
 
 import time
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ STEP, MEASURED = 20, 600
 # Elsewhere, episodes are updated after this many messages.
 ALL_AT_ONCE = 240
 START = datetime(2024, 1, 1, tzinfo=UTC)
-APART = timedelta(seconds=40)
+MESSAGE_INTERVAL = timedelta(seconds=40)
 USER, SESSION = "alice", "long"
 
 
@@ -66,8 +66,8 @@ def _store(engine: Everhold, texts: Sequence[str], first: int, count: int) -> No
             position=number,
             role=("user", "assistant")[number % 2],
             text=f"{texts[number * 7 % len(texts)]} It was the {number}th time.",
-            created_at=START + number * APART,
-            updated_at=START + number * APART,
+            created_at=START + number * MESSAGE_INTERVAL,
+            updated_at=START + number * MESSAGE_INTERVAL,
         )
         for number in range(first, first + count)
     ]

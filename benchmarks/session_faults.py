@@ -3,7 +3,7 @@
     python -m benchmarks.session_faults                                   # 200 sessions of 200 messages, 16 threads
     python -m benchmarks.session_faults --sessions 20 --messages 50 --store postgres
 
-Several threads write to each session at the same time, and read messages meanwhile. All the time, Redis is killed by
+Several threads write to each session and read messages at the same time. Meanwhile Redis is repeatedly killed by
 SIGKILL and started again, sometimes with outdated data. Then every session is read from both ends and around a message,
 first through Redis, then by an engine without a cache.
 """
@@ -65,9 +65,9 @@ def run(store: str, sessions: int, messages: int, threads: int = THREADS, seed: 
     names = [f"s{number}" for number in range(sessions)]
     outcome = FaultOutcome({name: {} for name in names})
     with TemporaryDirectory() as folder, ValkeyServer() as server, _open_storage(store, Path(folder)) as storage:
-        cached: dict[str, Any] = {"sessions": server.url, "redis": {"socket_seconds": 0.3}}
+        cache_settings: dict[str, Any] = {"sessions": server.url, "redis": {"socket_seconds": 0.3}}
         embedder = FakeEmbedder()
-        with open_engine(build_settings(storage, **cached), embedder, embedder) as engine:
+        with open_engine(build_settings(storage, **cache_settings), embedder, embedder) as engine:
             stop = threading.Event()
             killer = threading.Thread(target=_kill_repeatedly, args=(server, stop, outcome, random.Random(seed)))
             killer.start()
@@ -93,16 +93,16 @@ def _open_storage(store: str, folder: Path) -> Iterator[str]:
         yield f"{store}:///{folder / 'records'}.{store}"
 
 
-def _kill_repeatedly(server: ValkeyServer, stop: threading.Event, outcome: FaultOutcome, choice: random.Random) -> None:
+def _kill_repeatedly(server: ValkeyServer, stop: threading.Event, outcome: FaultOutcome, rng: random.Random) -> None:
     while not stop.is_set() or outcome.kills == 0:
-        stop.wait(choice.uniform(0, UP_SECONDS))
-        if choice.random() < SAVE_SHARE:
+        stop.wait(rng.uniform(0, UP_SECONDS))
+        if rng.random() < SAVE_SHARE:
             server.save()
-            stop.wait(choice.uniform(0, UP_SECONDS))
+            stop.wait(rng.uniform(0, UP_SECONDS))
         server.kill()
         outcome.kills += 1
-        stop.wait(choice.uniform(0, DOWN_SECONDS))
-        if choice.random() < SAVE_SHARE:
+        stop.wait(rng.uniform(0, DOWN_SECONDS))
+        if rng.random() < SAVE_SHARE:
             server.forget()
         server.start()
 

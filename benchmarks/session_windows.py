@@ -1,4 +1,4 @@
-"""Measures `window`: its time in a long and in a short session, and the share of prompts that a cache can reuse."""
+"""Measure the time of `window` in a long and a short session, and the share of prompts that a cache can reuse."""
 
 import json
 from collections.abc import Sequence

@@ -19,7 +19,7 @@ from benchmarks.report import Pairs, Report, run_interleaved
 from benchmarks.session_episodes import add_episode_figures
 from benchmarks.session_windows import add_window_figures
 from benchmarks.texts import make_sentences
-from benchmarks.vectors import Precomputed, make_vectors
+from benchmarks.vectors import PrecomputedVectors, make_vectors
 from everhold import View
 from everhold.adapters.cached_embedder import CachedEmbedder
 from everhold.adapters.minilm import MiniLM
@@ -50,7 +50,7 @@ def compare_say(folder: Path, model: TextModel, texts: list[str]) -> Pairs:
 
 def compare_say_without_embedding(folder: Path, texts: list[str], synchronous: Literal["FULL", "NORMAL"]) -> Pairs:
     """Compare `say` with one transaction; the vectors are precomputed."""
-    embedder = Precomputed(dict(zip(texts, make_vectors(len(texts), seed=3), strict=True)))
+    embedder = PrecomputedVectors(dict(zip(texts, make_vectors(len(texts), seed=3), strict=True)))
     settings = build_settings(folder / f"ours-{synchronous}.db", sqlite={"synchronous": synchronous})
     floor = MessageFloor(folder / f"floor-{synchronous}.db", synchronous)
     with open_engine(settings, embedder, embedder) as engine:

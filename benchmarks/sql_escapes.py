@@ -74,7 +74,7 @@ class World:
 
 
 @dataclass
-class EscapeToll:
+class EscapeOutcome:
     """The number of statements of a run, and the escapes."""
 
     statements: int = 0
@@ -86,21 +86,21 @@ class EscapeToll:
 
 def attack(
     engine: SandboxedDataEngine, world: World, seeds: tuple[str, ...], mutations: int, guarded: bool
-) -> EscapeToll:
+) -> EscapeOutcome:
     """Run every seed and its mutations, and look for escapes after each."""
-    toll, before = EscapeToll(), world.read_state()
+    outcome, before = EscapeOutcome(), world.read_state()
     for number, seed in enumerate(seeds):
         for sql in mutate(world.fill(seed), mutations, Random(number)):
-            toll.statements += 1
+            outcome.statements += 1
             started = perf_counter()
             output, ending = _run(engine, world.data, sql, guarded)
-            toll.longest_seconds = max(toll.longest_seconds, perf_counter() - started)
-            toll.passed_guard += ending != "refused"
-            toll.answered += ending == "answered"
+            outcome.longest_seconds = max(outcome.longest_seconds, perf_counter() - started)
+            outcome.passed_guard += ending != "refused"
+            outcome.answered += ending == "answered"
             if CANARY in output or (ending != "refused" and world.read_state() != before):
-                toll.escapes.append(sql)
+                outcome.escapes.append(sql)
                 before = world.read_state()
-    return toll
+    return outcome
 
 
 def _run(engine: SandboxedDataEngine, data: DataSet, sql: str, guarded: bool) -> tuple[str, str]:
@@ -313,16 +313,18 @@ def main() -> int:
             for guarded in (True, False):
                 engine = SandboxedDataEngine(LIMITS, cache_megabytes=0)
                 with MemorySampler() as memory:
-                    toll = attack(engine, world, SEEDS[world.data.dialect][: options.seeds], options.mutations, guarded)
+                    outcome = attack(
+                        engine, world, SEEDS[world.data.dialect][: options.seeds], options.mutations, guarded
+                    )
                 engine.close()
                 name = f"{chosen}_{'guarded' if guarded else 'unguarded'}"
-                report.add(f"{name}_statements", toll.statements)
-                report.add(f"{name}_escapes", len(toll.escapes), "==", 0)
-                report.add(f"{name}_passed_guard", toll.passed_guard)
-                report.add(f"{name}_answered", toll.answered)
-                report.add(f"{name}_longest_seconds", toll.longest_seconds, "<=", LIMITS.seconds + 1)
+                report.add(f"{name}_statements", outcome.statements)
+                report.add(f"{name}_escapes", len(outcome.escapes), "==", 0)
+                report.add(f"{name}_passed_guard", outcome.passed_guard)
+                report.add(f"{name}_answered", outcome.answered)
+                report.add(f"{name}_longest_seconds", outcome.longest_seconds, "<=", LIMITS.seconds + 1)
                 report.add(f"{name}_peak_megabytes", memory.peak_megabytes, "<=", 1.2 * LIMITS.megabytes)
-                for sql in toll.escapes:
+                for sql in outcome.escapes:
                     print(f"escape: {sql}", file=sys.stderr)
     return report.finish()
 

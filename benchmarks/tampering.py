@@ -78,26 +78,26 @@ def read_log(records: Records) -> Log:
 # edits
 
 
-def _change(random: Random, log: Log) -> Log:
+def _change(rng: Random, log: Log) -> Log:
     """Change one value of one line."""
     names = [name for name in AccessLog.model_fields if name not in ("sequence", "organization_id")]
-    at, name = random.randrange(len(log.lines)), random.choice(names)
-    return _replace_line(log, at, {name: _change_value(random, name, log.lines[at].__dict__[name])})
+    at, name = rng.randrange(len(log.lines)), rng.choice(names)
+    return _replace_line(log, at, {name: _change_value(rng, name, log.lines[at].__dict__[name])})
 
 
-def _change_value(random: Random, name: str, value: Any) -> Any:  # noqa: PLR0911 — one per kind of value
+def _change_value(rng: Random, name: str, value: Any) -> Any:  # noqa: PLR0911 — one per kind of value
     match value:
         case bool():
             return not value
         case int():
-            return value + random.choice((-1, 1, _OUTSIDE))
+            return value + rng.choice((-1, 1, _OUTSIDE))
         case datetime():
-            return value - timedelta(seconds=random.choice((1, 3600)))
+            return value - timedelta(seconds=rng.choice((1, 3600)))
         case dict():
             return {**value, "memory": "another"}
         case bytes():
             return bytes([value[0] ^ 1]) + value[1:]
-        case str() if name in ("memory_id", "session_id", "user_id") and random.random() < 0.5:
+        case str() if name in ("memory_id", "session_id", "user_id") and rng.random() < 0.5:
             return None
         case None if name == "signature":
             return b"x" * 40
@@ -105,54 +105,54 @@ def _change_value(random: Random, name: str, value: Any) -> Any:  # noqa: PLR091
             return {"ip_address": "10.0.0.1", "interface": "web"}.get(name, "another")
 
 
-def _remove(random: Random, log: Log) -> Log:
-    removed = set(random.sample(range(len(log.lines)), random.randint(1, len(log.lines) // 2)))
+def _remove(rng: Random, log: Log) -> Log:
+    removed = set(rng.sample(range(len(log.lines)), rng.randint(1, len(log.lines) // 2)))
     return Log(tuple(line for index, line in enumerate(log.lines) if index not in removed), log.head)
 
 
-def _insert(random: Random, log: Log) -> Log:
+def _insert(rng: Random, log: Log) -> Log:
     """Add a forged line, back-dated or not, before or after the others, with a place in the chain or without."""
-    like = random.choice(log.lines)
+    original = rng.choice(log.lines)
     values = {
-        "sequence": random.choice((_OUTSIDE, -5)),
-        "sealed": random.choice((None, len(log.lines) + 1)),
+        "sequence": rng.choice((_OUTSIDE, -5)),
+        "sealed": rng.choice((None, len(log.lines) + 1)),
         "user_id": "mallory",
-        "timestamp": like.timestamp - timedelta(days=random.choice((0, 30))),
+        "timestamp": original.timestamp - timedelta(days=rng.choice((0, 30))),
     }
     if values["sealed"] is None:
         values |= {"previous_hash": None, "hash": None}
-    return Log((*log.lines, AccessLog.build_unchecked({**like.__dict__, **values})), log.head)
+    return Log((*log.lines, AccessLog.build_unchecked({**original.__dict__, **values})), log.head)
 
 
-def _copy(random: Random, log: Log) -> Log:
+def _copy(rng: Random, log: Log) -> Log:
     """Repeat a genuine line, without a place in the chain."""
     values = {"sequence": _OUTSIDE, "sealed": None, "previous_hash": None, "hash": None}
-    return Log((*log.lines, AccessLog.build_unchecked({**random.choice(log.lines).__dict__, **values})), log.head)
+    return Log((*log.lines, AccessLog.build_unchecked({**rng.choice(log.lines).__dict__, **values})), log.head)
 
 
-def _swap(random: Random, log: Log) -> Log:
+def _swap(rng: Random, log: Log) -> Log:
     """Swap two lines: their numbers, their places in the chain, or both."""
-    first, second = random.sample(range(len(log.lines)), 2)
-    names = random.choice((("sequence",), ("sealed",), ("sequence", "sealed", "previous_hash", "hash")))
+    first, second = rng.sample(range(len(log.lines)), 2)
+    names = rng.choice((("sequence",), ("sealed",), ("sequence", "sealed", "previous_hash", "hash")))
     before, after = log.lines[first].__dict__, log.lines[second].__dict__
     log = _replace_line(log, first, {name: after[name] for name in names})
     return _replace_line(log, second, {name: before[name] for name in names})
 
 
-def _cut(random: Random, log: Log) -> Log:
+def _cut(rng: Random, log: Log) -> Log:
     """Remove the last lines and change the head accordingly."""
-    remaining = log.lines[: random.randint(1, len(log.lines) - 1)]
+    remaining = log.lines[: rng.randint(1, len(log.lines) - 1)]
     return Log(remaining, _move_head(log.head, remaining))
 
 
-def _remove_all(random: Random, log: Log) -> Log:
+def _remove_all(rng: Random, log: Log) -> Log:
     return Log((), None)
 
 
-def _pretend_purge(random: Random, log: Log) -> Log:
+def _pretend_purge(rng: Random, log: Log) -> Log:
     if log.head is None:
         return log
-    purged = {"purged": log.head.length, "purged_hash": log.head.hash, "purge_signature": random.choice((None, b"x"))}
+    purged = {"purged": log.head.length, "purged_hash": log.head.hash, "purge_signature": rng.choice((None, b"x"))}
     return Log((), LogHead.build_unchecked({**log.head.__dict__, **purged}))
 
 
@@ -197,7 +197,7 @@ def rebuild(log: Log) -> Log:
 
 
 @dataclass
-class Toll:
+class TamperingOutcome:
     """The number of edits, and the edits that were not noticed."""
 
     edits: int = 0
@@ -208,10 +208,10 @@ class Toll:
     """Edits that were not noticed without a key, although the documents say that they are."""
 
 
-def attack(records: Records, heads: SignedHeads, rewrite: Rewrite, edits: int, seed: int) -> Toll:
+def attack(records: Records, heads: SignedHeads, rewrite: Rewrite, edits: int, seed: int) -> TamperingOutcome:
     """Tamper `edits` times with the original log, and verify each time with and without the key."""
-    random, original = Random(seed), read_log(records)
-    toll = Toll()
+    rng, original = Random(seed), read_log(records)
+    outcome = TamperingOutcome()
     signed, [sealed_through] = heads.read(ATTACKED), records.scan(Counter, None)
     assert signed is not None
 
@@ -222,13 +222,13 @@ def attack(records: Records, heads: SignedHeads, rewrite: Rewrite, edits: int, s
         records.commit([Patch(Counter, (sealed_through.name,), {"value": sealed_through.value})])
 
     for _ in range(edits):
-        edit = random.choice(EDITS)
-        log, rebuilt = edit(random, original), random.random() < 0.5
+        edit = rng.choice(EDITS)
+        log, rebuilt = edit(rng, original), rng.random() < 0.5
         if rebuilt:
             log = rebuild(log)
         if _is_same(log, original):
             continue
-        toll.edits += 1
+        outcome.edits += 1
         rewrite(log)
         name = f"{edit.__name__}{' rebuilt' if rebuilt else ''}"
         with_key = chain.verify(records, ATTACKED, heads).intact
@@ -236,13 +236,13 @@ def attack(records: Records, heads: SignedHeads, rewrite: Rewrite, edits: int, s
         rewrite(log)
         without_key = chain.verify(records, ATTACKED).intact
         if with_key:
-            toll.unnoticed.append(name)
-        toll.unnoticed_without_key += without_key
+            outcome.unnoticed.append(name)
+        outcome.unnoticed_without_key += without_key
         if without_key and not (rebuilt or edit in HIDDEN_WITHOUT_KEY):
-            toll.wrong_without_key.append(name)
+            outcome.wrong_without_key.append(name)
         restore()
     assert chain.verify(records, ATTACKED, heads).intact, "the log is as it was before"
-    return toll
+    return outcome
 
 
 # Edits that, by docs/access-log.md, are not noticed without a key even if the chain is not computed again.
@@ -290,7 +290,7 @@ def make_statements(records: Any, log: Log, mark: str) -> list[tuple[str, Sequen
     return statements
 
 
-def run(edits: int, seed: int = 1) -> Toll:
+def run(edits: int, seed: int = 1) -> TamperingOutcome:
     with TemporaryDirectory(prefix="everhold-tampering-") as folder:
         path = Path(folder) / "log.db"
         records = SqliteRecords(SqliteOptions(path, synchronous="NORMAL"))
@@ -307,11 +307,11 @@ def main() -> int:
     parser.add_argument("--edits", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    toll, report = run(options.edits, options.seed), Report("tampering")
-    report.add("edits", toll.edits)
-    report.add("unnoticed with a key", len(toll.unnoticed), "==", 0)
-    report.add("unnoticed without a key, though documented as noticed", len(toll.wrong_without_key), "==", 0)
-    report.add("unnoticed without a key", toll.unnoticed_without_key)
+    outcome, report = run(options.edits, options.seed), Report("tampering")
+    report.add("edits", outcome.edits)
+    report.add("unnoticed with a key", len(outcome.unnoticed), "==", 0)
+    report.add("unnoticed without a key, though documented as noticed", len(outcome.wrong_without_key), "==", 0)
+    report.add("unnoticed without a key", outcome.unnoticed_without_key)
     return report.finish()
 
 

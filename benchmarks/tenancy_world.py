@@ -36,9 +36,9 @@ class Leak(Exception):
     """A record of another scope was read, changed or revealed."""
 
 
-def require(condition: bool, about: object) -> None:
+def require(condition: bool, detail: object) -> None:
     if not condition:
-        raise Leak(str(about))
+        raise Leak(str(detail))
 
 
 class World:

@@ -14,7 +14,7 @@ TOPICS = 2000
 SPREAD = 1.0
 
 
-class Precomputed:
+class PrecomputedVectors:
     """An `Embedder` and `Tokenizer` that looks up the vector of a text.
 
     It has the default model's name, so that the real model can answer questions about what was stored with it.

@@ -145,7 +145,7 @@ def time_calls(calls: Sequence[Call], rounds: int) -> float:
         return (perf_counter() - started) / rounds
 
 
-class Setting:
+class ClientGroups:
     """The same clients of a gateway, of a bare ROUTER and of an engine in this process."""
 
     def __init__(self, engine: Everhold, context: "zmq.Context[Any]", addresses: tuple[str, str], count: int) -> None:
@@ -190,13 +190,13 @@ def measure(report: Report, name: str, calls: list[list[Call]], turns: int, roun
     report.add(f"{name}_round_trip_ms", 1000 * round_trip)
 
 
-def add_figures(report: Report, setting: Setting, count: int, turns: int, rounds: int) -> None:
-    say = setting.make_calls(
+def add_figures(report: Report, groups: ClientGroups, count: int, turns: int, rounds: int) -> None:
+    say = groups.make_calls(
         lambda name: encode("add_interaction", name, role="user", content=TEXT), lambda view: view.say(TEXT)
     )
     measure(report, f"write_{count}_clients", say, turns, rounds)
     tokens = len(TEXT) * MESSAGES // 4 - 1  # one message less, so that the gateway reads one page
-    read = setting.make_calls(
+    read = groups.make_calls(
         lambda name: encode("get_context", name, max_tokens=tokens), lambda view: view.messages(limit=MESSAGES)
     )
     measure(report, f"read_{count}_clients", read, turns, rounds)
@@ -259,7 +259,7 @@ def main() -> int:
         context = zmq.Context()
         stack.callback(context.destroy, 0)
         for count, rounds in ((1, 20), (32, 4)):
-            add_figures(report, Setting(engine, context, addresses, count), count, turns, rounds)
+            add_figures(report, ClientGroups(engine, context, addresses, count), count, turns, rounds)
         report.add("stop_seconds", max(measure_stop(folder) for _ in range(STOPS)), "<=", MAX_STOP_SECONDS)
     return report.finish()
 

@@ -43,15 +43,15 @@ class TextMaker:
     """Makes texts of random words, which compress about as well as source code."""
 
     def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
+        self.rng = random.Random(seed)
         letters = "etaoinshrdlucmfwypvbgk"
-        self._words = ["".join(self.random.choices(letters, k=self.random.randint(2, 10))) for _ in range(WORDS)]
+        self._words = ["".join(self.rng.choices(letters, k=self.rng.randint(2, 10))) for _ in range(WORDS)]
 
     def make_line(self) -> str:
-        return " ".join(self.random.choices(self._words, k=12)) + "\n"
+        return " ".join(self.rng.choices(self._words, k=12)) + "\n"
 
     def make_text(self) -> str:
-        size = min(max(int(MEDIAN_BYTES * self.random.lognormvariate(0, SPREAD)), 16), 200_000)
+        size = min(max(int(MEDIAN_BYTES * self.rng.lognormvariate(0, SPREAD)), 16), 200_000)
         lines: list[str] = []
         length = 0
         while length < size:
@@ -62,7 +62,7 @@ class TextMaker:
     def edit_text(self, text: str) -> str:
         """Return a text with one line replaced."""
         lines = text.splitlines(keepends=True)
-        lines[self.random.randrange(len(lines))] = self.make_line()
+        lines[self.rng.randrange(len(lines))] = self.make_line()
         return "".join(lines)
 
 
@@ -138,7 +138,7 @@ def _write_files(workspace: WorkspaceFolder, maker: TextMaker, count: int) -> li
 
 
 def _change_files(workspace: WorkspaceFolder, maker: TextMaker, paths: list[Path], count: int) -> None:
-    for path in maker.random.sample(paths, count):
+    for path in maker.rng.sample(paths, count):
         path.write_text(maker.make_text())
 
 

@@ -35,9 +35,9 @@ def find_answer(chat: View, question: str) -> str | None:
     """Return the memory that answers a question best, or else what the user said about it in any session."""
     for hit in chat.recall(question, k=1):
         return hit.text
-    for found in chat.search_messages(question, k=5, minimum=0.2, neighbours=0, where={"role": "user"}):
-        if not str(found.message.text).endswith("?"):
-            return f"You told me: {found.message.text}"
+    for message_hit in chat.search_messages(question, k=5, minimum=0.2, neighbours=0, where={"role": "user"}):
+        if not str(message_hit.message.text).endswith("?"):
+            return f"You told me: {message_hit.message.text}"
     return None
 
 
@@ -47,9 +47,9 @@ def hold_session(engine: Everhold, session: str, lines: Iterable[str]) -> None:
     chat.open_session(title=f"Chat of {session}")
     for text in lines:
         added = chat.add([{"role": "user", "content": text, "name": "Alice"}])
-        said = answer(chat, text, [memory.text for memory in added.memories])
-        chat.say(said.partition(" [")[0], role="assistant")
-        print(f"you:       {text}\nassistant: {said}")
+        reply = answer(chat, text, [memory.text for memory in added.memories])
+        chat.say(reply.partition(" [")[0], role="assistant")
+        print(f"you:       {text}\nassistant: {reply}")
     if chat.messages(limit=1):
         chat.end_session(summary=chat.summary(only="session", budget=100).text)
 

@@ -121,15 +121,15 @@ ARTIST_COUNTRIES = ("Portugal", "United Kingdom", "United States", "Brazil", "Ge
 
 def make_shop() -> dict[str, SampleTable]:
     """Return the tables of the shop."""
-    chance = Random(SEED)
+    rng = Random(SEED)
     products = [
-        (number, name, category, float(price), round(price * chance.uniform(0.45, 0.7), 2))
+        (number, name, category, float(price), round(price * rng.uniform(0.45, 0.7), 2))
         for number, (category, name, price) in enumerate(
             ((category, name, price) for category, items in PRODUCTS.items() for name, price in items), start=1
         )
     ]
-    customers = [_make_customer(chance, number) for number in range(1, 301)]
-    orders, lines, refunds = _make_orders(chance, customers, products)
+    customers = [_make_customer(rng, number) for number in range(1, 301)]
+    orders, lines, refunds = _make_orders(rng, customers, products)
     return {
         "stores": SampleTable(
             ("store_id", "name", "city", "country", "opened_on"),
@@ -143,16 +143,16 @@ def make_shop() -> dict[str, SampleTable]:
     }
 
 
-def _make_customer(chance: Random, number: int) -> tuple[Cell, ...]:
-    country = chance.choices(list(CITIES), weights=(30, 28, 18, 16, 8))[0]
-    name = f"{chance.choice(FIRST_NAMES)} {chance.choice(LAST_NAMES)}"
-    segment = chance.choices(("consumer", "business", "school"), weights=(75, 18, 7))[0]
-    signed_up = date(2022, 6, 1) + timedelta(days=chance.randrange(1200))
-    return (number, name, country, chance.choice(CITIES[country]), segment, signed_up)
+def _make_customer(rng: Random, number: int) -> tuple[Cell, ...]:
+    country = rng.choices(list(CITIES), weights=(30, 28, 18, 16, 8))[0]
+    name = f"{rng.choice(FIRST_NAMES)} {rng.choice(LAST_NAMES)}"
+    segment = rng.choices(("consumer", "business", "school"), weights=(75, 18, 7))[0]
+    signed_up = date(2022, 6, 1) + timedelta(days=rng.randrange(1200))
+    return (number, name, country, rng.choice(CITIES[country]), segment, signed_up)
 
 
 def _make_orders(
-    chance: Random, customers: Sequence[tuple[Cell, ...]], products: Sequence[tuple[Cell, ...]]
+    rng: Random, customers: Sequence[tuple[Cell, ...]], products: Sequence[tuple[Cell, ...]]
 ) -> tuple[list[tuple[Cell, ...]], list[tuple[Cell, ...]], list[tuple[Cell, ...]]]:
     orders: list[tuple[Cell, ...]] = []
     lines: list[tuple[Cell, ...]] = []
@@ -160,46 +160,46 @@ def _make_orders(
     # A tenth of the customers has never ordered, and a few order often.
     buyers = customers[: len(customers) * 9 // 10]
     weights = [1 / (1 + index % 40) for index in range(len(buyers))]
-    for day in _list_order_days(chance):
+    for day in _list_order_days(rng):
         order_id = len(orders) + 1
-        channel = chance.choices(("web", "store", "phone"), weights=(58, 36, 6))[0]
-        store = chance.choices(range(1, len(STORES) + 1), weights=(5, 3, 6, 4, 3, 2))[0] if channel == "store" else None
-        status = chance.choices(("completed", "cancelled", "returned"), weights=(90, 6, 4))[0]
-        customer = chance.choices(buyers, weights)[0]
+        channel = rng.choices(("web", "store", "phone"), weights=(58, 36, 6))[0]
+        store = rng.choices(range(1, len(STORES) + 1), weights=(5, 3, 6, 4, 3, 2))[0] if channel == "store" else None
+        status = rng.choices(("completed", "cancelled", "returned"), weights=(90, 6, 4))[0]
+        customer = rng.choices(buyers, weights)[0]
         orders.append((order_id, customer[0], store, day, channel, status))
         paid = 0.0
-        for product in chance.sample(products, chance.choices((1, 2, 3, 4), weights=(45, 30, 17, 8))[0]):
-            quantity = chance.choices((1, 2, 3, 5), weights=(70, 20, 7, 3))[0]
-            price = round(float(str(product[3])) * chance.choice((1, 1, 1, 0.9, 0.8)), 2)
+        for product in rng.sample(products, rng.choices((1, 2, 3, 4), weights=(45, 30, 17, 8))[0]):
+            quantity = rng.choices((1, 2, 3, 5), weights=(70, 20, 7, 3))[0]
+            price = round(float(str(product[3])) * rng.choice((1, 1, 1, 0.9, 0.8)), 2)
             lines.append((len(lines) + 1, order_id, product[0], quantity, price, round(quantity * price, 2)))
             paid += quantity * price
-        if status == "returned" or chance.random() < 0.02:
-            amount = round(paid * chance.choice((1, 1, 0.5)), 2)
-            refunded = day + timedelta(days=chance.randrange(3, 40))
-            reason = chance.choices(REFUND_REASONS, weights=(30, 35, 15, 20))[0]
+        if status == "returned" or rng.random() < 0.02:
+            amount = round(paid * rng.choice((1, 1, 0.5)), 2)
+            refunded = day + timedelta(days=rng.randrange(3, 40))
+            reason = rng.choices(REFUND_REASONS, weights=(30, 35, 15, 20))[0]
             refunds.append((len(refunds) + 1, order_id, refunded, amount, reason))
     return orders, lines, refunds
 
 
-def _list_order_days(chance: Random) -> Iterator[date]:
+def _list_order_days(rng: Random) -> Iterator[date]:
     """Yield the day of every order in time order; there are more in summer, in December and in the second year."""
     for number in range(DAYS):
         day = FIRST_DAY + timedelta(days=number)
         expected = 2.6 * SEASON[day.month - 1] * (1 + 0.25 * number / DAYS)
-        for _ in range(int(expected + chance.random())):
+        for _ in range(int(expected + rng.random())):
             yield day
 
 
 def make_flights() -> dict[str, SampleTable]:
     """Return the tables of the flight schedule, of one summer."""
-    chance = Random(SEED + 1)
+    rng = Random(SEED + 1)
     flights: list[tuple[Cell, ...]] = []
-    routes = _list_routes(chance)
+    routes = _list_routes(rng)
     for number in range(92):
         day = date(2025, 6, 1) + timedelta(days=number)
         for route in routes:
-            if chance.random() >= 0.25:
-                flights.append(_make_flight(chance, route, day, len(flights) + 1))
+            if rng.random() >= 0.25:
+                flights.append(_make_flight(rng, route, day, len(flights) + 1))
     return {
         "airlines": SampleTable(("code", "name", "country"), list(AIRLINES)),
         "airports": SampleTable(("code", "name", "city", "country", "latitude", "longitude"), list(AIRPORTS)),
@@ -207,29 +207,29 @@ def make_flights() -> dict[str, SampleTable]:
     }
 
 
-def _list_routes(chance: Random) -> list[tuple[str, str, str, str, int, int]]:
+def _list_routes(rng: Random) -> list[tuple[str, str, str, str, int, int]]:
     routes = []
     for airline, _, _ in AIRLINES:
         for number in range(5):
-            origin, destination = chance.sample(AIRPORTS, 2)
+            origin, destination = rng.sample(AIRPORTS, 2)
             # A degree is about 111 km, and one of longitude about 80 km at these latitudes.
             north, east = (origin[4] - destination[4]) * 111, (origin[5] - destination[5]) * 80
             distance = round((north**2 + east**2) ** 0.5)
-            flight_number = f"{airline[:2]}{100 * (number + 1) + chance.randrange(99)}"
-            routes.append((airline, flight_number, origin[0], destination[0], chance.randrange(6, 22), distance))
+            flight_number = f"{airline[:2]}{100 * (number + 1) + rng.randrange(99)}"
+            routes.append((airline, flight_number, origin[0], destination[0], rng.randrange(6, 22), distance))
     return routes
 
 
 def _make_flight(
-    chance: Random, route: tuple[str, str, str, str, int, int], day: date, flight_id: int
+    rng: Random, route: tuple[str, str, str, str, int, int], day: date, flight_id: int
 ) -> tuple[Cell, ...]:
     airline, flight_number, origin, destination, hour, distance = route
-    aircraft = chance.choice(FLEETS[airline])
+    aircraft = rng.choice(FLEETS[airline])
     seats = SEATS[aircraft]
-    is_cancelled = chance.random() < (0.05 if airline == "SK5" else 0.02)
-    passengers = 0 if is_cancelled else round(seats * min(1.0, chance.gauss(0.82, 0.12)))
-    delay = None if is_cancelled else max(0, round(chance.gauss(6 + hour / 2, 18)))
-    departure = datetime.combine(day, time(hour, chance.choice((0, 10, 25, 40, 55))))
+    is_cancelled = rng.random() < (0.05 if airline == "SK5" else 0.02)
+    passengers = 0 if is_cancelled else round(seats * min(1.0, rng.gauss(0.82, 0.12)))
+    delay = None if is_cancelled else max(0, round(rng.gauss(6 + hour / 2, 18)))
+    departure = datetime.combine(day, time(hour, rng.choice((0, 10, 25, 40, 55))))
     return (
         flight_id, flight_number, airline, origin, destination, departure,
         aircraft, distance, seats, passengers, delay, int(is_cancelled),
@@ -238,26 +238,26 @@ def _make_flight(
 
 def make_music() -> dict[str, SampleTable]:
     """Return the tables of the music store."""
-    chance = Random(SEED + 5)
-    names = chance.sample([f"{word} {noun}" for word in ARTIST_WORDS for noun in ARTIST_NOUNS], 40)
+    rng = Random(SEED + 5)
+    names = rng.sample([f"{word} {noun}" for word in ARTIST_WORDS for noun in ARTIST_NOUNS], 40)
     artists = [
-        (number, f"The {name}" if chance.random() < 0.4 else name, chance.choice(ARTIST_COUNTRIES))
+        (number, f"The {name}" if rng.random() < 0.4 else name, rng.choice(ARTIST_COUNTRIES))
         for number, name in enumerate(names, start=1)
     ]
     albums: list[tuple[Cell, ...]] = []
     tracks: list[tuple[Cell, ...]] = []
     for artist in artists[:37]:  # three have no album yet
-        for _ in range(chance.randrange(1, 5)):
-            title = " ".join(chance.sample(TITLE_WORDS, 2))
+        for _ in range(rng.randrange(1, 5)):
+            title = " ".join(rng.sample(TITLE_WORDS, 2))
             # One album alone is the newest.
-            year = 2025 if len(albums) == 60 else chance.randrange(1995, 2025)
+            year = 2025 if len(albums) == 60 else rng.randrange(1995, 2025)
             albums.append((len(albums) + 1, title, artist[0], year))
-            genre = chance.randrange(1, len(GENRES) + 1)
-            for _ in range(chance.randrange(6, 13)):
-                name = " ".join(chance.sample(TITLE_WORDS, chance.choice((1, 2, 3))))
-                seconds, price = round(chance.gauss(225, 55)), chance.choice((0.99, 0.99, 1.29))
+            genre = rng.randrange(1, len(GENRES) + 1)
+            for _ in range(rng.randrange(6, 13)):
+                name = " ".join(rng.sample(TITLE_WORDS, rng.choice((1, 2, 3))))
+                seconds, price = round(rng.gauss(225, 55)), rng.choice((0.99, 0.99, 1.29))
                 tracks.append((len(tracks) + 1, name, len(albums), genre, max(60, seconds), price))
-    listeners, purchases = _make_purchases(chance, tracks)
+    listeners, purchases = _make_purchases(rng, tracks)
     return {
         "artists": SampleTable(("artist_id", "name", "country"), artists),
         "albums": SampleTable(("album_id", "title", "artist_id", "release_year"), albums),
@@ -269,19 +269,19 @@ def make_music() -> dict[str, SampleTable]:
 
 
 def _make_purchases(
-    chance: Random, tracks: Sequence[tuple[Cell, ...]]
+    rng: Random, tracks: Sequence[tuple[Cell, ...]]
 ) -> tuple[list[tuple[Cell, ...]], list[tuple[Cell, ...]]]:
     listeners: list[tuple[Cell, ...]] = []
     for number in range(1, 121):
-        joined = date(2023, 1, 1) + timedelta(days=chance.randrange(700))
-        first, last = chance.choice(FIRST_NAMES), chance.choice(LAST_NAMES)
-        listeners.append((number, first, last, chance.choice(ARTIST_COUNTRIES), joined))
+        joined = date(2023, 1, 1) + timedelta(days=rng.randrange(700))
+        first, last = rng.choice(FIRST_NAMES), rng.choice(LAST_NAMES)
+        listeners.append((number, first, last, rng.choice(ARTIST_COUNTRIES), joined))
     weights = [1 / (1 + (index * 7) % 50) for index in range(len(tracks))]
     purchases: list[tuple[Cell, ...]] = []
     for number in range(1, 3001):
-        track = chance.choices(tracks, weights)[0]
-        day = FIRST_DAY + timedelta(days=chance.randrange(DAYS))
-        purchases.append((number, chance.choice(listeners[:110])[0], track[0], day, track[5]))
+        track = rng.choices(tracks, weights)[0]
+        day = FIRST_DAY + timedelta(days=rng.randrange(DAYS))
+        purchases.append((number, rng.choice(listeners[:110])[0], track[0], day, track[5]))
     return listeners, purchases
 
 

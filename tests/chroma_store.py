@@ -116,12 +116,12 @@ class Store:
         self.records.close()
 
 
-def projection_of(vectors: ChromaVectors) -> Projection:
+def get_projection(vectors: ChromaVectors) -> Projection:
     return vectors.projection(CollectionSpace(MODEL, DIMENSIONS))
 
 
-def generation_of(vectors: ChromaVectors) -> int:
-    serving = projection_of(vectors).state.get_serving()
+def get_generation(vectors: ChromaVectors) -> int:
+    serving = get_projection(vectors).state.get_serving()
     assert serving is not None
     return serving.generation
 
@@ -134,15 +134,15 @@ def fallbacks(vectors: ChromaVectors) -> int:
 
 
 def sentences(count: int, seed: int = 1) -> list[str]:
-    chance = np.random.default_rng(seed)
-    return [f"{' '.join(chance.choice(WORDS, 5))} number {number}" for number in range(count)]
+    rng = np.random.default_rng(seed)
+    return [f"{' '.join(rng.choice(WORDS, 5))} number {number}" for number in range(count)]
 
 
-def overwrite(path: Path, how: str) -> None:
+def overwrite(path: Path, extent: str) -> None:
     """Cut a file to its first half if `how` is "half"; otherwise overwrite it with zeros."""
     size = path.stat().st_size
     with path.open("r+b") as file:
-        if how == "half":
+        if extent == "half":
             file.truncate(size // 2)
         else:
             file.write(b"\x00" * size)

@@ -7,7 +7,7 @@ from typing import Any
 from everhold import Everhold
 from everhold.ports.records import Records
 from everhold.schema.catalog import CATALOG
-from tests.engines import Store, parts_of
+from tests.engines import Store, get_parts
 
 CANARY = "xylophonequartz"
 
@@ -18,16 +18,16 @@ def make_key(folder: Path, name: str = "master.key") -> str:
     return f"file:{folder / name}"
 
 
-def open_encrypted(store: Store, folder: Path, **given: Any) -> Everhold:
+def open_encrypted(store: Store, folder: Path, **settings: Any) -> Everhold:
     """Open an engine that encrypts, with a master key in the folder."""
     path = folder / "master.key"
     source = f"file:{path}" if path.exists() else make_key(folder)
-    return store.open(encryption={"master_key": source, **given})
+    return store.open(encryption={"master_key": source, **settings})
 
 
-def stored_of(engine: Everhold) -> Records:
+def get_stored_records(engine: Everhold) -> Records:
     """Return the store below the encryption."""
-    encryption = parts_of(engine).encryption
+    encryption = get_parts(engine).encryption
     assert encryption is not None
     return encryption.stored
 

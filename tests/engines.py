@@ -132,11 +132,11 @@ def copy_empty_file(path: Path) -> Path:
     return path
 
 
-def parts_of(engine: Everhold) -> Parts:
+def get_parts(engine: Everhold) -> Parts:
     return engine._parts
 
 
-def records_of(engine: Everhold) -> Records:
+def get_records(engine: Everhold) -> Records:
     return engine._parts.records
 
 
@@ -145,7 +145,7 @@ def read_all_rows(engine: Everhold, *, without: Iterable[type[Row]] = ()) -> dic
     engine.flush()
     left_out = set(without)
     return {
-        table.name: {get_key(row): row for row in records_of(engine).scan(entity, None, deleted=True)}
+        table.name: {get_key(row): row for row in get_records(engine).scan(entity, None, deleted=True)}
         for entity, table in CATALOG.items()
         if entity not in left_out
     }

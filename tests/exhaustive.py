@@ -22,17 +22,18 @@ def choose_size(short: int, full: int) -> int:
 
 
 _PER_TABLE = (
-    "test_restoring_reverses_exactly_one_deletion|test_hiding_takes_all_that_belongs_to_a_row|"
-    "test_a_reference_must_be_there|test_purging_what_is_referred_to|test_values_out_of_bounds_are_refused"
+    "test_restoring_reverses_exactly_one_deletion|test_hiding_a_row_hides_the_rows_that_belong_to_it|"
+    "test_the_target_of_a_reference_must_exist|test_purging_a_target_deletes_or_detaches_the_rows_that_refer_to_it|"
+    "test_values_out_of_bounds_are_refused"
 )
-_DELETIONS = "test_restoring_reverses_exactly_one_deletion|test_hiding_takes_all_that_belongs_to_a_row"
+_DELETIONS = "test_restoring_reverses_exactly_one_deletion|test_hiding_a_row_hides_the_rows_that_belong_to_it"
 _ROUND_TRIPS = "test_the_marks_of_deletion_round_trip|test_absent_values_stay_absent"
 _UNIQUE_RULES = (
-    "test_a_unique_value_is_taken_once|test_every_column_of_a_unique_rule_counts|"
+    "test_a_unique_value_is_taken_once|test_rows_that_differ_in_one_column_break_no_unique_rule|"
     "test_a_deleted_row_frees_its_unique_values|test_another_organization_may_have_the_same_unique_value"
 )
 _SHARED_SQL = (
-    "test_restoring_reverses_exactly_one_deletion|test_hiding_takes_all_that_belongs_to_a_row|"
+    "test_restoring_reverses_exactly_one_deletion|test_hiding_a_row_hides_the_rows_that_belong_to_it|"
     "test_values_out_of_bounds_are_refused"
 )
 _FEW_TABLES = "organizations|users|sessions|memories|chunks|action_proposals"
@@ -57,7 +58,7 @@ LEFT_TO_CONTRACT = {
     rf"test_every_field_of_every_entity_round_trips\[(dynamodb|plain_file)-(?!({_TABLES_OF_EVERY_KIND})\])": (
         "They write a value by its kind, not by its table; stores with columns are held to it for every table."
     ),
-    r"test_every_comparison_on_every_kind\[(dynamodb|plain_file)-(?!(=|<)-|>=-(text|inside json))": (
+    r"test_every_comparison_works_on_every_kind_of_field\[(dynamodb|plain_file)-(?!(=|<)-|>=-(text|inside json))": (
         "`schema/conditions.py` compares for these stores; the store in memory is held to it for every comparison."
     ),
     r"test_pages_lose_and_repeat_nothing\[(duckdb|dynamodb|plain_file)-descending-(?!None|created_at)|"
@@ -73,7 +74,7 @@ LEFT_TO_CONTRACT = {
     r"test_a_backup_is_restored_into_another_kind_of_store\[dynamodb\]": (
         "Rows are written by commits alike on every store; a backup of DynamoDB is made and restored in every run."
     ),
-    r"test_five_thousand_rows_in_one_commit\[dynamodb\]": "It takes long on DynamoDB's server for tests.",
+    r"test_one_commit_writes_5000_rows\[dynamodb\]": "It takes long on DynamoDB's server for tests.",
     r"test_get_takes_more_ids_than_a_statement_may\[dynamodb\]": (
         "DynamoDB has no statements; `tests/adapters/dynamodb` reads more keys than fit into one batch."
     ),
@@ -89,28 +90,29 @@ LEFT_TO_CONTRACT = {
     r"test_chroma_faults\.py::.*\[(zeroed (data_level0|header|length|index_metadata)|half the vectors)": (
         "`zeroed` damages all of these files."
     ),
-    r"test_chroma_faults\.py::TestFolder::test_its_process_killed$": (
-        "`test_its_process_killed_again_and_again` kills it the first time, too."
+    r"test_chroma_faults\.py::TestFolder::test_a_folder_is_rebuilt_after_its_process_is_killed$": (
+        "`test_a_process_killed_several_times_is_replaced` kills it the first time, too."
     ),
     r"test_network\.py::.*\[chroma-(reset|lost_answer|delay)": (
         "A connection to Chroma is cut and left half open in every run; PostgreSQL and Redis meet every fault."
     ),
-    r"test_damaged_while_closed\[(zeroed link_lists|gone)": (
-        "`zeroed` damages this file as well, and `test_damaged_while_open` deletes the folder."
+    r"test_a_folder_damaged_while_closed_is_rebuilt\[(zeroed link_lists|gone)": (
+        "`zeroed` damages this file as well, and `test_a_folder_damaged_while_open_is_rebuilt` deletes the folder."
     ),
-    r"test_chroma_faults\.py::.*(while_open|overwritten)\[zeroed (link_lists|database)": (
-        "`zeroed` damages all index files, and `test_damaged_while_closed` damages the database."
+    r"test_chroma_faults\.py::.*(damaged_while_open_is_rebuilt|overwritten_index_files_is_filled_again)"
+    r"\[zeroed (link_lists|database)": (
+        "`zeroed` damages all index files, and `test_a_folder_damaged_while_closed_is_rebuilt` damages the database."
     ),
-    r"test_a_rebuild_killed_half_way\[on_server|test_network\.py::.*\[dynamodb-(half_open|delay)": (
+    r"test_a_rebuild_that_was_killed_is_completed\[on_server|test_network\.py::.*\[dynamodb-(half_open|delay)": (
         "They wait for a long time; the folder, and PostgreSQL, stand for these."
     ),
     r"test_chroma_vectors\.py::.*\[folder": (
         "The same code asks a server and a folder; `tests/faults` and the engine's contract ask folders."
     ),
-    r"flows/test_chroma\.py::test_same_answers_on_every_store\[(in_memory|postgres)": (
+    r"flows/test_chroma\.py::test_chroma_gives_the_same_answers_on_every_store\[(in_memory|postgres)": (
         "Chroma follows the change feed of any store alike; SQLite stands for all."
     ),
-    r"test_crash\.py::test_with_vectors_in_chroma_and_sessions_in_redis_too\[(postgres|duckdb|dynamodb)": (
+    r"test_crash\.py::test_killed_writers_lose_nothing_with_chroma_and_redis\[(postgres|duckdb|dynamodb)": (
         "Chroma and Redis are the same beside every store; SQLite stands for all."
     ),
     r"contract/test_(agents|agent_files|blocks|tools|runs|workspaces|windows|data|conversations|conversation_tables|"
@@ -136,8 +138,9 @@ LEFT_TO_CONTRACT = {
     r"flows/test_(adding|aging|consolidation|events|own_vectors)\.py::.*\[dynamodb": (
         "They commit few rows at once; erasure, encryption, undone runs and backups commit many on DynamoDB."
     ),
-    r"test_same_everywhere\.py::test_(by_images_and_by_candidates\[in_memory|others_change_nobodys_scores\[postgres)": (
-        "`test_on_every_store` compares the scores of all stores."
+    r"test_same_everywhere\.py::test_(images_and_candidates_give_the_same_hits\[in_memory|"
+    r"rows_of_other_tenants_do_not_change_scores\[postgres)": (
+        "`test_every_store_gives_the_same_hits` compares the scores of all stores."
     ),
     r"test_a_cached_graph_that_changed_is_built_again\[cut off": "A file that was cut off has another digest, too.",
 }

@@ -63,7 +63,7 @@ _ENDLESS_HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 900000000\r\n\r\n"
 
 @contextmanager
 def serve_parts(part: bytes, pause: float) -> Iterator[str]:
-    """A server that sends the same part again and again until the client or the test ends.
+    """Yield a server that repeats the same part until the client or the test ends.
 
     With an empty part, it ends each connection after the head.
     """

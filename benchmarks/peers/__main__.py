@@ -42,9 +42,9 @@ from everhold.settings import Settings
 LOCOMO = Path("../shared/data/locomo-dev.json")
 USER = "alice"
 # Each of the three filters gets a third of the calls, and the first ten of these warm up.
-FEWEST_CALLS = 40
+MIN_CALLS = 40
 # With fewer memories, a filter would match none.
-FEWEST_MEMORIES = 500
+MIN_MEMORIES = 500
 SCORES_ALL = (
     "it follows an approximate index of vectors, ours compares with every memory of the scope; where cores are busy"
     " most of that is numpy's threads waiting for each other (try OPENBLAS_NUM_THREADS=1)"
@@ -162,10 +162,8 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--locomo", type=Path, default=LOCOMO, help="a file in the shape of LoCoMo")
     parser.add_argument("--folder", type=Path, help="the disk to write to")
     options = parser.parse_args(arguments)
-    if options.calls < FEWEST_CALLS or options.memories < FEWEST_MEMORIES:
-        parser.error(
-            f"give at least {FEWEST_CALLS} calls and {FEWEST_MEMORIES} memories; fewer leave nothing to measure"
-        )
+    if options.calls < MIN_CALLS or options.memories < MIN_MEMORIES:
+        parser.error(f"give at least {MIN_CALLS} calls and {MIN_MEMORIES} memories; fewer leave nothing to measure")
     return options
 
 

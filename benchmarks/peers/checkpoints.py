@@ -1,4 +1,4 @@
-"""Runs an agent's loop with LangGraph's SqliteSaver, in the peers' environment.
+"""Run an agent's loop with LangGraph's SqliteSaver, in the peers' environment.
 
 python -m benchmarks.peers.checkpoints FILE
 

@@ -1,4 +1,4 @@
-"""The measures. All stores get the same calls, a few at a time by turns, so that noise affects all stores equally."""
+"""Measure stores with the same calls, a few at a time by turns, so that noise affects all stores equally."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -7,7 +7,7 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from everhold.adapters.address import scheme_of
+from everhold.adapters.address import read_scheme
 from everhold.errors import InvalidSettings
 from everhold.model import SessionArchive
 from everhold.ports.data_keys import DataKeys
@@ -58,7 +58,7 @@ def make_workspace_deps(settings: Settings, records: Records, scope_rows: "Missi
     from everhold.workspaces.deps import WorkspaceDeps, WorkspaceLimits
 
     chosen = settings.workspaces
-    is_in_memory = scheme_of(settings.storage) == "memory" and settings.blobs == "auto"
+    is_in_memory = read_scheme(settings.storage) == "memory" and settings.blobs == "auto"
     data = _make_temporary_folder(records) if is_in_memory else settings.data
     base = chosen.folder or data / "workspaces"
     return WorkspaceDeps(

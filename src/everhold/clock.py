@@ -56,21 +56,21 @@ def make_id(prefix: str, at: datetime | None = None) -> str:
     With `at`, return an id that sorts by that time, for a row that is imported with its time of creation.
     """
     if at is None:
-        return f"{prefix}_{_base32(_uuid7())}"
-    return f"{prefix}_{_base32(max(micros(at), 0) // 1000 << 80 | _draw_low_bits())}"
+        return f"{prefix}_{_encode_base32(_make_uuid7())}"
+    return f"{prefix}_{_encode_base32(max(micros(at), 0) // 1000 << 80 | _draw_low_bits())}"
 
 
 def least_id(prefix: str, moment: datetime) -> str:
     """Return a text that sorts before every id made at that moment or later, and after all earlier ids."""
-    return f"{prefix}_{_base32(micros(moment) // 1000 << 80)}"
+    return f"{prefix}_{_encode_base32(micros(moment) // 1000 << 80)}"
 
 
 def begin_id(prefix: str, moment: datetime) -> str:
     """Return the common beginning of all ids that are made in the millisecond of `moment`."""
-    return f"{prefix}_{_base32(max(micros(moment), 0) // 1000 << 80)[:_TIME_DIGITS]}"
+    return f"{prefix}_{_encode_base32(max(micros(moment), 0) // 1000 << 80)[:_TIME_DIGITS]}"
 
 
-def _uuid7() -> int:
+def _make_uuid7() -> int:
     """Return 48 bits of milliseconds and 80 further bits: random, or above the last id's in the same millisecond."""
     global _last, _random  # noqa: PLW0603 — the process-wide order of ids is the point
     milliseconds = time.time_ns() // 1_000_000
@@ -89,7 +89,7 @@ def _draw_low_bits() -> int:
     return 7 << 76 | (int.from_bytes(os.urandom(_RANDOM_BYTES)) & _LOW_BITS) | 2 << 62
 
 
-def _base32(number: int) -> str:
+def _encode_base32(number: int) -> str:
     return "".join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])
 
 

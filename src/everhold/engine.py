@@ -188,7 +188,7 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         saved = Path(quarantine) if quarantine else None
         options = ForeignOptions(source, timezone, date_order, users or {}, dry_run, saved, overwrite)
         is_folder = place.is_dir()
-        header = None if is_folder else bundle.header_of(loading.read_first_line(place))
+        header = None if is_folder else bundle.read_header(loading.read_first_line(place))
         if header is not None:
             options.refuse_for("a bundle")
             refuse_user(place, user)
@@ -323,7 +323,7 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         places.require_store_file(find_file(chosen[0]))
         places.require_different_stores(*map(find_file, chosen))
         with ExitStack() as opened:
-            source_records, target_records = (_open_records(each, opened) for each in chosen)
+            source_records, target_records = (_open_records(store_settings, opened) for store_settings in chosen)
             stores = list(zip(chosen, (source_records, target_records), strict=True))
             copy = partial(do_all, partial(copy_files, *stores), partial(copy_source_files, *stores))
             add_partitions(chosen[1], moving.list_months(source_records))

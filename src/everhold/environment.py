@@ -46,8 +46,8 @@ def merge_settings(values: Mapping[str, Any], over: Mapping[str, Any]) -> dict[s
     merged = dict(values)
     for name, value in over.items():
         section = merged.get(name)
-        both = isinstance(section, dict) and isinstance(value, dict)
-        merged[name] = merge_settings(section or {}, value) if both else value
+        are_mappings = isinstance(section, dict) and isinstance(value, dict)
+        merged[name] = merge_settings(section or {}, value) if are_mappings else value
     return merged
 
 

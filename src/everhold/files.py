@@ -50,9 +50,9 @@ def write_private(path: Path, content: bytes, *, overwrite: bool, sync_name: boo
     """
     with _create_file(path, overwrite=overwrite, sync_name=sync_name) as raw:
         # One unbuffered write may take only a part.
-        rest = memoryview(content)
-        while rest:
-            rest = rest[raw.write(rest) :]
+        unwritten = memoryview(content)
+        while unwritten:
+            unwritten = unwritten[raw.write(unwritten) :]
 
 
 @contextmanager

@@ -80,7 +80,7 @@ class JsonStream:
         """Return the next value, of any type."""
         if not self.peek():
             raise self._make_error("it ends in the middle of a value")
-        wanted = _BLOCK
+        size = _BLOCK
         while True:
             try:
                 value, end = _DECODER.raw_decode(self._buffer, self._position)
@@ -88,12 +88,12 @@ class JsonStream:
                 raise self._make_error("a value is nested too deeply") from None
             except ValueError as error:
                 # The value may be cut off by the end of the buffer. Reading twice as much each time keeps this linear.
-                if not self._is_complete and self._fill(wanted):
-                    wanted *= 2
+                if not self._is_complete and self._fill(size):
+                    size *= 2
                     continue
                 raise self._make_error(getattr(error, "msg", str(error)).lower()) from None
             # A number may continue after the end of the buffer.
-            if end < len(self._buffer) or not self._fill(wanted):
+            if end < len(self._buffer) or not self._fill(size):
                 self._position = end
                 return value
 

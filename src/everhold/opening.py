@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from everhold import settings
-from everhold.adapters.address import read_file, scheme_of
+from everhold.adapters.address import read_file, read_scheme
 from everhold.exchange import places
 from everhold.lazy_exports import ImportSection
 
@@ -42,4 +42,4 @@ def begin_opening(
 
 def find_file(chosen: settings.Settings) -> Path | None:
     """Return the file of a store, or None if the store is not a file."""
-    return read_file(chosen.storage).path if scheme_of(chosen.storage) in ("sqlite", "duckdb") else None
+    return read_file(chosen.storage).path if read_scheme(chosen.storage) in ("sqlite", "duckdb") else None

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from everhold.adapters.address import read_file, scheme_of
+from everhold.adapters.address import read_file, read_scheme
 from everhold.errors import MissingExtra
 from everhold.model import DataKey
 from everhold.ports.records import Records
@@ -86,7 +86,7 @@ def make_heads(settings: Settings) -> "SignedHeads | None":
 def _choose_heads_folder(settings: Settings) -> Path:
     """Return the default folder for this store's heads, one for each store address."""
     place = describe_place(settings)
-    if scheme_of(settings.storage) in ("sqlite", "duckdb"):
+    if read_scheme(settings.storage) in ("sqlite", "duckdb"):
         place = str(read_file(settings.storage).path.resolve())
     return settings.data / "log-heads" / hashlib.sha256(place.encode()).hexdigest()[:32]
 

@@ -1,4 +1,4 @@
-"""The parts of the session verbs. Most processes use no sessions, so their modules are imported when they are used."""
+"""Make the parts of the session verbs. Their modules are imported at first use, because most processes use none."""
 
 import threading
 from collections.abc import Callable
@@ -18,27 +18,27 @@ class SessionParts:
 
     def __init__(self, make: "Callable[[], SessionDeps]") -> None:
         self._make = make
-        self._made: SessionDeps | None = None
-        self._making = threading.Lock()
+        self._deps: SessionDeps | None = None
+        self._lock = threading.Lock()
 
     def get(self) -> "SessionDeps":
         """Return the dependencies of the session verbs."""
-        if self._made is None:
-            with self._making:
-                if self._made is None:
-                    self._made = self._make()
-        return self._made
+        if self._deps is None:
+            with self._lock:
+                if self._deps is None:
+                    self._deps = self._make()
+        return self._deps
 
     def close(self) -> None:
         """Close the session cache, if it was made."""
-        if self._made is not None:
-            self._made.cache.close()
+        if self._deps is not None:
+            self._deps.cache.close()
 
 
 def make_session_deps(
     settings: "Settings", records: "Records", scope_rows: "ScopeRows", encryption: "Encryption | None"
 ) -> "SessionDeps":
-    """Return the dependencies of the session verbs, not yet with those that index messages and update episodes."""
+    """Return the dependencies of the session verbs. The caller adds the functions for messages and episodes."""
     from everhold.blob_places import make_archive_files
     from everhold.optional_parts import make_session_cache
     from everhold.sessions.deps import SessionDeps

@@ -116,7 +116,7 @@ class Settings(SettingsSection):
     cache: Path = Field(default_factory=lambda: _find_home("XDG_CACHE_HOME", ".cache"))
 
 
-def load(target: str | Path | None = None, **given: Any) -> Settings:
+def load(target: str | Path | None = None, **arguments: Any) -> Settings:
     """Return the settings for a path, a URL or a YAML file. By default, read `./everhold.yaml` if it exists."""
     file = _find_settings_file(target)
     variables = read_variables(os.environ)
@@ -124,8 +124,8 @@ def load(target: str | Path | None = None, **given: Any) -> Settings:
     values = merge_settings(written, nest(variables))
     if target is not None and file is None:
         values["storage"] = str(target)
-    files = {name: str(file) for name in written if name not in given}
-    values = merge_settings(values, given)
+    files = {name: str(file) for name in written if name not in arguments}
+    values = merge_settings(values, arguments)
     preset = JULEP_LAYOUT if values.get("layout") == "julep" else {}
     return validate_settings(merge_settings(preset, values), variables, files)
 
@@ -188,15 +188,15 @@ def convert_agent_config(values: Mapping[str, Any]) -> dict[str, Any]:
 def _make_redis_address(redis: dict[str, Any]) -> str:
     """Return the address of a Redis server made from the options, and remove the used options."""
     user, password = (quote(str(redis.pop(name, "")), safe="") for name in ("username", "password"))
-    who = f"{user}:{password}@" if user or password else ""
-    return f"redis://{who}{redis.pop('host')}:{redis.pop('port', 6379)}/{redis.pop('db', 0)}"
+    login = f"{user}:{password}@" if user or password else ""
+    return f"redis://{login}{redis.pop('host')}:{redis.pop('port', 6379)}/{redis.pop('db', 0)}"
 
 
 def _read_section(section: str, value: Any) -> dict[str, Any]:
     """Return the settings of a section without empty ones."""
     if not isinstance(value, dict | None):
-        got = format_value(_hide_secrets(value))
-        raise InvalidSettings(f"{section} is {got} and not a section", remedy="write `name: value` lines below it")
+        received = format_value(_hide_secrets(value))
+        raise InvalidSettings(f"{section} is {received} and not a section", remedy="write `name: value` lines below it")
     return {name: inner for name, inner in (value or {}).items() if inner is not None}
 
 
@@ -205,8 +205,8 @@ def _convert_pragma(old: str, value: Any) -> tuple[str, Any]:
     try:
         return name, convert(value)
     except (TypeError, ValueError, OverflowError):
-        got = format_value(value)
-        raise InvalidSettings(f"memory.sqlite.pragmas.{old} is {got}", remedy="write a whole number") from None
+        received = format_value(value)
+        raise InvalidSettings(f"memory.sqlite.pragmas.{old} is {received}", remedy="write a whole number") from None
 
 
 _REDIS_OPTIONS = {
@@ -233,7 +233,7 @@ def validate_settings(
         return Settings.model_validate(values)
     except ValidationError as error:
         faults = error.errors(include_url=False)
-        fault = next((each for each in faults if each["type"] == "extra_forbidden"), faults[0])  # may cause the rest
+        fault = next((item for item in faults if item["type"] == "extra_forbidden"), faults[0])  # may cause the rest
         invalid = _explain_fault(fault, variables or {})
         if file := None if PREFIX in invalid.fact else (files or {}).get(str(fault["loc"][0])):
             invalid.fact = f"{file}: {invalid.fact}"
@@ -255,8 +255,8 @@ def _explain_fault(fault: Any, variables: Mapping[str, str]) -> InvalidSettings:
         inner = next(setting for setting in list_names() if setting.startswith(f"{name}."))
         remedy = f"set {name_variable(inner)}" if is_variable else f"write `{inner.rpartition('.')[2]}: …` below it"
         return InvalidSettings(f"{subject} names a section, not a single setting", remedy=f"{remedy}, for example")
-    got = "a secret" if name.split(".")[-1] in _SECRETS else format_value(_hide_secrets(fault["input"]))
-    fact, remedy = describe_fault(fault, got)
+    received = "a secret" if name.split(".")[-1] in _SECRETS else format_value(_hide_secrets(fault["input"]))
+    fact, remedy = describe_fault(fault, received)
     return InvalidSettings(subject + fact.removeprefix(name), remedy=remedy)
 
 
@@ -276,8 +276,8 @@ def _hide_secrets(value: Any) -> Any:
 def _suggest_names(name: str) -> str:
     """Return the remedy for an unknown setting: the names nearest to it."""
     names = sorted({*Settings.model_fields, *list_names()})
-    few = get_close_matches(name, names, n=1, cutoff=0.5) or [known for known in names if name in known][:3]
-    return suggest_name(name, few) if few else "`everhold init` writes a file that names them all"
+    suggestions = get_close_matches(name, names, n=1, cutoff=0.5) or [known for known in names if name in known][:3]
+    return suggest_name(name, suggestions) if suggestions else "`everhold init` writes a file that names them all"
 
 
 def list_names() -> list[str]:

@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from everhold.adapters.address import read_file, read_table, refuse_parameters, scheme_of
+from everhold.adapters.address import read_file, read_scheme, read_table, refuse_parameters
 from everhold.adapters.sqlite import SqliteOptions, SqliteRecords, SqliteWords
 from everhold.adapters.usearch import UsearchVectors
 from everhold.arguments.protocols import require_protocol
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def open_store(settings: Settings) -> tuple[Records, SearchIndexes]:
-    scheme = scheme_of(settings.storage)
+    scheme = read_scheme(settings.storage)
     maker = STORES.get(scheme) or _find_installed_store(scheme)
     if maker is None:
         known = ", ".join([*STORES, *_find_entry_points().names])
@@ -164,7 +164,7 @@ def find_blob_place(settings: Settings) -> str:
     `settings.data`."""
     if settings.blobs != "auto":
         return settings.blobs
-    if scheme_of(settings.storage) in ("sqlite", "duckdb"):
+    if read_scheme(settings.storage) in ("sqlite", "duckdb"):
         path, _ = read_file(settings.storage)
         return str(path.absolute().with_name(f"{path.name}.blobs"))
     return str(settings.data / "blobs")
@@ -182,7 +182,7 @@ def _open_in_memory(settings: Settings) -> tuple[Records, SearchIndexes]:
 
 def make_sql_views(settings: Settings, records: Records) -> "SqlViews | None":
     """Return the object that creates SQL views in the store's database, or None if the store cannot have views."""
-    maker = SQL_VIEWS.get(scheme_of(settings.storage))
+    maker = SQL_VIEWS.get(read_scheme(settings.storage))
     return None if maker is None else maker(records)
 
 
@@ -214,7 +214,7 @@ def add_partitions(settings: Settings, months: Collection[datetime]) -> None:
 
 
 def _make_time_partitions(settings: Settings) -> "TimePartitions | None":
-    if scheme_of(settings.storage) not in ("postgresql", "postgres"):
+    if read_scheme(settings.storage) not in ("postgresql", "postgres"):
         return None
     from everhold.adapters.postgres import PostgresOptions
     from everhold.adapters.postgres.time_partitions import PostgresTimePartitions

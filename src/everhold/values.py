@@ -1,8 +1,8 @@
 """Frozen dataclasses that are defined quickly.
 
-`dataclass` compiles a function for each method that it adds. For the classes of a short command that is a twentieth of
-its start. A class whose equality, hash and repr are not on a hot path shares those of `Value`, and its `__init__` is
-compiled when the first value is made, which most processes never do for most classes:
+`dataclass` compiles a function for each method that it adds. For a short command, this takes a twentieth of the time to
+start. A class whose equality, hash and repr are not on a hot path shares those of `Value`. Its `__init__` is compiled
+when the first value is made, which most processes never do for most classes:
 
     @value_class
     class Page(Value):
@@ -57,9 +57,9 @@ def value_class(kind: type[T]) -> type[T]:
     """Make a class a frozen dataclass. Its base is `Value`."""
     value_type: Any = dataclass(init=False, eq=False, repr=False)(kind)
 
-    def compile_and_call(self: Any, *args: Any, **given: Any) -> None:
+    def compile_and_call(self: Any, *args: Any, **named: Any) -> None:
         value_type.__init__ = _compile_init(value_type)
-        value_type.__init__(self, *args, **given)
+        value_type.__init__(self, *args, **named)
 
     value_type.__init__ = compile_and_call
     return kind

@@ -44,17 +44,17 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_sqlite_file(shop: View, file: Path) -> None:
+def test_a_sqlite_file_answers_questions_through_adbc(shop: View, file: Path) -> None:
     connected = shop.connect("sales", f"adbc+sqlite:///{file}")
     assert (connected.connection.kind, connected.connection.dialect, connected.notes) == ("adbc", "sqlite", ())
-    assert [each.table.table_name for each in connected.tables] == ["customers", "large", "orders"]
+    assert [described.table.table_name for described in connected.tables] == ["customers", "large", "orders"]
     assert shop.describe("orders").table.foreign_keys[0]["to_table"] == "customers"
     assert sorted(shop.ask("total amount per city").table.rows) == [(5.0, "Bergen"), (17.5, "Oslo")]
     assert shop.sql("SELECT name, city FROM customers WHERE id = 3").rows == (("Cho", None),)
     assert shop.ask("How many orders are there in 2025?").table.rows == ((2,),)
 
 
-def test_postgresql(shop: View, url: str) -> None:
+def test_postgresql_answers_questions_through_adbc(shop: View, url: str) -> None:
     connected = shop.connect("shop", f"adbc+{url}")
     assert (connected.connection.kind, connected.connection.dialect, connected.notes) == ("adbc", "postgres", ())
     assert {key["to_table"] for key in shop.describe("order_items").table.foreign_keys} == {"orders", "products"}
@@ -71,7 +71,7 @@ def run(url: str, sql: str) -> tuple[tuple[object, ...], ...]:
         engine.close()
 
 
-def test_types_of_postgresql(url: str) -> None:
+def test_values_of_postgresql_types_are_converted(url: str) -> None:
     sql = (
         "SELECT 1.5::numeric, true, '5b1d3e50-0000-0000-0000-000000000000'::uuid, '{\"a\": 1}'::json, DATE '2025-01-02'"
     )

@@ -18,7 +18,7 @@ from everhold.adapters.chroma.projection import Projection
 from everhold.adapters.chroma.rows import CollectionSpace
 from everhold.adapters.chroma.search import parse_owner_id
 from everhold.adapters.postgres import PostgresOptions, PostgresRecords
-from tests.chroma_store import DIMENSIONS, MODEL, SECONDS, Store, fallbacks, generation_of, projection_of, sentences
+from tests.chroma_store import DIMENSIONS, MODEL, SECONDS, Store, fallbacks, get_generation, get_projection, sentences
 from tests.servers.chroma import ChromaServer
 
 
@@ -52,16 +52,16 @@ def hold_transaction(url: str) -> Iterator[None]:
         yield
 
 
-def run_before(do: Callable[[], object], then: Callable[..., Any]) -> Callable[..., Any]:
-    def call(*given: Any, **options: Any) -> Any:
+def run_before(do: Callable[[], object], call_wrapped: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*arguments: Any, **options: Any) -> Any:
         do()
-        return then(*given, **options)
+        return call_wrapped(*arguments, **options)
 
     return call
 
 
-class Asked:
-    """Calls a function before each request to Chroma that has a certain verb."""
+class InterceptedChroma:
+    """Chroma, with a function that is called before each request with a certain verb."""
 
     def __init__(self, chroma: Any, verb: str, do: Callable[[], object]) -> None:
         self._chroma, self._verb, self._do = chroma, verb, do
@@ -69,10 +69,10 @@ class Asked:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._chroma, name)
 
-    def ask(self, verb: str, *given: Any) -> Any:
+    def ask(self, verb: str, *arguments: Any) -> Any:
         if verb == self._verb:
             self._do()
-        return self._chroma.ask(verb, *given)
+        return self._chroma.ask(verb, *arguments)
 
 
 class TestBesideWriters:
@@ -81,7 +81,7 @@ class TestBesideWriters:
         self, store: Store, moment: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         vectors = store.vectors()
-        proved, generation = projection_of(vectors), generation_of(vectors)
+        proved, generation = get_projection(vectors), get_generation(vectors)
         texts = iter(sentences(400))
         add = lambda: store.add(*(next(texts) for _ in range(20)))  # noqa: E731
         with proved._maintenance_lock:
@@ -92,22 +92,22 @@ class TestBesideWriters:
             proved._check_at = clock.EPOCH
             proved.advance()
             monkeypatch.undo()
-        assert generation_of(vectors) == generation
+        assert get_generation(vectors) == generation
         assert vectors.find_problems() == []
 
     def test_a_commit_during_an_older_transaction_is_not_reported_as_a_difference(
         self, postgres_store: Store, postgres_url: str
     ) -> None:
         vectors = postgres_store.vectors()
-        proved, generation = projection_of(vectors), generation_of(vectors)
+        proved, generation = get_projection(vectors), get_generation(vectors)
         texts = iter(sentences(100))
         with proved._maintenance_lock, hold_transaction(postgres_url):
             content, chroma = proved._content, proved._content._chroma
-            content._chroma = Asked(chroma, "count", lambda: postgres_store.add(next(texts)))  # type: ignore[assignment]
+            content._chroma = InterceptedChroma(chroma, "count", lambda: postgres_store.add(next(texts)))  # type: ignore[assignment]
             proved._check_at = clock.EPOCH
             proved.advance()
             content._chroma = chroma
-        assert generation_of(vectors) == generation
+        assert get_generation(vectors) == generation
         assert vectors.find_problems() == []
 
     def test_rows_that_a_search_adds_during_a_check_are_not_removed(
@@ -115,12 +115,12 @@ class TestBesideWriters:
     ) -> None:
         first, *_ = store.add(*sentences(5))
         vectors = store.vectors()
-        proved, generation = projection_of(vectors), generation_of(vectors)
-        name, real = proved.name(generation), rows.list_chunk_ids
+        proved, generation = get_projection(vectors), get_generation(vectors)
+        name, list_chunk_ids = proved.name(generation), rows.list_chunk_ids
         answers: list[tuple[list[str], list[str]]] = []
 
-        def names(*given: Any) -> set[str]:
-            result = real(*given)
+        def names(*arguments: Any) -> set[str]:
+            result = list_chunk_ids(*arguments)
             if not answers:
                 asking = threading.Thread(
                     target=lambda: answers.append((store.add("a violin"), store.nearest(vectors, "a violin", 1)))
@@ -138,7 +138,7 @@ class TestBesideWriters:
         assert hits == added
         questions = fallbacks(vectors)
         assert store.nearest(vectors, "a violin", 1) == added
-        assert (fallbacks(vectors), generation_of(vectors)) == (questions, generation)
+        assert (fallbacks(vectors), get_generation(vectors)) == (questions, generation)
         assert vectors._chroma.ask("count", name) == 6
 
     def test_applied_lines_are_remembered_only_while_the_feed_repeats_them(self, postgres_store: Store) -> None:
@@ -146,7 +146,7 @@ class TestBesideWriters:
         for text in sentences(30):
             (memory,) = postgres_store.add(text)
             assert postgres_store.nearest(vectors, text, 1) == [memory]
-        assert len(projection_of(vectors)._follower._applied) < 10
+        assert len(get_projection(vectors)._follower._applied) < 10
 
     def test_more_than_a_page_is_fed_while_an_older_transaction_runs(
         self, postgres_store: Store, postgres_url: str, monkeypatch: pytest.MonkeyPatch
@@ -154,7 +154,7 @@ class TestBesideWriters:
         monkeypatch.setattr(projection, "_MAX_INLINE_LINES", 4)
         monkeypatch.setattr(projection, "PAGE", 5)
         vectors = postgres_store.vectors()
-        fed = projection_of(vectors)
+        fed = get_projection(vectors)
         with fed._maintenance_lock:
             with hold_transaction(postgres_url):
                 for text in sentences(12):
@@ -199,7 +199,7 @@ class TestLostEntries:
 
     @contextmanager
     def lose(self, vectors: ChromaVectors, lost: list[str], *, forever: bool = False) -> Iterator[Projection]:
-        losing = projection_of(vectors)
+        losing = get_projection(vectors)
         with losing._maintenance_lock:
             losing._chroma = losing._content._chroma = LosingIndex(  # type: ignore[assignment]
                 vectors._chroma, lost, forever=forever
@@ -225,7 +225,7 @@ class TestLostEntries:
     def test_many_are_damage(self, store: Store) -> None:
         lost = store.add(*sentences(40))[10:20]
         vectors = store.vectors()
-        generation = generation_of(vectors)
+        generation = get_generation(vectors)
         damaged = pytest.raises(Damaged, match="does not find 10 of 40 chunks")
         with self.lose(vectors, lost, forever=True) as losing, damaged:
             losing._content.rewrite_unreachable(losing.name(generation))
@@ -247,27 +247,27 @@ class TestBesideAnotherProcess:
     def test_a_check_condemns_only_the_generation_that_it_read(self, store: Store) -> None:
         store.add(*sentences(5))
         first, second = store.vectors(), store.vectors()
-        looking, chroma = projection_of(second), second._chroma
+        reader, chroma = get_projection(second), second._chroma
         rebuilding = iter([first.rebuild])
 
         def rebuild_once() -> None:
             next(rebuilding, list)()
 
-        with looking._maintenance_lock:
-            looking.attached = None
-            looking._chroma = Asked(chroma, "count", rebuild_once)  # type: ignore[assignment]
+        with reader._maintenance_lock:
+            reader.attached = None
+            reader._chroma = InterceptedChroma(chroma, "count", rebuild_once)  # type: ignore[assignment]
             with pytest.raises(Damaged):
-                looking.advance()
-            looking._chroma = chroma
-            looking.advance()
-            assert looking.attached == generation_of(first)
+                reader.advance()
+            reader._chroma = chroma
+            reader.advance()
+            assert reader.attached == get_generation(first)
 
     @pytest.mark.parametrize("built", [True, False])
     def test_a_process_that_cannot_open_the_folder_leaves_the_lease_to_others(
         self, folder_store: Store, built: bool
     ) -> None:
         vectors = folder_store.vectors()
-        feeding = projection_of(vectors)
+        feeding = get_projection(vectors)
         shut_out = ChromaProcess(vectors._chroma.address, 10.0)
         prefix = "memories" if built else "others"
         space = CollectionSpace(MODEL, DIMENSIONS)
@@ -295,7 +295,7 @@ def test_a_chroma_process_that_cannot_be_started_is_reported(
 
     (tea,) = folder_store.add("green tea")
     vectors = folder_store.vectors()
-    with projection_of(vectors)._maintenance_lock:
+    with get_projection(vectors)._maintenance_lock:
         vectors._chroma._end(kill=True)
         if what == "no program":
             monkeypatch.setattr(sys, "executable", "/nowhere/python")

@@ -33,8 +33,8 @@ from tests.chroma_store import (
     CountingFallback,
     Store,
     fallbacks,
-    generation_of,
-    projection_of,
+    get_generation,
+    get_projection,
     sentences,
 )
 from tests.engines import Store as EngineStore
@@ -179,7 +179,7 @@ class TestFollowing:
         (match,) = vectors.search(EVERYONES, store.ask("tea"))
         assert match.document == "green tea of day 2"
 
-    def test_a_user_who_is_deleted_and_restored(self, store: Store) -> None:
+    def test_a_deleted_user_is_found_again_after_a_restore(self, store: Store) -> None:
         (tea,) = store.add("green tea")
         (coffee,) = store.add("black coffee", scope=BOB)
         vectors = store.vectors()
@@ -192,7 +192,7 @@ class TestFollowing:
     def test_records_answer_while_chroma_is_far_behind(self, store: Store) -> None:
         store.add("green tea")
         vectors = store.vectors()
-        projection = projection_of(vectors)
+        projection = get_projection(vectors)
         with projection._maintenance_lock:  # the thread that feeds Chroma is busy
             texts = sentences(choose_size(510, 700))
             store.add(*texts)
@@ -206,10 +206,10 @@ class TestFollowing:
     def test_lines_that_were_fed_are_not_fed_again(self, store: Store) -> None:
         store.add(*sentences(50))
         store.vectors().close()
-        generation = generation_of(store.opened[0])
+        generation = get_generation(store.opened[0])
         store.add("green tea in winter")
         vectors = store.vectors()
-        assert generation_of(vectors) == generation
+        assert get_generation(vectors) == generation
         assert store.nearest(vectors, "green tea in winter", 1) == store.scan_texts("green tea in winter", 1)
         assert count_vectors(vectors) == 51
 
@@ -231,7 +231,7 @@ class TestFollowing:
         assert set(store.nearest(vectors, "tea")) == {kept, added}
         assert (count_vectors(vectors), fallbacks(vectors)) == (2, 0)
 
-    def test_many_threads_ask_and_write(self, store: Store) -> None:
+    def test_threads_that_search_and_write_find_their_own_writes(self, store: Store) -> None:
         store.add(*sentences(100))
         vectors, wrong = store.vectors(), []
 
@@ -285,8 +285,8 @@ class TestTenants:
             "nonsense",
         ]
         entries = [ChunkEntry(chunk_name, store.ask("green tea"), "green tea", claims) for chunk_name in names]
-        projection = projection_of(vectors)
-        name = projection.name(generation_of(vectors))
+        projection = get_projection(vectors)
+        name = projection.name(get_generation(vectors))
         vectors._chroma.ask("remove", name, names[:1] + names[2:3])
         vectors._chroma.ask("write", name, entries)
         assert store.nearest(vectors, "green tea", 50) == [mine]
@@ -298,14 +298,14 @@ class TestTenants:
 class TestTwoAtOnce:
     def test_two_processes_see_each_other_s_writes(self, store: Store) -> None:
         first, second = store.vectors(), store.vectors()
-        assert [projection_of(vectors).state.holds for vectors in (first, second)] == [True, False]
+        assert [get_projection(vectors).state.holds for vectors in (first, second)] == [True, False]
         (tea,) = store.add("green tea")
         assert store.nearest(first, "green tea") == store.nearest(second, "green tea") == [tea]
         first.close()
         (coffee,) = store.add("black coffee")
         assert store.nearest(second, "black coffee", 1) == [coffee]
-        projection_of(second).advance()
-        assert projection_of(second).state.holds
+        get_projection(second).advance()
+        assert get_projection(second).state.holds
         fallback_questions = fallbacks(second)
         assert store.nearest(second, "black coffee", 1) == [coffee]
         assert fallbacks(second) == fallback_questions
@@ -315,10 +315,10 @@ class TestTwoAtOnce:
         first, second = store.vectors(), store.vectors()
         first.rebuild()
         store.nearest(second, "tea")
-        projection_of(second).advance()
-        assert projection_of(second).attached == generation_of(first)
+        get_projection(second).advance()
+        assert get_projection(second).attached == get_generation(first)
 
-    def test_two_stores_share_a_chroma(self, store: Store, tmp_path: Path) -> None:
+    def test_two_stores_in_one_chroma_find_only_their_own_memories(self, store: Store, tmp_path: Path) -> None:
         (tmp_path / "second").mkdir()
         other = Store.make(tmp_path / "second", store.address)
         try:
@@ -337,9 +337,9 @@ class TestRebuild:
         texts = sentences(choose_size(50, 300))
         store.add(*texts)
         vectors = store.vectors()
-        before, projection = generation_of(vectors), projection_of(vectors)
+        before, projection = get_generation(vectors), get_projection(vectors)
         vectors.rebuild()
-        assert generation_of(vectors) > before
+        assert get_generation(vectors) > before
         assert projection.state.list_retired() == []
         assert projection.state.get_building() is None
         assert store.nearest(vectors, texts[0], 1) == store.scan_texts(texts[0], 1)
@@ -349,7 +349,7 @@ class TestRebuild:
         texts = sentences(choose_size(250, 900))
         store.add(*texts)
         vectors = store.vectors()
-        projection = projection_of(vectors)
+        projection = get_projection(vectors)
         projection.state.begin(begun := clock.micros(clock.now()), store.records.head())
         name = projection.name(begun)
         vectors._chroma.ask("create", name)
@@ -357,13 +357,13 @@ class TestRebuild:
         projection._content._write(name, "acme", [forgotten, kept])
         forget(store.write_deps, ALICE, forgotten, hard=False)
         vectors.rebuild()
-        assert generation_of(vectors) == begun
+        assert get_generation(vectors) == begun
         assert count_vectors(vectors) == len(texts) - 1
         assert store.nearest(vectors, texts[5], 1) == [kept]
 
 
 def count_vectors(vectors: ChromaVectors) -> int:
-    return int(vectors._chroma.ask("count", projection_of(vectors).name(generation_of(vectors))))
+    return int(vectors._chroma.ask("count", get_projection(vectors).name(get_generation(vectors))))
 
 
 class TestSettings:
@@ -372,7 +372,7 @@ class TestSettings:
         with pytest.raises(InvalidSettings, match="vectors"):
             read_address(text)
 
-    def test_addresses(self) -> None:
+    def test_addresses_name_a_folder_or_a_server(self) -> None:
         assert read_address("chroma:////a/b%20c").folder == Path("/a/b c")
         assert read_address("chroma:///a").folder == Path.cwd() / "a"
         assert read_address("chroma://h:90").shown == "chroma://h:90"

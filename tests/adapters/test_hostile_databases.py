@@ -45,7 +45,7 @@ def run(engine: SandboxedDataEngine, scheme: str, port: int, limits: QueryLimits
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_a_dead_server(engine: SandboxedDataEngine, scheme: str) -> None:
+def test_a_dead_server_is_reported_with_its_port(engine: SandboxedDataEngine, scheme: str) -> None:
     port = find_free_port()
     error = run(engine, scheme, port)
     assert isinstance(error, DataUnavailable)
@@ -55,7 +55,7 @@ def test_a_dead_server(engine: SandboxedDataEngine, scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("behaviour", [hostile.hang_up, hostile.speak_http, hostile.send_garbage])
-def test_a_server_that_does_not_speak_the_protocol(
+def test_a_server_with_another_protocol_is_reported(
     engine: SandboxedDataEngine, scheme: str, behaviour: Behaviour
 ) -> None:
     with HostileDatabase(behaviour) as server:
@@ -71,14 +71,14 @@ def test_a_server_that_does_not_speak_the_protocol(
         ("mysql", hostile.drip_mysql),
     ],
 )
-def test_a_slow_server(engine: SandboxedDataEngine, scheme: str, behaviour: Behaviour) -> None:
+def test_a_slow_server_is_a_retryable_error(engine: SandboxedDataEngine, scheme: str, behaviour: Behaviour) -> None:
     with HostileDatabase(behaviour) as server:
         error = run(engine, scheme, server.port, SHORT)
     assert isinstance(error, DataUnavailable)
     assert error.retryable
 
 
-def test_a_slow_server_while_tables_are_read() -> None:
+def test_a_server_that_is_slow_while_tables_are_read_is_reported() -> None:
     with HostileDatabase(hostile.keep_silent) as server, pytest.raises(DataUnavailable, match="did not answer within"):
         SandboxedProfiler().profile(make_tables("mysql", server.port), ProfileLimits(seconds=1.5), ignore_progress)
 
@@ -97,7 +97,7 @@ def test_no_file_is_sent_to_a_server_that_asks_for_one(engine: SandboxedDataEngi
     secret.write_text("canary5d1c")
     with HostileDatabase(hostile.ask_for_file(str(secret))) as server:
         assert isinstance(run(engine, "mysql", server.port), DataUnavailable)
-        time.sleep(0.05)  # what a client sends last
+        time.sleep(0.05)  # so that the last bytes of the client arrive
         assert server.received
         assert b"canary5d1c" not in server.received
 

@@ -95,7 +95,7 @@ def read_line(running: "subprocess.Popen[str]") -> str:
     return running.stdout.readline().strip()
 
 
-def go(running: "subprocess.Popen[str]") -> None:
+def send_go(running: "subprocess.Popen[str]") -> None:
     assert running.stdin is not None
     running.stdin.write("go\n")
     running.stdin.flush()
@@ -107,8 +107,8 @@ class SlowRecords:
     def __init__(self, records: Records, meanwhile: Callable[[], None]) -> None:
         self._records, self._meanwhile = records, meanwhile
 
-    def scan(self, *given: Any, **options: Any) -> list[Any]:
-        rows = self._records.scan(*given, **options)
+    def scan(self, *arguments: Any, **options: Any) -> list[Any]:
+        rows = self._records.scan(*arguments, **options)
         self._meanwhile()
         return rows
 
@@ -117,7 +117,7 @@ class SlowRecords:
 
 
 class TestALease:
-    def test_one_at_a_time(self, records: Records) -> None:
+    def test_only_one_holder_gets_a_lease(self, records: Records) -> None:
         with (
             hold_lease(records, "work", "a") as first,
             hold_lease(records, "work", "a") as second,
@@ -187,7 +187,7 @@ class TestProcesses:
         running = [process(PURGE, postgres_url) for _ in range(3)]
         assert [read_line(process) for process in running] == ["ready"] * 3
         for child in running:
-            go(child)
+            send_go(child)
         reports = [json.loads(read_line(process)) for process in running]
         assert [process.wait(300) for process in running] == [0, 0, 0]
         purged: Counter[str] = Counter()

@@ -30,8 +30,8 @@ def records(postgres_server: PostgresServer) -> Iterator[PostgresRecords]:
     records.close()
 
 
-def memory(name: str, **given: Any) -> Memory:
-    return Memory(id=name, organization_id="o", text=f"กาแฟ {name}\t\\N", created_at=NOW, updated_at=NOW, **given)
+def memory(name: str, **fields: Any) -> Memory:
+    return Memory(id=name, organization_id="o", text=f"กาแฟ {name}\t\\N", created_at=NOW, updated_at=NOW, **fields)
 
 
 def chunk(owner: str, **fields: Any) -> Chunk:
@@ -67,7 +67,7 @@ def make_operations(count: int) -> list[Operation]:
     return operations
 
 
-def one_by_one(records: PostgresRecords, operations: list[Operation]) -> None:
+def commit_one_by_one(records: PostgresRecords, operations: list[Operation]) -> None:
     records._write([list(records.compile_statements(operations))], operations)
 
 
@@ -100,7 +100,7 @@ def test_a_few_rows_are_inserted_without_copy(records: PostgresRecords) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "error", "said"),
+    ("wrong", "error", "table_and_rule"),
     [
         (Put(memory("m3")), AlreadyExists, ("memories", "key")),
         (Put(memory("another", hash=struct.pack(">4q", *[5] * 4))), AlreadyExists, ("memories", "hash")),
@@ -119,17 +119,21 @@ def test_a_few_rows_are_inserted_without_copy(records: PostgresRecords) -> None:
 )  # fmt: skip
 @pytest.mark.parametrize("first", [False, True])
 def test_copy_and_insert_refuse_the_same_rows(
-    records: PostgresRecords, wrong: Operation, error: type[EverholdError], said: tuple[str, str] | None, first: bool
+    records: PostgresRecords,
+    wrong: Operation,
+    error: type[EverholdError],
+    table_and_rule: tuple[str, str] | None,
+    first: bool,
 ) -> None:
     operations = [wrong, *make_operations(MANY)] if first else [*make_operations(MANY), wrong]
     errors = []
-    for write in (records.commit, lambda given: one_by_one(records, given)):
+    for write in (records.commit, lambda batch: commit_one_by_one(records, batch)):
         with pytest.raises(error) as caught:
             write(operations)
         assert type(caught.value) is error
         errors.append(str(caught.value))
         if isinstance(caught.value, AlreadyExists):
-            assert (caught.value.table, caught.value.rule) == said
+            assert (caught.value.table, caught.value.rule) == table_and_rule
         assert records.count(Memory, "o") == 0
         assert records.feed(0).lines == []
     assert errors[0] == errors[1]

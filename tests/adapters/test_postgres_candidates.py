@@ -126,14 +126,14 @@ def test_many_near_chunks_of_one_memory_do_not_crowd_out_others(
     first, *_ = operations = make_memory("long", "a", unit(1))
     chunk = operations[1]
     assert isinstance(chunk, Put)
-    more = [Put(chunk.row.model_copy(update={"chunk_index": number})) for number in range(1, 20)]
-    records.commit([first, chunk, *more, *make_memory("short", "a", unit(1, 1))])
+    further_chunks = [Put(chunk.row.model_copy(update={"chunk_index": number})) for number in range(1, 20)]
+    records.commit([first, chunk, *further_chunks, *make_memory("short", "a", unit(1, 1))])
     assert candidates.find_by_vector(ALICES, unit(1), 2) == ["long", "short"]
 
 
 def unit_vectors(count: int) -> Numbers:
-    chance = np.random.default_rng(7)
-    vectors = chance.standard_normal((count, DIMENSIONS)).astype(np.float32)
+    rng = np.random.default_rng(7)
+    vectors = rng.standard_normal((count, DIMENSIONS)).astype(np.float32)
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 

@@ -94,7 +94,7 @@ def test_rows_stay_hidden_even_if_select_is_granted(records: PostgresRecords, op
 
 
 @pytest.mark.parametrize(
-    ("opening", "told"),
+    ("opening", "message"),
     [
         ('GRANT SELECT ON "memories@default" TO application', r'table "memories@default" is open to role'),
         ("GRANT SELECT ON taken_memories_hash TO PUBLIC", "table taken_memories_hash is open to role"),
@@ -105,13 +105,13 @@ def test_rows_stay_hidden_even_if_select_is_granted(records: PostgresRecords, op
     ],
 )
 def test_the_doctor_reports_open_objects_and_the_owner_closes_them(
-    records: PostgresRecords, options: PostgresOptions, opening: str, told: str
+    records: PostgresRecords, options: PostgresOptions, opening: str, message: str
 ) -> None:
     with psycopg.connect(options.owner.url) as session:
         session.execute(opening.encode())
     [problem] = records.find_problems()
-    assert re.match(told, problem)
-    with pytest.raises(StoreError, match=told):
+    assert re.match(message, problem)
+    with pytest.raises(StoreError, match=message):
         PostgresRecords(replace(options, owner_url=None))
     PostgresRecords(options).close()
     assert records.find_problems() == []

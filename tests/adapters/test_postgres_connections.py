@@ -41,14 +41,14 @@ def profile(url: str, **limits: float) -> DatabaseProfile:
     return SandboxedProfiler().profile(data, ProfileLimits(**limits), ignore_progress)  # type: ignore[arg-type]
 
 
-def test_everyday_questions(shop: View, url: str) -> None:
+def test_everyday_questions_are_answered(shop: View, url: str) -> None:
     connected = shop.connect("shop", url)
     assert connected.notes == ()
     assert {key["to_table"] for key in shop.describe("order_items").table.foreign_keys} == {"orders", "products"}
     assert find_wrong_answers(shop, step=choose_size(3, 1)) == []
 
 
-def test_everyday_questions_through_sqlalchemy(shop: View, url: str) -> None:
+def test_everyday_questions_are_answered_through_sqlalchemy(shop: View, url: str) -> None:
     connected = shop.connect("shop", url.replace("postgresql://", "postgresql+psycopg://"))
     assert (connected.connection.kind, connected.connection.dialect) == ("sqlalchemy", "postgres")
     assert find_wrong_answers(shop, step=choose_size(10, 1)) == []
@@ -89,7 +89,9 @@ def test_a_superuser_is_refused(shop: View, empty_postgres_url: str) -> None:
     assert not shop.connections()
 
 
-def test_a_role_that_can_write_is_noted_and_cannot(shop: View, url: str, empty_postgres_url: str) -> None:
+def test_a_role_with_write_access_is_noted_and_its_writes_are_refused(
+    shop: View, url: str, empty_postgres_url: str
+) -> None:
     with psycopg.connect(empty_postgres_url) as connection:
         connection.execute("GRANT INSERT, DELETE ON orders TO shop_reader")
     [note] = shop.connect("shop", url).notes
@@ -101,7 +103,11 @@ def test_a_role_that_can_write_is_noted_and_cannot(shop: View, url: str, empty_p
 def test_tables_that_may_not_be_read_are_left_out(shop: View, url: str, empty_postgres_url: str) -> None:
     with psycopg.connect(empty_postgres_url) as connection:
         connection.execute("REVOKE SELECT ON customers FROM shop_reader")
-    assert [each.table.table_name for each in shop.connect("shop", url).tables] == ["order_items", "orders", "products"]
+    assert [described.table.table_name for described in shop.connect("shop", url).tables] == [
+        "order_items",
+        "orders",
+        "products",
+    ]
     with psycopg.connect(empty_postgres_url) as connection:
         connection.execute("REVOKE SELECT ON ALL TABLES IN SCHEMA public FROM shop_reader")
     with pytest.raises(InvalidInput, match="'shop' shows no table"):
@@ -138,10 +144,10 @@ def test_large_tables_are_sampled(url: str, empty_postgres_url: str) -> None:
     events = read["events"]
     assert 55_000 < events.row_count < 65_000
     assert events.notes == (f"statistics are those of 1,000 of about {events.row_count:,} rows",)
-    identifier, kind, who, _ = events.columns
+    identifier, kind, actor, _ = events.columns
     assert identifier.distinct_count == events.row_count
     assert (len(kind.values), kind.distinct_count) == (7, 8), "the profile does not know whether there are more values"
-    assert 1000 < who.distinct_count <= events.row_count
+    assert 1000 < actor.distinct_count <= events.row_count
     assert read["endless"].notes[0] == "not sampled: reading it takes longer than 0.5 s"
     assert [column.name for column in read["endless"].columns] == ["id", "waited"]
 

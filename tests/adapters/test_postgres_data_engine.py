@@ -50,7 +50,7 @@ def run_unchecked(engine: SandboxedDataEngine, data: DatabaseTables, sql: str) -
     return engine.run(data, CheckedStatement(sql, "postgres", frozenset(), 1000)).rows
 
 
-def test_types(engine: SandboxedDataEngine, data: DatabaseTables) -> None:
+def test_values_and_types_of_columns_are_returned(engine: SandboxedDataEngine, data: DatabaseTables) -> None:
     result = engine.run(data, check_statement("SELECT * FROM orders ORDER BY id", "postgres", ["orders"]))
     assert [str(column.type) for column in result.columns] == ["integer", "text", "decimal", "date"]
     assert result.rows == ((1, "a€", Decimal("1.50"), date(2024, 2, 29)), (2, None, Decimal(2), None))
@@ -69,7 +69,7 @@ def test_types(engine: SandboxedDataEngine, data: DatabaseTables) -> None:
         ("'1.2.3.4'::inet", "unknown", "1.2.3.4"),
     ],
 )
-def test_values_that_python_lacks(
+def test_values_without_a_python_type_become_texts(
     engine: SandboxedDataEngine, data: DatabaseTables, sql: str, kind: str, value: object
 ) -> None:
     result = engine.run(data, CheckedStatement(f"SELECT {sql}", "postgres", frozenset(), 10))

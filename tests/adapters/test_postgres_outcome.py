@@ -32,7 +32,7 @@ def memory(name: str) -> Memory:
     return Memory(id=name, organization_id="o", text=name, created_at=NOW, updated_at=NOW)
 
 
-class Wire:
+class CommitProxy:
     """Stands between a client and a server and can cut the connection at the next COMMIT.
 
     `at_commit` is called with a function that sends the COMMIT on and waits for the server's answer; that answer
@@ -152,36 +152,38 @@ class Pooler:
 
 
 @pytest.fixture
-def wire(postgres_url: str, tmp_path: Path) -> Iterator[Wire]:
-    wire = Wire(postgres_url, tmp_path)
-    yield wire
-    wire.close()
+def proxy(postgres_url: str, tmp_path: Path) -> Iterator[CommitProxy]:
+    proxy = CommitProxy(postgres_url, tmp_path)
+    yield proxy
+    proxy.close()
 
 
 @pytest.fixture
-def records(wire: Wire) -> Iterator[PostgresRecords]:
-    records = PostgresRecords(PostgresOptions(wire.url))
+def records(proxy: CommitProxy) -> Iterator[PostgresRecords]:
+    records = PostgresRecords(PostgresOptions(proxy.url))
     records.commit([ORGANIZATION])
     yield records
     records.close()
 
 
-def test_a_commit_that_never_arrived_is_repeated(records: PostgresRecords, wire: Wire) -> None:
-    wire.at_commit = lambda _: None
+def test_a_commit_that_never_arrived_is_repeated(records: PostgresRecords, proxy: CommitProxy) -> None:
+    proxy.at_commit = lambda _: None
     records.commit([Put(memory("m"))])
-    assert wire.cuts == 1
+    assert proxy.cuts == 1
     assert records.get(Memory, "o", ["m"])
 
 
-def test_a_commit_whose_answer_was_lost_is_not_repeated(records: PostgresRecords, wire: Wire) -> None:
+def test_a_commit_whose_answer_was_lost_is_not_repeated(records: PostgresRecords, proxy: CommitProxy) -> None:
     records.commit([Put(memory("m"))])
-    wire.at_commit = lambda send: (send(), time.sleep(0.3))
+    proxy.at_commit = lambda send: (send(), time.sleep(0.3))
     records.commit([Patch(Memory, ("o", "m"), {"text": "once"})])
-    assert wire.cuts == 1
+    assert proxy.cuts == 1
     assert records.get(Memory, "o", ["m"])["m"].version == 2
 
 
-def test_a_commit_still_under_way_is_waited_for(records: PostgresRecords, wire: Wire, postgres_url: str) -> None:
+def test_a_commit_still_under_way_is_waited_for(
+    records: PostgresRecords, proxy: CommitProxy, postgres_url: str
+) -> None:
     """The old backend keeps its transaction open until it is ended; before that no other session may write the row."""
     lock_held = threading.Event()
 
@@ -189,7 +191,7 @@ def test_a_commit_still_under_way_is_waited_for(records: PostgresRecords, wire: 
         threading.Thread(target=_release_later, args=(lock_held,), daemon=True).start()
         lock_held.wait()
 
-    wire.at_commit = hold
+    proxy.at_commit = hold
     started = time.monotonic()
     records.commit([Put(memory("m"))])
     assert time.monotonic() - started > 0.4
@@ -201,10 +203,10 @@ def _release_later(lock_held: threading.Event) -> None:
     lock_held.set()
 
 
-def test_an_outcome_that_cannot_be_found_is_reported_as_unknown(wire: Wire) -> None:
-    records = PostgresRecords(PostgresOptions(wire.url, pool_size=1, connect_seconds=0.5, query_seconds=0.5))
+def test_an_outcome_that_cannot_be_found_is_reported_as_unknown(proxy: CommitProxy) -> None:
+    records = PostgresRecords(PostgresOptions(proxy.url, pool_size=1, connect_seconds=0.5, query_seconds=0.5))
     records.commit([ORGANIZATION])
-    wire.refuses_after_a_cut, wire.at_commit = True, lambda _: None
+    proxy.refuses_after_a_cut, proxy.at_commit = True, lambda _: None
     with pytest.raises(StoreUnavailable, match="outcome is unknown"):
         records.commit([Put(memory("m"))])
     records.close()
@@ -246,10 +248,12 @@ class TestCrashedServer:
         records.close()
 
     @pytest.mark.parametrize("arrives", [False, True])
-    def test_a_crash_during_the_commit(self, server: PostgresServer, tmp_path: Path, arrives: bool) -> None:
+    def test_a_commit_during_a_server_crash_is_stored_once(
+        self, server: PostgresServer, tmp_path: Path, arrives: bool
+    ) -> None:
         url = server.create_database()
-        wire = Wire(url, tmp_path)
-        records = PostgresRecords(PostgresOptions(wire.url))
+        proxy = CommitProxy(url, tmp_path)
+        records = PostgresRecords(PostgresOptions(proxy.url))
         records.commit([ORGANIZATION, Put(memory("m"))])
 
         def crash(send: Callable[[], bytes]) -> None:
@@ -261,32 +265,32 @@ class TestCrashedServer:
             with psycopg.connect(url) as other:  # this takes a transaction id that the lost transaction may have had
                 other.execute("UPDATE organizations SET name = 'other'")
 
-        wire.at_commit = crash
+        proxy.at_commit = crash
         records.commit([Patch(Memory, ("o", "m"), {"text": "once"}), Put(memory("n"))])
         assert records.get(Memory, "o", ["m"])["m"].version == 2
         assert records.get(Memory, "o", ["n"])
         records.close()
-        wire.close()
+        proxy.close()
 
     def test_a_commit_under_way_is_waited_for_behind_a_pooler_that_outlived_a_restart(
         self, server: PostgresServer, tmp_path: Path
     ) -> None:
-        for name in ("pooler", "wire"):
+        for name in ("pooler", "proxy"):
             (tmp_path / name).mkdir()
         pooler = Pooler(server.create_database(), tmp_path / "pooler")
-        wire = Wire(pooler.url, tmp_path / "wire")
-        records = PostgresRecords(PostgresOptions(wire.url, pool_size=1, transaction_pooler=True))
+        proxy = CommitProxy(pooler.url, tmp_path / "proxy")
+        records = PostgresRecords(PostgresOptions(proxy.url, pool_size=1, transaction_pooler=True))
         records.commit([ORGANIZATION, Put(memory("m"))])
         before = pooler.sessions
         server.restart()
         assert records.count(Memory, "o") == 1
         assert pooler.sessions == before + 1  # the pooler kept the client
-        wire.at_commit = lambda send: (time.sleep(0.7), send(), time.sleep(0.3))
+        proxy.at_commit = lambda send: (time.sleep(0.7), send(), time.sleep(0.3))
         records.commit([Patch(Memory, ("o", "m"), {"text": "once"})])
-        assert wire.cuts == 1
+        assert proxy.cuts == 1
         assert records.get(Memory, "o", ["m"])["m"].version == 2
         records.close()
-        wire.close()
+        proxy.close()
         pooler.close()
 
     def test_a_crash_of_one_backend_begins_another_run(self, server: PostgresServer) -> None:
@@ -309,7 +313,7 @@ class TestCrashedServer:
         pytest.fail("the server did not begin another run")
 
 
-class TestTestimony:
+class TestReusedTransactionIds:
     """After a crash a transaction id alone proves nothing, because ids are reused: its rows must be found."""
 
     @pytest.fixture
@@ -323,7 +327,7 @@ class TestTestimony:
             yield connection, xid
 
     @pytest.mark.parametrize(
-        ("operations", "wanted"),
+        ("operations", "expected"),
         [
             ([Put(memory("m"))], TransactionOutcome.COMMITTED),
             ([Patch(Memory, ("o", "m"), {"text": "m"})], TransactionOutcome.COMMITTED),
@@ -337,10 +341,10 @@ class TestTestimony:
         self,
         connection_and_xid: tuple[psycopg.Connection[tuple[object, ...]], int],
         operations: list[Operation],
-        wanted: TransactionOutcome,
+        expected: TransactionOutcome,
     ) -> None:
         connection, xid = connection_and_xid
-        assert find_outcome(connection, Ticket(xid, "an earlier run"), operations) is wanted
+        assert find_outcome(connection, Ticket(xid, "an earlier run"), operations) is expected
         assert (
             find_outcome(connection, Ticket(xid, read_incarnation(connection)), operations)
             is TransactionOutcome.COMMITTED

@@ -53,8 +53,8 @@ def records(monthly_url: str) -> Iterator[PostgresRecords]:
     records.close()
 
 
-def memory(name: str, **given: Any) -> Memory:
-    return Memory(id=name, organization_id="o", text=name, created_at=NOW, updated_at=NOW, **given)
+def memory(name: str, **fields: Any) -> Memory:
+    return Memory(id=name, organization_id="o", text=name, created_at=NOW, updated_at=NOW, **fields)
 
 
 def line(at: datetime) -> AccessLog:
@@ -294,8 +294,8 @@ class TestMaintenance:
     def test_every_partition_has_the_index_of_vectors(
         self, records: PostgresRecords, monthly_url: str, kind: Any
     ) -> None:
-        chance = np.random.default_rng(7)
-        vectors = chance.standard_normal((300, 8)).astype(np.float32)
+        rng = np.random.default_rng(7)
+        vectors = rng.standard_normal((300, 8)).astype(np.float32)
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         records.commit([Put(memory(f"m{index}")) for index in range(300)])
         chunks = [

@@ -32,8 +32,8 @@ from everhold.schema.operations import Op, Patch, Put, Where
 NOW = clock.now()
 
 
-class Counted(PostgresRecords):
-    """A store whose count to the first analysis another thread ends after the count was read `reads` times."""
+class RecordsWithAnalysisRace(PostgresRecords):
+    """A store whose countdown to the first analysis is ended by another thread after `reads` reads."""
 
     reads = 0
 
@@ -44,7 +44,7 @@ class Counted(PostgresRecords):
 
     @_analyse_after.setter
     def _analyse_after(self, left: int | None) -> None:
-        """Leave the count ended."""
+        """Ignore new values: the other thread has ended the countdown."""
 
 
 @pytest.fixture
@@ -55,8 +55,8 @@ def records(postgres_url: str) -> Iterator[PostgresRecords]:
     records.close()
 
 
-def user(name: str, **given: Any) -> User:
-    return User(id=name, organization_id="o", name=name, created_at=NOW, updated_at=NOW, **given)
+def user(name: str, **fields: Any) -> User:
+    return User(id=name, organization_id="o", name=name, created_at=NOW, updated_at=NOW, **fields)
 
 
 def memory(name: str, **fields: Any) -> Memory:
@@ -69,8 +69,8 @@ def chunk(owner: str, **fields: Any) -> Chunk:
     return Chunk(organization_id="o", owner_id=owner, **fields)
 
 
-def test_a_commit_is_not_disturbed_by_another_that_ends_the_count_to_the_first_analysis(postgres_url: str) -> None:
-    records = Counted(PostgresOptions(postgres_url))
+def test_a_commit_succeeds_while_another_thread_analyses_the_tables(postgres_url: str) -> None:
+    records = RecordsWithAnalysisRace(PostgresOptions(postgres_url))
     for reads in range(5):
         records.reads = reads
         records.commit([Put(Organization(id=f"o{reads}", name="o", created_at=NOW, updated_at=NOW))])
@@ -168,7 +168,7 @@ class TestFeed:
         records.commit([Put(line("a"))])
         assert [line.entity_id for line in records.feed(2**60).lines] == ["a"]
 
-    def test_ids_of_another_server_are_renewed(self, records: PostgresRecords, postgres_url: str) -> None:
+    def test_transaction_ids_of_another_server_are_replaced(self, records: PostgresRecords, postgres_url: str) -> None:
         records.commit([Put(line("a"))])
         with psycopg.connect(postgres_url) as restored:
             restored.execute("UPDATE outbox SET xid = '1152921504606846976'")
@@ -217,7 +217,9 @@ class TestErrors:
                 hasty.commit([Patch(Memory, ("o", "m"), {"text": "x"})])
         hasty.close()
 
-    def test_a_read_only_store_says_so(self, records: PostgresRecords, postgres_url: str) -> None:
+    def test_the_error_of_a_read_only_store_says_that_it_is_read_only(
+        self, records: PostgresRecords, postgres_url: str
+    ) -> None:
         reader = PostgresRecords(PostgresOptions(postgres_url, read_only=True))
         assert reader.get(User, "o", ["alice"])
         with pytest.raises(StoreReadOnly):
@@ -227,7 +229,7 @@ class TestErrors:
         reader.close()
 
     @pytest.mark.parametrize(
-        ("state", "wanted"),
+        ("state", "expected"),
         [
             ("53100", StoreFull),
             ("57P03", StoreUnavailable),
@@ -237,22 +239,22 @@ class TestErrors:
         ],
     )
     def test_error_states_that_are_hard_to_cause_are_translated(
-        self, postgres_url: str, state: str, wanted: type[Exception]
+        self, postgres_url: str, state: str, expected: type[Exception]
     ) -> None:
         failing = f"DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{state}', MESSAGE = 'it happened'; END $$"
         with (
             psycopg.connect(postgres_url) as connection,
-            pytest.raises(wanted, match="it happened"),
+            pytest.raises(expected, match="it happened"),
             translate_errors(PostgresOptions(postgres_url)),
         ):
             connection.execute(failing.encode())
 
-    def test_a_closed_store_says_so(self, records: PostgresRecords) -> None:
+    def test_the_error_of_a_closed_store_says_that_it_is_closed(self, records: PostgresRecords) -> None:
         records.close()
         with pytest.raises(StoreUnavailable, match="closed; open it again"):
             records.count(Memory, "o")
 
-    def test_a_server_that_is_not_there(self) -> None:
+    def test_a_missing_server_is_reported(self) -> None:
         with pytest.raises(StoreUnavailable, match="cannot be reached"):
             PostgresRecords(PostgresOptions("postgresql://u:hidden@127.0.0.1:1/db", retries=2))
 

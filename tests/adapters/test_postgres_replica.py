@@ -257,7 +257,7 @@ def test_a_frozen_replica_delays_only_one_read(
         for _ in range(50):
             assert replica_reading.count(Memory, "o") == 1
         assert replica_reading.answered == before
-        replica_reading._resting_until = 0.0  # one looks whether it is back, and the others do not wait for it
+        replica_reading._resting_until = 0.0  # one reader tries the replica, and the others do not wait for it
         run_in_threads(lambda: is_read_by_replica(replica_reading), 6)
         assert replica_reading._resting_until > time.monotonic() + 35  # longer than the first time
     wait_until(lambda: replica_reading.find_problems() == [])

@@ -63,14 +63,14 @@ def test_every_table_exists_with_the_columns_that_only_postgresql_has(empty_post
 def test_many_engines_may_open_an_empty_database_at_once(empty_postgres_url: str) -> None:
     failures: list[BaseException] = []
 
-    def open_it() -> None:
+    def open_store() -> None:
         try:
             open_records(empty_postgres_url).close()
         except BaseException as error:
             failures.append(error)
             raise
 
-    threads = [threading.Thread(target=open_it) for _ in range(6)]
+    threads = [threading.Thread(target=open_store) for _ in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:

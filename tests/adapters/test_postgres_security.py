@@ -66,8 +66,8 @@ def organization(name: str) -> Organization:
     return Organization(id=name, name=name, created_at=NOW, updated_at=NOW)
 
 
-def memory(name: str, owner: str = "acme", **given: Any) -> Memory:
-    return Memory(id=name, organization_id=owner, text=f"{name} of {owner}", created_at=NOW, updated_at=NOW, **given)
+def memory(name: str, owner: str = "acme", **fields: Any) -> Memory:
+    return Memory(id=name, organization_id=owner, text=f"{name} of {owner}", created_at=NOW, updated_at=NOW, **fields)
 
 
 def tag(memory_id: str, owner: str) -> Tag:
@@ -277,7 +277,7 @@ class TestNoMoreThanItNeeds:
                     "RULE": f"CREATE RULE r AS ON INSERT TO {quote(name)} DO INSTEAD NOTHING",
                     "INDEX": f"CREATE INDEX ON {quote(name)} ({quote(TABLES[name].names[0])})",
                 }
-                allowed = {verb for verb, statement in attempts.items() if may(session, statement)}
+                allowed = {verb for verb, statement in attempts.items() if is_permitted(session, statement)}
                 assert allowed == set(PRIVILEGES[name]), name
 
     def test_the_role_creates_nothing_and_reaches_no_sequence(
@@ -296,7 +296,7 @@ class TestNoMoreThanItNeeds:
         sequences = """SELECT oid::regclass::text FROM pg_class WHERE relkind = 'S' AND CASE relkind
           WHEN 'S' THEN has_sequence_privilege(oid, 'USAGE, SELECT, UPDATE') END"""
         with psycopg.connect(options.url, autocommit=True) as session:
-            assert [statement for statement in statements if may(session, statement)] == []
+            assert [statement for statement in statements if is_permitted(session, statement)] == []
             assert session.execute(sequences.encode()).fetchall() == []
 
     def test_the_engines_own_state_is_reached_by_the_engine_alone(
@@ -310,17 +310,17 @@ class TestNoMoreThanItNeeds:
                 assert session.execute("SELECT * FROM leases").fetchall() == []
                 assert session.execute("SELECT * FROM secrets").fetchall() == []
                 assert session.execute("UPDATE leases SET holder = 'x'").rowcount == 0
-                assert not may(session, "INSERT INTO leases VALUES ('x', NULL, now(), 1)")
+                assert not is_permitted(session, "INSERT INTO leases VALUES ('x', NULL, now(), 1)")
             session.execute("SELECT set_config('everhold.engine', 'on', false)")
             assert session.execute("UPDATE leases SET holder = 'x'").rowcount == 1
             for statement in ("DELETE FROM leases", "UPDATE secrets SET value = ''", "DELETE FROM secrets"):
-                assert not may(session, statement)
+                assert not is_permitted(session, statement)
         assert [secret.name for secret in records.scan(Secret, None)] == ["session-cache"]
         assert load_secret(records) == secret
         assert records.find_problems() == []
 
     @pytest.mark.parametrize(
-        ("statement", "told"),
+        ("statement", "message"),
         [
             ("GRANT ALL ON schema_versions TO application", "the right DELETE on table schema_versions, which"),
             ("GRANT TRUNCATE ON memories TO PUBLIC", "the right TRUNCATE on table memories, which"),
@@ -333,14 +333,14 @@ class TestNoMoreThanItNeeds:
         ],
     )
     def test_the_doctor_reports_wrong_rights_and_the_owner_corrects_them(
-        self, options: PostgresOptions, statement: str, told: str
+        self, options: PostgresOptions, statement: str, message: str
     ) -> None:
         records = PostgresRecords(options)
         with psycopg.connect(options.owner.url) as session:
             session.execute(statement.encode())
-        assert told in records.find_problems()[0]
+        assert message in records.find_problems()[0]
         records.close()
-        with pytest.raises(StoreError, match=re.escape(told)):
+        with pytest.raises(StoreError, match=re.escape(message)):
             PostgresRecords(replace(options, owner_url=None))
         records = PostgresRecords(options)
         assert records.find_problems() == []
@@ -354,7 +354,7 @@ class TestNoMoreThanItNeeds:
         records.close()
 
 
-def may(session: psycopg.Connection[Any], statement: str) -> bool:
+def is_permitted(session: psycopg.Connection[Any], statement: str) -> bool:
     """Return whether the role has the right to run a statement; what it does is rolled back."""
     try:
         with session.transaction(force_rollback=True):

@@ -91,7 +91,7 @@ def test_a_role_for_reports_sees_what_its_organization_has(
         assert report.execute("SELECT content FROM memory_facts").fetchall() == [("A memory of acme",)]
 
 
-def test_tables_in_another_schema(empty_postgres_url: str) -> None:
+def test_views_are_created_in_the_schema_of_the_tables(empty_postgres_url: str) -> None:
     with psycopg.connect(empty_postgres_url, autocommit=True) as owner:
         owner.execute("CREATE SCHEMA everhold")
     joint = "&" if "?" in empty_postgres_url else "?"

@@ -210,7 +210,7 @@ def test_a_valkey_server_is_asked_each_time(valkey_server: ValkeyServer) -> None
     assert Link(RedisOptions(valkey_server.url)).caching is None
 
 
-def test_passwords() -> None:
+def test_a_wrong_or_missing_password_is_reported() -> None:
     with ValkeyServer(password="s3cret!word") as server:
         good = RedisSessions(RedisOptions(server.url), secret)
         good.write(KEY, make_working())
@@ -235,7 +235,7 @@ def test_passwords() -> None:
         good.close()
 
 
-def test_tls(valkey_server: ValkeyServer, client: Any, tmp_path: Path) -> None:
+def test_a_tls_certificate_must_be_trusted(valkey_server: ValkeyServer, client: Any, tmp_path: Path) -> None:
     context, trusted = certificate(tmp_path)
     with relay(valkey_server.port, tls=context) as port:
         cache = RedisSessions(RedisOptions(f"rediss://127.0.0.1:{port}?ssl_ca_certs={trusted}"), secret)
@@ -260,7 +260,7 @@ def test_an_invalid_address_is_refused(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "message"),
     [
         ("bogus=1", "takes no parameter 'bogus'; choose from client_name, db"),
         ("socket_timout=1", "takes no parameter 'socket_timout'; did you mean 'socket_timeout'"),
@@ -268,8 +268,8 @@ def test_an_invalid_address_is_refused(url: str) -> None:
         ("db=first", "Invalid value for 'db'.* write another value, or leave it out"),
     ],
 )
-def test_parameters_that_the_driver_does_not_take_are_refused(query: str, told: str) -> None:
-    with pytest.raises(InvalidSettings, match=told) as caught:
+def test_parameters_that_the_driver_does_not_take_are_refused(query: str, message: str) -> None:
+    with pytest.raises(InvalidSettings, match=message) as caught:
         RedisSessions(RedisOptions(f"redis://:secret@host?{query}"), secret)
     assert "secret" not in str(caught.value)
 
@@ -291,7 +291,7 @@ def test_an_address_without_a_server_is_unavailable() -> None:
     cache.close()
 
 
-class Time:
+class ClockAndServer:
     def __init__(self) -> None:
         self.now = 0.0
         self.asked = 0
@@ -306,7 +306,7 @@ class Time:
 
 
 def test_the_pauses_double_until_redis_answers() -> None:
-    time, warnings = Time(), []
+    time, warnings = ClockAndServer(), []
     breaker = Breaker((OSError,), lambda: warnings.append(1), lambda: time.now)
     pause = FIRST_PAUSE
     for failures in range(1, 12):
@@ -324,7 +324,7 @@ def test_the_pauses_double_until_redis_answers() -> None:
 
 
 def test_after_a_pause_only_one_thread_asks() -> None:
-    time = Time()
+    time = ClockAndServer()
     breaker = Breaker((OSError,), lambda: None, lambda: time.now)
     breaker.ask(time.fail, 0)
     time.now += FIRST_PAUSE
@@ -338,7 +338,7 @@ def test_after_a_pause_only_one_thread_asks() -> None:
 
 
 def test_an_unexpected_error_is_raised_and_the_next_call_asks_again() -> None:
-    time = Time()
+    time = ClockAndServer()
     breaker = Breaker((OSError,), lambda: None, lambda: time.now)
     breaker.ask(time.fail, 0)
     time.now += FIRST_PAUSE

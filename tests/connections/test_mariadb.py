@@ -50,14 +50,14 @@ def make_tables(url: str) -> DatabaseTables:
     return DatabaseTables(parse_address(url), hosts=("localhost",))
 
 
-def test_everyday_questions(shop: View) -> None:
+def test_everyday_questions_are_answered(shop: View) -> None:
     connected = shop.connect("shop", url_env="SHOP_URL")
     assert (connected.connection.server.partition(" ")[0], connected.notes) == ("MariaDB", ())
     assert {key["to_table"] for key in shop.describe("order_items").table.foreign_keys} == {"orders", "products"}
     assert find_wrong_answers(shop) == []
 
 
-def test_statements_in_its_own_dialect(shop: View) -> None:
+def test_statements_in_the_dialect_of_mariadb_run(shop: View) -> None:
     shop.connect("shop", url_env="SHOP_URL")
     rows = shop.sql("SELECT DATE_FORMAT(ordered_on, '%Y-%m') AS `month`, COUNT(*) FROM orders GROUP BY 1 ORDER BY 1")
     assert rows.rows[0] == ("2024-12", 1)
@@ -66,7 +66,7 @@ def test_statements_in_its_own_dialect(shop: View) -> None:
     )
 
 
-def test_a_changed_schema(shop: View, server: MariadbServer) -> None:
+def test_schema_changes_are_reported(shop: View, server: MariadbServer) -> None:
     server.execute("CREATE TABLE shelves (id int PRIMARY KEY, hall text)", database="shop")
     shop.connect("shop", url_env="SHOP_URL")
     server.execute("ALTER TABLE shelves CHANGE hall room text", database="shop")
@@ -84,7 +84,7 @@ def test_a_user_that_reaches_files_is_refused(
         shop.connect("shop", url_env="SHOP_URL")
 
 
-def test_a_user_that_can_write_is_noted_and_cannot(
+def test_a_user_with_write_access_is_noted_and_its_writes_are_refused(
     server: MariadbServer, shop: View, engine: SandboxedDataEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = server.create_reader("writer", "shop")
@@ -106,11 +106,13 @@ def test_the_server_ends_a_long_query(engine: SandboxedDataEngine, server: Maria
         engine.run(make_tables(url), sleeping, replace(LIMITS, seconds=1))
     with server.connect() as connection, connection.cursor() as cursor:
         active = "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP%'"
-        while cursor.execute(active) and cursor.fetchall() != ((0,),):  # pytest ends a server that never does
+        while cursor.execute(active) and cursor.fetchall() != (
+            (0,),
+        ):  # if the query never ends, the time limit of pytest ends the test
             pass
 
 
-def test_a_wrong_password(engine: SandboxedDataEngine, url: str) -> None:
+def test_a_wrong_password_is_reported_and_not_shown(engine: SandboxedDataEngine, url: str) -> None:
     wrong = url.replace("reader-of-the-test", "hunter2secret")
     with pytest.raises(DataUnavailable, match=r"refuses the login .*Access denied") as caught:
         engine.run(make_tables(wrong), CheckedStatement("SELECT 1", "mysql", frozenset(), 10))
@@ -137,12 +139,12 @@ def attacked(server: MariadbServer) -> Iterator[World]:
 
 
 def test_the_guard_refuses_what_would_escape(attacked: World, engine: SandboxedDataEngine) -> None:
-    toll = attack(engine, attacked, SEEDS["mysql"][:-2], 20, guarded=True)
-    assert toll.escapes == []
-    assert toll.passed_guard <= 2 * len(MUTATIONS), "only those that ask for nothing but constants"
+    outcome = attack(engine, attacked, SEEDS["mysql"][:-2], 20, guarded=True)
+    assert outcome.escapes == []
+    assert outcome.passed_guard <= 2 * len(MUTATIONS), "only statements that select nothing but constants may pass"
 
 
 def test_the_server_and_the_sandbox_hold_without_the_guard(attacked: World, engine: SandboxedDataEngine) -> None:
-    toll = attack(engine, attacked, SEEDS["mysql"], 1, guarded=False)
-    assert toll.escapes == []
-    assert toll.longest_seconds <= LIMITS.seconds + 1
+    outcome = attack(engine, attacked, SEEDS["mysql"], 1, guarded=False)
+    assert outcome.escapes == []
+    assert outcome.longest_seconds <= LIMITS.seconds + 1

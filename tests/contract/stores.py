@@ -85,7 +85,7 @@ def duckdb_store(folder: Path) -> File:
 
 @cache
 def empty_sqlite_file() -> Path:
-    """A file with the schema in it, made once: creating it takes longer than most tests."""
+    """Return a file with the schema. It is made once, because creating it takes longer than most tests."""
     path = Path(mkdtemp(prefix="everhold-contract-")) / "empty.db"
     SqliteRecords(SqliteOptions(path=path)).close()
     return path
@@ -152,7 +152,7 @@ class Postgres:
 
 @cache
 def empty_duckdb_file() -> Path:
-    """A file with the schema in it, made once: creating it takes longer than most tests."""
+    """Return a file with the schema. It is made once, because creating it takes longer than most tests."""
     path = Path(mkdtemp(prefix="everhold-contract-")) / "empty.duckdb"
     DuckdbRecords(DuckdbOptions(path=path)).close()
     return path

@@ -10,7 +10,7 @@ import pytest
 from everhold import Everhold, View
 from everhold.errors import AlreadyExists, InvalidInput, NotFound
 from everhold.model import Block, Memory, Tool
-from tests.engines import Store, records_of
+from tests.engines import Store, get_records
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "agents"
 AGENT = {
@@ -94,7 +94,7 @@ def export(view: View, path: Path) -> dict[str, Any]:
 
 
 def list_texts(engine: Everhold, entity: type[Block | Tool], organization: str = "default") -> list[str]:
-    rows = records_of(engine).scan(entity, organization)
+    rows = get_records(engine).scan(entity, organization)
     return sorted(row.value if isinstance(row, Block) else row.name for row in rows)
 
 
@@ -244,7 +244,7 @@ def test_an_older_letta_file_becomes_an_agent(engine: Everhold) -> None:
     assert [message.text for message in sam.buffered_messages()] == ["Who are you?"]
     assert imported.agent.metadata == {"letta": {"tags": [{"tag": "demo"}], "version": "0.6.50"}}
     assert list_texts(engine, Block) == ["I am Sam."]
-    assert records_of(engine).count(Memory, "default") == 0
+    assert get_records(engine).count(Memory, "default") == 0
 
 
 def test_a_label_may_be_shared_and_personal(engine: Everhold, tmp_path: Path) -> None:

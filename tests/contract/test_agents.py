@@ -9,7 +9,7 @@ import pytest
 from everhold import Everhold, View
 from everhold.errors import AlreadyExists, Conflict, InvalidInput, NotFound, StaleVersion
 from everhold.model import AgentState
-from tests.engines import Store, records_of
+from tests.engines import Store, get_records
 from tests.purging import GRACE, run_purge
 
 EVERY_FIELD: dict[str, Any] = {
@@ -212,7 +212,7 @@ def test_an_agent_has_a_state_per_session_and_one_without_a_session(engine: Ever
     assert first.state().state == 1  # type: ignore[union-attr]
     engine.delete_user("alice", hard=True)
     assert (first.state(), second.state(), coder.state().state) == (None, None, 0)  # type: ignore[union-attr]
-    assert records_of(engine).count(AgentState, "default", deleted=True) == 1
+    assert get_records(engine).count(AgentState, "default", deleted=True) == 1
 
 
 def test_a_state_expires_and_is_purged(engine: Everhold, coder: View) -> None:
@@ -234,8 +234,8 @@ def test_a_state_expires_and_is_purged(engine: Everhold, coder: View) -> None:
     fresh = coder.set_state("new", expected_version=0)
     assert (fresh.version, fresh.metadata, fresh.expires_at) == (4, {}, None)
     coder.clear_state()
-    run_purge(records_of(engine), datetime.now(UTC) + 2 * GRACE)
-    assert records_of(engine).count(AgentState, "default", deleted=True) == 0
+    run_purge(get_records(engine), datetime.now(UTC) + 2 * GRACE)
+    assert get_records(engine).count(AgentState, "default", deleted=True) == 0
     assert coder.set_state("again").version == 1
 
 
@@ -284,7 +284,7 @@ def test_writers_at_the_same_time_make_one_state(any_store: Store) -> None:
         state = view.state()
         assert state is not None
         assert (state.version, len(state.state)) == (5, 5)
-    assert records_of(engine).count(AgentState, "default", deleted=True) == 2
+    assert get_records(engine).count(AgentState, "default", deleted=True) == 2
 
 
 def test_changes_of_agents_and_states_are_events(engine: Everhold, coder: View) -> None:

@@ -36,7 +36,7 @@ def list_labels(view: View) -> list[str]:
     return [block.label for block in view.blocks()]
 
 
-def test_every_column_of_a_block(engine: Everhold, coder: View) -> None:
+def test_every_column_of_a_block_is_written_and_read(engine: Everhold, coder: View) -> None:
     before = datetime.now(UTC)
     block = coder.create_block(
         "human",
@@ -79,7 +79,7 @@ def test_every_column_of_a_block(engine: Everhold, coder: View) -> None:
     assert coder.create_block("x" * 50, "v").label == "x" * 50
 
 
-def test_every_column_of_a_link(engine: Everhold, coder: View) -> None:
+def test_every_column_of_a_link_is_written_and_read(engine: Everhold, coder: View) -> None:
     block = coder.create_block("human", "Likes tea", id="b1")
     alice, everybody = engine.scope(user="alice"), engine.scope()
     assert coder.block_agents("human") == ["coder"]
@@ -127,7 +127,7 @@ def test_the_limit_is_checked_before_every_write(coder: View) -> None:
         coder.replace_in_block("long", "x", "y" * 1_000_000, every=True)
 
 
-def test_append_replace_and_rewrite_lines(coder: View) -> None:
+def test_lines_are_appended_replaced_and_rewritten(coder: View) -> None:
     coder.create_block("notes")
     assert coder.append_block("notes", "one").value == "one"
     assert coder.append_block("notes", "two").value == "one\ntwo"
@@ -153,7 +153,7 @@ def test_append_replace_and_rewrite_lines(coder: View) -> None:
     assert coder.rewrite_block_lines("notes", 1, 0, "again").value == "again"
 
 
-def test_lines_of_unicode(coder: View) -> None:
+def test_unicode_line_separators_do_not_end_a_line(coder: View) -> None:
     lines = ["näive", "茶\u2028is one line", "carriage\r", "", "👩‍👩‍👧", "\x0bfeed"]
     coder.create_block("notes", "\n".join(lines))
     rewritten = coder.rewrite_block_lines("notes", 2, 3, "ชา\r\nüber").value
@@ -164,7 +164,7 @@ def test_lines_of_unicode(coder: View) -> None:
     assert numbered.splitlines()[4:7] == ["  2: ชา", "  3: über", "  4:"]
 
 
-def test_history_diff_as_of_and_undo(engine: Everhold, coder: View) -> None:
+def test_earlier_values_are_listed_compared_and_restored(engine: Everhold, coder: View) -> None:
     block = coder.create_block("human", "a", id="b1")
     for number, value in enumerate(("b", "c", "d"), 2):
         assert coder.write_block("human", value, reason=f"to {value}").version == number
@@ -180,9 +180,9 @@ def test_history_diff_as_of_and_undo(engine: Everhold, coder: View) -> None:
     assert [revision.known_from for revision in history] == [block.created_at, *(r.known_to for r in history[:-1])]
     assert versions[-1].updated_at == history[-1].known_to
     for revision in history:
-        then = coder.block("human", as_of=revision.known_from)
-        assert (then.value, then.version) == (revision.value["value"], revision.revision)
-        assert coder.block("b1", as_of=revision.known_to - timedelta(microseconds=1)) == then
+        earlier = coder.block("human", as_of=revision.known_from)
+        assert (earlier.value, earlier.version) == (revision.value["value"], revision.revision)
+        assert coder.block("b1", as_of=revision.known_to - timedelta(microseconds=1)) == earlier
     assert coder.block("human", as_of=history[-1].known_to) == coder.block("human")
     with pytest.raises(NotFound, match="block 'human' did not exist at"):
         coder.block("human", as_of=block.created_at - timedelta(microseconds=1))
@@ -232,17 +232,17 @@ def test_an_expected_version_guards_an_edit(coder: View) -> None:
     assert coder.block("human").value == "b"
 
 
-def test_threads_that_edit_one_block(engine: Everhold, coder: View) -> None:
+def test_concurrent_edits_of_one_block_lose_nothing(engine: Everhold, coder: View) -> None:
     coder.create_block("log", limit=100_000)
     coder.create_block("state", "0")
 
-    def edit(who: int) -> tuple[int, int]:
+    def edit(writer: int) -> tuple[int, int]:
         lost = won = 0
-        rng = random.Random(who)
+        rng = random.Random(writer)
         for number in range(6):
-            coder.append_block("log", f"{who}-{number}")
+            coder.append_block("log", f"{writer}-{number}")
             try:
-                coder.write_block("state", f"{who} {number} {rng.random()}")
+                coder.write_block("state", f"{writer} {number} {rng.random()}")
                 won += 1
             except StaleVersion as error:
                 lost += error.current_version is not None
@@ -251,7 +251,7 @@ def test_threads_that_edit_one_block(engine: Everhold, coder: View) -> None:
     with ThreadPoolExecutor(2) as pool:
         results = list(pool.map(edit, range(2)))
     lines = coder.block("log").value.split("\n")
-    assert sorted(lines) == sorted(f"{who}-{number}" for who in range(2) for number in range(6))
+    assert sorted(lines) == sorted(f"{writer}-{number}" for writer in range(2) for number in range(6))
     assert [line for line in lines if line.startswith("0")] == [f"0-{number}" for number in range(6)]
     assert [revision.revision for revision in coder.block_history("log")] == list(range(1, 13))
     won = sum(count for count, _ in results)
@@ -333,7 +333,7 @@ def test_blocks_are_found_by_their_current_text(engine: Everhold, coder: View) -
     assert [hit.text for hit in labelled] == ["Water the tulips on Monday"]
 
 
-def test_templates(engine: Everhold, coder: View) -> None:
+def test_blocks_are_copied_from_templates(engine: Everhold, coder: View) -> None:
     everybody = engine.scope()
     everybody.create_block(
         "persona", "You are kind", id="t1", is_template=True, template_name="kind", limit=50, description="d"

@@ -69,7 +69,7 @@ def export_rows(pair: Pair, folder: Path, table: str) -> list[dict[str, Any]]:
 # users, projects, chats and what was said in them
 
 
-def test_user(pair: Pair) -> None:
+def test_every_column_of_user_is_written_and_read(pair: Pair) -> None:
     """id, email, password, time zone."""
     pair.writer.create_user(
         "u1", organization=pair.organization, email="a@example.org", password="correct horse", timezone="Asia/Bangkok"
@@ -83,7 +83,7 @@ def test_user(pair: Pair) -> None:
         pair.reader.create_user("u2", organization=pair.organization, email="a@example.org")
 
 
-def test_project(pair: Pair) -> None:
+def test_every_column_of_project_is_written_and_read(pair: Pair) -> None:
     """id, user, name, description; a user has several."""
     pair.writer.create_user("u1", organization=pair.organization)
     for name in ("p1", "p2"):
@@ -98,7 +98,7 @@ def test_project(pair: Pair) -> None:
     assert {project.id for project in listed} == {"p1", "p2"}
 
 
-def test_chat_session(pair: Pair) -> None:
+def test_every_column_of_chat_session_is_written_and_read(pair: Pair) -> None:
     """id, project, title; a project has several."""
     for name in ("s1", "s2"):
         pair.write(project="p1", user="u1", session=name).open_session(title=f"Chat {name}")
@@ -109,7 +109,7 @@ def test_chat_session(pair: Pair) -> None:
     assert not pair.read(project="p2").sessions()
 
 
-def test_conversation(pair: Pair) -> None:
+def test_every_column_of_conversation_is_written_and_read(pair: Pair) -> None:
     """id, session, role, message, references."""
     chat = pair.write(project="p1", user="u1", session="s1")
     references = [{"source": "report.csv", "rows": [1, 2]}, {"message": "m1"}]
@@ -124,7 +124,7 @@ def test_conversation(pair: Pair) -> None:
     assert (first.created_at, first.position, second.position) == (START, 0, 1)
 
 
-def test_episode(pair: Pair) -> None:
+def test_every_column_of_episode_is_written_and_read(pair: Pair) -> None:
     """id, session, span, summary, level, parents, first and last message, counts, whether it is active."""
     texts = ["We adopted a greyhound called Juniper.", "Her vaccination is in Leeds.", "She sleeps all day."]
     chat = pair.write(project="p1", user="u1", agent="a1", session="s1")
@@ -154,7 +154,7 @@ def test_episode(pair: Pair) -> None:
 # profiles, sessions, entries and what refers to them
 
 
-def test_user_profiles(pair: Pair) -> None:
+def test_every_column_of_user_profiles_is_written_and_read(pair: Pair) -> None:
     """user_id, created_at, updated_at, profile_data, preferences, is_active."""
     created = pair.writer.create_user(
         "u1", organization=pair.organization, profile=NESTED, preferences={"tea": "green"}
@@ -174,7 +174,7 @@ def test_user_profiles(pair: Pair) -> None:
     assert by_status == {"active": ["u2"], "inactive": ["u1"]}
 
 
-def test_sessions(pair: Pair) -> None:
+def test_every_column_of_sessions_is_written_and_read(pair: Pair) -> None:
     """session_id, user_id, created_at, updated_at, ended_at, metadata, summary, is_archived, session_type."""
     chat, reader = pair.write(user="u1", session="s1"), pair.read(user="u1")
     chat.open_session(session_type="task", metadata=NESTED)
@@ -194,7 +194,7 @@ def test_sessions(pair: Pair) -> None:
     assert {session.id: session.user_id for session in pair.read().sessions()} == {"s1": "u1", "group": None}
 
 
-def test_memory_entries(pair: Pair) -> None:
+def test_every_column_of_memory_entries_is_written_and_read(pair: Pair) -> None:
     """memory_id, session_id, memory_type, content, text_content, source_agent, times, priority, is_active."""
     writer, reader = pair.write(user="u1", session="s1"), pair.read(user="u1")
     content = {"text": "Prefers green tea", **NESTED}
@@ -224,7 +224,7 @@ def test_memory_entries(pair: Pair) -> None:
     assert reader.count() == 0
 
 
-def test_memory_tags(pair: Pair, tmp_path: Path) -> None:
+def test_every_column_of_memory_tags_is_written_and_read(pair: Pair, tmp_path: Path) -> None:
     """memory_id, tag; each pair exists once and is deleted with its memory."""
     writer, reader = pair.write(user="u1"), pair.read(user="u1")
     tea, rain = writer.remember("Tea", tags=["drink", "茶"]), writer.remember("Rain", tags=["weather"])
@@ -240,7 +240,7 @@ def test_memory_tags(pair: Pair, tmp_path: Path) -> None:
     assert reader.tags() == {"drink": 1, "茶": 1}
 
 
-def test_vector_embeddings(pair: Pair, tmp_path: Path) -> None:
+def test_every_column_of_vector_embeddings_is_written_and_read(pair: Pair, tmp_path: Path) -> None:
     """memory_id, embedding, embedding_model, created_at; one per memory and model, deleted with its memory."""
     writer, reader = pair.write(user="u1"), pair.read(user="u1")
     axis = [1.0, *[0.0] * (OTHER_MODEL.dimensions - 1)]
@@ -261,7 +261,7 @@ def test_vector_embeddings(pair: Pair, tmp_path: Path) -> None:
     assert own.id not in {row["owner_id"] for row in export_rows(pair, path, "chunks")}
 
 
-def test_memory_relationships(pair: Pair) -> None:
+def test_every_column_of_memory_relationships_is_written_and_read(pair: Pair) -> None:
     """id, source_memory_id, target_memory_id, relationship_type, metadata, created_at; each triple once."""
     writer, reader = pair.write(user="u1"), pair.read(user="u1")
     question, answer = writer.remember("Who waters the roses?"), writer.remember("Bob does")
@@ -280,7 +280,7 @@ def test_memory_relationships(pair: Pair) -> None:
     assert not reader.relations(question.id)
 
 
-def test_memory_access_logs(pair: Pair) -> None:
+def test_every_column_of_memory_access_logs_is_written_and_read(pair: Pair) -> None:
     """memory_id, session_id, agent_id, operation, timestamp, request_data, success, error_message, ip_address."""
     writer = pair.write(user="u1", agent="a1", session="s1")
     memory = writer.remember("Prefers green tea")
@@ -309,7 +309,7 @@ def test_memory_access_logs(pair: Pair) -> None:
 # conversations, messages, facts and the session of working memory
 
 
-def test_conversations(pair: Pair) -> None:
+def test_every_column_of_conversations_is_written_and_read(pair: Pair) -> None:
     """id, session_id, timestamp, metadata; several per session."""
     chat = pair.write(user="u1", session="s1")
     for number, name in enumerate(("roses", "tulips")):
@@ -326,7 +326,7 @@ def test_conversations(pair: Pair) -> None:
         reader.conversations()
 
 
-def test_messages(pair: Pair) -> None:
+def test_every_column_of_messages_is_written_and_read(pair: Pair) -> None:
     """id, conversation_id, content, role, timestamp, metadata."""
     chat, reader = pair.write(user="u1", session="s1"), pair.read(user="u1", session="s1")
     for number, role in enumerate(("system", "user", "assistant", "tool")):
@@ -345,7 +345,7 @@ def test_messages(pair: Pair) -> None:
         reader.messages()
 
 
-def test_memory_facts(pair: Pair) -> None:
+def test_every_column_of_memory_facts_is_written_and_read(pair: Pair) -> None:
     """id, fact_type, content, confidence, timestamp, metadata."""
     writer, reader = pair.write(user="u1"), pair.read(user="u1")
     text = "Occupation: software engineer; Preferences: coffee"
@@ -364,7 +364,7 @@ def test_memory_facts(pair: Pair) -> None:
             writer.remember("Out of bounds", confidence=confidence)
 
 
-def test_session_of_working_memory(pair: Pair) -> None:
+def test_every_column_of_working_memory_sessions_is_written_and_read(pair: Pair) -> None:
     """user_id, current_topic, scope, context, client, last_active, and the last messages, newest first."""
     chat = pair.write(user="u1", session="s1")
     context = {"scope": "technical", "conversation_state": "active", "user_preferences": {"technical_level": "expert"}}

@@ -23,7 +23,7 @@ def list_texts(messages: Iterable[Message]) -> list[str | None]:
     return [message.text for message in messages]
 
 
-def test_the_life_of_a_session(engine: Everhold, chat: View) -> None:
+def test_a_session_is_opened_used_and_ended(engine: Everhold, chat: View) -> None:
     opened = chat.open_session(title="Roses", topic="pruning", session_type="consultation", metadata={"client": "web"})
     assert (opened.project_id, opened.user_id, opened.agent_id) == ("garden", "alice", "helper")
     assert (opened.title, opened.topic, opened.session_type, opened.ended_at) == (
@@ -99,14 +99,14 @@ def test_content_is_stored_unchanged_and_found_by_its_words(chat: View) -> None:
         {"type": "image_url", "image_url": {"url": "x"}},
         {"type": "tool_result", "content": [{"type": "text", "text": "pressure: 0.5 bar"}]},
     ]
-    thing = {"parts": [{"text": "Call the plumber"}], "safety": [None, 1.5, {"ü": "茶"}]}
+    nested = {"parts": [{"text": "Call the plumber"}], "safety": [None, 1.5, {"ü": "茶"}]}
     messages = [
         chat.say(content="The cellar is flooded"),
         chat.say(role="tool", content=parts, tool_call_id="call-1", tool_returns=[{"ok": True}]),
-        chat.say(role="assistant", content=thing, tool_calls=[{"id": "call-2", "arguments": {"n": 1}}]),
+        chat.say(role="assistant", content=nested, tool_calls=[{"id": "call-2", "arguments": {"n": 1}}]),
         chat.say("A drawing", content={"type": "svg"}, references=[{"message": "m1"}], otid="o1", group_id="g1"),
     ]
-    assert [message.content for message in messages] == [[], parts, thing, {"type": "svg"}]
+    assert [message.content for message in messages] == [[], parts, nested, {"type": "svg"}]
     assert chat.messages(oldest_first=True).messages == tuple(messages)
     assert chat.session().history[::-1] == tuple(messages)
     assert [message.text for message in messages[1:]] == [
@@ -118,7 +118,7 @@ def test_content_is_stored_unchanged_and_found_by_its_words(chat: View) -> None:
         ("plumber", messages[2]),
     ):
         assert chat.recall(question, among="message", minimum=0)[0].message == message
-    assert chat.add([{"role": "assistant", "content": thing}]).messages[0].content == thing
+    assert chat.add([{"role": "assistant", "content": nested}]).messages[0].content == nested
     for arguments in ({"text": "a", "content": "b"}, {"content": 5}, {"content": {1: 2}}, {"content": ""}, {}):
         with pytest.raises(InvalidInput):
             chat.say(**arguments)
@@ -178,7 +178,7 @@ def test_messages_are_searched_with_their_neighbours(engine: Everhold, chat: Vie
         chat.search_messages("roses", neighbours=-1)
 
 
-def test_the_recent_messages_of_an_agent(engine: Everhold) -> None:
+def test_recent_messages_are_those_of_the_agent(engine: Everhold) -> None:
     for number in range(3):
         for user, agent in (("alice", "helper"), ("alice", "critic"), ("bob", "helper")):
             name = f"{user}-{agent}-{number}"

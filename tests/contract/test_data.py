@@ -10,7 +10,7 @@ import pytest
 
 from everhold import Everhold, View
 from everhold.model import FieldMetadata, Source, TableMetadata
-from tests.engines import EVERY_STORE, make_store, records_of
+from tests.engines import EVERY_STORE, get_records, make_store
 
 _NUMBERS = itertools.count()
 _TRACKED = ("id", "organization_id", "created_at", "updated_at", "created_by_id", "last_updated_by_id", "is_deleted",
@@ -57,7 +57,7 @@ def shop(tmp_path: Path) -> Path:
     return tmp_path / "shop.db"
 
 
-def test_source(views: tuple[View, View], shop: Path) -> None:
+def test_every_column_of_source_is_written_and_read(views: tuple[View, View], shop: Path) -> None:
     """project_id, name, path, media_type, size, sha256, status, row_count."""
     writer, reader = views
     [file] = writer.upload(str(shop), name="Shop.db")
@@ -79,7 +79,7 @@ def test_source(views: tuple[View, View], shop: Path) -> None:
     assert (source.created_by_id, source.version, source.metadata["file_version"]) == ("u1", 1, 1)
 
 
-def test_table_metadata(views: tuple[View, View], shop: Path) -> None:
+def test_every_column_of_table_metadata_is_written_and_read(views: tuple[View, View], shop: Path) -> None:
     """project_id, source_id, connection_id, table_name, description, row_count, keys, fingerprint."""
     writer, reader = views
     [file] = writer.upload(str(shop))
@@ -103,7 +103,7 @@ def test_table_metadata(views: tuple[View, View], shop: Path) -> None:
     assert {"content", "values", "place", "notes", "described_by"} == set(refunds.metadata)
 
 
-def test_field_metadata(views: tuple[View, View], shop: Path) -> None:
+def test_every_column_of_field_metadata_is_written_and_read(views: tuple[View, View], shop: Path) -> None:
     """project_id, table_id, name, types, description, nullable, counts, range, samples."""
     writer, reader = views
     writer.upload(str(shop))
@@ -149,4 +149,4 @@ def test_an_uploaded_table_is_found_described_replaced_and_deleted(
     writer.delete_source("shop.db", hard=True)
     organization = reader.scope.organization
     for entity in (Source, TableMetadata, FieldMetadata):
-        assert records_of(engines[-1]).count(entity, organization, deleted=True) == 0
+        assert get_records(engines[-1]).count(entity, organization, deleted=True) == 0

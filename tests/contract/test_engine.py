@@ -152,7 +152,7 @@ class TestEngine(EngineContract):
         for name, reason in NOT_NATIVE.items()
     ],
 )
-def test_searches_natively(
+def test_each_store_searches_by_its_own_indexes(
     store: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     combination_settings: dict[str, Any] = {"storage": address(store, request, tmp_path)}

@@ -6,7 +6,7 @@ import pytest
 
 from everhold import Everhold, InvalidInput, NotFound, View
 from everhold.model import Chunk, Episode
-from tests.engines import Store, records_of
+from tests.engines import Store, get_records
 
 START = datetime(2024, 3, 4, 9, tzinfo=UTC)  # a Monday
 TALK = {
@@ -72,10 +72,10 @@ def test_deleted_messages_are_quoted_nowhere(store: Store) -> None:
     alice.episodes()
     alice.delete_message("s1-1", hard=True)
     alice.delete_message("s2-0")
-    rows = records_of(engine).scan(Episode, "default")
+    rows = get_records(engine).scan(Episode, "default")
     text = " ".join(f"{row.summary} {row.quotes} {row.key_facts} {row.topics}" for row in rows)
     assert [name for name in ("Leeds", "Lisbon", "Juniper") if name in text] == ["Juniper"]
-    terms = " ".join(terms for (terms,) in records_of(engine).columns(Chunk, "default", ("terms",)))
+    terms = " ".join(terms for (terms,) in get_records(engine).columns(Chunk, "default", ("terms",)))
     assert "leed" not in terms.split()
     assert alice.episodes(level="year").episodes[0].message_count == 5
     alice.restore_message("s2-0")
@@ -86,7 +86,7 @@ def test_deleted_messages_are_quoted_nowhere(store: Store) -> None:
     engine.restore("session", "s2")
     assert "Lisbon" in alice.summary().text
     engine.delete_user("alice", hard=True)
-    assert records_of(engine).count(Episode, "default", deleted=True) == 0
+    assert get_records(engine).count(Episode, "default", deleted=True) == 0
 
 
 def test_deleting_a_participant_removes_their_quotes(store: Store) -> None:

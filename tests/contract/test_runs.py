@@ -9,7 +9,7 @@ from everhold import Everhold, View
 from everhold.errors import Conflict, IdempotencyMismatch, InvalidInput, NotFound, StepFailed
 from everhold.model import ActionProposal, ActionResult, Agent, Chunk, Cycle, Execution, Memory
 from everhold.schema.operations import Op, Patch, Where
-from tests.engines import Store, records_of
+from tests.engines import Store, get_records
 
 EVERYTHING: dict[str, Any] = {
     "thoughts": "The soil is dry",
@@ -32,7 +32,7 @@ def gardener(engine: Everhold) -> View:
 
 
 def set_agent_status(engine: Everhold, status: str) -> None:
-    records_of(engine).commit([Patch(Agent, ("default", "gardener"), {"status": status})])
+    get_records(engine).commit([Patch(Agent, ("default", "gardener"), {"status": status})])
 
 
 def test_an_execution_has_every_column(engine: Everhold, gardener: View) -> None:
@@ -48,21 +48,21 @@ def test_an_execution_has_every_column(engine: Everhold, gardener: View) -> None
     run.complete()
     fork = run.fork(0, id="run-2")
     assert (fork.execution.parent_id, fork.execution.fork_index) == ("run-1", 0)
-    assert fork.execution.evolve(id="run-1", parent_id=None, fork_index=None, **stamps_of(stored)) == stored
+    assert fork.execution.evolve(id="run-1", parent_id=None, fork_index=None, **read_stamps(stored)) == stored
     ended = run.finish({"litres": 5})
     assert (ended.status, ended.output, ended.error) == ("succeeded", {"litres": 5}, None)
     assert ended.ended_at is not None
     assert ended.ended_at >= ended.started_at
     failed = fork.fail("The pump broke")
     assert (failed.status, failed.error, failed.output) == ("failed", "The pump broke", None)
-    rows = records_of(engine).get(Execution, "default", ["run-1", "run-2"])
+    rows = get_records(engine).get(Execution, "default", ["run-1", "run-2"])
     assert rows == {"run-1": ended, "run-2": failed}
     assert [row.id for row in gardener.runs(status="failed")] == ["run-2"]
     with pytest.raises(NotFound, match="no message 'm9' in this scope"):
         gardener.run("Water the tulips", message="m9")
 
 
-def stamps_of(execution: Execution) -> dict[str, Any]:
+def read_stamps(execution: Execution) -> dict[str, Any]:
     return {name: execution.__dict__[name] for name in ("created_at", "updated_at", "started_at", "version")}
 
 
@@ -95,7 +95,7 @@ def test_cycle_proposal_result_and_memories_have_every_column(engine: Everhold, 
             {"kind": "result", "text": "The roses have water", "namespace": "short-term"},
         ],
     )
-    records = records_of(engine)
+    records = get_records(engine)
     [cycle] = records.scan(Cycle, "default")
     assert cycle == completed.cycle
     assert (cycle.agent_id, cycle.execution_id, cycle.cycle_index) == ("gardener", run.id, 0)
@@ -265,7 +265,7 @@ def test_cycles_of_an_agent_are_numbered_without_gaps(any_store: Store) -> None:
         thread.join()
     assert not errors
     assert sorted(numbers) == list(range(20))
-    stored = records_of(engines[0]).scan(Cycle, "default", order="cycle_index")
+    stored = get_records(engines[0]).scan(Cycle, "default", order="cycle_index")
     assert [cycle.cycle_index for cycle in stored] == list(range(20))
     for run in runs:
         assert [step.output for step in run.steps()] == list(range(5))
@@ -284,7 +284,7 @@ def test_a_restored_run_has_its_numbers_back(engine: Everhold) -> None:
     engine.restore("user", "alice")
     assert [step.cycle_index for step in alice.get_run("water").steps()] == [0]
     engine.delete_user("alice", hard=True)
-    records = records_of(engine)
+    records = get_records(engine)
     assert [row.id for row in records.scan(Execution, "default", deleted=True)] == [other.id]
     assert len(records.scan(ActionProposal, "default", deleted=True)) == 1
 
@@ -318,7 +318,7 @@ def test_a_run_is_deleted_and_restored(engine: Everhold, gardener: View) -> None
     gardener.restore_message(message.id)
     gardener.delete_run("r1", hard=True)
     assert gardener.list()[0].cycle_id is None
-    assert records_of(engine).get(Execution, "default", [fork.id])[fork.id].parent_id is None
+    assert get_records(engine).get(Execution, "default", [fork.id])[fork.id].parent_id is None
 
 
 def test_runs_are_visible_only_in_their_scope(engine: Everhold, gardener: View) -> None:
@@ -341,7 +341,7 @@ def test_runs_are_visible_only_in_their_scope(engine: Everhold, gardener: View) 
         bob.compare("run-1")
 
 
-def test_forks_comparisons_and_stories(gardener: View) -> None:
+def test_runs_are_forked_and_compared(gardener: View) -> None:
     run = gardener.run("Water the roses")
     for bed in range(3):
         run.propose("water", {"bed": bed}, thoughts="It is dry")
@@ -382,7 +382,7 @@ def test_known_at_recalls_what_was_known_when_a_cycle_began(gardener: View) -> N
         assert sorted(hit.text for hit in known) == [f"Rose bed number {bed} is wet" for bed in range(cycle)]
 
 
-def test_recall_with_results(engine: Everhold, gardener: View) -> None:
+def test_recall_with_results_returns_memories_and_results(engine: Everhold, gardener: View) -> None:
     gardener.remember("The tap leaks", namespace="short-term")
     gardener.remember("Roses grow in bed 1")
     run = gardener.run("Water the roses")

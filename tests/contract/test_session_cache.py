@@ -77,14 +77,14 @@ def _open_cache(kind: str, history: int, seconds: Clock, request: pytest.Fixture
 def pass_time(servers: list[Any], seconds: Clock) -> PassTime:
     """A function that lets time pass: on a server, whose clock cannot be set, by shortening the life of each key."""
 
-    def go_by(many: float) -> None:
-        seconds.seconds += many
+    def let_pass(duration: float) -> None:
+        seconds.seconds += duration
         for client in servers:
             for key in client.keys("*"):
                 assert client.pttl(key) > 0, f"{key} stays for ever"
-                client.pexpire(key, client.pttl(key) - int(many * 1000))
+                client.pexpire(key, client.pttl(key) - int(duration * 1000))
 
-    return go_by
+    return let_pass
 
 
 class TestSessionCache(SessionCacheContract):

@@ -16,7 +16,7 @@ from tests.engines import Store
 from tests.exhaustive import choose_size
 
 PACKAGES = Path(__file__).parent.parent / "third_party"
-MOST_LINES = 300
+MAX_LINES = 300
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +59,7 @@ def test_random_operations_find_no_difference(tmp_path: Path) -> None:
     assert run_machine(make_records, operations=operations) >= operations
 
 
-def test_an_engine_on_it_remembers_and_recalls(tmp_path: Path) -> None:
+def test_an_engine_on_the_store_remembers_and_recalls(tmp_path: Path) -> None:
     store = Store("plain_file", f"plain-file:///{tmp_path / 'memories.log'}")
     store.open().scope(user="alice").remember("Prefers backend work over design", tags=["work"])
     store.close()
@@ -87,7 +87,7 @@ def test_an_incomplete_last_line_is_ignored_and_a_damaged_line_is_reported(tmp_p
 
 def test_the_store_is_one_small_folder() -> None:
     files = sorted((PACKAGES / "plain_file").rglob("*.py"))
-    assert sum(len(path.read_text("utf-8").splitlines()) for path in files) <= MOST_LINES
+    assert sum(len(path.read_text("utf-8").splitlines()) for path in files) <= MAX_LINES
 
 
 def test_the_error_for_an_unknown_scheme_lists_the_known_ones() -> None:

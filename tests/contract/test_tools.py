@@ -136,7 +136,7 @@ def test_a_tool_made_from_a_function_is_rendered_for_models(coder: View) -> None
     ]
 
 
-def test_deleting_and_restoring_a_tool(engine: Everhold, coder: View) -> None:
+def test_a_tool_is_deleted_and_restored(engine: Everhold, coder: View) -> None:
     coder.create_tool("search", id="t1", json_schema=SCHEMA, attach=True)
     preview = coder.delete_tool("search", preview=True)
     assert (preview.preview, preview.rows) == (True, {"tools": 1, "tools_agents": 1})
@@ -254,7 +254,7 @@ def test_a_hostile_schema_in_a_bundle_is_harmless(engine: Everhold, coder: View,
     assert copy.check_call("search", {"a": "x"}) == {"a": "x"}
 
 
-def test_pages_of_tools(engine: Everhold, coder: View) -> None:
+def test_tools_are_listed_in_pages(engine: Everhold, coder: View) -> None:
     for number in range(5):
         coder.create_tool(
             f"tool_{number}", id=f"t{number}", attach=number != 3, tags=["even"] if number % 2 == 0 else []
@@ -266,7 +266,7 @@ def test_pages_of_tools(engine: Everhold, coder: View) -> None:
         assert [tool.id for tool in view.tools(tag="even")] == ["t0", "t2", "t4"]
 
 
-def test_what_is_refused(coder: View) -> None:
+def test_invalid_tools_are_refused(coder: View) -> None:
     with pytest.raises(InvalidInput, match=r"the name of the tool is 'get weather'; use 1 to 64 letters"):
         coder.create_tool("get weather")
     with pytest.raises(InvalidInput, match="the schema's type is 'string'"):

@@ -37,7 +37,7 @@ def list_texts(window: Window) -> list[str]:
     return [message["content"] for message in window.as_openai()]
 
 
-def test_a_long_conversation(engine: Everhold, chat: View) -> None:
+def test_a_long_conversation_is_shortened(engine: Everhold, chat: View) -> None:
     chat.say("You are kind.", role="system")
     chat.say("My sister Rosalind breeds llamas in Peru.", name="Alice")
     talk(chat, 16)
@@ -62,7 +62,7 @@ def test_a_long_conversation(engine: Everhold, chat: View) -> None:
     assert json.dumps(again.as_openai()) == json.dumps(window.as_openai())
 
 
-def test_one_conversation_of_several_without_deleted_messages(chat: View) -> None:
+def test_a_window_has_the_messages_of_its_conversation_that_are_not_deleted(chat: View) -> None:
     chat.say("About tea", conversation="tea")
     chat.say("About coffee", conversation="coffee")
     wrong = chat.say("Tea is blue", role="assistant", conversation="tea")
@@ -73,7 +73,7 @@ def test_one_conversation_of_several_without_deleted_messages(chat: View) -> Non
     assert "blue" not in str(chat.window("Is tea blue?").as_openai())
 
 
-def test_the_summary_of_one_conversation(chat: View) -> None:
+def test_the_summary_is_of_one_conversation(chat: View) -> None:
     # So many episodes that they complete a section, which quotes both conversations.
     for number in range(44):
         topic = ("tea", "coffee")[number % 2]
@@ -85,7 +85,7 @@ def test_the_summary_of_one_conversation(chat: View) -> None:
         assert f"grows {other}" not in str(window.as_openai())
 
 
-def test_the_summary_of_turns_before_the_window(engine: Everhold, chat: View) -> None:
+def test_the_summary_is_of_the_turns_before_the_window(engine: Everhold, chat: View) -> None:
     """The summary stays the same while the window begins with the same message. It quotes no deleted message."""
     talk(chat, 18)
     before = chat.window(budget=600, strategy="summarise")
@@ -125,7 +125,7 @@ def test_a_scope_sees_its_own_messages_and_memories(engine: Everhold, chat: View
     assert list_texts(engine.scope(user="bob", session="group").window(strategy="truncate")) == ["bob is here"]
 
 
-def test_what_is_refused(engine: Everhold, chat: View) -> None:
+def test_invalid_arguments_are_refused(engine: Everhold, chat: View) -> None:
     with pytest.raises(NotFound, match="no session 's1'"):
         chat.window()
     chat.say("Hello")
@@ -137,7 +137,7 @@ def test_what_is_refused(engine: Everhold, chat: View) -> None:
         engine.scope(user="alice").window()
 
 
-def test_awaited(engine: Everhold, chat: View) -> None:
+def test_the_verb_can_be_awaited(engine: Everhold, chat: View) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     chat.say("Hello")

@@ -13,7 +13,7 @@ from everhold.errors import Conflict, InvalidInput, NotFound, StaleVersion
 from everhold.model import Agent, Blob, Cycle, Execution, Workspace
 from everhold.schema.operations import Patch, Put
 from everhold.workspaces.garbage import collect_garbage
-from tests.engines import Store, parts_of, records_of
+from tests.engines import Store, get_parts, get_records
 
 HELLO = sha256(b"hello\n").hexdigest()
 
@@ -44,7 +44,7 @@ def add_cycle(engine: Everhold, name: str = "cyc-1") -> str:
     own = {"organization_id": "default", "created_at": now, "updated_at": now}
     run = Execution(id=f"run-{name}", task="t", started_at=now, agent_id="coder", **own)
     cycle = Cycle(id=name, execution_id=run.id, agent_id="coder", cycle_index=int(name[4:]), **own)
-    records_of(engine).commit([Put(run), Put(cycle)])
+    get_records(engine).commit([Put(run), Put(cycle)])
     return name
 
 
@@ -53,7 +53,7 @@ def list_disk(workspace: WorkspaceFolder) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
 
 
-def test_every_column_of_a_workspace(engine: Everhold, coder: View, tmp_path: Path) -> None:
+def test_every_column_of_a_workspace_is_written_and_read(engine: Everhold, coder: View, tmp_path: Path) -> None:
     opened = coder.workspace("site", max_bytes=1000, max_files=5, max_file_bytes=500)
     row = opened.workspace
     assert (row.name, row.user_id, row.project_id, row.agent_id) == ("site", "alice", "site", "coder")
@@ -81,7 +81,7 @@ def test_every_column_of_a_workspace(engine: Everhold, coder: View, tmp_path: Pa
     assert coder.workspace("site").files() == []
 
 
-def test_every_column_of_a_file(engine: Everhold, coder: View) -> None:
+def test_every_column_of_a_file_is_written_and_read(engine: Everhold, coder: View) -> None:
     workspace = coder.workspace("site")
     cycle = add_cycle(engine)
     written = workspace.write(
@@ -118,12 +118,12 @@ def test_every_column_of_a_file(engine: Everhold, coder: View) -> None:
     for call in (lambda: workspace.delete("plan.md"), lambda: workspace.read("plan.md")):
         with pytest.raises(NotFound):
             call()
-    records_of(engine).commit([Patch(Agent, ("default", "coder"), {"name": "Coder"})])
+    get_records(engine).commit([Patch(Agent, ("default", "coder"), {"name": "Coder"})])
     with pytest.raises(NotFound, match="no cycle"):
         engine.scope(agent="other").workspace("w").write("a", "b", cycle=cycle)
 
 
-def test_every_column_of_a_snapshot(engine: Everhold, coder: View) -> None:
+def test_every_column_of_a_snapshot_is_written_and_read(engine: Everhold, coder: View) -> None:
     workspace = coder.workspace("site")
     workspace.write("a.txt", "hello\n")
     (workspace.folder / "tool").mkdir()
@@ -161,25 +161,25 @@ def test_every_column_of_a_snapshot(engine: Everhold, coder: View) -> None:
         workspace.restore(second.id)
 
 
-def test_every_column_of_a_content(engine: Everhold, coder: View) -> None:
+def test_every_column_of_a_content_is_written_and_read(engine: Everhold, coder: View) -> None:
     workspace = coder.workspace("site")
     workspace.write("a.txt", "hello\n" * 100)
     workspace.write("b.txt", "hello\n" * 100)
     workspace.write("c.bin", b"\x00")
-    rows = {row.size: row for row in records_of(engine).scan(Blob, "default")}
+    rows = {row.size: row for row in get_records(engine).scan(Blob, "default")}
     assert sorted(rows) == [1, 600]
     assert (rows[600].compression, rows[600].sha256, rows[600].id) == (
         "zlib", sha256(b"hello\n" * 100).hexdigest(), rows[600].sha256
     )  # fmt: skip
     assert (rows[1].compression, rows[1].generation, rows[1].is_leaving) == (None, 0, False)
-    deps = parts_of(engine).workspace_deps
+    deps = get_parts(engine).workspace_deps
     workspace.delete("a.txt")
     assert collect_garbage(deps, "default", min_age=timedelta(0)).contents == 0
     first = workspace.snapshot()
     workspace.delete("c.bin")
     coder.workspace("other").write("x", "y")
     coder.delete_workspace("other", hard=True)
-    assert {row.size for row in records_of(engine).scan(Blob, "default")} > {1, 600}
+    assert {row.size for row in get_records(engine).scan(Blob, "default")} > {1, 600}
     assert workspace.collect_garbage().contents == 0
     workspace.restore(first.id)
     assert workspace.verify().is_intact
@@ -209,7 +209,7 @@ def test_a_scan_stores_what_tools_have_written_to_the_folder(coder: View) -> Non
         workspace.write("a.TXT", "x")
 
 
-def test_limits(coder: View) -> None:
+def test_a_write_over_a_limit_is_refused(coder: View) -> None:
     workspace = coder.workspace("small", max_bytes=10, max_files=2, max_file_bytes=6)
     workspace.write("a", "12345")
     for path, content in (("b", "1234567"), ("c", "123456")):
@@ -259,7 +259,7 @@ def test_a_row_cannot_choose_the_folder_of_a_workspace(engine: Everhold, coder: 
     workspace.write("a.txt", "x")
     outside = tmp_path / "outside"
     outside.mkdir()
-    records_of(engine).commit([Patch(Workspace, ("default", workspace.id), {"root": str(outside)})])
+    get_records(engine).commit([Patch(Workspace, ("default", workspace.id), {"root": str(outside)})])
     again = coder.workspace("site")
     assert again.workspace.root == str(outside)
     again.write("b.txt", "y")

@@ -41,14 +41,14 @@ class Block:
     line: int
 
 
-def blocks_of(text: str) -> Iterator[Block]:
+def list_blocks(text: str) -> Iterator[Block]:
     for match in FENCE.finditer(text):
         if "no-run" not in match["note"].split():
             line = text.count("\n", 0, match.start("body"))
             yield Block(match["language"], textwrap.dedent(match["body"]), line)
 
 
-def commands_of(block: Block) -> Iterator[str]:
+def list_commands(block: Block) -> Iterator[str]:
     """Yield the `everhold` commands of a block: lines after a prompt, and in blocks without output also other lines."""
     for line in block.body.replace("\\\n", " ").splitlines():
         if line.startswith("$ everhold"):
@@ -59,12 +59,12 @@ def commands_of(block: Block) -> Iterator[str]:
 
 def run_page(name: str, text: str, folder: Path) -> None:
     namespace: dict[str, Any] = {"__name__": "__main__"}
-    for block in blocks_of(text):
+    for block in list_blocks(text):
         if block.language == "python":
             source = "\n" * block.line + block.body  # so that an error names the line of the page
             exec(compile(source, name, "exec"), namespace)
         elif block.language in SHELL_LANGUAGES:
-            for command in commands_of(block):
+            for command in list_commands(block):
                 run_command(command, f"{name}:{block.line}", folder)
 
 
@@ -157,9 +157,9 @@ def test_the_voice_assistant_talks_to_a_gateway(
 
 
 def test_the_readme_shows_python_and_the_command_line() -> None:
-    blocks = list(blocks_of(PAGES[0].read_text(encoding="utf-8")))
+    blocks = list(list_blocks(PAGES[0].read_text(encoding="utf-8")))
     assert any(block.language == "python" for block in blocks)
-    assert any(command for block in blocks if block.language in SHELL_LANGUAGES for command in commands_of(block))
+    assert any(command for block in blocks if block.language in SHELL_LANGUAGES for command in list_commands(block))
 
 
 PAGE = """
@@ -192,5 +192,5 @@ def test_a_command_that_fails_is_found(tmp_path: Path) -> None:
 
 
 def test_commands_and_output_are_distinguished() -> None:
-    (block,) = blocks_of("```console\n$ make run\n$ everhold log \\\n    --json\neverhold 0.1\n```\n")
-    assert [command.split() for command in commands_of(block)] == [["everhold", "log", "--json"]]
+    (block,) = list_blocks("```console\n$ make run\n$ everhold log \\\n    --json\neverhold 0.1\n```\n")
+    assert [command.split() for command in list_commands(block)] == [["everhold", "log", "--json"]]

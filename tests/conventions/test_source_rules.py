@@ -129,7 +129,7 @@ RULES = [
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.find.__name__)
-def test_rule_holds(rule: Rule) -> None:
+def test_the_package_follows_the_rule(rule: Rule) -> None:
     assert_none(rule.find(package_modules()), rule.text)
 
 

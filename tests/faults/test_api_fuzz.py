@@ -8,7 +8,7 @@ from tests.exhaustive import choose_size
 CALLS = choose_size(500, 1_000)
 
 
-def test_only_our_own_errors() -> None:
+def test_verbs_raise_only_errors_of_everhold() -> None:
     outcome = fuzz("sqlite", CALLS, seed=11)
     assert outcome.findings == []
     assert outcome.calls == CALLS

@@ -19,9 +19,9 @@ from tests.chroma_store import (
     SECONDS,
     Store,
     fallbacks,
-    generation_of,
+    get_generation,
+    get_projection,
     overwrite,
-    projection_of,
     sentences,
 )
 from tests.servers.chroma import ChromaServer
@@ -104,18 +104,18 @@ def assert_well(store: Store, vectors: ChromaVectors) -> None:
     assert vectors.find_problems() == []
 
 
-def files_of(folder: Path, names: tuple[str, ...]) -> list[Path]:
+def list_files(folder: Path, names: tuple[str, ...]) -> list[Path]:
     paths = [path for path in folder.rglob("*") if path.name in names]
     assert paths, "Chroma has written no such file"
     return paths
 
 
-def damage_files(names: tuple[str, ...], how: str) -> Callable[[Path], None]:
+def damage_files(names: tuple[str, ...], extent: str) -> Callable[[Path], None]:
     """Return a function that overwrites the files with these names in a folder."""
 
     def damage(folder: Path) -> None:
-        for path in files_of(folder, names):
-            overwrite(path, how)
+        for path in list_files(folder, names):
+            overwrite(path, extent)
 
     return damage
 
@@ -133,43 +133,43 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 @pytest.mark.xdist_group("chroma folder")
 class TestFolder:
     @pytest.mark.parametrize("damage", DAMAGES)
-    def test_damaged_while_closed(self, folder_store: Store, damage: str) -> None:
+    def test_a_folder_damaged_while_closed_is_rebuilt(self, folder_store: Store, damage: str) -> None:
         """Damage is noticed before the files are read: some would end the reading process, others lose documents."""
         before = folder_store.serving_generation
         DAMAGES[damage](folder_store.folder / "chroma")
         vectors = folder_store.vectors(wait=False)
         assert_right(folder_store, vectors)
         assert_well(folder_store, vectors)
-        assert generation_of(vectors) > before
+        assert get_generation(vectors) > before
 
     @pytest.mark.parametrize("damage", ["zeroed", "zeroed link_lists.bin", "zeroed database", "gone"])
-    def test_damaged_while_open(self, folder_store: Store, damage: str) -> None:
+    def test_a_folder_damaged_while_open_is_rebuilt(self, folder_store: Store, damage: str) -> None:
         vectors = folder_store.vectors()
-        before = generation_of(vectors)
+        before = get_generation(vectors)
         assert_right(folder_store, vectors)
         DAMAGES[damage](folder_store.folder / "chroma")
         assert_right(folder_store, vectors)
         assert fallbacks(vectors), "the damage was noticed"
         folder_store.add("green tea in the winter garden")
         assert_well(folder_store, vectors)
-        assert generation_of(vectors) > before
+        assert get_generation(vectors) > before
 
     def test_a_folder_that_was_closed_is_opened_again(self, folder_store: Store) -> None:
         before = folder_store.serving_generation
         vectors = folder_store.vectors()
         assert_well(folder_store, vectors)
-        assert generation_of(vectors) == before
+        assert get_generation(vectors) == before
 
-    def test_its_process_killed(self, folder_store: Store) -> None:
+    def test_a_folder_is_rebuilt_after_its_process_is_killed(self, folder_store: Store) -> None:
         vectors = folder_store.vectors()
-        before = generation_of(vectors)
+        before = get_generation(vectors)
         kill(vectors)
         assert_right(folder_store, vectors)
         assert vectors.find_problems() or vectors.serves
         assert_well(folder_store, vectors)
-        assert generation_of(vectors) > before, "a folder that was not closed is rebuilt"
+        assert get_generation(vectors) > before, "a folder that was not closed is rebuilt"
 
-    def test_its_process_killed_again_and_again(self, folder_store: Store) -> None:
+    def test_a_process_killed_several_times_is_replaced(self, folder_store: Store) -> None:
         vectors = folder_store.vectors(wait=False)
         for _ in range(3):
             process = wait_for(lambda: vectors._chroma.process_id)
@@ -178,12 +178,12 @@ class TestFolder:
             wait_for(lambda process=process: vectors._chroma.process_id not in (None, process))
         assert_well(folder_store, vectors)
 
-    def test_in_use_by_another_process(self, folder_store: Store) -> None:
+    def test_a_second_process_on_a_folder_is_refused(self, folder_store: Store) -> None:
         """Two processes would damage a folder, so the second one is refused."""
         vectors = folder_store.vectors()
         second = ChromaProcess(vectors._chroma.address, 10.0)
         with pytest.raises(CannotAnswer, match="in use by another process"):
-            second.ask("count", projection_of(vectors).name(generation_of(vectors)))
+            second.ask("count", get_projection(vectors).name(get_generation(vectors)))
         second._end(kill=True)
         assert_well(folder_store, vectors)
 
@@ -202,9 +202,9 @@ class TestFolder:
 @pytest.mark.xdist_group("chroma_server_store")
 @pytest.mark.xdist_group("chroma server")
 class TestServer:
-    def test_killed_and_started_again(self, server_store: Store, server: ChromaServer) -> None:
+    def test_a_server_is_used_again_after_it_restarts(self, server_store: Store, server: ChromaServer) -> None:
         vectors = server_store.vectors()
-        before = generation_of(vectors)
+        before = get_generation(vectors)
         server.kill()
         assert_right(server_store, vectors)
         (added,) = server_store.add("a letter about glass bridges")
@@ -213,9 +213,9 @@ class TestServer:
         server.start()
         assert_well(server_store, vectors)
         assert server_store.nearest(vectors, "a letter about glass bridges", 1) == [added]
-        assert generation_of(vectors) == before, "its data was right, so nothing was rebuilt"
+        assert get_generation(vectors) == before, "its data was right, so nothing was rebuilt"
 
-    def test_not_there_at_first(self, server: ChromaServer, tmp_path: Path) -> None:
+    def test_a_server_that_starts_later_is_used(self, server: ChromaServer, tmp_path: Path) -> None:
         server.kill()
         shutil.rmtree(server.folder)
         store = Store.make(tmp_path, server.url)
@@ -228,33 +228,35 @@ class TestServer:
         store.close()
 
     @pytest.mark.parametrize("damage", ["zeroed", "zeroed link_lists.bin", "zeroed data_level0.bin"])
-    def test_index_files_overwritten(self, server_store: Store, server: ChromaServer, damage: str) -> None:
+    def test_a_server_with_overwritten_index_files_is_filled_again(
+        self, server_store: Store, server: ChromaServer, damage: str
+    ) -> None:
         vectors = server_store.vectors()
-        before = generation_of(vectors)
+        before = get_generation(vectors)
         server.kill()
         DAMAGES[damage](server.folder)
         deadline = time.monotonic() + SECONDS
-        while generation_of(vectors) == before and time.monotonic() < deadline:
+        while get_generation(vectors) == before and time.monotonic() < deadline:
             server.start()  # again and again, because a damaged index ends the server
             assert_right(server_store, vectors)
             time.sleep(0.05)
         assert_well(server_store, vectors)
-        assert generation_of(vectors) > before
+        assert get_generation(vectors) > before
 
-    def test_everything_lost(self, server_store: Store, server: ChromaServer) -> None:
+    def test_a_server_that_lost_all_data_is_filled_again(self, server_store: Store, server: ChromaServer) -> None:
         vectors = server_store.vectors()
-        before = generation_of(vectors)
+        before = get_generation(vectors)
         server.kill()
         shutil.rmtree(server.folder)
         server.start()
         assert_right(server_store, vectors)
         assert_well(server_store, vectors)
-        assert generation_of(vectors) > before
+        assert get_generation(vectors) > before
 
-    def test_some_of_it_lost(self, server_store: Store) -> None:
+    def test_a_server_that_lost_some_data_is_filled_again(self, server_store: Store) -> None:
         """Chroma reports no error, but the counts differ from the records."""
         vectors = server_store.vectors()
-        name = projection_of(vectors).name(generation_of(vectors))
+        name = get_projection(vectors).name(get_generation(vectors))
         ids = vectors._chroma.ask("list_ids", name, "acme")
         vectors._chroma.ask("remove", name, ids[:200])
         vectors.close()
@@ -280,26 +282,26 @@ REBUILD = """
         for where in ("folder_store", "server_store")
     ],
 )
-def test_a_rebuild_killed_half_way(where: str, request: pytest.FixtureRequest) -> None:
+def test_a_rebuild_that_was_killed_is_completed(where: str, request: pytest.FixtureRequest) -> None:
     store: Store = request.getfixturevalue(where)
     first = store.vectors(lease_seconds=2.0)
-    before, projection = generation_of(first), projection_of(first)
+    before, projection = get_generation(first), get_projection(first)
     first.close()
     program = [sys.executable, "-c", textwrap.dedent(REBUILD), str(store.folder), store.address]
     process = subprocess.Popen(program, cwd=Path(__file__).parents[2])
     begun = wait_for(projection.state.get_building)
     process.kill()
     process.wait()
-    assert generation_of(first) == before
+    assert get_generation(first) == before
     vectors = store.vectors(lease_seconds=2.0)
     assert_well(store, vectors)
-    assert generation_of(vectors) == before, "the old generation is still searched"
-    wait_for(projection_of(vectors).state.take)
+    assert get_generation(vectors) == before, "the old generation is still searched"
+    wait_for(get_projection(vectors).state.take)
     vectors.rebuild()
-    assert generation_of(vectors) >= begun.generation
-    assert projection_of(vectors).state.get_building() is None
+    assert get_generation(vectors) >= begun.generation
+    assert get_projection(vectors).state.get_building() is None
     assert_well(store, vectors)
-    assert vectors._chroma.ask("count", projection_of(vectors).name(generation_of(vectors))) == len(TEXTS)
+    assert vectors._chroma.ask("count", get_projection(vectors).name(get_generation(vectors))) == len(TEXTS)
 
 
 def kill(vectors: ChromaVectors) -> None:

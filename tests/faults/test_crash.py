@@ -32,7 +32,7 @@ def test_every_promise_is_kept_when_writers_are_killed(store: str) -> None:
 
 
 @pytest.mark.parametrize("store", [pytest.param(store, id=f"{store}_chroma_redis") for store in KILLS])
-def test_with_vectors_in_chroma_and_sessions_in_redis_too(store: str) -> None:
+def test_killed_writers_lose_nothing_with_chroma_and_redis(store: str) -> None:
     outcome = crash.run(store, KILLS_WITH_SERVERS, with_servers=True)
     assert not outcome.wrong
     assert outcome.kills == KILLS_WITH_SERVERS

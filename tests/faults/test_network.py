@@ -30,7 +30,7 @@ BEFORE, DURING, TRIES = 4, 3, 40
 
 
 @dataclass(frozen=True)
-class Line:
+class NetworkedEngine:
     """A function that opens an engine, and the network to one of its servers.
 
     `needed` says whether the engine cannot work without the server.
@@ -41,16 +41,16 @@ class Line:
     needed: bool
 
 
-def to_postgres(request: pytest.FixtureRequest, _: Path, resources: ExitStack) -> Line:
+def to_postgres(request: pytest.FixtureRequest, _: Path, resources: ExitStack) -> NetworkedEngine:
     server: PostgresServer = request.getfixturevalue("postgres_server")
     database = server.create_database().partition("?")[0].rpartition("/")[2]
     proxy = resources.enter_context(FaultProxy(str(server.socket)))
     store = Store("postgres", f"postgresql://postgres@127.0.0.1:{proxy.port}/{database}")
     resources.callback(_close_store, store)
-    return Line(proxy, lambda: store.open(postgres=QUICK), needed=True)
+    return NetworkedEngine(proxy, lambda: store.open(postgres=QUICK), needed=True)
 
 
-def to_dynamodb(request: pytest.FixtureRequest, folder: Path, resources: ExitStack) -> Line:
+def to_dynamodb(request: pytest.FixtureRequest, folder: Path, resources: ExitStack) -> NetworkedEngine:
     server: DynamoServer = request.getfixturevalue("dynamodb_server")
     patch = resources.enter_context(pytest.MonkeyPatch.context())
     for name, value in CREDENTIALS.items():
@@ -58,27 +58,27 @@ def to_dynamodb(request: pytest.FixtureRequest, folder: Path, resources: ExitSta
     proxy = resources.enter_context(FaultProxy(("127.0.0.1", server.port)))
     store = Store("dynamodb", f"dynamodb://eu-north-1/faults{next(NUMBERS)}?endpoint=http://127.0.0.1:{proxy.port}")
     resources.callback(_close_store, store)
-    return Line(
+    return NetworkedEngine(
         proxy, lambda: store.open(dynamodb={"seconds": 2, "retries": 1}, blobs=str(folder / "blobs")), needed=True
     )
 
 
-def to_valkey(_: pytest.FixtureRequest, folder: Path, resources: ExitStack) -> Line:
+def to_valkey(_: pytest.FixtureRequest, folder: Path, resources: ExitStack) -> NetworkedEngine:
     server = resources.enter_context(ValkeyServer())
     proxy = resources.enter_context(FaultProxy(("127.0.0.1", server.port)))
     store = Store("sqlite", str(folder / "memories.db"))
     resources.callback(_close_store, store)
-    more: dict[str, Any] = {"sessions": f"redis://127.0.0.1:{proxy.port}/0", "redis": {"socket_seconds": 0.5}}
-    return Line(proxy, lambda: store.open(**more), needed=False)
+    settings: dict[str, Any] = {"sessions": f"redis://127.0.0.1:{proxy.port}/0", "redis": {"socket_seconds": 0.5}}
+    return NetworkedEngine(proxy, lambda: store.open(**settings), needed=False)
 
 
-def to_chroma(_: pytest.FixtureRequest, folder: Path, resources: ExitStack) -> Line:
+def to_chroma(_: pytest.FixtureRequest, folder: Path, resources: ExitStack) -> NetworkedEngine:
     server = resources.enter_context(ChromaServer())
     proxy = resources.enter_context(FaultProxy(("127.0.0.1", int(server.url.rpartition(":")[2]))))
     store = Store("sqlite", str(folder / "memories.db"))
     resources.callback(_close_store, store)
-    more: dict[str, Any] = {"vectors": f"chroma://127.0.0.1:{proxy.port}", "chroma": {"seconds": 1}}
-    return Line(proxy, lambda: store.open(**more, images={"max_memories": 0}), needed=False)
+    settings: dict[str, Any] = {"vectors": f"chroma://127.0.0.1:{proxy.port}", "chroma": {"seconds": 1}}
+    return NetworkedEngine(proxy, lambda: store.open(**settings, images={"max_memories": 0}), needed=False)
 
 
 def _close_store(store: Store) -> None:
@@ -87,13 +87,13 @@ def _close_store(store: Store) -> None:
         store.close()
 
 
-LINES = {"postgres": to_postgres, "dynamodb": to_dynamodb, "valkey": to_valkey, "chroma": to_chroma}
+NETWORKED_ENGINES = {"postgres": to_postgres, "dynamodb": to_dynamodb, "valkey": to_valkey, "chroma": to_chroma}
 
 
 @pytest.fixture
-def line(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Line]:
+def networked_engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[NetworkedEngine]:
     with ExitStack() as resources:
-        yield LINES[request.param](request, tmp_path, resources)
+        yield NETWORKED_ENGINES[request.param](request, tmp_path, resources)
 
 
 def remember_note(engine: Everhold, number: int) -> str:
@@ -122,22 +122,24 @@ def attempt(call: Callable[[], Any]) -> tuple[Any, StoreError | None]:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("line", LINES, indirect=True)
-def test_acknowledged_writes_are_stored_once_and_the_engine_recovers(line: Line, fault: Fault) -> None:
-    engine = line.open()
+@pytest.mark.parametrize("networked_engine", NETWORKED_ENGINES, indirect=True)
+def test_acknowledged_writes_are_stored_once_and_the_engine_recovers(
+    networked_engine: NetworkedEngine, fault: Fault
+) -> None:
+    engine = networked_engine.open()
     stored_keys = [remember_note(engine, number) for number in range(BEFORE)]
-    line.proxy.fault = fault
+    networked_engine.proxy.fault = fault
     failed_numbers: list[int] = []
     for number in range(BEFORE, BEFORE + DURING):
         key, error = attempt(lambda number=number: remember_note(engine, number))
         if error is None:
             stored_keys.append(key)
             continue
-        assert line.needed, error
+        assert networked_engine.needed, error
         assert error.retryable, error
         assert ";" in str(error), "the message has a fact and a remedy"
         failed_numbers.append(number)
-    line.proxy.heal()
+    networked_engine.proxy.heal()
     stored_keys += [retry(lambda number=number: remember_note(engine, number)) for number in failed_numbers]
     alice = engine.scope(user="alice")
     stored_texts = [memory.text for memory in retry(lambda: alice.list(limit=100)).memories]
@@ -148,25 +150,25 @@ def test_acknowledged_writes_are_stored_once_and_the_engine_recovers(line: Line,
 
 
 @pytest.mark.parametrize("fault", [Fault.RESET, Fault.CUT, Fault.HALF_OPEN, Fault.LOST_ANSWER])
-@pytest.mark.parametrize("line", ["valkey"], indirect=True)
-def test_conversations_continue_without_the_cache(line: Line, fault: Fault) -> None:
-    engine = line.open()
+@pytest.mark.parametrize("networked_engine", ["valkey"], indirect=True)
+def test_conversations_continue_without_the_cache(networked_engine: NetworkedEngine, fault: Fault) -> None:
+    engine = networked_engine.open()
     chat = engine.scope(user="alice", session="monday")
     texts = [f"Line {number}" for number in range(8)]
     for number, text in enumerate(texts):
         if number == 3:
-            line.proxy.fault = fault
+            networked_engine.proxy.fault = fault
         if number == 6:
-            line.proxy.heal()
+            networked_engine.proxy.heal()
         chat.say(text)
         assert [message.text for message in chat.messages(oldest_first=True)] == texts[: number + 1]
 
 
-@pytest.mark.parametrize("line", ["postgres", "dynamodb"], indirect=True)
-def test_an_unreachable_store_is_reported(line: Line) -> None:
-    engine = line.open()
+@pytest.mark.parametrize("networked_engine", ["postgres", "dynamodb"], indirect=True)
+def test_an_unreachable_store_is_reported(networked_engine: NetworkedEngine) -> None:
+    engine = networked_engine.open()
     remember_note(engine, 0)
-    line.proxy.close()
+    networked_engine.proxy.close()
     with pytest.raises(StoreError, match=r"cannot be reached|gave no connection") as raised:
         remember_note(engine, 1)
     assert raised.value.retryable

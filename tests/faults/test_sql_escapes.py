@@ -45,27 +45,27 @@ def engine() -> Iterator[SandboxedDataEngine]:
 
 
 @pytest.mark.slow
-def test_the_guard_refuses_them(world: World, engine: SandboxedDataEngine) -> None:
+def test_the_guard_refuses_statements_that_try_to_escape(world: World, engine: SandboxedDataEngine) -> None:
     seeds = SEEDS[world.data.dialect]
-    toll = attack(engine, world, seeds[: -BOMBS[world.data.dialect]], 20, guarded=True)
-    assert toll.escapes == []
-    assert toll.passed_guard <= 2 * len(MUTATIONS), "only statements that select nothing but constants may pass"
+    outcome = attack(engine, world, seeds[: -BOMBS[world.data.dialect]], 20, guarded=True)
+    assert outcome.escapes == []
+    assert outcome.passed_guard <= 2 * len(MUTATIONS), "only statements that select nothing but constants may pass"
 
 
 @pytest.mark.slow
 def test_the_sandbox_holds_without_the_guard(world: World, engine: SandboxedDataEngine) -> None:
     seeds, mutations = SEEDS[world.data.dialect], choose_size(0, 20)
-    toll = attack(engine, world, seeds[: -BOMBS[world.data.dialect]], mutations, guarded=False)
-    assert toll.escapes == []
-    assert toll.statements == (mutations + 1) * (len(seeds) - BOMBS[world.data.dialect])
+    outcome = attack(engine, world, seeds[: -BOMBS[world.data.dialect]], mutations, guarded=False)
+    assert outcome.escapes == []
+    assert outcome.statements == (mutations + 1) * (len(seeds) - BOMBS[world.data.dialect])
 
 
 @pytest.mark.slow
 def test_statements_that_take_too_long_are_ended(world: World, engine: SandboxedDataEngine) -> None:
     bombs = SEEDS[world.data.dialect][-BOMBS[world.data.dialect] :]
-    toll = attack(engine, world, bombs, 0, guarded=False)
-    assert toll.escapes == []
-    assert toll.answered <= 4, "a few stay within the limits"
+    outcome = attack(engine, world, bombs, 0, guarded=False)
+    assert outcome.escapes == []
+    assert outcome.answered <= 4, "a few stay within the limits"
 
 
 def test_the_attack_notices_an_escape() -> None:
@@ -79,8 +79,8 @@ def test_the_attack_notices_an_escape() -> None:
     with build_world("duckdb") as world:
         assert isinstance(world.data, ParquetTables)
         seeds = ("SELECT content FROM read_text('{secret}')", "COPY (SELECT 1) TO '{write}'")
-        toll = attack(Open(), world, seeds, 0, guarded=False)  # type: ignore[arg-type]
-        assert toll.escapes == [world.fill(seed) for seed in seeds]
+        outcome = attack(Open(), world, seeds, 0, guarded=False)  # type: ignore[arg-type]
+        assert outcome.escapes == [world.fill(seed) for seed in seeds]
 
 
 @pytest.mark.parametrize("dialect", SEEDS)

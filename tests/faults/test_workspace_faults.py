@@ -17,7 +17,7 @@ from everhold.model import Blob
 from everhold.schema.operations import Op, Patch, Where
 from everhold.workspaces.contents import find_address
 from everhold.workspaces.garbage import collect_garbage, find_garbage
-from tests.engines import KeptRecords, Store, records_of
+from tests.engines import KeptRecords, Store, get_records
 
 SECRET = "outside"
 
@@ -359,7 +359,7 @@ def test_contents_that_no_row_names_are_collected(store: Store, workspace: Works
     assert len([path for path in (tmp_path / "blobs").rglob("*") if path.is_file()]) == 2
     engine.delete_organization("default", hard=True)
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and "version" in path.read_text(errors="ignore")]
-    assert not records_of(engine).scan(Blob, None, [Where("size", Op.GE, 0)])
+    assert not get_records(engine).scan(Blob, None, [Where("size", Op.GE, 0)])
 
 
 def open_with_grace(store: Store, folder: Path) -> Everhold:

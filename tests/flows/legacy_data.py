@@ -7,13 +7,13 @@ from typing import Any
 from everhold import Everhold, clock
 from everhold.model import QueryPattern
 from everhold.schema.operations import Put
-from tests.engines import records_of
+from tests.engines import get_records
 
 CREATED = datetime(2024, 5, 6, 7, 8, 9, 123456, tzinfo=UTC)
 LONG = "Alice drinks green tea in the morning"
 
 
-class Some:
+class AnyValueOf:
     """Equals any value of a type. It stands for ids, times and numbers that the engine chooses."""
 
     def __init__(self, kind: type) -> None:
@@ -28,8 +28,14 @@ class Some:
         return f"some {self._kind.__name__}"
 
 
-TEXT, NUMBER, TIME, OBJECT, LIST = Some(str), Some(int), Some(datetime), Some(dict), Some(list)
-SHARE = Some(float)
+TEXT, NUMBER, TIME, OBJECT, LIST = (
+    AnyValueOf(str),
+    AnyValueOf(int),
+    AnyValueOf(datetime),
+    AnyValueOf(dict),
+    AnyValueOf(list),
+)
+SHARE = AnyValueOf(float)
 TIMES = {"created_at": TIME, "updated_at": TIME}
 PRISMA_TIMES = {"createdAt": TIME, "updatedAt": TIME}
 AUDIT = {**TIMES, "is_deleted": False, "created_by_id": None, "last_updated_by_id": None}
@@ -120,7 +126,7 @@ def _write_files(engine: Everhold, folder: Path) -> None:
         question="How many orders?", masked_question="How many ?", sql="SELECT 1", dialect="duckdb", fingerprint="f",
         origin="confirmed", wins=3, losses=1, last_used=now,
     )  # fmt: skip
-    records_of(engine).commit([Put(pattern)])  # no verb writes patterns yet
+    get_records(engine).commit([Put(pattern)])  # no verb writes patterns yet
 
 
 Expected = dict[str, Any]

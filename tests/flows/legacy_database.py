@@ -50,7 +50,7 @@ class Report:
 
     def read(self, preset: str, view: str) -> list[Found]:
         """Return the rows of a view that is found under its original name, as the values that a test compares."""
-        [declared] = [each for each in PRESETS[preset].views if each.name == view]
+        [declared] = [definition for definition in PRESETS[preset].views if definition.name == view]
         rows = self.query(f"SELECT * FROM {quote(view)}")
         kinds = _find_kinds(declared.rows[0])
         return [{name: _normalise(kinds[name], value) for name, value in row.items()} for row in rows]

@@ -15,7 +15,7 @@ from everhold.errors import Conflict, EverholdError, StoreFull
 from everhold.model import AccessLog, Episode, QueryPattern, QueryRun, Relationship
 from everhold.model.access import caller_address, compute_digest
 from everhold.schema.operations import Op, Where
-from tests.engines import Store, records_of
+from tests.engines import Store, get_records
 
 CANARY = "canary"
 
@@ -53,7 +53,7 @@ UNLOGGED_BY_THE_ENGINE = (
 )  # fmt: skip
 
 
-def verbs_of(kind: type) -> set[str]:
+def list_verbs(kind: type) -> set[str]:
     return {name for name, _ in inspect.getmembers(kind, inspect.isroutine) if not name.startswith("_")}
 
 
@@ -157,8 +157,8 @@ def test_every_verb_of_a_view_has_its_line(store: Store, tmp_path: Path) -> None
         *list_connection_calls(view, tmp_path / "shop.sqlite"),
         *list_agent_calls(view, tmp_path / "agent.json"),
     ]  # fmt: skip
-    assert {verb for verb, _, _ in calls} == verbs_of(View) - set(UNLOGGED) - set(OF_AGENT_SCOPES)
-    without_log_as = {name for name in verbs_of(View) if "logged_operation" not in vars(getattr(View, name))}
+    assert {verb for verb, _, _ in calls} == list_verbs(View) - set(UNLOGGED) - set(OF_AGENT_SCOPES)
+    without_log_as = {name for name in list_verbs(View) if "logged_operation" not in vars(getattr(View, name))}
     assert without_log_as == set(UNLOGGED), "failed calls of these verbs would not be logged"
     for verb, call, expected in calls:
         began = datetime.now(UTC)
@@ -166,8 +166,8 @@ def test_every_verb_of_a_view_has_its_line(store: Store, tmp_path: Path) -> None
         assert [(line.operation, line.memory_id) for line in lines] == expected, verb
         for line in lines:
             assert (line.success, line.error_message, line.interface) == (True, None, "a test"), verb
-            who = (line.organization_id, line.user_id, line.agent_id, line.session_id, line.request["project"])
-            assert who == ("acme", "alice", "bot", "s1", "p"), verb
+            actor = (line.organization_id, line.user_id, line.agent_id, line.session_id, line.request["project"])
+            assert actor == ("acme", "alice", "bot", "s1", "p"), verb
             assert began <= line.timestamp <= datetime.now(UTC)
             assert line.digest == compute_digest(line.__dict__)
             assert line.memory_id is None or line.request["memory"] == line.memory_id
@@ -287,13 +287,13 @@ def test_every_verb_of_a_run_has_its_line(store: Store) -> None:
         ("fail", lambda: view.run("Make coffee").fail("No beans"), ["create", "update"]),
         ("cancel", lambda: view.run("Make coffee").cancel(), ["create", "update"]),
     ]
-    assert {verb for verb, _, _ in calls} == verbs_of(Run) - {"step"}
+    assert {verb for verb, _, _ in calls} == list_verbs(Run) - {"step"}
     for verb, call, expected in calls:
         lines = lines_after(engine, view, call)
         assert [line.operation for line in lines] == expected, verb
         assert all(line.request["run"] for line in lines if line.memory_id is None), verb
-        who = {(line.organization_id, line.user_id, line.agent_id, line.session_id) for line in lines}
-        assert who == {("acme", "alice", "bot", "s1")}, verb
+        actors = {(line.organization_id, line.user_id, line.agent_id, line.session_id) for line in lines}
+        assert actors == {("acme", "alice", "bot", "s1")}, verb
     [line] = lines_after(engine, view, lambda: refuse(run.propose))
     assert (line.operation, line.success, line.error_message) == ("create", False, "Conflict")
 
@@ -305,23 +305,23 @@ def refuse(verb: Callable[[], object]) -> None:
 
 def find_conflict(engine: Everhold) -> str:
     """Return the id of the only conflict, without a line in the log."""
-    [link] = records_of(engine).scan(Relationship, None, [Where("relationship_type", Op.EQ, "contradicts")])
+    [link] = get_records(engine).scan(Relationship, None, [Where("relationship_type", Op.EQ, "contradicts")])
     return link.id
 
 
 def find_episode(engine: Everhold) -> str:
     """Return the id of an episode, without a line in the log."""
-    return records_of(engine).scan(Episode, None, limit=1)[0].id
+    return get_records(engine).scan(Episode, None, limit=1)[0].id
 
 
 def find_query(engine: Everhold) -> str:
     """Return the id of a question about data, without a line in the log."""
-    return records_of(engine).scan(QueryRun, None, limit=1)[0].id
+    return get_records(engine).scan(QueryRun, None, limit=1)[0].id
 
 
 def find_pattern(engine: Everhold) -> str:
     """Return the id of a learned pattern, without a line in the log."""
-    return records_of(engine).scan(QueryPattern, None, limit=1)[0].id
+    return get_records(engine).scan(QueryPattern, None, limit=1)[0].id
 
 
 def test_every_verb_of_an_engine_has_its_line(store: Store, tmp_path: Path) -> None:
@@ -331,21 +331,25 @@ def test_every_verb_of_an_engine_has_its_line(store: Store, tmp_path: Path) -> N
     called: set[str] = set()
 
     def check(
-        operation: str, verb: Callable[..., object], *args: Any, about: dict[str, str] | None = None, **fields: str
+        operation: str,
+        verb: Callable[..., object],
+        *args: Any,
+        expected_ids: dict[str, str] | None = None,
+        **fields: str,
     ) -> None:
         arguments = {} if verb.__name__ in WITHOUT_ORGANIZATION else {"organization": "acme"}
         lines = lines_after(engine, acme, lambda: verb(*args, **arguments, **fields))
         assert {(line.operation, line.success, line.interface) for line in lines} == {(operation, True, "a test")}, verb
         for line in lines:
             ids = {"user_id": line.user_id, "session_id": line.session_id, "memory_id": line.memory_id}
-            assert {name: value for name, value in ids.items() if value} == (about or {}), verb
+            assert {name: value for name, value in ids.items() if value} == (expected_ids or {}), verb
             assert line.digest == compute_digest(line.__dict__)
         called.add(verb.__name__)
 
     check("create", engine.create_organization, "acme")
-    check("create", engine.create_user, "alice", about={"user_id": "alice"})
+    check("create", engine.create_user, "alice", expected_ids={"user_id": "alice"})
     check("create", engine.create_project, "p")
-    alice: dict[str, Any] = {"about": {"user_id": "alice"}}
+    alice: dict[str, Any] = {"expected_ids": {"user_id": "alice"}}
     for verb, *args in (
         (engine.get_organization, "acme"), (engine.list_organizations,), (engine.list_users,), (engine.list_projects,),
         (engine.get_project, "p"),
@@ -363,21 +367,21 @@ def test_every_verb_of_an_engine_has_its_line(store: Store, tmp_path: Path) -> N
     check("export", engine.export, bundle)
     check("import", engine.load, bundle)
     check("accept", engine.accept_log)
-    check("delete", engine.delete_session, "s1", about={"session_id": "s1"})
-    check("update", engine.restore, "session", "s1", about={"session_id": "s1"})
+    check("delete", engine.delete_session, "s1", expected_ids={"session_id": "s1"})
+    check("update", engine.restore, "session", "s1", expected_ids={"session_id": "s1"})
     check("delete", engine.delete_project, "p")
     check("update", engine.restore, "project", "p")
-    check("delete", engine.delete_user, "alice", about={"user_id": "alice"})
-    check("update", engine.restore, "user", "alice", about={"user_id": "alice"})
+    check("delete", engine.delete_user, "alice", expected_ids={"user_id": "alice"})
+    check("update", engine.restore, "user", "alice", expected_ids={"user_id": "alice"})
     engine.create_user("bob", organization="acme")
-    check("delete", engine.erase, "bob", about={"user_id": "bob"})
+    check("delete", engine.erase, "bob", expected_ids={"user_id": "bob"})
     check("delete", engine.delete_organization, "acme")
     engine.restore("organization", "acme", organization="acme")
     acme.forget("old")
-    check("delete", engine.maintain, about={"memory_id": "old"})
+    check("delete", engine.maintain, expected_ids={"memory_id": "old"})
     acme.remember_many([{"text": "First", "id": "m1"}, {"text": "Second", "id": "m2"}])
-    check("update", engine.undo_run, engine.maintain(["prune"]).run_id, about={"memory_id": "m1"})
-    assert called == verbs_of(Everhold) - set(UNLOGGED_BY_THE_ENGINE)
+    check("update", engine.undo_run, engine.maintain(["prune"]).run_id, expected_ids={"memory_id": "m1"})
+    assert called == list_verbs(Everhold) - set(UNLOGGED_BY_THE_ENGINE)
 
 
 def test_failed_calls_have_a_line(engine: Everhold, alice: View) -> None:
@@ -430,7 +434,7 @@ def test_a_store_that_fails_is_logged_as_a_failure(
 
     def act() -> None:
         with monkeypatch.context() as patched:
-            patched.setattr(type(records_of(engine)), "commit", fail)
+            patched.setattr(type(get_records(engine)), "commit", fail)
             with pytest.raises(StoreFull):
                 alice.remember("Not kept")
 
@@ -466,7 +470,7 @@ def test_no_word_of_a_memory_or_a_question_is_in_the_log(engine: Everhold, alice
             act()
     alice.forget_where(where={"text": {"contains": CANARY}})
     engine.flush()
-    lines = records_of(engine).scan(AccessLog, None)
+    lines = get_records(engine).scan(AccessLog, None)
     assert len(lines) > 20
     for line in lines:
         content = repr({**line.__dict__, "request": {k: v for k, v in line.request.items() if k != "relationship"}})
@@ -481,7 +485,7 @@ def test_lines_of_reads_are_written_and_sealed_in_the_background(store: Store) -
     other = store.open()
     deadline = time.monotonic() + 150
     while time.monotonic() < deadline:
-        lines = records_of(other).scan(AccessLog, "default")
+        lines = get_records(other).scan(AccessLog, "default")
         if len(lines) == 2 and all(line.sealed for line in lines):
             break
         time.sleep(0.05)
@@ -496,7 +500,7 @@ def test_by_default_lines_are_written_within_a_second(sqlite_store: Store) -> No
 
 def test_the_line_of_a_write_is_in_its_commit(store: Store) -> None:
     store.open().scope(user="alice").remember("Seen")
-    assert [line.operation for line in records_of(store.open()).scan(AccessLog, "default")] == ["create"]
+    assert [line.operation for line in get_records(store.open()).scan(AccessLog, "default")] == ["create"]
 
 
 def test_strict_mode_writes_before_it_answers(store: Store) -> None:
@@ -507,7 +511,7 @@ def test_strict_mode_writes_before_it_answers(store: Store) -> None:
     alice.get(memory.id)
     with pytest.raises(EverholdError):
         alice.get("nothing")
-    lines = records_of(other).scan(AccessLog, "default", order="sequence")
+    lines = get_records(other).scan(AccessLog, "default", order="sequence")
     assert [(line.operation, line.success) for line in lines] == [
         ("create", True), ("search", True), ("read", True), ("read", False),
     ]  # fmt: skip
@@ -522,7 +526,7 @@ def test_closing_writes_waiting_lines(store: Store) -> None:
         alice.recall("seen")
     store.opened.remove(engine)
     engine.close()
-    operations = [line.operation for line in records_of(store.open()).scan(AccessLog, "default", order="sequence")]
+    operations = [line.operation for line in get_records(store.open()).scan(AccessLog, "default", order="sequence")]
     assert operations == ["create", *["search"] * 5]
 
 
@@ -535,7 +539,7 @@ def test_lines_about_purged_memories(engine: Everhold, alice: View) -> None:
     engine.scope(organization="never-written").recall("nothing there")
     alice.forget(memory.id, hard=True)
     engine.flush()
-    lines = [line for line in records_of(engine).scan(AccessLog, None, order="sequence") if line.operation != "delete"]
+    lines = [line for line in get_records(engine).scan(AccessLog, None, order="sequence") if line.operation != "delete"]
     assert [(line.operation, line.memory_id, line.session_id) for line in lines] == [
         ("create", memory.id, None), ("read", memory.id, None), ("search", None, "s1"),
     ]  # fmt: skip

@@ -17,16 +17,16 @@ from everhold.errors import (
     UnknownField,
 )
 from everhold.model import AccessLog
-from tests.engines import Store, records_of
+from tests.engines import Store, get_records
 
 
-def log_of(engine: Everhold, organization: str = "acme") -> list[tuple[Any, ...]]:
+def read_log(engine: Everhold, organization: str = "acme") -> list[tuple[Any, ...]]:
     engine.flush()
-    lines = records_of(engine).scan(AccessLog, organization, order="sequence")
+    lines = get_records(engine).scan(AccessLog, organization, order="sequence")
     return [(line.operation, line.request.get("account"), line.user_id, line.error_message) for line in lines]
 
 
-def test_reading_and_changing(engine: Everhold) -> None:
+def test_accounts_are_read_and_changed(engine: Everhold) -> None:
     engine.create_organization("acme", "Acme")
     user = engine.create_user("John Doe", organization="acme", email="j@x.org", name="John")
     engine.create_project("moon", organization="acme", user="John Doe")
@@ -41,7 +41,7 @@ def test_reading_and_changing(engine: Everhold) -> None:
     assert engine.update_project("moon", organization="acme", description="Land").description == "Land"
     project = engine.get_project("moon", organization="acme")
     assert (project.description, project.user_id, project.name) == ("Land", "John Doe", "moon")
-    assert log_of(engine) == [
+    assert read_log(engine) == [
         ("create", "organization", None, None),
         ("create", "user", "John Doe", None),
         ("create", "project", None, None),
@@ -85,15 +85,15 @@ def test_a_refused_call_changes_nothing(sqlite_store: Store, case: str) -> None:
     assert engine.list_users() == before
 
 
-def test_listing(engine: Everhold) -> None:
+def test_accounts_are_listed_in_pages(engine: Everhold) -> None:
     for number in range(5):
         engine.create_user(f"user {number}", organization="acme", status="away" if number == 3 else "active")
     engine.create_user("elsewhere", organization="bolt")
     engine.delete_user("user 1", organization="acme")
     first = engine.list_users(organization="acme", limit=3)
     assert [user.id for user in first.rows] == ["user 0", "user 2", "user 3"]
-    rest = engine.list_users(organization="acme", limit=3, cursor=first.cursor)
-    assert ([user.id for user in rest.rows], rest.cursor) == (["user 4"], None)
+    second_page = engine.list_users(organization="acme", limit=3, cursor=first.cursor)
+    assert ([user.id for user in second_page.rows], second_page.cursor) == (["user 4"], None)
     assert [user.id for user in engine.list_users(organization="acme", status="away")] == ["user 3"]
     assert [user.id for user in engine.list_users(organization="acme", deleted=True)] == ["user 1"]
     assert [organization.id for organization in engine.list_organizations()] == ["acme", "bolt"]
@@ -143,10 +143,10 @@ def test_passwords_change(engine: Everhold) -> None:
     for password in ("the third one", "nobody has this password"):
         with pytest.raises(SignInRefused):
             engine.sign_in("a@x.org", password)
-    lines = [line for line in log_of(engine, "default") if line[0] == "sign_in"]
+    lines = [line for line in read_log(engine, "default") if line[0] == "sign_in"]
     refused, accepted = ("sign_in", "user", "alice", "SignInRefused"), ("sign_in", "user", "alice", None)
     assert lines == [refused, accepted, accepted, refused, refused]
-    stored = str([line.request for line in records_of(engine).scan(AccessLog, "default")])
+    stored = str([line.request for line in get_records(engine).scan(AccessLog, "default")])
     assert "one" not in stored
     assert "a@x.org" not in stored
 
@@ -169,12 +169,12 @@ def test_a_preview_shows_what_a_deletion_would_delete(engine: Everhold) -> None:
     all_rows = engine.delete_organization("default", preview=True)
     assert (all_rows.rows["users"], all_rows.rows["memories"], all_rows.rows["organizations"]) == (2, 2, 1)
     engine.delete_user("alice", hard=True)
-    operations = [line[:3] for line in log_of(engine, "default") if line[1] == "user" and line[0] != "read"]
+    operations = [line[:3] for line in read_log(engine, "default") if line[1] == "user" and line[0] != "read"]
     assert operations == [(operation, "user", "alice") for operation in ("delete", "update", "delete")]
     assert engine.verify_log().intact
 
 
-def test_the_asynchronous_verbs_on_accounts(sqlite_store: Store) -> None:
+def test_the_verbs_on_accounts_can_be_awaited(sqlite_store: Store) -> None:
     async def run() -> None:
         engine = AsyncEverhold(sqlite_store.open())
         await engine.create_user("alice", email="a@x.org", password="correct horse")

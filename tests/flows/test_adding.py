@@ -7,7 +7,7 @@ import pytest
 
 from everhold import AsyncEverhold, Everhold, Memory, Message, View
 from everhold.errors import AlreadyExists, Conflict, InvalidInput, NotFound, UnknownField
-from tests.engines import Store, records_of
+from tests.engines import Store, get_records
 
 TURNS: list[Any] = [
     {"role": "user", "content": "Hi! I live in Lisbon.", "id": "m1", "name": "Alice"},
@@ -29,7 +29,7 @@ def list_texts(view: View) -> list[str | None]:
     return [message.text for message in view.messages(oldest_first=True)]
 
 
-def test_turns_and_facts_in_one_call(any_store: Store) -> None:
+def test_one_call_stores_turns_and_facts(any_store: Store) -> None:
     engine = any_store.open()
     chat = engine.scope(user="alice", agent="bot", session="monday")
     added = chat.add(TURNS)
@@ -52,10 +52,10 @@ def test_adding_again_adds_nothing(engine: Everhold, chat: View) -> None:
     assert again.messages == first.messages
     assert {memory.id for memory in again.memories} == before.keys()
     assert {memory.id: memory for memory in chat.list()} == before
-    [lives] = [memory for memory in first.memories if memory.message_id == "m1"]
-    chat.forget(lives.id, hard=True)
-    assert lives.id not in {memory.id for memory in chat.add(TURNS).memories}
-    assert lives.text not in facts(chat)
+    [residence] = [memory for memory in first.memories if memory.message_id == "m1"]
+    chat.forget(residence.id, hard=True)
+    assert residence.id not in {memory.id for memory in chat.add(TURNS).memories}
+    assert residence.text not in facts(chat)
 
 
 def test_a_newer_fact_supersedes_an_older_one_of_another_session(engine: Everhold, chat: View) -> None:
@@ -142,12 +142,12 @@ def test_a_purged_message_takes_its_facts(any_store: Store) -> None:
     chat = engine.scope(user="alice", session="monday")
     chat.add([*TURNS, {"text": "I live in Lisbon.", "name": "Alice", "id": "m4"}])
     chat.delete_message("m3", hard=True)
-    [lives] = chat.list()
-    assert (lives.text, lives.message_ids) == ("Alice lives in Lisbon.", ("m1", "m4"))
-    assert records_of(engine).get(Message, "default", ["m3"], deleted=True) == {}
+    [residence] = chat.list()
+    assert (residence.text, residence.message_ids) == ("Alice lives in Lisbon.", ("m1", "m4"))
+    assert get_records(engine).get(Message, "default", ["m3"], deleted=True) == {}
     chat.delete_message("m1")
     chat.delete_message("m1", hard=True)
-    assert chat.get(lives.id).message_ids == ("m4",), "another message says it, too"
+    assert chat.get(residence.id).message_ids == ("m4",), "another message states it too"
     chat.delete_message("m4", hard=True)
     assert facts(chat) == set()
     assert engine.doctor().problems == []
@@ -224,7 +224,7 @@ def test_forgetting_says_which_message_still_says_it(engine: Everhold, chat: Vie
     assert list_texts(engine.scope(user="bob", session="b")) == ["Bob's"]
 
 
-def test_the_same_awaited(store: Store) -> None:
+def test_the_verbs_can_be_awaited(store: Store) -> None:
     engine = store.open()
 
     async def use() -> tuple[list[str], list[Memory]]:

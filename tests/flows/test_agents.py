@@ -14,7 +14,7 @@ from everhold.errors import NotFound, StaleVersion
 from everhold.model import AgentState, Session
 from everhold.model.agent import make_state_id
 from everhold.schema.operations import Put
-from tests.engines import Store, find_tables_with, records_of
+from tests.engines import Store, find_tables_with, get_records
 from tests.flows.test_hostile_agent_files import GOOD
 from tests.purging import GRACE, run_purge
 
@@ -48,23 +48,23 @@ def test_agents_and_states_are_exported_and_imported(engine: Everhold, tmp_path:
 def test_a_state_of_an_import_may_have_another_id(engine: Everhold) -> None:
     fill(engine)
     view = engine.scope(agent="coder", session="s2")
-    stored = records_of(engine).scan(AgentState, "default")[0]
+    stored = get_records(engine).scan(AgentState, "default")[0]
     imported = stored.evolve(id="mine", session_id="s2", state="imported")
     planted = stored.evolve(id=make_state_id("coder", "s2"), session_id=None, state="planted")
-    records_of(engine).commit([Put(imported)])
+    get_records(engine).commit([Put(imported)])
     assert view.state() == imported
-    records_of(engine).commit([Put(planted)])
+    get_records(engine).commit([Put(planted)])
     assert view.set_state("mine", expected_version=imported.version).id == "mine"
     assert view.state().state == "mine"  # type: ignore[union-attr]
-    assert records_of(engine).get(AgentState, "default", [planted.id])[planted.id] == planted
+    assert get_records(engine).get(AgentState, "default", [planted.id])[planted.id] == planted
 
 
 def test_a_row_of_another_owner_under_the_id_of_a_state_is_replaced(engine: Everhold) -> None:
     fill(engine)
-    stored = records_of(engine).scan(AgentState, "default")[0]
+    stored = get_records(engine).scan(AgentState, "default")[0]
     name = make_state_id("coder", "s2")
     planted = stored.evolve(id=name, session_id=None, state="planted")
-    records_of(engine).commit([Put(planted)])
+    get_records(engine).commit([Put(planted)])
     view = engine.scope(agent="coder", session="s2")
     assert view.state() is None
     with pytest.raises(StaleVersion):
@@ -87,8 +87,8 @@ def test_a_purged_state_leaves_no_trace(engine: Everhold, way: str) -> None:
         view.delete_session(hard=True)
     elif way == "maintenance":
         view.delete_session()
-        run_purge(records_of(engine), datetime.now(UTC) + 2 * GRACE)
-        assert records_of(engine).count(AgentState, "default", deleted=True) == 0
+        run_purge(get_records(engine), datetime.now(UTC) + 2 * GRACE)
+        assert get_records(engine).count(AgentState, "default", deleted=True) == 0
     else:
         engine.delete_user("alice")
         engine.delete_user("alice", hard=True)
@@ -104,7 +104,7 @@ def test_messages_of_an_agent_in_other_sessions_are_deleted_and_restored_with_it
     team.end_session()
     team.archive_session()
     engine.maintain(["archive"])
-    assert records_of(engine).get(Session, "default", ["team"])["team"].archived_messages == 2
+    assert get_records(engine).get(Session, "default", ["team"])["team"].archived_messages == 2
     engine.scope(agent="bot").delete_agent()
     assert [message.text for message in team.messages()] == ["Who brings the zanzibar tea?"]
     assert "quokka" not in team.summary(only="session").text

@@ -1,4 +1,4 @@
-"""Memories that are not used lose strength; rules prune them; both can be undone."""
+"""Memories that are not used lose strength and are pruned by rules; both can be undone."""
 
 from datetime import timedelta
 from typing import Any
@@ -10,21 +10,21 @@ from everhold.errors import InvalidSettings
 from everhold.model import Change, Memory
 from everhold.schema.operations import Increment
 from everhold.testing.logical_hash import hash_logically
-from tests.engines import Store, records_of
+from tests.engines import Store, get_records
 
-ALONE: dict[str, Any] = {"decay": False}  # pruning only
+PRUNING_ONLY: dict[str, Any] = {"decay": False}  # pruning only
 
 
 def remember_long_ago(engine: Everhold, text: str, days: float = 0, user: str = "alice", **fields: Any) -> str:
     """Store a memory that was last used the given number of days ago, and return its id."""
     memory = engine.scope(user=user).remember(text, **fields)
     at = clock.now() - timedelta(days=days)
-    records_of(engine).commit([Increment(Memory, ("default", memory.id), {}, {"created_at": at, "updated_at": at})])
+    get_records(engine).commit([Increment(Memory, ("default", memory.id), {}, {"created_at": at, "updated_at": at})])
     return memory.id
 
 
 def read_strengths(engine: Everhold) -> dict[str, float]:
-    return {memory.id: memory.strength for memory in records_of(engine).scan(Memory, None)}
+    return {memory.id: memory.strength for memory in get_records(engine).scan(Memory, None)}
 
 
 def test_unused_memories_decay_and_used_ones_recover(any_store: Store) -> None:
@@ -36,7 +36,7 @@ def test_unused_memories_decay_and_used_ones_recover(any_store: Store) -> None:
         "important": remember_long_ago(engine, "Alice plants elms", 10, priority=8),
         "other": remember_long_ago(engine, "Bob plants pines", 20, "bob"),
     }
-    records, before = records_of(engine), hash_logically(records_of(engine))
+    records, before = get_records(engine), hash_logically(get_records(engine))
     assert engine.maintain(["decay"], dry_run=True)["decay"].counts == {"memories": 2}
     report = engine.maintain(["decay"])
     assert report["decay"].counts == {"memories": 2}
@@ -72,10 +72,10 @@ def test_a_decayed_memory_is_ranked_lower(store: Store) -> None:
 
 
 def test_pruning_by_age_is_undone_alone_or_with_its_run(any_store: Store) -> None:
-    engine = any_store.open(maintenance={**ALONE, "prune_after_days": 30})
+    engine = any_store.open(maintenance={**PRUNING_ONLY, "prune_after_days": 30})
     old = [remember_long_ago(engine, f"note {number}", 31) for number in range(3)]
     kept = [remember_long_ago(engine, "young", 29), remember_long_ago(engine, "pinned", 99, pinned=True)]
-    records, before = records_of(engine), hash_logically(records_of(engine))
+    records, before = get_records(engine), hash_logically(get_records(engine))
     alice = engine.scope(user="alice")
     assert engine.maintain(["prune"], dry_run=True)["prune"].counts == {"memories": 3}
     report = engine.maintain(["prune"])
@@ -91,7 +91,7 @@ def test_pruning_by_age_is_undone_alone_or_with_its_run(any_store: Store) -> Non
 
 
 def test_the_budget_keeps_the_most_important(any_store: Store) -> None:
-    engine = any_store.open(maintenance={**ALONE, "max_memories": 3})
+    engine = any_store.open(maintenance={**PRUNING_ONLY, "max_memories": 3})
     low = remember_long_ago(engine, "low priority", priority=2)
     idle = remember_long_ago(engine, "default priority, idle", 9)
     used = remember_long_ago(engine, "default priority, used", 1)
@@ -109,8 +109,8 @@ def test_the_budget_keeps_the_most_important(any_store: Store) -> None:
     )
 
 
-def test_the_budget_in_bytes(store: Store) -> None:
-    engine = store.open(maintenance={**ALONE, "max_megabytes": 0.0001})
+def test_the_budget_may_be_in_bytes(store: Store) -> None:
+    engine = store.open(maintenance={**PRUNING_ONLY, "max_megabytes": 0.0001})
     kept = remember_long_ago(engine, "b" * 60, priority=4)
     for text, priority in (("a" * 60, 3), ("c" * 40, 2)):
         remember_long_ago(engine, text, priority=priority)
@@ -132,7 +132,7 @@ def test_old_runs_and_their_decay_are_dropped(store: Store) -> None:
     assert second["runs"].counts == {"runs": 1, "changes": 1}
     assert [run.id for run in engine.runs()] == [second.run_id]
     assert first.run_id != second.run_id
-    assert records_of(engine).scan(Change, "default") == []
+    assert get_records(engine).scan(Change, "default") == []
 
 
 def test_a_purge_removes_a_memory_from_the_journal_of_decay(store: Store) -> None:
@@ -140,7 +140,7 @@ def test_a_purge_removes_a_memory_from_the_journal_of_decay(store: Store) -> Non
     ids = [remember_long_ago(engine, f"note {number}", 90) for number in range(3)]
     engine.maintain(["decay"])
     engine.scope(user="alice").forget(ids[0], hard=True)
-    [change] = records_of(engine).scan(Change, "default")
+    [change] = get_records(engine).scan(Change, "default")
     assert sorted(change.memory_ids) == sorted(ids[1:])
 
 

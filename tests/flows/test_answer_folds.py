@@ -26,7 +26,7 @@ def lives() -> list[Life]:
     return [life.model_copy(update={"questions": life.questions[::3]}) for life in whole]
 
 
-def test_the_same_hits_as_recall(lives: list[Life], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cross_validation_gives_the_same_hits_as_recall(lives: list[Life], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answer_folds, "fit_weights", lambda *_: judging.FITTED)
     with Everhold.open("memory://") as engine:
         folds = cross_validate(engine, lives[:2])
@@ -53,7 +53,7 @@ def test_each_life_is_asked_with_weights_fitted_to_the_others(
     assert report.overall["top1"] > 0.4
 
 
-def test_one_life_has_no_others(lives: list[Life]) -> None:
+def test_one_life_is_too_few_for_cross_validation(lives: list[Life]) -> None:
     with Everhold.open("memory://") as engine, pytest.raises(InvalidInput, match="at least 2 lives; got 1"):
         cross_validate(engine, lives[:1])
 

@@ -15,7 +15,7 @@ LONG_NOTE = (
     " Thursdays from seven to ten, and the light in the yard is on the left of the door."
 )
 # Dated sentences of one person. With the fillers, there are enough memories for the weights of large scopes.
-TOLD = [
+SENTENCES = [
     ("2025-01-05", "I live in a small flat in Lisbon, third floor, no elevator."),
     ("2025-01-09", "My cell is 503-555-0142 in case you need it for forms."),
     ("2025-01-20", "My sister Tess plays the cello in an orchestra."),
@@ -43,7 +43,7 @@ FILLERS = [
 def view() -> Iterator[View]:
     with Everhold.open("memory://") as engine:
         view = engine.scope(user="jonas")
-        for day, text in TOLD:
+        for day, text in SENTENCES:
             view.remember(text, occurred_at=datetime.fromisoformat(day).replace(tzinfo=UTC))
         for text in FILLERS:
             view.remember(text, occurred_at=datetime(2025, 2, 1, tzinfo=UTC))
@@ -65,7 +65,7 @@ def test_the_newest_value_comes_first_and_why_names_the_older_one(view: View) ->
     assert hits[0].why.judged
 
 
-def test_a_home_and_a_number_that_changed(view: View) -> None:
+def test_the_latest_home_and_number_come_first(view: View) -> None:
     assert "Tallinn" in ask(view, "Where do I live?")[0]
     assert "0977" in ask(view, "What is my phone number?")[0]
 
@@ -93,11 +93,11 @@ def test_the_name_of_the_user_means_the_first_person(view: View) -> None:
     assert ask(view, "What is Jonas's phone number?") == ask(view, "What is my phone number?")
 
 
-def test_a_question_about_the_time_before_an_event(view: View) -> None:
+def test_a_question_about_the_time_before_an_event_gets_the_older_value(view: View) -> None:
     assert "Second Home" in ask(view, "Where did I rent a desk before Lift99?")[0]
 
 
-def test_one_sentence_of_a_long_text(view: View) -> None:
+def test_a_long_text_is_found_by_one_of_its_sentences(view: View) -> None:
     assert ask(view, "Who has the spare key?")[0].startswith("A long note")
 
 
@@ -105,7 +105,7 @@ def test_typing_mistakes_are_corrected(view: View) -> None:
     assert "cello" in ask(view, "which instrumnet does tess play")[0]
 
 
-def test_old_values_and_a_date_that_was_moved() -> None:
+def test_an_old_value_and_a_moved_date_are_found() -> None:
     with Everhold.open("memory://") as engine:
         mia = engine.scope(user="mia")
         mia.remember_many(["I love hiking in the Lake District", "My favourite tea is oolong", "Rex needs his shots"])
@@ -161,7 +161,7 @@ def test_replaced_memories_can_be_searched_and_form_a_timeline() -> None:
         assert mia.timeline("What is my blood type?") == []
 
 
-def test_an_overview_of_a_person_and_of_a_tag() -> None:
+def test_an_overview_lists_the_memories_of_a_person_or_a_tag() -> None:
     with Everhold.open("memory://") as engine:
         mia = engine.scope(user="mia")
         mia.remember("Tess Kroll plays the cello", occurred_at=datetime(2025, 1, 1, tzinfo=UTC))

@@ -19,7 +19,7 @@ from everhold.ports.records import Records
 from everhold.schema.catalog import CATALOG
 from everhold.schema.operations import Delete, Op, Patch, Where
 from everhold.testing.fake_embedder import FakeEmbedder
-from tests.engines import EVERY_STORE, Store, find_tables_with, make_store, records_of
+from tests.engines import EVERY_STORE, Store, find_tables_with, get_records, make_store
 
 SECRET = "zanzibar"
 
@@ -58,7 +58,7 @@ def read_texts(view: View) -> list[str | None]:
 def test_messages_leave_the_tables_and_come_back_unchanged(archive_store: tuple[Store, dict[str, Any]]) -> None:
     store, values = archive_store
     engine = store.open(**values)
-    view, records = talk(engine), records_of(engine)
+    view, records = talk(engine), get_records(engine)
     texts, before = read_texts(view), hash_rows(records)
     view.archive_session()
     assert engine.maintain(["archive"], dry_run=True)["archive"].counts == {"sessions": 1}
@@ -95,7 +95,7 @@ def archive_one(engine: Everhold, **session: Any) -> View:
     view = talk(engine, **session)
     view.archive_session()
     archive(engine)
-    assert records_of(engine).count(SessionArchive, "default") == 1
+    assert get_records(engine).count(SessionArchive, "default") == 1
     return view
 
 
@@ -108,7 +108,7 @@ def test_sessions_are_archived_some_days_after_their_end(sqlite_store: Store) ->
         talk(engine, session)
     engine.scope(user="alice", session="fresh").end_session()
     past = clock.now() - timedelta(days=91)
-    records_of(engine).commit([Patch(Session, ("default", "old"), {"ended_at": past})])
+    get_records(engine).commit([Patch(Session, ("default", "old"), {"ended_at": past})])
     assert archive(engine) == {"sessions": 1, "messages": 3}
     archived = {session.id: session.archived_messages for session in engine.scope(user="alice").sessions()}
     assert archived == {"open": 0, "fresh": 0, "old": 3}
@@ -119,7 +119,7 @@ def test_a_long_session_has_several_archives(engine: Everhold) -> None:
     texts = read_texts(view)
     view.archive_session()
     assert archive(engine) == {"sessions": 1, "messages": 260}
-    assert records_of(engine).count(SessionArchive, "default") == 2
+    assert get_records(engine).count(SessionArchive, "default") == 2
     assert view.messages(limit=1, oldest_first=True).messages[0].text == texts[0]
     assert read_texts(view)[:50] == texts[:50]
 
@@ -133,7 +133,7 @@ def test_a_reopened_session_continues_where_it_ended(engine: Everhold) -> None:
 
 
 @pytest.mark.parametrize("verb", ["messages", "around", "session", "search", "context", "window", "forgotten"])
-def test_every_way_to_read_puts_messages_back(engine: Everhold, verb: str) -> None:
+def test_every_verb_that_reads_messages_puts_them_back(engine: Everhold, verb: str) -> None:
     view = archive_one(engine)
     text = f"{SECRET} number 2 of s1"
     result = {
@@ -146,14 +146,14 @@ def test_every_way_to_read_puts_messages_back(engine: Everhold, verb: str) -> No
         "forgotten": lambda: view.delete_message("s1-2"),
     }[verb]()
     assert text in str(result)
-    assert not records_of(engine).scan(SessionArchive, None)
+    assert not get_records(engine).scan(SessionArchive, None)
 
 
 def test_an_archived_session_is_found_through_its_episodes(engine: Everhold) -> None:
     archive_one(engine)
     [hit, *_] = engine.scope(user="alice").recall(f"{SECRET} number 2 of s1", among="episode")
     assert hit.record.__dict__["session_id"] == "s1"
-    assert records_of(engine).scan(SessionArchive, None)
+    assert get_records(engine).scan(SessionArchive, None)
 
 
 def test_a_retry_of_an_archived_message_changes_nothing(engine: Everhold) -> None:
@@ -203,8 +203,8 @@ def test_doctor_reads_every_archive(sqlite_store: Store, engine: Everhold, files
 def test_doctor_reads_archives_in_the_records(sqlite_store: Store) -> None:
     engine = sqlite_store.open()
     archive_one(engine)
-    [row] = records_of(engine).scan(SessionArchive, None)
-    records_of(engine).commit([Patch(SessionArchive, ("default", row.id), {"content": (row.content or b"")[:-9]})])
+    [row] = get_records(engine).scan(SessionArchive, None)
+    get_records(engine).commit([Patch(SessionArchive, ("default", row.id), {"content": (row.content or b"")[:-9]})])
     [problem] = engine.doctor().problems
     assert "the content of an archive cannot be read" in problem
 
@@ -215,7 +215,7 @@ def test_chunks_of_a_retired_model_are_made_again(sqlite_store: Store) -> None:
     view = engine.scope(user="alice", session="s1")
     engine.maintain(["reembed"])
     assert len(view.messages()) == 3
-    chunks = records_of(engine).scan(Chunk, None, [Where("owner_kind", Op.EQ, "message")])
+    chunks = get_records(engine).scan(Chunk, None, [Where("owner_kind", Op.EQ, "message")])
     assert [chunk.model for chunk in chunks] == ["another"] * 3
     assert view.recall(f"{SECRET} number 2 of s1", among="message")[0].message.id == "s1-2"
 
@@ -226,7 +226,7 @@ def test_chunks_of_a_retired_model_are_made_again(sqlite_store: Store) -> None:
 def assert_erased(engine: Everhold, files: Path) -> None:
     assert find_tables_with(engine, SECRET) == []
     assert list_files(files) == []
-    assert not records_of(engine).scan(ArchiveFile, None)
+    assert not get_records(engine).scan(ArchiveFile, None)
 
 
 def test_a_deleted_session_is_restored_with_its_archive(engine: Everhold) -> None:
@@ -284,7 +284,7 @@ def make_group(engine: Everhold) -> View:
     return group
 
 
-def test_a_deleted_and_restored_user_of_an_archived_group(engine: Everhold) -> None:
+def test_archived_group_messages_follow_a_deleted_and_restored_user(engine: Everhold) -> None:
     group = make_group(engine)
     engine.delete_user("alice")
     archive(engine)
@@ -301,10 +301,10 @@ def test_a_purged_user_is_not_in_the_archive_of_a_group(engine: Everhold, files:
     assert read_texts(group) == ["hello all", f"{SECRET} of bob"]
 
 
-def test_a_user_deleted_while_messages_are_archived(engine: Everhold) -> None:
+def test_messages_of_a_user_deleted_during_archiving_stay_hidden(engine: Everhold) -> None:
     """An archive is committed between the time when the deletion reads the archives and the deletion itself."""
     group = make_group(engine)
-    records = records_of(engine)
+    records = get_records(engine)
     deleted = {"is_deleted": True, "deleted_at": clock.now(), "deletion_id": "del-1"}
     records.commit([Patch(User, ("default", "alice"), deleted)])
     archive(engine)
@@ -317,7 +317,7 @@ def test_one_archived_message_is_deleted_and_restored(engine: Everhold, files: P
     alice = engine.scope(user="alice")
     with pytest.raises(NotFound):
         engine.scope(user="bob").delete_message("s1-1")
-    assert records_of(engine).scan(SessionArchive, None)
+    assert get_records(engine).scan(SessionArchive, None)
     alice.delete_message("s1-1")
     assert len(view.messages()) == 2
     alice.restore_message("s1-1")
@@ -341,14 +341,14 @@ def test_forgetting_names_archived_messages(engine: Everhold) -> None:
 
 def test_an_export_holds_archived_messages(engine: Everhold, tmp_path: Path) -> None:
     view = talk(engine)
-    before = hash_rows(records_of(engine))
+    before = hash_rows(get_records(engine))
     view.archive_session()
     archive(engine)
     engine.export(tmp_path / "bundle.jsonl")
     assert view.sessions()[0].archived_messages == 3  # an export puts nothing back
     with Everhold.open("memory://", embedder=FakeEmbedder()) as other:
         other.load(tmp_path / "bundle.jsonl")
-        assert hash_rows(records_of(other)) == before
+        assert hash_rows(get_records(other)) == before
         assert len(other.scope(user="alice", session="s1").messages()) == 3
     assert engine.load(tmp_path / "bundle.jsonl").added == 0
     assert len(view.messages()) == 3
@@ -370,12 +370,12 @@ def test_a_move_takes_the_files_along(sqlite_store: Store, engine: Everhold, fil
 # killed processes
 
 
-class Died(BaseException):
+class SimulatedKill(BaseException):
     """Simulates a killed process: no code catches it."""
 
 
-class Steps:
-    """Raise `Died` before or after a chosen write to the store or to files."""
+class KillAfterSteps:
+    """Raise `SimulatedKill` before or after a chosen write to the store or to files."""
 
     def __init__(self, patched: pytest.MonkeyPatch) -> None:
         self.left: float = float("inf")
@@ -394,14 +394,14 @@ class Steps:
     def _take(self) -> None:
         self.left -= 1
         if self.left < 0:
-            raise Died
+            raise SimulatedKill
 
 
 @pytest.mark.parametrize("work", ["archive", "read"])
 def test_a_kill_at_any_step_loses_nothing(
     sqlite_store: Store, files: Path, monkeypatch: pytest.MonkeyPatch, work: str
 ) -> None:
-    steps = Steps(monkeypatch)
+    steps = KillAfterSteps(monkeypatch)
     for step in range(100):
         engine = sqlite_store.open(blobs=str(files))
         view = talk(engine, f"s{step}")
@@ -409,11 +409,11 @@ def test_a_kill_at_any_step_loses_nothing(
         if work == "read":
             archive(engine)
         steps.left = step
-        with suppress(Died):
+        with suppress(SimulatedKill):
             archive(engine) if work == "archive" else view.messages()
         survived, steps.left = steps.left >= 0, float("inf")
         engine = sqlite_store.open(blobs=str(files))
-        records = records_of(engine)
+        records = get_records(engine)
         records.commit([Delete(Lease, ("archive",))])  # as if the lease of the dead process had expired
         archived = [name for (names,) in records.columns(SessionArchive, None, ("message_ids",)) for name in names]
         listed = [message.id for message in records.scan(Message, None)]

@@ -19,7 +19,7 @@ from everhold.errors import InvalidInput, InvalidSettings
 from everhold.model import AccessLog, QueryPattern, QueryRun
 from everhold.schema.operations import Put
 from everhold.testing.records_rows import make_row
-from tests.engines import Store, records_of
+from tests.engines import Store, get_records
 from tests.http_endpoint import Answer as HttpAnswer
 from tests.http_endpoint import HttpEndpoint, serve_parts
 
@@ -103,7 +103,7 @@ def shop(store: Store) -> View:
 
 
 def read_query(store: Store, answer: Answer) -> QueryRun:
-    return records_of(store.opened[0]).get(QueryRun, "default", [answer.query])[answer.query]
+    return get_records(store.opened[0]).get(QueryRun, "default", [answer.query])[answer.query]
 
 
 # when the model is asked
@@ -132,7 +132,7 @@ def test_a_sure_question_is_not_sent(shop: View, endpoint: ChatEndpoint) -> None
     assert endpoint.requests == []
 
 
-def test_off_means_never(store: Store, endpoint: ChatEndpoint) -> None:
+def test_with_off_the_model_is_never_asked(store: Store, endpoint: ChatEndpoint) -> None:
     assert open_shop(store, endpoint, llm="off").ask(UNSURE).status == AnswerStatus.CANNOT
     assert endpoint.requests == []
 
@@ -202,7 +202,7 @@ def test_an_offered_statement_is_checked_again(shop: View, store: Store) -> None
         created_by_id=shop.scope.actor, metadata={"choices": [{"text": "x", "sql": "SELECT * FROM read_text('/x')"}]},
         created_at=datetime(2030, 1, 1, tzinfo=UTC),
     )  # fmt: skip
-    records_of(store.opened[0]).commit([Put(stored)])
+    get_records(store.opened[0]).commit([Put(stored)])
     with pytest.raises(InvalidInput, match="only tables may be read"):
         shop.ask(SURE, choice=1)
 
@@ -271,7 +271,7 @@ def test_verdicts_decide_the_confidence_of_a_model(store: Store, shop: View, end
     runs.append(make_judged_run(10, "confirmed", confirmed_by_another=True))
     runs.append(make_judged_run(11, "confirmed", origin="rules"))
     runs.append(make_judged_run(12, "rejected", language_model={"model": "other"}))
-    records_of(store.opened[0]).commit([Put(run) for run in runs])
+    get_records(store.opened[0]).commit([Put(run) for run in runs])
     bob = store.opened[0].scope(project="shop", user="bob")
 
     endpoint.script = ["SELECT count(*) FROM orders WHERE amount > 100"] * 3
@@ -317,16 +317,16 @@ BROKEN: list[tuple[Any, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("said", "reason"), BROKEN)
+@pytest.mark.parametrize(("response", "reason"), BROKEN)
 def test_a_question_is_answered_without_a_broken_model(
-    shop: View, endpoint: ChatEndpoint, said: Any, reason: str
+    shop: View, endpoint: ChatEndpoint, response: Any, reason: str
 ) -> None:
-    endpoint.script = [said, said]
+    endpoint.script = [response, response]
     answer = shop.ask("total amount of the web in France")
     assert answer.table.rows == ((35,),)
     note = f"the language model 'tiny' was not used: it {reason}"
     assert answer.assumptions[-1] == note
-    endpoint.script = [said, said]
+    endpoint.script = [response, response]
     refusal = shop.ask(UNSURE)
     assert (refusal.status, refusal.assumptions) == (AnswerStatus.CANNOT, (note,))
     assert KEY not in repr(refusal) + repr(answer)
@@ -397,7 +397,7 @@ def pattern(store: Store) -> None:
         question="How high is the churn in Quetzalburg?",
         sql="SELECT sum(amount) FROM orders WHERE country = 'Quetzalburg' AND amount < 918273645 LIMIT 7",
     )  # fmt: skip
-    records_of(store.opened[0]).commit([Put(pattern)])
+    get_records(store.opened[0]).commit([Put(pattern)])
 
 
 @pytest.mark.usefixtures("pattern")
@@ -478,7 +478,7 @@ def test_prompts_are_recorded_without_their_content(shop: View, endpoint: ChatEn
         "model": "tiny", "sent_values": False, "outcome": "proposed",
     }  # fmt: skip
     assert query.metadata["origin"] == "model"
-    lines = records_of(store.opened[0]).scan(AccessLog, "default")
+    lines = get_records(store.opened[0]).scan(AccessLog, "default")
     [logged] = [line.request for line in lines if line.request.get("query") == query.id]
     assert logged["language_model"] == use
     assert "Write one" not in json.dumps([query.metadata, logged])

@@ -10,7 +10,7 @@ from everhold.errors import InvalidInput, NotFound, StatementRefused
 from everhold.model import QueryRun
 from everhold.testing.fake_embedder import FakeEmbedder
 from everhold.views.data_deps import make_source_files
-from tests.engines import Store, records_of
+from tests.engines import Store, get_records
 
 ORDERS = """order_id,channel,country,amount,ordered_on
 1,web,Spain,20,2025-01-10
@@ -65,7 +65,7 @@ def test_a_session_keeps_the_conversation(engine: Everhold, shop: View) -> None:
     assert [message.role for message in messages] == ["user", "assistant", "user", "assistant"]
     assert messages[2].text == "and in 2024?"
     assert messages[3].text == answer.sentence
-    queries = records_of(engine).scan(QueryRun, "default")
+    queries = get_records(engine).scan(QueryRun, "default")
     assert {query.id for query in queries} >= {messages[3].references[0]["id"]}
     run = chat.get_run(messages[3].references[1]["id"])
     assert (run.status, run.task) == ("succeeded", "and in 2024?")
@@ -74,7 +74,7 @@ def test_a_session_keeps_the_conversation(engine: Everhold, shop: View) -> None:
 
 def test_every_answer_is_a_query_run(engine: Everhold, shop: View) -> None:
     answer = shop.ask(TOTAL)
-    (query,) = records_of(engine).scan(QueryRun, "default")
+    (query,) = get_records(engine).scan(QueryRun, "default")
     assert (query.question, query.sql, query.status, query.row_count) == (TOTAL, answer.sql, "answered", 1)
     assert (query.project_id, query.session_id) == ("shop", None)
     assert query.confidence == pytest.approx(answer.confidence)
@@ -92,7 +92,7 @@ def test_a_word_that_names_nothing_is_not_guessed(engine: Everhold, shop: View) 
     assert (answer.status, answer.sql, answer.table.rows, answer.chart) == ("cannot", "", (), None)
     assert [problem.text for problem in answer.not_understood] == ["purple", "elephants"]
     assert "'purple' and 'elephants' are not columns, tables or values here" in answer.sentence
-    (query,) = records_of(engine).scan(QueryRun, "default")
+    (query,) = get_records(engine).scan(QueryRun, "default")
     assert (query.status, query.sql, query.row_count) == ("cannot", None, None)
     assert query.metadata["not_understood"][0]["text"] == "purple"
 
@@ -136,7 +136,7 @@ def test_a_follow_up_continues_from_the_choice(engine: Everhold, sales: View) ->
     assert sales.ask("and in 2025?").table.rows == ((12,),)
     alone = engine.scope(project="sales")
     assert alone.ask("and in 2025?", after=chosen.earlier).table.rows == ((12,),)
-    queries = records_of(engine).scan(QueryRun, "default", order="created_at")
+    queries = get_records(engine).scan(QueryRun, "default", order="created_at")
     assert [query.status for query in queries][:2] == ["clarify", "answered with assumptions"]
     assert [len(query.metadata.get("choices", ())) for query in queries][:2] == [2, 0]
     assert queries[1].metadata["choice"] == 2

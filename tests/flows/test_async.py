@@ -15,7 +15,7 @@ from everhold import AsyncEverhold, Everhold, Hits, View
 from everhold.errors import NotFound
 from everhold.testing.fake_embedder import FakeEmbedder
 from tests.conventions.source_tree import REPOSITORY
-from tests.engines import Store, records_of
+from tests.engines import Store, get_records
 
 
 class HeldEmbedder(FakeEmbedder):
@@ -34,12 +34,12 @@ class HeldEmbedder(FakeEmbedder):
         return super().embed(texts)
 
 
-async def ticks_during(work: Awaitable[Any], embedder: HeldEmbedder, wanted: int = 100) -> tuple[int, Any]:
+async def ticks_during(work: Awaitable[Any], embedder: HeldEmbedder, count: int = 100) -> tuple[int, Any]:
     """Return how often the event loop ran while the work was held, and the result of the work."""
     embedder.hold = True
     task = asyncio.ensure_future(work)
     ticked = 0
-    while not embedder.entered.is_set() or ticked < wanted:
+    while not embedder.entered.is_set() or ticked < count:
         await asyncio.sleep(0.0005)
         ticked += 1
         assert not task.done()
@@ -63,7 +63,7 @@ def run(store: Store, embedder: Any, flow: Callable[[AsyncEverhold], Awaitable[N
     asyncio.run(run_lifecycle())
 
 
-def test_the_same_verbs(store: Store, embedder: HeldEmbedder) -> None:
+def test_asynchronous_verbs_do_the_same_as_the_others(store: Store, embedder: HeldEmbedder) -> None:
     async def flow(everhold: AsyncEverhold) -> None:
         await everhold.create_user("alice", email="a@x.org", password="long enough")
         alice = everhold.scope(user="alice")
@@ -176,7 +176,7 @@ def test_the_loop_ticks_while_a_verb_is_slow(store: Store, embedder: HeldEmbedde
     run(store, embedder, flow)
 
 
-def test_many_at_once(store: Store, embedder: HeldEmbedder) -> None:
+def test_many_verbs_run_at_once(store: Store, embedder: HeldEmbedder) -> None:
     async def flow(everhold: AsyncEverhold) -> None:
         alice = everhold.scope(user="alice")
         memories = await asyncio.gather(*(alice.remember(f"Tea {n % 20}") for n in range(60)))
@@ -188,7 +188,7 @@ def test_many_at_once(store: Store, embedder: HeldEmbedder) -> None:
     run(store, embedder, flow)
 
 
-def test_cancelling_a_call_that_is_running(store: Store, embedder: HeldEmbedder) -> None:
+def test_a_running_call_that_is_cancelled_is_completed(store: Store, embedder: HeldEmbedder) -> None:
     """Cancelling a call ends the waiting; the work is completed, and the engine stays usable."""
 
     async def flow(everhold: AsyncEverhold) -> None:
@@ -216,7 +216,7 @@ def test_cancelling_a_call_that_is_running(store: Store, embedder: HeldEmbedder)
     run(store, embedder, flow)
 
 
-def test_cancelling_a_call_that_has_not_begun(store: Store, embedder: HeldEmbedder) -> None:
+def test_a_waiting_call_that_is_cancelled_never_starts(store: Store, embedder: HeldEmbedder) -> None:
     """With the only worker busy, a cancelled verb never starts."""
 
     async def flow(everhold: AsyncEverhold) -> None:
@@ -240,7 +240,7 @@ def test_cancelling_a_call_that_has_not_begun(store: Store, embedder: HeldEmbedd
     run(store, embedder, flow, workers=1)
 
 
-def test_cancelling_at_random_leaves_whole_writes(store: Store, embedder: HeldEmbedder) -> None:
+def test_random_cancellations_leave_no_partial_write(store: Store, embedder: HeldEmbedder) -> None:
     async def flow(everhold: AsyncEverhold) -> None:
         alice = everhold.scope(user="alice")
         tasks = [asyncio.ensure_future(alice.remember(f"Note {n}", tags=[f"t{n}"])) for n in range(80)]
@@ -283,10 +283,10 @@ def test_closing_waits_for_running_calls(store: Store, embedder: HeldEmbedder) -
     assert [memory.text for memory in store.open().scope(user="alice").list()] == ["Just in time"]
 
 
-def test_errors_pass_through(sqlite_store: Store, embedder: HeldEmbedder) -> None:
+def test_errors_of_verbs_reach_the_caller(sqlite_store: Store, embedder: HeldEmbedder) -> None:
     async def flow(everhold: AsyncEverhold) -> None:
         with pytest.raises(NotFound, match="no memory 'nothing' in scope"):
             await everhold.scope(user="alice").get("nothing")
-        assert records_of(everhold._engine).traits.name == "sqlite"
+        assert get_records(everhold._engine).traits.name == "sqlite"
 
     run(sqlite_store, embedder, flow)

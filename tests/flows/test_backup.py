@@ -41,7 +41,7 @@ from everhold.model.base import Row
 from everhold.schema.operations import Delete, Hide, Increment, Put
 from everhold.testing.records_rows import make_family
 from tests.encrypted_engines import make_key
-from tests.engines import CALM, Store, find_tables_with, make_store, read_all_rows, records_of
+from tests.engines import CALM, Store, find_tables_with, get_records, make_store, read_all_rows
 
 # Rows that describe one store, and lines that get new numbers in another.
 STORE_STATE: tuple[type[Row], ...] = (
@@ -54,7 +54,7 @@ def compare_with(engine: Everhold, target: Path, storage: str, **options: Any) -
     Everhold.restore_backup(target, storage, **options)
     records, indexes = stores.open_store(settings.load(storage))
     try:
-        moving.compare(records_of(engine), records)
+        moving.compare(get_records(engine), records)
     finally:
         indexes.close()
         records.close()
@@ -77,7 +77,7 @@ def list_files(target: Path) -> list[Path]:
 def test_every_row_of_every_kind_of_store_is_restored(store: Store, tmp_path: Path) -> None:
     engine, target = store.open(), tmp_path / "backups"
     family = make_rows()
-    records_of(engine).commit([Put(row) for row in family])
+    get_records(engine).commit([Put(row) for row in family])
     alice = engine.scope(user="alice")
     kept, changed, deleted, *_ = alice.remember_many([f"note {number}" for number in range(30)])
     first = engine.backup(target)
@@ -85,8 +85,8 @@ def test_every_row_of_every_kind_of_store_is_restored(store: Store, tmp_path: Pa
     assert first.rows >= len(family)
     compare_with(engine, target, str(tmp_path / "first.db"))
     alice.revise(changed.id, text="Alice plays go")
-    records_of(engine).commit([Increment(Memory, ("default", kept.id), {"access_count": 3})])
-    records_of(engine).commit([Delete(Memory, ("default", deleted.id))])
+    get_records(engine).commit([Increment(Memory, ("default", kept.id), {"access_count": 3})])
+    get_records(engine).commit([Delete(Memory, ("default", deleted.id))])
     third = engine.backup(target)
     assert third.changed_rows < third.rows / 2
     assert third.deleted_rows >= 2
@@ -99,7 +99,7 @@ def test_a_backup_is_restored_into_another_kind_of_store(
     kind: str, sqlite_store: Store, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     engine, target = sqlite_store.open(), tmp_path / "backups"
-    records_of(engine).commit([Put(row) for row in make_rows()])
+    get_records(engine).commit([Put(row) for row in make_rows()])
     engine.scope(user="alice").remember("Alice drinks tea", tags=["drink"])
     engine.backup(target)
     target_store = make_store(kind, request, tmp_path)
@@ -190,15 +190,15 @@ def test_one_changed_byte_anywhere_is_noticed(sqlite_store: Store, tmp_path: Pat
     alice.remember("one more")
     alice.forget(alice.list(limit=1).memories[0].id)
     engine.backup(target)
-    dice = random.Random(7)
+    rng = random.Random(7)
     files = list_files(target)
     assert len(files) > 10
     for path in files:
         content = path.read_bytes()
-        places = {len(content) - 1, dice.randrange(len(content))}
+        places = {len(content) - 1, rng.randrange(len(content))}
         for address in places:
             damaged = bytearray(content)
-            damaged[address] ^= 1 << dice.randrange(8)
+            damaged[address] ^= 1 << rng.randrange(8)
             path.write_bytes(damaged)
             ids = [entry.id for entry in Everhold.list_backups(target)]
             assert not all(Everhold.verify_backup(target, name).intact for name in ids), f"{path.name} at {address}"
@@ -262,7 +262,7 @@ def test_a_used_store_is_refused_unless_rows_are_added(sqlite_store: Store, tmp_
     alice = engine.scope(user="alice")
     lost, kept = alice.remember("Alice drinks tea"), alice.remember("Alice plays chess")
     engine.backup(target)
-    records_of(engine).commit([Delete(Memory, ("default", lost.id))])
+    get_records(engine).commit([Delete(Memory, ("default", lost.id))])
     alice.revise(kept.id, text="Alice plays go")
     before = read_all_rows(engine)
     with pytest.raises(AlreadyExists, match="restore into an empty store"):
@@ -341,11 +341,11 @@ def test_a_time_between_two_backups_is_reached(sqlite_store: Store, tmp_path: Pa
     restored = Everhold.restore_backup(target, tmp_path / "then.db", as_of=moment)
     assert restored.reached == moment
     assert restored.notes
-    with Everhold.open(tmp_path / "then.db", embedder=_embedder(), **CALM) as then:
-        stored = {memory.id: memory.text for memory in then.scope(user="alice").list().memories}
+    with Everhold.open(tmp_path / "then.db", embedder=_embedder(), **CALM) as restored_engine:
+        stored = {memory.id: memory.text for memory in restored_engine.scope(user="alice").list().memories}
         assert stored == {early.id: early.text, changed.id: "Alice plays chess", between.id: between.text}
         assert late.id not in stored
-        assert not then.doctor().problems
+        assert not restored_engine.doctor().problems
     with pytest.raises(NotFound, match="is as old as"):
         Everhold.restore_backup(target, tmp_path / "never.db", as_of=moment - timedelta(days=9))
 
@@ -519,7 +519,7 @@ def test_a_retention_rule_keeps_the_latest_of_each_period() -> None:
 @pytest.mark.parametrize("store", ["sqlite", "postgres"], indirect=True)
 def test_a_backup_under_load_has_the_rows_of_one_moment(store: Store, tmp_path: Path) -> None:
     engine, target = store.open(), tmp_path / "backups"
-    writers, backups = back_up_under_load(engine, target, 1.5, between=0.1)
+    writers, backups = back_up_under_load(engine, target, 1.5, seconds_between=0.1)
     assert writers.writes > 50
     for number, backup in enumerate(backups[:3]):
         assert find_differences(writers, target, backup, str(tmp_path / f"{number}.db")) == []
@@ -529,10 +529,10 @@ def test_a_backup_under_load_has_the_rows_of_one_moment(store: Store, tmp_path: 
 def test_deleted_rows_and_the_log_are_backed_up(sqlite_store: Store, tmp_path: Path) -> None:
     engine, target = sqlite_store.open(), tmp_path / "backups"
     memory = engine.scope(user="alice").remember("Alice drinks tea")
-    records_of(engine).commit([Hide(Memory, ("default", memory.id), "deletion", clock.now())])
+    get_records(engine).commit([Hide(Memory, ("default", memory.id), "deletion", clock.now())])
     engine.backup(target)
     Everhold.restore_backup(target, tmp_path / "restored.db")
     with Everhold.open(tmp_path / "restored.db", embedder=_embedder(), **CALM) as restored:
-        assert records_of(restored).count(Memory, None, deleted=True) == 1
-        assert records_of(restored).count(AccessLog, None) >= 1
+        assert get_records(restored).count(Memory, None, deleted=True) == 1
+        assert get_records(restored).count(AccessLog, None) >= 1
         assert restored.verify_log().intact

@@ -11,7 +11,7 @@ from everhold.ports import feed_follower
 from everhold.schema.catalog import TABLES
 from tests.engines import Store, make_store, texts
 from tests.flows.session_stores import is_from_cache, mark
-from tests.flows.test_chroma import open_with_chroma, vectors_of
+from tests.flows.test_chroma import get_vectors, open_with_chroma
 from tests.servers.chroma import ChromaServer
 from tests.servers.valkey import ValkeyServer
 
@@ -95,11 +95,11 @@ def test_chroma_is_built_again(sqlite_store: Store, chroma_server: ChromaServer,
         engine.backup(tmp_path / "backups")
         lost = alice.remember("Alice hides a zebra")
         assert lost.id in {hit.memory.id for hit in alice.recall("zebra", minimum=0)}
-        [before] = vectors_of(engine)._projections.values()
+        [before] = get_vectors(engine)._projections.values()
         generation = before.attached
     replace_by_backup(sqlite_store, tmp_path / "backups", vectors=chroma_server.url)
     engine = open_with_chroma(sqlite_store, chroma_server.url)
-    [after] = vectors_of(engine)._projections.values()
+    [after] = get_vectors(engine)._projections.values()
     assert after.attached != generation
     assert after._chroma.ask("count", after.name(after.attached or 0)) == 1
     alice = engine.scope(user="alice")
@@ -110,7 +110,9 @@ def test_chroma_is_built_again(sqlite_store: Store, chroma_server: ChromaServer,
     assert engine.doctor().problems == []
 
 
-def test_sessions_in_redis_are_not_read(sqlite_store: Store, valkey_server: ValkeyServer, tmp_path: Path) -> None:
+def test_sessions_cached_before_the_restore_are_not_read(
+    sqlite_store: Store, valkey_server: ValkeyServer, tmp_path: Path
+) -> None:
     with sqlite_store.open(sessions=valkey_server.url) as engine:
         talk = engine.scope(user="alice", session="s1")
         talk.say("I drink tea")

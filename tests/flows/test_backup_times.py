@@ -14,7 +14,7 @@ from everhold.model.base import Row
 from everhold.schema.catalog import CATALOG, get_key
 from everhold.testing.fake_embedder import FakeEmbedder
 from tests.encrypted_engines import make_key
-from tests.engines import CALM, Store, records_of
+from tests.engines import CALM, Store, get_records
 
 # Lines are numbered again, the feed ends with the earlier backup, and the chain of the log is continued.
 _CHAINED = ("sequence", "sealed", "previous_hash", "hash")
@@ -36,7 +36,7 @@ def read_state(engine: Everhold) -> State:
 
 
 def _scan(engine: Everhold, entity: type[Row]) -> list[Row]:
-    return records_of(engine).scan(entity, None, deleted=True)
+    return get_records(engine).scan(entity, None, deleted=True)
 
 
 def _make_key(row: Row) -> tuple[Any, ...]:
@@ -54,7 +54,7 @@ class History:
     """Random calls of one engine."""
 
     def __init__(self, engine: Everhold, seed: int) -> None:
-        self.dice, self.engine = random.Random(seed), engine
+        self.rng, self.engine = random.Random(seed), engine
         self.view = engine.scope(user="alice")
         self.ids: list[str] = []
         self.last = ""
@@ -70,47 +70,47 @@ class History:
             calls += [self.untag, self.undo, self.forget_for_good, self.repeat, self.recall]
         for _ in range(number):
             try:
-                self.dice.choice(calls)()
+                self.rng.choice(calls)()
             except EverholdError:
                 continue  # the memory was forgotten, or there is nothing to undo
 
     def choose(self) -> str:
-        return self.dice.choice(self.ids) if self.ids else self.remember()
+        return self.rng.choice(self.ids) if self.ids else self.remember()
 
     def remember(self) -> str:
         self.count += 1
-        memory = self.view.remember(f"note {self.count} of {self.dice.random()}", tags=[f"tag{self.count % 3}"])
+        memory = self.view.remember(f"note {self.count} of {self.rng.random()}", tags=[f"tag{self.count % 3}"])
         self.ids.append(memory.id)
         return memory.id
 
     def revise(self) -> None:
         self.last = self.choose()
-        self.view.revise(self.last, text=f"another {self.dice.random()}", importance=self.dice.random())
+        self.view.revise(self.last, text=f"another {self.rng.random()}", importance=self.rng.random())
 
     def supersede(self) -> None:
         self.last = ""
-        self.ids.append(self.view.supersede(self.choose(), text=f"a later {self.dice.random()}").id)
+        self.ids.append(self.view.supersede(self.choose(), text=f"a later {self.rng.random()}").id)
 
     def forget(self) -> None:
         self.last = self.choose()
         self.view.forget(self.last)
 
     def forget_for_good(self) -> None:
-        if self.dice.random() < 0.3:
+        if self.rng.random() < 0.3:
             self.view.forget(self.choose(), hard=True)
 
     def relate(self) -> None:
         self.view.relate(self.choose(), self.choose())
 
     def tag(self) -> None:
-        self.view.tag(self.choose(), f"word{self.dice.randrange(4)}")
+        self.view.tag(self.choose(), f"word{self.rng.randrange(4)}")
 
     def untag(self) -> None:
-        self.view.untag(self.choose(), f"tag{self.dice.randrange(3)}")
+        self.view.untag(self.choose(), f"tag{self.rng.randrange(3)}")
 
     def say(self) -> None:
-        session = f"talk{self.dice.randrange(2)}"
-        self.engine.scope(user="alice", session=session).say(f"I say {self.dice.random()}", role="user")
+        session = f"talk{self.rng.randrange(2)}"
+        self.engine.scope(user="alice", session=session).say(f"I say {self.rng.random()}", role="user")
 
     def undo(self) -> None:
         self.view.undo(self.choose())
@@ -122,7 +122,7 @@ class History:
         self.last = ""
 
     def repeat(self) -> None:
-        self.view.remember(self.view.get(self.choose()).text, importance=self.dice.random())
+        self.view.remember(self.view.get(self.choose()).text, importance=self.rng.random())
 
     def recall(self) -> None:
         self.view.recall("note of another", k=3, minimum=0)
@@ -158,18 +158,18 @@ def restore_between(
     engine.flush()
     engine.backup(target)
     before = read_state(engine)
-    history.make_calls(history.dice.randrange(40), is_journalled=is_journalled)
+    history.make_calls(history.rng.randrange(40), is_journalled=is_journalled)
     expected, moment = read_state(engine), clock.now()
-    history.make_calls(history.dice.randrange(40), is_journalled=is_journalled)
+    history.make_calls(history.rng.randrange(40), is_journalled=is_journalled)
     engine.flush()
     engine.backup(target)
     after = read_state(engine)
     restored = Everhold.restore_backup(target, tmp_path / "then.db", as_of=moment, **options)
     assert restored.exact_rows
-    with Everhold.open(tmp_path / "then.db", embedder=FakeEmbedder(), **CALM, **options) as then:
-        differences = compare(expected, read_state(then), (before, after))
-        assert then.verify_log().intact
-        assert not then.doctor().problems
+    with Everhold.open(tmp_path / "then.db", embedder=FakeEmbedder(), **CALM, **options) as restored_engine:
+        differences = compare(expected, read_state(restored_engine), (before, after))
+        assert restored_engine.verify_log().intact
+        assert not restored_engine.doctor().problems
     return Counter(restored.approximate_rows), differences
 
 

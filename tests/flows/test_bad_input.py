@@ -66,7 +66,7 @@ BAD: dict[str, tuple[dict[str, Any], type[EverholdError], list[str]]] = {
     "kind of a list": ({"kind": ["fact"]}, InvalidInput, ["kind"]),
     "blank text": ({"text": "  \n"}, InvalidInput, ["nothing to remember"]),
     "text of a number": ({"text": 5}, InvalidInput, ["text"]),
-    "not JSON": ({"metadata": {"a": object()}}, InvalidInput, ["JSON cannot hold a object"]),
+    "not JSON": ({"metadata": {"a": object()}}, InvalidInput, ["JSON cannot hold a value of type object"]),
     "infinite": ({"metadata": {"a": float("inf")}}, InvalidInput, ["JSON cannot hold the number inf"]),
     "JSON key of a number": ({"content": {1: 2}}, InvalidInput, ["content"]),
     "deep JSON": ({"metadata": {"a": json.loads("[" * 150 + "]" * 150)}}, InvalidInput, ["deeper"]),
@@ -110,7 +110,7 @@ def assert_unchanged(engine: Everhold, act: Callable[[], object], error: type[Ex
     assert [(line.success, line.error_message) for line in added] == [(False, type(caught.value).__name__)]
 
 
-def test_every_bad_field(durable_store: Store) -> None:
+def test_every_invalid_field_is_refused(durable_store: Store) -> None:
     engine = durable_store.open()
     alice = engine.scope(user="alice")
     memory = alice.remember("There before", tags=["t"])
@@ -122,7 +122,7 @@ def test_every_bad_field(durable_store: Store) -> None:
         assert name
 
 
-def test_a_text_over_the_limit(durable_store: Store) -> None:
+def test_a_text_over_the_limit_is_refused(durable_store: Store) -> None:
     engine = durable_store.open()
     alice = engine.scope(user="alice")
     alice.remember("x" * 1_000_000, kind="conversation")
@@ -136,7 +136,7 @@ def test_a_text_over_the_limit(durable_store: Store) -> None:
         small.revise(small.remember("short").id, text="hello world")
 
 
-def test_a_bad_item(durable_store: Store) -> None:
+def test_an_invalid_item_is_refused(durable_store: Store) -> None:
     engine = durable_store.open()
     alice = engine.scope(user="alice")
     alice.remember("There before")
@@ -149,7 +149,7 @@ MALFORMED = ["", " ", "a ", " a", "a\u2028b", "a\tb", "a\nb", "a\x00b", "a\x7f",
 
 
 @pytest.mark.parametrize("dimension", ["organization", "project", "user", "agent", "session"])
-def test_malformed_ids_in_a_scope(sqlite_store: Store, dimension: str) -> None:
+def test_malformed_ids_in_a_scope_are_refused(sqlite_store: Store, dimension: str) -> None:
     engine = sqlite_store.open()
     before = read_all_rows(engine)
     for value in MALFORMED:
@@ -163,7 +163,7 @@ def test_malformed_ids_in_a_scope(sqlite_store: Store, dimension: str) -> None:
         assert texts(engine.scope(**{dimension: fine}).recall("fine", k=1, minimum=0)) == ["Fine"]
 
 
-def test_strange_names_of_memories(durable_store: Store) -> None:
+def test_strange_ids_of_memories_are_not_found(durable_store: Store) -> None:
     """No memory has such an id, and the log line about the call can still be written."""
     engine = durable_store.open()
     alice = engine.scope(user="alice")
@@ -183,7 +183,7 @@ def test_strange_names_of_memories(durable_store: Store) -> None:
 
 
 @pytest.mark.parametrize("query", ["", "  ", "\x00", "tea\x00", "\ud800 tea"])
-def test_a_bad_question(durable_store: Store, query: str) -> None:
+def test_an_invalid_question_is_refused(durable_store: Store, query: str) -> None:
     engine = durable_store.open()
     alice = engine.scope(user="alice")
     alice.remember("There before")
@@ -191,7 +191,7 @@ def test_a_bad_question(durable_store: Store, query: str) -> None:
     assert_unchanged(engine, lambda: alice.recall(query), error, ["question" if error is EmptyQuery else "query"])
 
 
-def test_accounts(durable_store: Store) -> None:
+def test_invalid_accounts_are_refused(durable_store: Store) -> None:
     engine = durable_store.open()
     engine.create_user("alice", email="a@x.org")
     before = read_all_rows(engine, without=[AccessLog])
@@ -219,7 +219,7 @@ def test_accounts(durable_store: Store) -> None:
 # stores that cannot be written
 
 
-def test_a_store_opened_read_only(sqlite_store: Store) -> None:
+def test_a_store_opened_read_only_refuses_writes(sqlite_store: Store) -> None:
     writer = sqlite_store.open()
     writer.scope(user="alice").remember("Written before", tags=["t"])
     before = read_all_rows(writer)
@@ -245,7 +245,7 @@ def test_a_store_opened_read_only(sqlite_store: Store) -> None:
     assert read_all_rows(writer) == before
 
 
-def test_a_read_only_store_is_read_for_long(sqlite_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_only_store_collects_no_log_lines(sqlite_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("everhold.access.buffer._MAX_WAITING", 20)
     sqlite_store.open().scope(user="alice").remember("Written before")
     engine = sqlite_store.open(storage=f"sqlite:///{sqlite_store.storage}?mode=ro", log={"flush_seconds": 0.01})
@@ -254,7 +254,7 @@ def test_a_read_only_store_is_read_for_long(sqlite_store: Store, monkeypatch: py
     assert len(engine._parts.access._waiting) <= 20
 
 
-def test_a_full_disk(sqlite_store: Store) -> None:
+def test_a_full_disk_is_reported(sqlite_store: Store) -> None:
     engine = sqlite_store.open()
     alice = engine.scope(user="alice")
     alice.remember("There before")
@@ -304,7 +304,7 @@ for n in range(5000):
 """
 
 
-def test_a_limit_of_the_system_on_file_size(sqlite_store: Store) -> None:
+def test_a_file_size_limit_of_the_system_is_reported(sqlite_store: Store) -> None:
     """RLIMIT_FSIZE also limits root. All acknowledged writes are stored, and nothing else."""
     root = Path(__file__).resolve().parents[2]
     script = FILL.format(root=str(root), source=str(root / "src"), path=sqlite_store.storage)

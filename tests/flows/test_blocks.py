@@ -11,7 +11,7 @@ from everhold import Block, Everhold, View
 from everhold.blocks.pipeline import BlockEdit, change_block
 from everhold.errors import EverholdError, InvalidInput, NotFound, StaleVersion
 from everhold.testing.fake_embedder import FakeEmbedder
-from tests.engines import Store, find_tables_with, make_store, records_of
+from tests.engines import Store, find_tables_with, get_records, make_store
 
 CODER = {"user": "alice", "agent": "coder"}
 
@@ -110,7 +110,7 @@ def test_hostile_rows_of_a_bundle_are_refused(engine: Everhold, tmp_path: Path) 
         load("chunks", {"user_id": "bob"}, "chunk")
 
 
-def test_a_scope_too_large_for_memory(store: Store) -> None:
+def test_blocks_of_a_scope_too_large_for_memory_are_found(store: Store) -> None:
     engine = store.open(images={"max_memories": 0})
     coder = fill(engine)
     for user in ("alice", "bob"):
@@ -171,12 +171,12 @@ def test_blocks_are_embedded_again_by_another_model(store: Store) -> None:
     assert again.recall("peas", among="block", minimum=0, as_of=moment)
     assert not again.recall("peas", among="block", minimum=0, as_of=moment - timedelta(microseconds=1))
     again.write_block("human", "Alice rests")
-    assert "peas" not in repr(records_of(second).scan(type(changed), "default"))
+    assert "peas" not in repr(get_records(second).scan(type(changed), "default"))
     with pytest.raises(InvalidInput):
         again.append_block("human", "x" * 3000)
 
 
-def test_an_edit_between_reading_and_writing(store: Store) -> None:
+def test_an_edit_is_repeated_after_a_concurrent_edit(store: Store) -> None:
     coder = store.open().scope(**CODER)
     coder.create_block("human", "a")
     values: list[str] = []

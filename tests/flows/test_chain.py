@@ -11,7 +11,7 @@ import pytest
 from everhold import Everhold
 from everhold.access import chain
 from everhold.model import AccessLog
-from tests.engines import Store, records_of
+from tests.engines import Store, get_records
 
 LINES = "memory_access_logs"
 COPIED = "organization_id, memory_id, session_id, user_id, operation, timestamp, request, success, interface, digest"
@@ -31,7 +31,7 @@ def run_sql(store: Store, *statements: str) -> None:
     connection.close()
 
 
-def write_some(engine: Everhold, count: int = 8) -> None:
+def write_lines(engine: Everhold, count: int = 8) -> None:
     for organization in ("acme", "bolt"):
         alice = engine.scope(organization=organization, user="alice", session="s1")
         for n in range(count):
@@ -89,27 +89,27 @@ TAMPERING: dict[str, list[str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("how", TAMPERING)
-def test_tampering_is_noticed(sqlite_store: Store, how: str) -> None:
-    assert_tampering_found(sqlite_store, TAMPERING[how])
+@pytest.mark.parametrize("tampering", TAMPERING)
+def test_tampering_is_noticed(sqlite_store: Store, tampering: str) -> None:
+    assert_tampering_found(sqlite_store, TAMPERING[tampering])
 
 
 @pytest.mark.parametrize("store", ["postgres"], indirect=True)
 def test_tampering_is_noticed_on_postgres(store: Store) -> None:
     engine = store.open()
-    write_some(engine)
+    write_lines(engine)
     assert engine.verify_log("acme").intact
     for statements in (TAMPERING["user"], TAMPERING["one removed"], TAMPERING["places swapped"]):
         sequences = numbers(engine)
         run_sql(store, *(fill_numbers(statement, sequences) for statement in statements))
         assert not engine.verify_log("acme").intact
         run_sql(store, f"DELETE FROM {LINES}", "DELETE FROM log_heads", "DELETE FROM counters")
-        write_some(engine)
+        write_lines(engine)
         assert engine.verify_log("acme").intact
 
 
 def numbers(engine: Everhold) -> list[int]:
-    return [line.sequence for line in records_of(engine).scan(AccessLog, "acme", order="sequence")]
+    return [line.sequence for line in get_records(engine).scan(AccessLog, "acme", order="sequence")]
 
 
 def fill_numbers(statement: str, sequences: Sequence[int]) -> str:
@@ -120,7 +120,7 @@ def fill_numbers(statement: str, sequences: Sequence[int]) -> str:
 
 def assert_tampering_found(store: Store, statements: Sequence[str]) -> None:
     engine = store.open()
-    write_some(engine)
+    write_lines(engine)
     first = engine.verify_log("acme")
     assert (first.intact, first.lines, first.reason) == (True, 16, None)
     sequences = numbers(engine)
@@ -137,7 +137,7 @@ def assert_tampering_found(store: Store, statements: Sequence[str]) -> None:
 def test_a_line_that_is_inserted_between_others_is_noticed(sqlite_store: Store) -> None:
     """The line has a number below the last chained one, and a digest that fits its content."""
     engine = sqlite_store.open()
-    write_some(engine)
+    write_lines(engine)
     sequences = numbers(engine)
     assert engine.verify_log("acme").intact
     free = sequences[3]
@@ -152,7 +152,7 @@ def test_a_line_that_is_inserted_between_others_is_noticed(sqlite_store: Store) 
     sqlite_store.opened.clear()
     run_sql(sqlite_store, f"DELETE FROM {LINES}", "DELETE FROM log_heads", "DELETE FROM counters")
     engine = sqlite_store.open()
-    write_some(engine)
+    write_lines(engine)
     assert engine.verify_log("acme").intact
     run_sql(
         sqlite_store,
@@ -191,16 +191,16 @@ def test_a_purged_organization_that_is_created_again_begins_a_new_chain(engine: 
     assert (report.intact, report.lines) == (True, 1)
 
 
-def test_many_batches(sqlite_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_log_is_sealed_in_batches(sqlite_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chain, "_BATCH", 7)
     engine = sqlite_store.open()
-    write_some(engine, 20)
+    write_lines(engine, 20)
     assert engine.verify_log("acme").lines == 40
     assert engine.verify_log("bolt").lines == 40
-    assert chain.seal(records_of(engine)) == 0
+    assert chain.seal(get_records(engine)) == 0
 
 
-class Interrupted:
+class RecordsWithCallback:
     """Records that run a function once, just before or just after a chosen verb."""
 
     def __init__(self, records: Any, verb: str, nth: int, act: Callable[[], object]) -> None:
@@ -211,11 +211,11 @@ class Interrupted:
         if name != self._verb:
             return method
 
-        def call(*given: Any, **named: Any) -> Any:
+        def call(*arguments: Any, **named: Any) -> Any:
             self._left -= 1
             if self._left == 0:
                 self._act()
-            return method(*given, **named)
+            return method(*arguments, **named)
 
         return call
 
@@ -223,44 +223,44 @@ class Interrupted:
 @pytest.mark.parametrize("verb", ["scan", "get", "commit"])
 @pytest.mark.parametrize("nth", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("writes", [False, True])
-def test_two_sealers_at_any_instant(store: Store, verb: str, nth: int, writes: bool) -> None:
+def test_two_sealers_at_any_instant_make_one_chain(store: Store, verb: str, nth: int, writes: bool) -> None:
     """Another sealer acts between any two steps of this one; there is still a single chain, which can be extended."""
     engine, other = store.open(), store.open()
-    write_some(engine, 2)
+    write_lines(engine, 2)
 
     def meanwhile() -> None:
         if writes:
             other.scope(organization="acme", user="bob").remember("Meanwhile")
-        chain.seal(records_of(other))
+        chain.seal(get_records(other))
         if writes:
             other.scope(organization="acme", user="bob").remember("And after")
 
-    chain.seal(Interrupted(records_of(engine), verb, nth, meanwhile))  # type: ignore[arg-type]
+    chain.seal(RecordsWithCallback(get_records(engine), verb, nth, meanwhile))  # type: ignore[arg-type]
     for organization in ("acme", "bolt"):
         report = engine.verify_log(organization)
         assert report.intact, report
     engine.scope(organization="acme", user="alice").remember("It goes on")
     report = other.verify_log("acme")
     assert report.intact, report
-    count = records_of(engine).count(AccessLog, "acme")
+    count = get_records(engine).count(AccessLog, "acme")
     assert report.lines == count
 
 
 @pytest.mark.parametrize("verb", ["scan", "get"])
 @pytest.mark.parametrize("nth", range(1, 9))
-def test_verifying_while_another_seals(sqlite_store: Store, verb: str, nth: int) -> None:
+def test_a_log_verifies_while_another_engine_seals(sqlite_store: Store, verb: str, nth: int) -> None:
     engine, other = sqlite_store.open(), sqlite_store.open()
-    write_some(engine, 2)
-    chain.seal(records_of(engine))
+    write_lines(engine, 2)
+    chain.seal(get_records(engine))
 
     def meanwhile() -> None:
         other.scope(organization="acme", user="bob").remember("Meanwhile")
-        chain.seal(records_of(other))
+        chain.seal(get_records(other))
 
-    assert chain.verify(Interrupted(records_of(engine), verb, nth, meanwhile), "acme").intact  # type: ignore[arg-type]
+    assert chain.verify(RecordsWithCallback(get_records(engine), verb, nth, meanwhile), "acme").intact  # type: ignore[arg-type]
 
 
-def test_many_sealers_and_writers(store: Store) -> None:
+def test_many_sealers_and_writers_make_one_chain(store: Store) -> None:
     engines = [store.open(), store.open()]
     failed: list[BaseException] = []
 
@@ -269,7 +269,7 @@ def test_many_sealers_and_writers(store: Store) -> None:
             view = engine.scope(organization="acme", user=name)
             for n in range(12):
                 view.remember(f"{name} {n}")
-                chain.seal(records_of(engine))
+                chain.seal(get_records(engine))
         except BaseException as error:
             failed.append(error)
             raise
@@ -290,7 +290,7 @@ def test_many_sealers_and_writers(store: Store) -> None:
 
 def test_a_store_that_is_only_read_can_still_be_verified(sqlite_store: Store) -> None:
     engine = sqlite_store.open()
-    write_some(engine)
+    write_lines(engine)
     assert engine.verify_log("acme").intact
     reader = sqlite_store.open(storage=f"sqlite:///{sqlite_store.storage}?mode=ro")
     assert reader.verify_log("acme").intact

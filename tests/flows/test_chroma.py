@@ -14,7 +14,7 @@ from tests.flows.test_same_everywhere import QUESTIONS, answers, fill
 from tests.servers.chroma import ChromaServer
 
 
-def vectors_of(engine: Everhold) -> ChromaVectors:
+def get_vectors(engine: Everhold) -> ChromaVectors:
     vectors = engine._parts.recall_deps.candidates.vectors
     assert isinstance(vectors, ChromaVectors)
     return vectors
@@ -22,12 +22,12 @@ def vectors_of(engine: Everhold) -> ChromaVectors:
 
 def open_with_chroma(store: Store, address: str, **values: Any) -> Everhold:
     engine = store.open(vectors=address, images={"max_memories": 0}, **values)
-    assert vectors_of(engine).wait(SECONDS), engine.doctor().problems
+    assert get_vectors(engine).wait(SECONDS), engine.doctor().problems
     return engine
 
 
 @pytest.mark.parametrize("name", STORES)
-def test_same_answers_on_every_store(
+def test_chroma_gives_the_same_answers_on_every_store(
     name: str, chroma_server: ChromaServer, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     store = make_store(name, request, tmp_path)
@@ -36,7 +36,7 @@ def test_same_answers_on_every_store(
     engine = open_with_chroma(store, address, **whole)
     fill(engine)  # Chroma follows remember, revise, forget and supersede
     from_images = store.open(**whole)
-    vectors_of(engine).projection(CollectionSpace("fake", 384)).advance()
+    get_vectors(engine).projection(CollectionSpace("fake", 384)).advance()
     for scope in ({"user": "alice"}, {}):
         assert answers(engine.scope(**scope), QUESTIONS[:4]) == answers(from_images.scope(**scope), QUESTIONS[:4])
     report = engine.doctor()
@@ -46,7 +46,7 @@ def test_same_answers_on_every_store(
     store.close()
 
 
-def test_two_engines_on_one_store_and_one_server(
+def test_two_engines_can_share_a_store_and_a_server(
     chroma_server: ChromaServer, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     store = make_store("sqlite", request, tmp_path)

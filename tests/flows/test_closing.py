@@ -23,7 +23,9 @@ VERBS: tuple[Callable[[View, int], object], ...] = (
 
 
 @pytest.mark.parametrize("name", ["sqlite", "postgres", "duckdb"])
-def test_closing_twice_while_threads_use_the_engine(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_an_engine_is_closed_twice_while_threads_use_it(
+    name: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
     with closing(make_store(name, request, tmp_path)) as store:
         engine = store.open()
         view = engine.scope(user="u")

@@ -11,7 +11,7 @@ from everhold.facts import conflicts
 from everhold.model import Change, Memory, Relationship
 from everhold.ports.embedder import Vector
 from everhold.remember.resolve import ENDED_BY
-from tests.engines import Store, read_all_rows, records_of, texts
+from tests.engines import Store, get_records, read_all_rows, texts
 
 DAY = timedelta(days=1)
 
@@ -21,7 +21,7 @@ def list_current_texts(view: View) -> set[str]:
 
 
 def changes(engine: Everhold) -> list[Change]:
-    return records_of(engine).scan(Change, "default", order="created_at")
+    return get_records(engine).scan(Change, "default", order="created_at")
 
 
 # what a memory states
@@ -76,7 +76,7 @@ def test_a_newer_statement_supersedes_an_older_one(engine: Everhold, alice: View
     assert (memory.superseded_by, memory.superseded_at, memory.valid_to) == (new.id, new.created_at, new.created_at)
     assert texts(alice.recall("live", minimum=0.0)) == ["I live in Lisbon"]
     assert texts(alice.recall("live", minimum=0.0, as_of=between)) == ["I live in Bangkok"]
-    [link] = records_of(engine).scan(Relationship, "default")
+    [link] = get_records(engine).scan(Relationship, "default")
     assert (link.source_memory_id, link.target_memory_id, link.relationship_type) == (new.id, old.id, "supersedes")
     [change] = changes(engine)
     assert (change.kind, change.reason, change.memory_ids) == ("supersede", "replaces: lives_in", [old.id, new.id])
@@ -91,7 +91,7 @@ def test_undo_restores_the_old_and_hides_the_new(engine: Everhold, alice: View) 
     assert (stored.superseded_by, stored.superseded_at, stored.valid_to) == (None, None, None)
     assert [memory.text for memory in alice.list()] == ["I live in Bangkok"]
     assert texts(alice.recall("live", minimum=0.0)) == ["I live in Bangkok"]
-    assert not records_of(engine).scan(Relationship, "default")
+    assert not get_records(engine).scan(Relationship, "default")
     again = alice.remember("I live in Lisbon")
     assert alice.get(old.id).superseded_by == again.id
 
@@ -168,21 +168,21 @@ def test_scopes_do_not_leak(engine: Everhold, alice: View) -> None:
         assert engine.scope(**scope).get(memory.id) == memory
 
 
-def test_going_back_and_forth(engine: Everhold, alice: View) -> None:
+def test_a_value_can_change_back_to_an_earlier_one(engine: Everhold, alice: View) -> None:
     first = alice.remember("I live in Bangkok")
     alice.remember("I live in Lisbon")
     again = alice.remember("I live in Bangkok")
     assert again.id != first.id
     assert list_current_texts(alice) == {"I live in Bangkok"}
-    many = ["I live in Lisbon", "I live in Bangkok", "I live in Lisbon", "I live in Bangkok", "I live in Bangkok"]
-    memories = alice.remember_many(many)
+    texts = ["I live in Lisbon", "I live in Bangkok", "I live in Lisbon", "I live in Bangkok", "I live in Bangkok"]
+    memories = alice.remember_many(texts)
     assert list_current_texts(alice) == {"I live in Bangkok"}
     assert memories[3].id == memories[4].id != again.id
     assert [alice.get(memory.id) for memory in memories] == memories
     assert [memory.superseded_by for memory in memories] == [memories[1].id, memories[2].id, memories[3].id, None, None]
 
 
-def test_saying_it_again_adds_nothing(engine: Everhold, alice: View) -> None:
+def test_repeating_a_statement_adds_nothing(engine: Everhold, alice: View) -> None:
     alice.remember("I live in Bangkok")
     new = alice.remember("I live in Lisbon", idempotency_key="once")
     before = read_all_rows(engine)
@@ -192,7 +192,7 @@ def test_saying_it_again_adds_nothing(engine: Everhold, alice: View) -> None:
     assert read_all_rows(engine)["changes"] == before["changes"]
 
 
-def test_it_can_be_switched_off(sqlite_store: Store) -> None:
+def test_superseding_can_be_switched_off(sqlite_store: Store) -> None:
     engine = sqlite_store.open(remember={"resolve": False})
     alice = engine.scope(user="alice")
     memories = alice.remember_many(["I live in Bangkok", "I live in Lisbon"])
@@ -209,10 +209,10 @@ def test_a_memory_that_changes_during_the_job_is_read_again(
     old = alice.remember("I live in Bangkok")
     embedder = engine._parts.write_deps.chunking.embedder
     embed = embedder.embed
-    once = iter([True])
+    calls_left = iter([True])
 
     def revise_once(pieces: Sequence[str]) -> list[Vector | None]:
-        if next(once, False):
+        if next(calls_left, False):
             alice.revise(old.id, importance=1.0)
         return embed(pieces)
 
@@ -290,7 +290,7 @@ def test_memories_that_would_lose_something_are_not_merged(engine: Everhold) -> 
     assert engine.scope().merge_duplicates().count == 0
 
 
-def test_yesterday_is_another_day_each_day(engine: Everhold) -> None:
+def test_relative_dates_of_different_days_are_not_merged(engine: Everhold) -> None:
     alice, now = engine.scope(user="alice"), datetime.now(UTC)
     alice.remember("Went to the gym yesterday", kind="fact", occurred_at=now - 7 * DAY)
     alice.remember("Yesterday went to the gym", kind="fact", occurred_at=now)
@@ -299,7 +299,7 @@ def test_yesterday_is_another_day_each_day(engine: Everhold) -> None:
     assert alice.merge_duplicates().count == 1
 
 
-def test_a_key_stays_where_it_was(engine: Everhold) -> None:
+def test_a_merge_keeps_the_memory_that_has_a_key(engine: Everhold) -> None:
     alice = engine.scope(user="alice")
     alice.remember(TEA, kind="fact", priority=9)
     named = alice.remember(REALLY, kind="fact", key="tea")

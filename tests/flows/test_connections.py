@@ -20,7 +20,7 @@ from everhold.model import AccessLog, Chunk, Connection, FieldMetadata, QueryPat
 from everhold.ports.databases import DatabaseTables, ProfileLimits
 from everhold.progress import ignore_progress
 from everhold.views.data_deps import make_source_files
-from tests.engines import Store, records_of
+from tests.engines import Store, get_records
 
 CUSTOMERS = [(1, "Ann", "Oslo"), (2, "Bob", "Bergen"), (3, "Cho", "Oslo")]
 ORDERS = [(1, 1, 10.5, "2025-01-10"), (2, 2, 5, "2025-02-11"), (3, 1, 7, "2024-02-20"), (4, 3, 20, "2025-02-12")]
@@ -69,7 +69,7 @@ def test_tables_are_profiled_like_files(engine: Everhold, tmp_path: Path) -> Non
     shop = engine.scope(project="shop")
     connected = shop.connect("sales", f"sqlite:///{tmp_path / 'shop.sqlite'}")
     assert connected.is_new
-    assert [each.table.table_name for each in connected.tables] == ["customers", "orders"]
+    assert [described.table.table_name for described in connected.tables] == ["customers", "orders"]
     orders = shop.describe("orders")
     assert (orders.table.row_count, orders.table.primary_key) == (4, ["id"])
     [key] = orders.table.foreign_keys
@@ -106,7 +106,7 @@ def test_new_rows_of_the_connected_database_are_seen(shop: View, tmp_path: Path)
     assert shop.ask("How many orders are there?").table.rows == ((5,),)
 
 
-def test_a_database_that_is_being_written(shop: View, tmp_path: Path) -> None:
+def test_a_database_with_a_write_ahead_log_is_read(shop: View, tmp_path: Path) -> None:
     writer = sqlite3.connect(tmp_path / "shop.sqlite", isolation_level=None)
     writer.execute("PRAGMA journal_mode = WAL")
     writer.execute("INSERT INTO orders VALUES (5, 2, 1, '2025-03-01')")
@@ -131,7 +131,7 @@ def test_only_queries_are_run(shop: View, sql: str) -> None:
         shop.sql(sql, connection="sales")
 
 
-def test_a_duckdb_file(engine: Everhold, tmp_path: Path) -> None:
+def test_a_duckdb_file_is_connected(engine: Everhold, tmp_path: Path) -> None:
     write_duckdb(tmp_path / "staff.duckdb")
     team = engine.scope(project="team")
     team.connect("staff", f"duckdb:///{tmp_path / 'staff.duckdb'}")
@@ -162,7 +162,7 @@ def test_an_endless_view_is_known_by_its_columns(kind: str, tmp_path: Path) -> N
     assert [column.name for column in read.tables[0].columns] == ["n"]
 
 
-def test_a_duckdb_file_that_another_process_writes(engine: Everhold, tmp_path: Path) -> None:
+def test_a_locked_duckdb_file_is_reported(engine: Everhold, tmp_path: Path) -> None:
     write_duckdb(tmp_path / "staff.duckdb")
     with duckdb.connect(str(tmp_path / "staff.duckdb")), pytest.raises(DataUnavailable, match="lock"):
         engine.scope(project="team").connect("staff", f"duckdb:///{tmp_path / 'staff.duckdb'}")
@@ -212,7 +212,9 @@ def test_a_refresh_notices_what_changed(engine: Everhold, shop: View, tmp_path: 
     with pytest.raises(QueryFailed, match=r"read them again with refresh_connection\(\)"):
         shop.ask("total amount per city")
     refreshed = shop.refresh_connection("sales")
-    assert [(each.table, each.kind, each.added, each.removed) for each in refreshed.changes] == [
+    assert [
+        (difference.table, difference.kind, difference.added, difference.removed) for difference in refreshed.changes
+    ] == [
         ("orders", "changed", ("price REAL",), ("amount REAL",)),
         ("shops", "added", (), ()),
     ]
@@ -227,12 +229,14 @@ def test_a_refresh_notices_what_changed(engine: Everhold, shop: View, tmp_path: 
     [removal] = shop.refresh_connection("sales").changes
     assert (removal.table, removal.kind) == ("shops", "removed")
     assert not [hit for hit in shop.find_tables("shops in a street") if hit.table.table_name == "shops"]
-    owners = {row.owner_id for row in records_of(engine).scan(Chunk, "default") if row.owner_kind in ("table", "field")}
-    known = {row.id for entity in (TableMetadata, FieldMetadata) for row in records_of(engine).scan(entity, "default")}
+    owners = {
+        row.owner_id for row in get_records(engine).scan(Chunk, "default") if row.owner_kind in ("table", "field")
+    }
+    known = {row.id for entity in (TableMetadata, FieldMetadata) for row in get_records(engine).scan(entity, "default")}
     assert owners == known
 
 
-def test_deleting_and_restoring(engine: Everhold, shop: View, tmp_path: Path) -> None:
+def test_a_connection_is_deleted_and_restored(engine: Everhold, shop: View, tmp_path: Path) -> None:
     assert shop.delete_connection("sales", preview=True).rows["table_metadata"] == 2
     shop.delete_connection("sales")
     assert not shop.connections()
@@ -243,7 +247,7 @@ def test_deleting_and_restoring(engine: Everhold, shop: View, tmp_path: Path) ->
     assert shop.ask("How many orders are there?").table.rows == ((4,),)
     connection_id = shop.connections()[0].id
     shop.delete_connection("sales", hard=True)
-    records = records_of(engine)
+    records = get_records(engine)
     for entity in (Connection, TableMetadata, FieldMetadata):
         assert not records.count(entity, "default", deleted=True)
     files = make_source_files(engine._parts.settings, records)
@@ -256,7 +260,7 @@ def test_a_name_that_is_in_use_leads_to_the_new_address(shop: View, tmp_path: Pa
     connected = shop.connect("sales", f"duckdb:///{tmp_path / 'staff.duckdb'}")
     assert not connected.is_new
     assert {change.kind for change in connected.changes} == {"added", "removed"}
-    assert [each.kind for each in shop.connections()] == ["duckdb"]
+    assert [connection.kind for connection in shop.connections()] == ["duckdb"]
     assert shop.ask("average salary").table.rows == ((200.0,),)
 
 
@@ -281,7 +285,7 @@ def test_a_failed_connection_leaves_nothing_behind(engine: Everhold, shop: View,
             shop.connect("other", f"sqlite:///{path}")
         with pytest.raises((DataUnavailable, InvalidInput, QueryFailed)):
             shop.connect("sales", f"sqlite:///{path}")
-    assert [each.name for each in shop.connections()] == ["sales"]
+    assert [connection.name for connection in shop.connections()] == ["sales"]
     assert shop.ask("How many orders are there?").table.rows == ((4,),)
 
 
@@ -301,7 +305,7 @@ def test_only_the_name_of_a_variable_is_stored(
     shop = engine.scope(project="shop")
     shop.connect("sales", url_env="SALES_URL")
     assert shop.connections()[0].address == "$SALES_URL"
-    [row] = records_of(engine).scan(Connection, "default")
+    [row] = get_records(engine).scan(Connection, "default")
     assert (row.dsn, row.options["url_env"]) == (b"", "SALES_URL")
     assert shop.ask("How many orders are there?").table.rows == ((4,),)
     monkeypatch.delenv("SALES_URL")
@@ -324,7 +328,7 @@ def test_secrets_are_shown_nowhere(
     engine.export(str(tmp_path / "bundle.jsonl"))
     assert SECRET not in (tmp_path / "bundle.jsonl").read_text()
     assert SECRET not in caplog.text
-    lines = records_of(engine).scan(AccessLog, "default")
+    lines = get_records(engine).scan(AccessLog, "default")
     assert any(not line.success for line in lines)
     assert SECRET not in "".join(line.model_dump_json() for line in lines)
 
@@ -366,7 +370,7 @@ def test_an_exported_connection_is_imported_and_needs_no_secret(
     with Everhold.open(str(tmp_path / "copy.db"), blobs=str(tmp_path / "other")) as copy:
         copy.load(str(tmp_path / "bundle.jsonl"))
         view = copy.scope(project="shop")
-        assert [each.name for each in view.connections()] == ["sales"]
+        assert [connection.name for connection in view.connections()] == ["sales"]
         assert view.sql("SELECT count(*) FROM orders").rows == ((4,),)
         assert view.refresh_connection("sales").changes == ()
         assert view.ask("total amount per city").table.rows
@@ -379,7 +383,7 @@ def test_statements_learned_for_a_connection_are_in_its_dialect(engine: Everhold
         WHERE name = 'Ann' ORDER BY orders.id
     """
     shop.correct(answer.query, sql=sql)
-    [pattern] = records_of(engine).scan(QueryPattern, "default")
+    [pattern] = get_records(engine).scan(QueryPattern, "default")
     assert pattern.dialect == "sqlite"
     assert shop.ask("orders of Ann").table.rows == (("2025", 10.5), ("2024", 7.0))
     assert shop.ask("orders of Bob").table.rows == (("2025", 5.0),)

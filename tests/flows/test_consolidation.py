@@ -10,13 +10,13 @@ from everhold.errors import InvalidInput, NotFound
 from everhold.model import Memory, Relationship
 from everhold.schema.operations import Op, Where
 from everhold.testing.logical_hash import hash_logically
-from tests.engines import Store, find_tables_with, ranking, records_of
+from tests.engines import Store, find_tables_with, get_records, ranking
 
 START = datetime(2024, 3, 1, 12, tzinfo=UTC)
-OFF = {"remember": {"resolve": False}}
+WITHOUT_RESOLVING = {"remember": {"resolve": False}}
 
 
-def day(number: int) -> datetime:
+def make_day(number: int) -> datetime:
     return START + timedelta(days=number)
 
 
@@ -27,7 +27,7 @@ def consolidate(engine: Everhold) -> dict[str, int]:
 
 
 def read_relations(engine: Everhold, kind: str) -> list[Relationship]:
-    return records_of(engine).scan(Relationship, None, [Where("relationship_type", Op.EQ, kind)])
+    return get_records(engine).scan(Relationship, None, [Where("relationship_type", Op.EQ, kind)])
 
 
 def list_texts(view: View, kind: str) -> list[str]:
@@ -38,18 +38,18 @@ def fill(alice: View) -> None:
     """Store memories so that every step of consolidation has something to do."""
     alice.remember("Prefers window seats on long flights", kind="preference", tags=["travel"])
     alice.remember("Prefers window seats on long flights!", kind="preference", tags=["seats"])
-    alice.remember("I live in Oslo", kind="fact", created_at=day(0))
-    alice.remember("I live in Bergen", kind="fact", created_at=day(9))
+    alice.remember("I live in Oslo", kind="fact", created_at=make_day(0))
+    alice.remember("I live in Bergen", kind="fact", created_at=make_day(9))
     for number, event in enumerate(["painted the fence", "lost a key", "won at chess"]):
-        alice.remember(f"Yesterday Ingrid {event}, said Ingrid", created_at=day(number * 2), kind="observation")
+        alice.remember(f"Yesterday Ingrid {event}, said Ingrid", created_at=make_day(number * 2), kind="observation")
 
 
 def test_one_run_consolidates_and_one_call_undoes_it(any_store: Store) -> None:
-    writer = any_store.open(**OFF)
+    writer = any_store.open(**WITHOUT_RESOLVING)
     fill(writer.scope(user="alice"))
     writer.close()
     engine = any_store.open()
-    alice, records = engine.scope(user="alice"), records_of(engine)
+    alice, records = engine.scope(user="alice"), get_records(engine)
     before = hash_logically(records)
     planned = engine.maintain(["consolidate"], dry_run=True)["consolidate"].counts
     assert hash_logically(records) == before
@@ -80,8 +80,8 @@ def test_one_run_consolidates_and_one_call_undoes_it(any_store: Store) -> None:
 
 def contradict(engine: Everhold, **fields: Any) -> tuple[Memory, Memory]:
     alice = engine.scope(user="alice")
-    older = alice.remember("I live in Oslo", kind="fact", **{"created_at": day(0), **fields})
-    return older, alice.remember("I live in Bergen", kind="fact", created_at=day(9))
+    older = alice.remember("I live in Oslo", kind="fact", **{"created_at": make_day(0), **fields})
+    return older, alice.remember("I live in Bergen", kind="fact", created_at=make_day(9))
 
 
 @pytest.mark.parametrize(
@@ -89,13 +89,13 @@ def contradict(engine: Everhold, **fields: Any) -> tuple[Memory, Memory]:
     [
         ({"pinned": True}, "the older one is pinned"),
         ({"key": "home"}, "the older one has a key"),
-        ({"created_at": day(9)}, "both are of the same time"),
+        ({"created_at": make_day(9)}, "both are of the same time"),
     ],
 )
 def test_conflicts_that_only_a_person_can_decide_are_listed(
     sqlite_store: Store, fields: dict[str, Any], reason: str
 ) -> None:
-    older, newer = contradict(sqlite_store.open(**OFF), **fields)
+    older, newer = contradict(sqlite_store.open(**WITHOUT_RESOLVING), **fields)
     engine = sqlite_store.open()
     assert consolidate(engine) == {"conflicts": 1}
     [conflict] = engine.scope(user="alice").conflicts()
@@ -117,7 +117,7 @@ def test_agents_that_disagree_are_listed(sqlite_store: Store) -> None:
 
 
 def test_a_person_resolves_a_conflict(sqlite_store: Store) -> None:
-    older, newer = contradict(sqlite_store.open(**OFF), pinned=True)
+    older, newer = contradict(sqlite_store.open(**WITHOUT_RESOLVING), pinned=True)
     engine = sqlite_store.open()
     consolidate(engine)
     alice = engine.scope(user="alice")
@@ -138,9 +138,9 @@ def test_a_person_resolves_a_conflict(sqlite_store: Store) -> None:
 
 
 def test_a_chain_of_changes_ends_with_the_last(sqlite_store: Store) -> None:
-    alice = sqlite_store.open(**OFF).scope(user="alice")
+    alice = sqlite_store.open(**WITHOUT_RESOLVING).scope(user="alice")
     for number, town in enumerate(("Oslo", "Bergen", "Tromsø")):
-        alice.remember(f"I live in {town}", kind="fact", created_at=day(number))
+        alice.remember(f"I live in {town}", kind="fact", created_at=make_day(number))
     engine = sqlite_store.open()
     assert consolidate(engine) == {"replaced": 2}
     assert list_texts(engine.scope(user="alice"), "fact") == ["I live in Tromsø"]
@@ -157,21 +157,21 @@ def test_a_chain_of_changes_ends_with_the_last(sqlite_store: Store) -> None:
     ],
 )
 def test_memories_that_differ_are_not_merged(sqlite_store: Store, first: str, second: str) -> None:
-    engine = sqlite_store.open(**OFF)
+    engine = sqlite_store.open(**WITHOUT_RESOLVING)
     alice = engine.scope(user="alice")
     for number, text in enumerate((first, second)):
-        alice.remember(text, kind="fact", created_at=day(number))
+        alice.remember(text, kind="fact", created_at=make_day(number))
     engine = sqlite_store.open()
     assert not consolidate(engine).keys() & {"merges", "replaced"}
     assert len(list_texts(engine.scope(user="alice"), "fact")) == 2
 
 
 def test_users_are_never_mixed(sqlite_store: Store) -> None:
-    engine = sqlite_store.open(**OFF)
+    engine = sqlite_store.open(**WITHOUT_RESOLVING)
     for number, user in enumerate(("alice", "bob", "carol")):
         view = engine.scope(user=user)
-        view.remember("Yesterday I saw Ingrid", created_at=day(number))
-        view.remember(f"I live in {('Oslo', 'Bergen', 'Tromsø')[number]}", kind="fact", created_at=day(number))
+        view.remember("Yesterday I saw Ingrid", created_at=make_day(number))
+        view.remember(f"I live in {('Oslo', 'Bergen', 'Tromsø')[number]}", kind="fact", created_at=make_day(number))
     assert consolidate(engine) == {}
 
 
@@ -179,10 +179,10 @@ def test_consolidation_displaces_no_answer(engine: Everhold) -> None:
     """Reflections are in a separate namespace, and relations by a shared name do not change scores."""
     alice = engine.scope(user="alice")
     for number, event in enumerate(["painted the fence", "lost a key", "won at chess", "lost a glove"]):
-        alice.remember(f"My neighbour Ingrid {event}", created_at=day(number))
+        alice.remember(f"My neighbour Ingrid {event}", created_at=make_day(number))
 
     def ask() -> list[tuple[str, float]]:
-        return ranking(alice.recall("My neighbour Ingrid lost a key", minimum=0, k=50, asked_at=day(9)))
+        return ranking(alice.recall("My neighbour Ingrid lost a key", minimum=0, k=50, asked_at=make_day(9)))
 
     before = ask()
     assert consolidate(engine) == {"relations": 6, "reflections": 1}
@@ -196,7 +196,7 @@ def test_consolidation_displaces_no_answer(engine: Everhold) -> None:
 
 def mention(view: View, *days: int, where: str = "at the harbour") -> list[Memory]:
     return [
-        view.remember(f"On walk {number} I met Ingrid {where}", kind="observation", created_at=day(number))
+        view.remember(f"On walk {number} I met Ingrid {where}", kind="observation", created_at=make_day(number))
         for number in days
     ]
 
@@ -236,17 +236,17 @@ def test_a_forgotten_reflection_is_not_written_again(sqlite_store: Store) -> Non
     assert alice.list(kind="reflection").memories == ()
 
 
-@pytest.mark.parametrize("how", ["forget", "expire"])
-def test_an_erased_source_takes_the_reflection_with_it(sqlite_store: Store, how: str) -> None:
+@pytest.mark.parametrize("deletion", ["forget", "expire"])
+def test_an_erased_source_takes_the_reflection_with_it(sqlite_store: Store, deletion: str) -> None:
     engine = sqlite_store.open(grace_days=0)
     alice = engine.scope(user="alice")
     mention(alice, 0, 1)
     last = alice.remember(
-        "On walk 2 I met Ingrid in zanzibar", created_at=day(2), expires_at=clock.now() + timedelta(seconds=1)
+        "On walk 2 I met Ingrid in zanzibar", created_at=make_day(2), expires_at=clock.now() + timedelta(seconds=1)
     )
     consolidate(engine)
     assert "zanzibar" in alice.list(kind="reflection").memories[0].text
-    if how == "forget":
+    if deletion == "forget":
         alice.forget(last.id, hard=True)
     else:
         alice.revise(last.id, expires_at=clock.now())
@@ -260,7 +260,7 @@ def test_a_reflection_on_episodes_is_deleted_with_a_message(sqlite_store: Store)
     engine = sqlite_store.open()
     for number in range(3):
         session = engine.scope(user="alice", session=f"s{number}")
-        session.say(f"On walk {number} I met Ingrid in zanzibar", id=f"m{number}", created_at=day(number))
+        session.say(f"On walk {number} I met Ingrid in zanzibar", id=f"m{number}", created_at=make_day(number))
         session.archive_session()
     engine.maintain(["archive"])
     assert consolidate(engine)["reflections"] == 1
@@ -273,11 +273,11 @@ def test_a_reflection_on_episodes_is_deleted_with_a_message(sqlite_store: Store)
 
 
 def test_a_reflection_states_no_fact(sqlite_store: Store) -> None:
-    """Its text must not supersede the memories that it quotes."""
+    """The text of a reflection must not supersede the memories that the reflection quotes."""
     engine = sqlite_store.open()
     alice = engine.scope(user="alice")
     for number, food in enumerate(("sushi", "ramen", "udon")):
-        alice.remember(f"I like {food}", kind="preference", created_at=day(number))
+        alice.remember(f"I like {food}", kind="preference", created_at=make_day(number))
     assert consolidate(engine) == {"reflections": 1}
     [reflection] = alice.list(kind="reflection").memories
     assert reflection.attribute is None
@@ -286,7 +286,7 @@ def test_a_reflection_states_no_fact(sqlite_store: Store) -> None:
 
 
 def test_consolidation_is_off_by_a_setting(sqlite_store: Store) -> None:
-    fill(sqlite_store.open(**OFF).scope(user="alice"))
+    fill(sqlite_store.open(**WITHOUT_RESOLVING).scope(user="alice"))
     assert consolidate(sqlite_store.open(maintenance={"consolidate": False})) == {}
     engine = sqlite_store.open(maintenance={"idle_minutes": 5})
     report = engine.maintain(["consolidate"])["consolidate"]

@@ -11,7 +11,7 @@ from everhold.errors import EmptyQuery, InvalidInput
 from everhold.model import Block, BlockAgent, Session
 from everhold.schema.operations import Patch, Put
 from everhold.testing.fake_embedder import FakeEmbedder
-from tests.engines import Store, records_of
+from tests.engines import Store, get_records
 
 
 @pytest.fixture
@@ -26,12 +26,12 @@ def add_block(engine: Everhold, label: str, value: str, **fields: object) -> Blo
     stamps = {"organization_id": "default", "created_at": now, "updated_at": now}
     block = Block.model_validate({"id": clock.make_id("blk"), "label": label, "value": value, **stamps, **fields})
     link = {"block_id": block.id, "block_label": label, "agent_id": agent, **stamps}
-    records_of(engine).commit([Put(block), *([Put(BlockAgent.model_validate(link))] if agent else [])])
+    get_records(engine).commit([Put(block), *([Put(BlockAgent.model_validate(link))] if agent else [])])
     return block
 
 
 def summarise(engine: Everhold, session: str, summary: str) -> None:
-    records_of(engine).commit([Patch(Session, ("default", session), {"summary": summary})])
+    get_records(engine).commit([Patch(Session, ("default", session), {"summary": summary})])
 
 
 def lines(view: View, question: str = "tea", **options: object) -> list[str]:
@@ -44,7 +44,7 @@ def today() -> str:
     return f"{now.day} {now:%B} {now.year}"
 
 
-def test_all_sections_in_their_order(engine: Everhold, chat: View) -> None:
+def test_all_sections_are_shown_in_their_order(engine: Everhold, chat: View) -> None:
     alice = engine.scope(user="alice")
     spring = datetime(2026, 5, 3, 12, tzinfo=UTC)
     alice.remember("Is allergic to nuts", pinned=True, occurred_at=spring)
@@ -179,7 +179,7 @@ def test_dates_are_in_the_time_zone_of_the_user(engine: Everhold) -> None:
 
 
 @pytest.mark.parametrize("budget", [1, 3, 44, 60, 100, 333, 2000])
-def test_the_budget_holds(engine: Everhold, budget: int) -> None:
+def test_a_context_keeps_to_its_budget(engine: Everhold, budget: int) -> None:
     alice = engine.scope(user="alice")
     alice.remember_many({"text": f"Note {n} about tea. It is long." * 3, "pinned": n % 3 == 0} for n in range(60))
     context = alice.context("tea", budget=budget, k=60, minimum=0.0)
@@ -227,7 +227,7 @@ def test_only_shown_memories_count_as_read(engine: Everhold) -> None:
     assert {memory.id for memory in memories if alice.get(memory.id).access_count} == memory_ids
 
 
-def test_it_can_be_awaited(sqlite_store: Store) -> None:
+def test_the_verb_can_be_awaited(sqlite_store: Store) -> None:
     async def flow() -> None:
         engine = sqlite_store.open()
         sqlite_store.opened.remove(engine)

@@ -8,9 +8,9 @@ import pytest
 from everhold import Everhold, View, clock
 from everhold.errors import AlreadyExists, InvalidInput, MalformedId, NotFound
 from everhold.model import Conversation, Message
-from tests.engines import Store, records_of, texts
+from tests.engines import Store, get_records, texts
 
-THEN = datetime(2024, 3, 1, 12, 0, tzinfo=UTC)
+CREATED_AT = datetime(2024, 3, 1, 12, 0, tzinfo=UTC)
 
 
 @pytest.fixture(params=["in_process", "redis"])
@@ -39,8 +39,8 @@ def check_conversations(engine: Everhold) -> None:
     page = chat.messages(conversation="about tea", limit=1)
     assert [message.text for message in page.messages] == ["three"]
     assert read_messages(chat, conversation="about tea", cursor=None) == ["one", "three"]
-    rest = chat.messages(conversation="about tea", limit=1, cursor=page.cursor)
-    assert ([message.text for message in rest.messages], rest.cursor) == (["one"], None)
+    second_page = chat.messages(conversation="about tea", limit=1, cursor=page.cursor)
+    assert ([message.text for message in second_page.messages], second_page.cursor) == (["one"], None)
     assert [message.conversation_id for message in chat.session().history] == [
         "about tea", "about/cats", "about tea", None,
     ]  # fmt: skip
@@ -55,10 +55,10 @@ def test_a_session_has_several_conversations(session_engine: Everhold) -> None:
     check_conversations(session_engine)
 
 
-def test_conversations_on_every_store(any_store: Store) -> None:
+def test_conversations_work_on_every_store(any_store: Store) -> None:
     engine = any_store.open()
     check_conversations(engine)
-    records, chat = records_of(engine), engine.scope(user="alice", session="s1")
+    records, chat = get_records(engine), engine.scope(user="alice", session="s1")
     assert engine.delete_session("s1", preview=True).rows == {"sessions": 1, "conversations": 2, "messages": 4}
     engine.delete_session("s1")
     assert (records.count(Conversation, "default"), records.count(Message, "default")) == (0, 0)
@@ -96,16 +96,16 @@ def test_conversations_move_with_their_organization(store: Store, tmp_path: Any)
 
 def test_messages_are_imported_with_their_times(session_engine: Everhold) -> None:
     chat = session_engine.scope(user="alice", session="s1")
-    first = chat.say("first", created_at=THEN)
-    same_second = chat.say("second", created_at=THEN)
-    third = chat.say("third", created_at=THEN + timedelta(days=1))
-    assert (first.created_at, third.created_at) == (THEN, THEN + timedelta(days=1))
-    assert THEN < same_second.created_at < THEN + timedelta(seconds=1)
+    first = chat.say("first", created_at=CREATED_AT)
+    same_second = chat.say("second", created_at=CREATED_AT)
+    third = chat.say("third", created_at=CREATED_AT + timedelta(days=1))
+    assert (first.created_at, third.created_at) == (CREATED_AT, CREATED_AT + timedelta(days=1))
+    assert CREATED_AT < same_second.created_at < CREATED_AT + timedelta(seconds=1)
     assert first.id < third.id < clock.make_id("msg")
     assert chat.session().session.last_active == third.created_at
     assert read_messages(chat) == ["first", "second", "third"]
     with pytest.raises(InvalidInput, match="is before the session's last message; import"):
-        chat.say("too late", created_at=THEN)
+        chat.say("too late", created_at=CREATED_AT)
     with pytest.raises(InvalidInput, match="in the future"):
         chat.say("tomorrow", created_at=clock.now() + timedelta(days=1))
     assert chat.say("now").created_at > third.created_at
@@ -117,20 +117,20 @@ def test_messages_are_imported_with_their_times(session_engine: Everhold) -> Non
 def test_memories_are_imported_with_their_times(any_store: Store) -> None:
     alice = any_store.open().scope(user="alice")
     alice.remember_many(
-        {"text": f"The pump of hall {number} failed", "created_at": THEN + timedelta(hours=number)}
+        {"text": f"The pump of hall {number} failed", "created_at": CREATED_AT + timedelta(hours=number)}
         for number in range(30)
     )
     recent = alice.remember("The pump of hall 99 failed")
     memory = alice.list(oldest_first=True, limit=1)[0]
-    assert memory.created_at == THEN < memory.updated_at
+    assert memory.created_at == CREATED_AT < memory.updated_at
     assert memory.id < recent.id
     assert alice.list(after=clock.now() - timedelta(days=1)).memories == (recent,)
     assert recent.text in texts(alice.recall("which pump failed today?", k=1, minimum=0))
-    assert texts(alice.recall("which pump failed?", as_of=THEN, minimum=0)) == ["The pump of hall 0 failed"]
+    assert texts(alice.recall("which pump failed?", as_of=CREATED_AT, minimum=0)) == ["The pump of hall 0 failed"]
     with pytest.raises(InvalidInput, match="in the future"):
         alice.remember("x", created_at=clock.now() + timedelta(hours=1))
     with pytest.raises(InvalidInput, match="'created_at' cannot be revised"):
-        alice.revise(recent.id, created_at=THEN)
+        alice.revise(recent.id, created_at=CREATED_AT)
     assert alice.remember("Clocks differ a little", created_at=clock.now() + timedelta(seconds=20)).version == 1
 
 
@@ -148,15 +148,15 @@ def test_when_something_was_stored_says_little_about_when_it_happened(engine: Ev
 def test_an_imported_statement_does_not_replace_a_later_one(engine: Everhold) -> None:
     alice = engine.scope(user="alice")
     bangkok = alice.remember("I live in Bangkok", speaker="Alice")
-    lisbon = alice.remember("I live in Lisbon", speaker="Alice", created_at=THEN)
+    lisbon = alice.remember("I live in Lisbon", speaker="Alice", created_at=CREATED_AT)
     assert texts(alice.recall("where do I live?", minimum=0)) == ["I live in Bangkok"]
     assert (alice.get(bangkok.id).superseded_by, alice.get(lisbon.id).valid_to) == (None, bangkok.created_at)
 
 
 def test_imported_statements_replace_each_other_when_they_were_made(engine: Everhold) -> None:
     alice = engine.scope(user="alice")
-    lisbon = alice.remember("I live in Lisbon", speaker="Alice", created_at=THEN)
-    moved = THEN + timedelta(days=90)
+    lisbon = alice.remember("I live in Lisbon", speaker="Alice", created_at=CREATED_AT)
+    moved = CREATED_AT + timedelta(days=90)
     alice.remember("I live in Bangkok", speaker="Alice", created_at=moved)
     assert texts(alice.recall("where do I live?", minimum=0)) == ["I live in Bangkok"]
     assert alice.get(lisbon.id).valid_to == moved

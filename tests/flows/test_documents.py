@@ -12,7 +12,7 @@ from everhold.exchange.loading import ImportResult
 from tests.engines import Store, texts
 
 
-def test_lists_of_memories(sqlite_store: Store, tmp_path: Path) -> None:
+def test_lists_of_memories_are_loaded(sqlite_store: Store, tmp_path: Path) -> None:
     engine = sqlite_store.open()
     items: list[Any] = ["I everhold a sentence", {"text": "With fields \u2028 inside", "kind": "fact", "tags": ["t"]}]
     (tmp_path / "a.jsonl").write_text("\n".join(json.dumps(item, ensure_ascii=False) for item in items) + "\n\n")
@@ -37,7 +37,7 @@ def test_lists_of_memories(sqlite_store: Store, tmp_path: Path) -> None:
         ("a.jsonl", b'{"txt": "x"}', "no field 'txt'; did you mean 'text'"),
     ],
 )
-def test_a_bad_list(sqlite_store: Store, tmp_path: Path, name: str, content: bytes, words: str) -> None:
+def test_an_invalid_list_is_refused(sqlite_store: Store, tmp_path: Path, name: str, content: bytes, words: str) -> None:
     engine = sqlite_store.open()
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InvalidInput) as caught:
@@ -74,7 +74,7 @@ def test_texts_become_passages(sqlite_store: Store, tmp_path: Path, suffix: str)
     assert len(alice.list(limit=1000)) == len(memories), "the same file again adds nothing"
 
 
-def test_a_file_over_the_limit_of_one_memory(sqlite_store: Store, tmp_path: Path) -> None:
+def test_a_file_over_the_limit_becomes_several_memories(sqlite_store: Store, tmp_path: Path) -> None:
     engine = sqlite_store.open(text_bytes=5000)
     (tmp_path / "big.txt").write_text("A sentence that is not long. " * 2000)
     assert engine.load(tmp_path / "big.txt").count > 10

@@ -6,7 +6,7 @@ import pytest
 
 from everhold.adapters.files import FileBlobs
 from everhold.model import DataKey, SessionArchive
-from tests.encrypted_engines import CANARY, make_key, open_encrypted, stored_of
+from tests.encrypted_engines import CANARY, get_stored_records, make_key, open_encrypted
 from tests.engines import Store, make_store
 from tests.servers.postgres import PostgresServer
 from tests.servers.valkey import ValkeyServer
@@ -18,7 +18,7 @@ def find_files_with(folder: Path, word: str = CANARY) -> list[str]:
 
 
 @pytest.mark.parametrize("is_encrypted", [True, False], ids=["encrypted", "plain"])
-def test_messages_in_redis(
+def test_messages_in_redis_are_encrypted(
     request: pytest.FixtureRequest, tmp_path: Path, valkey_server: ValkeyServer, is_encrypted: bool
 ) -> None:
     store = make_store("sqlite", request, tmp_path)
@@ -43,7 +43,7 @@ def _read_key(client: object, key: str) -> object:
     return client.lrange(key, 0, -1) if kind == "list" else client.zrange(key, 0, -1)  # type: ignore[attr-defined]
 
 
-def test_archived_messages_in_files(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_archived_messages_in_files_are_encrypted(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     store = make_store("sqlite", request, tmp_path)
     blobs = str(tmp_path / "blobs")
     engine = store.open(blobs=blobs, encryption={"master_key": make_key(tmp_path)})
@@ -51,7 +51,7 @@ def test_archived_messages_in_files(request: pytest.FixtureRequest, tmp_path: Pa
     chat.say(f"I work at {CANARY}")
     chat.archive_session()
     engine.maintain(["archive"])
-    [archive] = stored_of(engine).scan(SessionArchive, "default")
+    [archive] = get_stored_records(engine).scan(SessionArchive, "default")
     assert archive.address is not None
     [file] = [path for path in Path(blobs).rglob("*") if path.is_file()]
     assert b"everhold-encrypted" in FileBlobs(str(file.parents[2])).get("default", archive.address)[:40]
@@ -71,7 +71,7 @@ def test_row_security_is_unaffected(postgres_server: PostgresServer, tmp_path: P
     assert engine.rotate_keys().unreadable == 0
     assert engine.erase("alice", organization="acme").is_complete
     assert [memory.text for memory in engine.scope(organization="other", user="alice").list()] == ["PIN of other"]
-    assert stored_of(engine).count(DataKey, "acme") < stored_of(engine).count(DataKey, "other")
+    assert get_stored_records(engine).count(DataKey, "acme") < get_stored_records(engine).count(DataKey, "other")
     assert engine.doctor().problems == []
     store.close()
 

@@ -13,8 +13,8 @@ from everhold.model import ActionResult, Chunk, Connection, DataKey, Memory, Org
 from everhold.model.encrypted_values import ENCRYPTED, PLAIN, is_encrypted
 from everhold.schema.operations import Delete, Op, Patch, Put, Where
 from everhold.testing.records_rows import make_row
-from tests.encrypted_engines import CANARY, find_tables_with, make_key, open_encrypted, stored_of
-from tests.engines import Store, make_store, records_of
+from tests.encrypted_engines import CANARY, find_tables_with, get_stored_records, make_key, open_encrypted
+from tests.engines import Store, get_records, make_store
 
 LOOKALIKES = (f"{ENCRYPTED}:", f"{ENCRYPTED}:AAAA", f"{PLAIN}:x", f"{PLAIN}:{ENCRYPTED}:AAAA")
 
@@ -31,7 +31,7 @@ def write_secrets(engine: Everhold) -> str:
     run = scope.run("log in")
     run.propose("login", {})
     run.complete({"token": CANARY})
-    records_of(engine).commit(
+    get_records(engine).commit(
         [
             Put(make_row(Project, "default", "p")),
             Put(make_row(Connection, "default", "c", project_id="p", dsn=CANARY.encode())),
@@ -43,8 +43,8 @@ def write_secrets(engine: Everhold) -> str:
 def test_secrets_are_stored_encrypted_and_read_plain(any_store: Store, tmp_path: Path) -> None:
     engine = open_encrypted(any_store, tmp_path)
     memory_id = write_secrets(engine)
-    assert find_tables_with(stored_of(engine)) == set()
-    records, scope = records_of(engine), engine.scope(user="alice", agent="bot")
+    assert find_tables_with(get_stored_records(engine)) == set()
+    records, scope = get_records(engine), engine.scope(user="alice", agent="bot")
     memory = scope.get(memory_id)
     assert (memory.text, memory.content) == (f"The PIN was {CANARY}", {"pin": CANARY})
     assert [revision.value["text"] for revision in scope.history(memory_id)] == [f"The PIN is {CANARY}"]
@@ -64,7 +64,7 @@ def test_a_secret_is_found_by_its_names_and_tags_and_not_by_its_words(any_store:
     assert secret.id not in {hit.id for hit in alice.recall(CANARY)}
     for page in (alice.list(tags="bank"), alice.list(kind="vault"), alice.list(where={"key": "my-pin"})):
         assert [memory.text for memory in page] == [f"The PIN is {CANARY}"]
-    [chunk] = stored_of(engine).scan(Chunk, "default", [Where("owner_id", Op.EQ, secret.id)])
+    [chunk] = get_stored_records(engine).scan(Chunk, "default", [Where("owner_id", Op.EQ, secret.id)])
     assert (chunk.vector, CANARY in chunk.terms) == (None, False)
 
 
@@ -99,12 +99,12 @@ def test_named_fields_are_encrypted_with_their_copies(store: Store, tmp_path: Pa
     chat.add([{"role": "user", "content": f"I am allergic to {CANARY}"}, {"role": "user", "content": "I like tea"}])
     chat.end_session()
     engine.maintain(["episodes"])
-    assert find_tables_with(stored_of(engine)) == set()
+    assert find_tables_with(get_stored_records(engine)) == set()
     assert f"I am allergic to {CANARY}" in {message.text for message in chat.messages()}
     assert any(CANARY in memory.text for memory in engine.scope(user="alice").list())
     chat.archive_session()
     engine.maintain(["archive"])
-    assert find_tables_with(stored_of(engine)) == set()
+    assert find_tables_with(get_stored_records(engine)) == set()
     assert f"I am allergic to {CANARY}" in {message.text for message in chat.messages()}
 
 
@@ -122,10 +122,10 @@ def test_a_memory_that_becomes_a_secret_leaves_no_plain_text(store: Store, tmp_p
     alice = engine.scope(user="alice")
     memory = alice.remember(f"Alice likes {CANARY}")
     alice.revise(memory.id, kind="vault")
-    assert find_tables_with(stored_of(engine)) == set()
+    assert find_tables_with(get_stored_records(engine)) == set()
     assert alice.get(memory.id).text == f"Alice likes {CANARY}"
     alice.revise(memory.id, kind="fact")
-    assert find_tables_with(stored_of(engine)) == {"memories", "chunks"}
+    assert find_tables_with(get_stored_records(engine)) == {"memories", "chunks"}
     assert [hit.id for hit in alice.recall(CANARY)] == [memory.id]
 
 
@@ -142,7 +142,9 @@ def test_without_the_master_key_nothing_is_shown_or_changed(any_store: Store, tm
     engine = open_encrypted(any_store, tmp_path)
     secret = engine.scope(user="alice").remember(f"The PIN is {CANARY}", kind="vault")
     plain = engine.scope(user="alice").remember("Alice drinks tea")
-    before = [(row.text, row.content, row.hash, row.version) for row in stored_of(engine).scan(Memory, "default")]
+    before = [
+        (row.text, row.content, row.hash, row.version) for row in get_stored_records(engine).scan(Memory, "default")
+    ]
     engine.close()
     if case == "lost":
         other, error = any_store.open(), MasterKeyMissing
@@ -157,7 +159,9 @@ def test_without_the_master_key_nothing_is_shown_or_changed(any_store: Store, tm
         with pytest.raises(error):  # also where no key exists that the wrong one could not unwrap
             scope.remember("Bob's secret", kind="vault")
     assert other.doctor().problems
-    after = [(row.text, row.content, row.hash, row.version) for row in stored_of(other).scan(Memory, "default")]
+    after = [
+        (row.text, row.content, row.hash, row.version) for row in get_stored_records(other).scan(Memory, "default")
+    ]
     assert after == before
     other.close()
     engine = open_encrypted(any_store, tmp_path)
@@ -167,7 +171,7 @@ def test_without_the_master_key_nothing_is_shown_or_changed(any_store: Store, tm
 
 def test_a_swapped_or_changed_value_is_not_decrypted(any_store: Store, tmp_path: Path) -> None:
     engine = open_encrypted(any_store, tmp_path)
-    alice, stored = engine.scope(user="alice"), stored_of(engine)
+    alice, stored = engine.scope(user="alice"), get_stored_records(engine)
     first, second = (alice.remember(text, kind="vault", content={"pin": text}) for text in ("One", "Two"))
     rows = stored.get(Memory, "default", [first.id, second.id])
     text, content = rows[second.id].text, rows[first.id].content
@@ -189,7 +193,7 @@ def test_a_swapped_or_changed_value_is_not_decrypted(any_store: Store, tmp_path:
 
 def test_a_value_of_another_organization_is_not_decrypted(store: Store, tmp_path: Path) -> None:
     engine = open_encrypted(store, tmp_path, per_user=False)
-    stored = stored_of(engine)
+    stored = get_stored_records(engine)
     for organization in ("acme", "other"):
         engine.scope(organization=organization).remember(f"PIN of {organization}", kind="vault", id="m")
     rows = {name: stored.get(Memory, name, ["m"])["m"] for name in ("acme", "other")}
@@ -222,7 +226,7 @@ def test_an_export_is_plain_only_if_asked_for(store: Store, tmp_path: Path) -> N
     engine.load(tmp_path / "bundle.jsonl", organization="copy")
     assert engine.scope(organization="copy", user="alice").get(memory.id).text == f"The PIN is {CANARY}"
     assert engine.scope(organization="copy", user="alice").remember(memory.text, kind="vault").id == memory.id
-    assert find_tables_with(stored_of(engine)) == set()
+    assert find_tables_with(get_stored_records(engine)) == set()
 
 
 # several processes
@@ -242,7 +246,7 @@ def test_two_engines_that_create_a_key_at_once_use_the_same(store: Store, tmp_pa
         thread.start()
     for thread in threads:
         thread.join()
-    keys = [key for key in stored_of(engines[0]).scan(DataKey, "default") if key.purpose == "content"]
+    keys = [key for key in get_stored_records(engines[0]).scan(DataKey, "default") if key.purpose == "content"]
     assert [(key.subject, key.generation) for key in keys] == [("alice", 1)]
     for engine in engines:
         assert {memory.text for memory in engine.scope(user="alice").list()} == {f"Secret {n}" for n in range(4)}
@@ -255,17 +259,17 @@ def test_a_write_never_uses_a_destroyed_key(store: Store, tmp_path: Path) -> Non
     other.erase("alice")
     other.create_user("alice")  # otherwise the missing user would refuse the write
     memory = alice.remember("After", kind="vault")
-    assert is_encrypted(stored_of(writer).get(Memory, "default", [memory.id])[memory.id].text)
+    assert is_encrypted(get_stored_records(writer).get(Memory, "default", [memory.id])[memory.id].text)
     assert [row.text for row in other.scope(user="alice").list()] == ["After"]
 
 
 def test_a_purged_organization_takes_its_keys_along(store: Store, tmp_path: Path) -> None:
     engine = open_encrypted(store, tmp_path)
     engine.scope(organization="acme", user="alice").remember("Secret", kind="vault")
-    assert stored_of(engine).count(DataKey, "acme", deleted=True) == 2
+    assert get_stored_records(engine).count(DataKey, "acme", deleted=True) == 2
     engine.delete_organization("acme", hard=True)
-    assert stored_of(engine).count(DataKey, "acme", deleted=True) == 0
-    assert stored_of(engine).count(Organization, "acme", deleted=True) == 0
+    assert get_stored_records(engine).count(DataKey, "acme", deleted=True) == 0
+    assert get_stored_records(engine).count(Organization, "acme", deleted=True) == 0
 
 
 def test_a_moved_store_is_read_with_the_same_master_key(request: pytest.FixtureRequest, tmp_path: Path) -> None:
@@ -284,9 +288,9 @@ def test_a_moved_store_is_read_with_the_same_master_key(request: pytest.FixtureR
 def test_a_lost_data_key_is_named(store: Store, tmp_path: Path) -> None:
     engine = open_encrypted(store, tmp_path)
     memory = engine.scope(user="alice").remember("Secret", kind="vault")
-    [key] = [key for key in stored_of(engine).scan(DataKey, "default") if key.subject == "alice"]
+    [key] = [key for key in get_stored_records(engine).scan(DataKey, "default") if key.subject == "alice"]
     engine.close()
     engine = open_encrypted(store, tmp_path)
-    stored_of(engine).commit([Delete(DataKey, ("default", key.id))])
+    get_stored_records(engine).commit([Delete(DataKey, ("default", key.id))])
     with pytest.raises(DataKeyMissing, match=key.id):
         engine.scope(user="alice").get(memory.id)

@@ -13,8 +13,8 @@ from everhold.errors import DataKeyDestroyed
 from everhold.model import DataKey, Memory, UserErasure
 from everhold.schema.operations import Put
 from everhold.tenancy.erasure import find_erased_users, find_erasures
-from tests.encrypted_engines import find_tables_with, make_key, open_encrypted, stored_of
-from tests.engines import Store, parts_of, records_of
+from tests.encrypted_engines import find_tables_with, get_stored_records, make_key, open_encrypted
+from tests.engines import Store, get_parts, get_records
 
 
 class RecordingTargets:
@@ -41,7 +41,7 @@ def test_nothing_of_the_user_is_left_in_any_table(any_store: Store, tmp_path: Pa
     assert proof.is_complete
     assert not proof.remaining
     assert proof.digest == proof.compute_digest()
-    records = stored_of(engine) if encrypted else records_of(engine)
+    records = get_stored_records(engine) if encrypted else get_records(engine)
     for word in make_canaries(len(KINDS), "alice"):
         assert find_tables_with(records, word) == set()
     assert {memory.text for memory in engine.scope(user="bob").list(limit=100)} == bob
@@ -58,11 +58,11 @@ def test_no_byte_is_left_in_files() -> None:
 
 
 @pytest.mark.parametrize("store", ["sqlite", "duckdb"], indirect=True)
-def test_a_reader_that_ends_soon_is_waited_for(store: Store) -> None:
+def test_an_erasure_waits_for_a_reader_that_ends_soon(store: Store) -> None:
     engine = store.open()
     for user in ("alice", "bob"):
         engine.scope(user=user).remember_many([f"Note {number}" for number in range(50)])
-    texts = records_of(engine).columns(Memory, "default", ["text"])
+    texts = get_records(engine).columns(Memory, "default", ["text"])
     with closing(texts):
         next(texts)
         reader = threading.Timer(0.5, texts.close)
@@ -82,7 +82,7 @@ def test_the_proof_is_in_the_log_and_in_the_list(store: Store) -> None:
     assert alice.count() == 1
     proof = engine.erase("alice")
     assert proof.rows == preview.rows
-    [entry] = find_erasures(records_of(engine), "default", "alice")
+    [entry] = find_erasures(get_records(engine), "default", "alice")
     assert entry.digest is not None
     assert entry.digest.hex() == proof.digest
     assert "alice" not in repr(entry.__dict__)
@@ -95,7 +95,7 @@ def test_the_proof_is_in_the_log_and_in_the_list(store: Store) -> None:
 def test_user_erasure_names_backups_and_unreachable_ones(store: Store, tmp_path: Path) -> None:
     engine = open_encrypted(store, tmp_path)
     engine.scope(user="alice").remember("Secret", kind="vault")
-    targets = parts_of(engine).backup_targets = RecordingTargets()
+    targets = get_parts(engine).backup_targets = RecordingTargets()
     [key] = [key for key in engine.keys().keys if key.user == "alice"]
     proof = engine.erase("alice")
     assert targets.told == [("default", "alice", [key.id])]
@@ -107,13 +107,13 @@ def test_user_erasure_names_backups_and_unreachable_ones(store: Store, tmp_path:
 def test_a_restored_row_of_an_erased_user_is_unreadable(store: Store, tmp_path: Path) -> None:
     engine = open_encrypted(store, tmp_path)
     memory = engine.scope(user="alice").remember("Secret", kind="vault")
-    [row] = stored_of(engine).scan(Memory, "default")
+    [row] = get_stored_records(engine).scan(Memory, "default")
     engine.erase("alice")
     engine.create_user("alice")
-    stored_of(engine).commit([Put(row)])  # as a restored backup would bring it back
+    get_stored_records(engine).commit([Put(row)])  # as a restored backup would bring it back
     with pytest.raises(DataKeyDestroyed, match="erased"):
         engine.scope(user="alice").get(memory.id)
-    assert [user for user, _ in find_erased_users(records_of(engine), "default")] == ["alice"]
+    assert [user for user, _ in find_erased_users(get_records(engine), "default")] == ["alice"]
     assert engine.erase("alice").is_complete, "what cannot be decrypted can be erased"
 
 
@@ -123,16 +123,16 @@ def test_a_user_can_be_erased_without_the_master_key(store: Store, tmp_path: Pat
     engine.close()
     without = store.open()
     assert without.erase("alice").is_complete
-    assert records_of(without).count(Memory, "default", deleted=True) == 0
-    assert [key.subject for key in records_of(without).scan(DataKey, "default") if key.subject] == []
+    assert get_records(without).count(Memory, "default", deleted=True) == 0
+    assert [key.subject for key in get_records(without).scan(DataKey, "default") if key.subject] == []
 
 
 def test_an_interrupted_erasure_is_continued(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = open_encrypted(store, tmp_path)
     engine.scope(user="alice").remember("Secret", kind="vault")
-    keys = stored_of(engine).scan(DataKey, "default")
+    keys = get_stored_records(engine).scan(DataKey, "default")
     with monkeypatch.context() as patch:
-        encryption = parts_of(engine).encryption
+        encryption = get_parts(engine).encryption
         assert encryption is not None
 
         def interrupt(_: str, __: str) -> list[str]:
@@ -141,11 +141,11 @@ def test_an_interrupted_erasure_is_continued(store: Store, tmp_path: Path, monke
         patch.setattr(encryption.keys, "destroy", interrupt)
         with pytest.raises(KeyboardInterrupt):
             engine.erase("alice")
-    assert stored_of(engine).scan(DataKey, "default") == keys
+    assert get_stored_records(engine).scan(DataKey, "default") == keys
     proof = engine.erase("alice")
     assert proof.is_complete
     assert proof.keys == [key.id for key in keys if key.subject == "alice"]
-    assert records_of(engine).count(UserErasure, "default") == 1
+    assert get_records(engine).count(UserErasure, "default") == 1
 
 
 def test_rows_written_during_the_erasure_are_readable_or_deleted(store: Store, tmp_path: Path) -> None:

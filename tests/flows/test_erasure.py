@@ -8,7 +8,7 @@ import pytest
 
 from everhold import Everhold, View
 from everhold.model import Change, Counter, Memory, Outbox
-from tests.engines import Store, find_tables_with, make_store, records_of
+from tests.engines import Store, find_tables_with, get_records, make_store
 
 CANARY = "Wolfgangsheim"
 KEPT_BY_DESIGN = ("memory_access_logs",)
@@ -65,13 +65,13 @@ def test_memories_of_another_user_are_not_purged(engine: Everhold, alice: View) 
     assert bob.get(theirs.id).provenance == {}
 
 
-@pytest.mark.parametrize("how", ["forget", "maintain", "session", "project", "user"])
-def test_every_way_to_purge(store: Store, how: str) -> None:
+@pytest.mark.parametrize("deletion", ["forget", "maintain", "session", "project", "user"])
+def test_every_way_to_purge_leaves_no_trace(store: Store, deletion: str) -> None:
     engine = store.open(grace_days=0)
     view = engine.scope(user="alice", project="house", session="monday")
     turn = view.remember(f"I live in {CANARY}.", kind="conversation", speaker="Alice", idempotency_key="k")
     view.revise(turn.id, metadata={"seen": True}, reason=f"moved to {CANARY}")
-    match how:
+    match deletion:
         case "forget":
             view.forget(turn.id, hard=True)
         case "maintain":
@@ -85,8 +85,8 @@ def test_every_way_to_purge(store: Store, how: str) -> None:
             engine.delete_user("alice", hard=True)
     assert find_tables_with(engine, CANARY) == []
     assert engine.scope(user="alice").list().memories == ()
-    assert records_of(engine).count(Change, "default") == 0
-    assert all(line.digest is None for line in records_of(engine).scan(Outbox, "default"))
+    assert get_records(engine).count(Change, "default") == 0
+    assert all(line.digest is None for line in get_records(engine).scan(Outbox, "default"))
 
 
 def test_a_purged_organization_leaves_no_key_and_no_digest(engine: Everhold) -> None:
@@ -94,7 +94,7 @@ def test_a_purged_organization_leaves_no_key_and_no_digest(engine: Everhold) -> 
     view.remember("A short secret", idempotency_key=CANARY)
     engine.delete_organization("acme", hard=True)
     assert find_tables_with(engine, CANARY) == []
-    assert all(line.digest is None for line in records_of(engine).scan(Outbox, None))
+    assert all(line.digest is None for line in get_records(engine).scan(Outbox, None))
     assert view.remember("Something else", idempotency_key=CANARY).text == "Something else"
 
 
@@ -130,7 +130,7 @@ def test_a_superseded_memory_no_longer_names_its_successor(engine: Everhold, ali
     old = alice.remember("Works at Acme")
     successor = alice.supersede(old.id, f"Works at {CANARY}")
     alice.forget(successor.id, hard=True)
-    stored = records_of(engine).get(Memory, "default", [old.id])[old.id]
+    stored = get_records(engine).get(Memory, "default", [old.id])[old.id]
     assert (stored.superseded_by, stored.superseded_at is not None) == (None, True)
     assert find_tables_with(engine, CANARY) == find_tables_with(engine, successor.id + "!") == []
 
@@ -161,7 +161,7 @@ def test_no_byte_is_left_in_the_files(name: str, request: pytest.FixtureRequest,
     engine.maintain()
     assert find_tables_with(engine, CANARY) == []
     assert count_hits(tmp_path) == {}
-    counters = {counter.name: counter.value for counter in records_of(engine).scan(Counter, None)}
+    counters = {counter.name: counter.value for counter in get_records(engine).scan(Counter, None)}
     assert counters["purges"] == counters["purges cleaned from files"] > 0
     engine.close()
     assert count_hits(tmp_path) == {}

@@ -15,7 +15,7 @@ from everhold.model import AccessLog, Cycle, Job, Outbox, Snapshot
 from everhold.schema.catalog import TABLES
 from everhold.schema.operations import Put
 from everhold.testing.records_rows import make_family
-from tests.engines import Store, make_store, ranking, read_all_rows, records_of, texts
+from tests.engines import Store, get_records, make_store, ranking, read_all_rows, texts
 
 NOT_CARRIED = (AccessLog, Job, Outbox)
 
@@ -54,7 +54,7 @@ def target(request: pytest.FixtureRequest, store: Store, tmp_path: Path) -> Any:
     new_store.close()
 
 
-def rows_of(engine: Everhold, organization: str) -> dict[str, Any]:
+def read_rows(engine: Everhold, organization: str) -> dict[str, Any]:
     """Return every row of an organization that a bundle contains, without the id of the organization."""
     content: dict[str, Any] = {}
     for name, rows in read_all_rows(engine, without=NOT_CARRIED).items():
@@ -69,7 +69,9 @@ def rows_of(engine: Everhold, organization: str) -> dict[str, Any]:
     return content
 
 
-def test_a_round_trip_into_an_empty_store(engine: Everhold, target: Store, tmp_path: Path) -> None:
+def test_an_export_and_import_into_an_empty_store_keep_every_row(
+    engine: Everhold, target: Store, tmp_path: Path
+) -> None:
     fill(engine)
     seen: list[StepProgress] = []
     count = engine.export(tmp_path / "out.jsonl", organization="acme", progress=seen.append)
@@ -82,11 +84,11 @@ def test_a_round_trip_into_an_empty_store(engine: Everhold, target: Store, tmp_p
     loaded = other.load(tmp_path / "out.jsonl")
     assert (loaded.added + loaded.log_lines, loaded.existing) == (count, 0)
     assert loaded.count > 100
-    assert rows_of(other, "acme") == rows_of(engine, "acme")
-    here = engine.scope(organization="acme", user="alice")
+    assert read_rows(other, "acme") == read_rows(engine, "acme")
+    alice = engine.scope(organization="acme", user="alice")
     imported = other.scope(organization="acme", user="alice")
-    assert ranking(imported.recall("กาแฟ note", k=40, minimum=0)) == ranking(here.recall("กาแฟ note", k=40, minimum=0))
-    assert imported.tags() == here.tags()
+    assert ranking(imported.recall("กาแฟ note", k=40, minimum=0)) == ranking(alice.recall("กาแฟ note", k=40, minimum=0))
+    assert imported.tags() == alice.tags()
     assert other.sign_in("a@x.org", "long enough", organization="acme").id == "alice"
     assert imported.undo().kind == "forget"
     assert other.doctor().problems == []
@@ -95,10 +97,10 @@ def test_a_round_trip_into_an_empty_store(engine: Everhold, target: Store, tmp_p
 def test_a_bundle_can_be_loaded_into_another_organization(engine: Everhold, tmp_path: Path) -> None:
     fill(engine)
     engine.export(tmp_path / "out.jsonl", organization="acme")
-    before = rows_of(engine, "acme")
+    before = read_rows(engine, "acme")
     engine.scope(organization="bolt", user="alice").recall("what is there now is nothing")
     engine.load(tmp_path / "out.jsonl", organization="bolt")
-    assert rows_of(engine, "bolt") == rows_of(engine, "acme") == before
+    assert read_rows(engine, "bolt") == read_rows(engine, "acme") == before
     assert texts(engine.scope(organization="bolt", user="alice").recall("heir", k=1, minimum=0)) == ["Heir"]
 
 
@@ -109,12 +111,12 @@ def test_loading_a_bundle_twice_adds_nothing(engine: Everhold, tmp_path: Path) -
     engine.load(tmp_path / "out.jsonl", organization="acme")
     assert read_all_rows(engine, without=NOT_CARRIED) == before
     first = engine.load(tmp_path / "out.jsonl", organization="bolt")
-    once = read_all_rows(engine, without=NOT_CARRIED)
+    rows_before = read_all_rows(engine, without=NOT_CARRIED)
     again = engine.load(tmp_path / "out.jsonl", organization="bolt")
     assert first.added > 0
     assert first.log_lines > 0
     assert again == ImportResult(added=0, existing=first.added, log_lines=first.log_lines)
-    assert read_all_rows(engine, without=NOT_CARRIED) == once
+    assert read_all_rows(engine, without=NOT_CARRIED) == rows_before
     assert len(engine.scope(organization="acme", user="alice").recall("note", k=100, minimum=0)) == len(
         engine.scope(organization="bolt", user="alice").recall("note", k=100, minimum=0)
     )
@@ -274,11 +276,11 @@ def test_an_empty_file_is_refused(sqlite_store: Store, tmp_path: Path) -> None:
         sqlite_store.open().load(tmp_path / "empty.jsonl")
 
 
-def test_rows_that_refer_to_rows_of_their_own_table(engine: Everhold, target: Store, tmp_path: Path) -> None:
+def test_rows_that_refer_to_their_own_table_are_imported(engine: Everhold, target: Store, tmp_path: Path) -> None:
     """Sorted by id, as a scan returns them, each row would come before the row that it refers to."""
     rows = make_family("acme", "one")
     rows["chunks"] = rows["chunks"].model_copy(update={"user_id": "one", "span_end": 1})
-    records = records_of(engine)
+    records = get_records(engine)
     records.commit([Put(row) for name, row in rows.items() if TABLES[name].tenant])
     for entity, unique_column in ((Cycle, "cycle_index"), (Snapshot, None)):
         parent = records.scan(entity, "acme")[0]
@@ -292,7 +294,7 @@ def test_rows_that_refer_to_rows_of_their_own_table(engine: Everhold, target: St
     other = target.open()
     other.load(tmp_path / "out.jsonl")
     for entity in (Cycle, Snapshot):
-        assert records_of(other).scan(entity, "acme") == records.scan(entity, "acme")
+        assert get_records(other).scan(entity, "acme") == records.scan(entity, "acme")
 
 
 # the file of an export

@@ -6,7 +6,7 @@ import pytest
 
 from everhold import Everhold, View
 from everhold.model import Change, Memory, Relationship
-from tests.engines import Store, read_all_rows, records_of, texts
+from tests.engines import Store, get_records, read_all_rows, texts
 
 DAY = timedelta(days=1)
 
@@ -34,7 +34,7 @@ def test_facts_are_extracted_from_a_message(engine: Everhold) -> None:
     assert first.occurred_at == message.occurred_at
     start, end = first.provenance["span"]
     assert (first.provenance["memory"], text[start:end]) == (message.id, "I live in Bangkok")
-    links = records_of(engine).scan(Relationship, "default")
+    links = get_records(engine).scan(Relationship, "default")
     assert {(link.source_memory_id, link.target_memory_id, link.relationship_type) for link in links} == {
         (fact.id, message.id, "derived_from") for fact in (first, second)
     }
@@ -77,7 +77,7 @@ def test_a_fact_replaces_an_older_one_until_undo(engine: Everhold) -> None:
     between = facts(alice)[0].created_at - timedelta(microseconds=1)
     assert "Alice lives in Bangkok." in texts(alice.recall("Alice lives", minimum=0.0, as_of=between, recipe="words"))
     assert "Alice lives in Bangkok." not in texts(alice.recall("Alice lives", minimum=0.0, recipe="words"))
-    [change] = records_of(engine).scan(Change, "default")
+    [change] = get_records(engine).scan(Change, "default")
     assert (change.kind, change.reason) == ("supersede", "replaces: lives_in")
     alice.undo()
     assert read_fact_texts(alice) == ["Alice lives in Bangkok."]
@@ -93,7 +93,7 @@ def test_a_fact_replaces_an_older_one_until_undo(engine: Everhold) -> None:
         ("I like coffee.", "I hate coffee.", ["Alice dislikes coffee."]),
     ],
 )
-def test_facts_that_cannot_be_read_from_their_own_sentence(
+def test_facts_that_depend_on_the_text_around_them_are_replaced(
     sqlite_store: Store, before: str, after: str, left: list[str]
 ) -> None:
     alice = sqlite_store.open().scope(user="alice")
@@ -139,10 +139,10 @@ def test_a_retry_adds_nothing_twice(engine: Everhold, alice: View) -> None:
     assert read_all_rows(engine) == before
 
 
-def test_many_messages_at_once(engine: Everhold, alice: View) -> None:
+def test_facts_of_many_messages_are_stored_at_once(engine: Everhold, alice: View) -> None:
     items = [
-        {"text": text, "kind": "conversation", "speaker": who}
-        for who, text in [
+        {"text": text, "kind": "conversation", "speaker": speaker}
+        for speaker, text in [
             ("Alice", "I live in Bangkok."),
             ("Bob", "I live in Oslo."),
             ("Alice", "I live in Lisbon now. I like tea."),

@@ -18,7 +18,7 @@ T0 = datetime(2030, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
 
 
-def keep(view: View) -> list[Memory]:
+def store_memories(view: View) -> list[Memory]:
     memories = view.remember_many(
         {
             "text": f"Tea number {n}",
@@ -104,8 +104,8 @@ def match_in_python(memories: Iterable[Memory], where: dict[str, Any]) -> list[s
     return sorted(memory.id for memory in memories if is_match(memory, conditions))
 
 
-def test_every_field_and_operator(engine: Everhold, alice: View) -> None:
-    keep(alice)
+def test_every_field_and_operator_works_on_every_store(engine: Everhold, alice: View) -> None:
+    store_memories(alice)
     engine.scope(user="bob").remember("Tea number 7")
     engine.scope(organization="other", user="alice").remember("Tea number 7", id="mem_07")
     engine.flush()
@@ -123,15 +123,15 @@ def test_every_field_and_operator(engine: Everhold, alice: View) -> None:
 
 
 def test_every_field_can_be_named(engine: Everhold, alice: View) -> None:
-    keep(alice)
+    store_memories(alice)
     engine.flush()
     for name in Memory.model_fields:
         expected = match_in_python(engine._parts.records.scan(Memory, "default"), {name: {"!=": None}})
         assert sorted(memory.id for memory in alice.list(where={name: {"!=": None}})) == expected, name
 
 
-def test_tags_must_all_be_there(alice: View) -> None:
-    keep(alice)
+def test_a_memory_must_have_all_tags_of_the_filter(alice: View) -> None:
+    store_memories(alice)
     for tags in ("t0", ["t0"], ["t0", "u1"], ["t0", "t1"], ["nothing"], ("u2",)):
         words = [tags] if isinstance(tags, str) else tags
         expected = {f"mem_{n:02}" for n in range(20) if set(words) <= {f"t{n % 2}", f"u{n % 3}"}}
@@ -140,8 +140,8 @@ def test_tags_must_all_be_there(alice: View) -> None:
         assert {hit.memory.id for hit in alice.recall("tea", where={"tags": tags}, k=50, minimum=0)} == expected
 
 
-def test_tags_inside_and_or_not(alice: View) -> None:
-    keep(alice)
+def test_tags_can_be_combined_by_and_or_not(alice: View) -> None:
+    store_memories(alice)
     cases: list[tuple[dict[str, Any], Callable[[int], bool]]] = [
         ({"or": [{"tags": "t0"}, {"kind": "plan"}]}, lambda n: n % 2 == 0 or n % 3 == 1),
         ({"or": [{"tags": ["t0", "u0"]}, {"tags": "u1"}]}, lambda n: n % 6 == 0 or n % 3 == 1),
@@ -158,14 +158,14 @@ def test_tags_inside_and_or_not(alice: View) -> None:
     assert alice.why_not("mem_00", "tea", where={"not": {"tags": "t0"}}).reasons[0] == "the filter excludes it"
 
 
-def test_kinds_and_times(alice: View) -> None:
+def test_memories_are_filtered_by_kind_and_time(alice: View) -> None:
     first = alice.remember_many([f"Tea early {n}" for n in range(3)])
     middle = datetime.now(UTC)
     second = alice.remember_many([{"text": f"Tea late {n}", "kind": "plan"} for n in range(4)])
     early, late = {memory.id for memory in first}, {memory.id for memory in second}
     for verb in (
-        lambda **given: {memory.id for memory in alice.list(**given)},
-        lambda **given: {hit.memory.id for hit in alice.recall("tea", k=50, **given, minimum=0)},
+        lambda **filters: {memory.id for memory in alice.list(**filters)},
+        lambda **filters: {hit.memory.id for hit in alice.recall("tea", k=50, **filters, minimum=0)},
     ):
         assert verb(after=middle) == late
         assert verb(before=middle) == early
@@ -248,7 +248,7 @@ def test_other_arguments_are_checked_too(sqlite_store: Store) -> None:
 # listing
 
 
-def test_a_listing_has_pages(alice: View) -> None:
+def test_a_listing_is_read_in_pages(alice: View) -> None:
     memory_ids = [alice.remember(f"Item {n}").id for n in range(5)]
     memory_ids += [memory.id for memory in alice.remember_many(f"Same moment {n}" for n in range(20))]
     for oldest_first in (False, True):
@@ -260,7 +260,7 @@ def test_a_listing_has_pages(alice: View) -> None:
             )
 
 
-def test_a_listing_with_a_filter_has_pages(alice: View) -> None:
-    keep(alice)
+def test_a_filtered_listing_is_read_in_pages(alice: View) -> None:
+    store_memories(alice)
     pages = fetch_all_pages(lambda cursor: alice.list(limit=2, cursor=cursor, where={"content.flag": True}, tags="u0"))
     assert [memory.id for page in pages for memory in page.memories] == ["mem_18", "mem_12", "mem_06", "mem_00"]

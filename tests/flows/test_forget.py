@@ -6,7 +6,7 @@ from everhold import Everhold, View
 from everhold.errors import InvalidInput, NotFound
 from everhold.model import Chunk, Job, Memory
 from everhold.remember import forget
-from tests.engines import Store, read_all_rows, records_of, texts
+from tests.engines import Store, get_records, read_all_rows, texts
 
 
 def test_a_forgotten_memory_is_hidden_everywhere_and_restored(engine: Everhold, alice: View) -> None:
@@ -33,7 +33,7 @@ def test_a_forgotten_memory_is_hidden_everywhere_and_restored(engine: Everhold, 
     assert read_all_rows(engine)["chunks"] == before["chunks"]
 
 
-def test_purged_is_gone(engine: Everhold, alice: View) -> None:
+def test_a_purged_memory_leaves_no_rows(engine: Everhold, alice: View) -> None:
     memory = alice.remember("Purge me", tags=["t"])
     other = alice.remember("Keep me")
     alice.relate(memory.id, other.id)
@@ -51,7 +51,7 @@ def test_purged_is_gone(engine: Everhold, alice: View) -> None:
         alice.undo(memory.id)
 
 
-def test_the_hidden_can_be_purged(alice: View) -> None:
+def test_a_hidden_memory_can_be_purged(alice: View) -> None:
     memory = alice.remember("Hidden first")
     alice.forget(memory.id)
     alice.forget(memory.id, hard=True)
@@ -62,7 +62,7 @@ def test_the_hidden_can_be_purged(alice: View) -> None:
 
 
 @pytest.mark.parametrize("hard", [False, True])
-def test_by_filter_with_a_preview(engine: Everhold, alice: View, hard: bool) -> None:
+def test_memories_are_forgotten_by_a_filter_after_a_preview(engine: Everhold, alice: View, hard: bool) -> None:
     alice.remember_many({"text": f"Plan {n}", "kind": "plan", "tags": [f"t{n % 2}"]} for n in range(6))
     alice.remember("Fact", kind="fact", tags=["t0"])
     engine.scope(user="bob").remember("Plan of Bob", kind="plan", tags=["t0"])
@@ -77,14 +77,14 @@ def test_by_filter_with_a_preview(engine: Everhold, alice: View, hard: bool) -> 
     assert forgotten.memories == preview.memories
     assert sorted(memory.text for memory in alice.list()) == ["Fact", "Plan 1", "Plan 3", "Plan 5"]
     assert len(engine.scope(user="bob").list()) == 1
-    assert records_of(engine).count(Memory, "default", deleted=True) == (5 if hard else 8)
+    assert get_records(engine).count(Memory, "default", deleted=True) == (5 if hard else 8)
     if not hard:
         alice.undo()
         assert len(alice.list()) == 7
     assert alice.forget_where(kind="nothing").count == 0
 
 
-def test_forgetting_everything_must_be_explicit(engine: Everhold, alice: View) -> None:
+def test_forgetting_everything_needs_an_explicit_argument(engine: Everhold, alice: View) -> None:
     alice.remember_many(["a", "b"])
     engine.scope(user="bob").remember("c")
     for arguments in ({}, {"everything": False}, {"everything": True, "kind": "fact"}):
@@ -121,16 +121,16 @@ def test_a_stopped_job_continues(store: Store, monkeypatch: pytest.MonkeyPatch, 
     assert len(alice.list()) == 20
     again = store.open()  # as after a restart
     late = again.scope(user="alice").remember("Plan late", kind="plan")
-    [job] = [job_row for job_row in records_of(again).scan(Job, "default") if job_row.kind == "forget"]
+    [job] = [job_row for job_row in get_records(again).scan(Job, "default") if job_row.kind == "forget"]
     assert (job.status, job.progress, job.total) == ("running", 20, 35)
     assert forget.resume(again._parts.write_deps, job) == 15
     memories = again.scope(user="alice").list().memories
     assert {memory.text for memory in memories} == {f"Other {n}" for n in range(5)} | {"Plan late"}
     assert late.id in {memory.id for memory in memories}, "the list was frozen when the job began"
-    [job] = [job_row for job_row in records_of(again).scan(Job, "default") if job_row.kind == "forget"]
+    [job] = [job_row for job_row in get_records(again).scan(Job, "default") if job_row.kind == "forget"]
     assert (job.status, job.progress, job.state) == ("done", 35, {})
     assert len(again.scope(user="alice").recall("plan", k=50, minimum=0)) == 6
-    assert records_of(again).count(Chunk, "default") == (6 if hard else 41)
+    assert get_records(again).count(Chunk, "default") == (6 if hard else 41)
 
 
 def test_a_job_never_leaves_its_scope(engine: Everhold, alice: View) -> None:

@@ -10,7 +10,7 @@ from everhold import Everhold, View, clock
 from everhold.adapters.chroma.search import chunk_id, parse_owner_id
 from everhold.adapters.dynamodb.items import encode_key
 from everhold.adapters.files.blobs import _name_folder
-from everhold.adapters.redis.keys import keys_of
+from everhold.adapters.redis.keys import make_keys
 from everhold.model.fields import ID_LENGTH, is_id
 from everhold.ports.session_cache import SessionKey
 from everhold.recall.cursor import HitPlace, decode_hit_place, decode_page, encode_hit_place, encode_page
@@ -83,7 +83,7 @@ def test_names_made_of_ids_are_different_for_different_ids(first: tuple[str, str
     if first == second:
         return
     assert encode_key(first) != encode_key(second)
-    assert not set(keys_of("p", SessionKey(*first)).all[:2]) & set(keys_of("p", SessionKey(*second)).all[:2])
+    assert not set(make_keys("p", SessionKey(*first)).all[:2]) & set(make_keys("p", SessionKey(*second)).all[:2])
     assert chunk_id(*first, 0, 0) != chunk_id(*second, 0, 0)
     assert first[0] == second[0] or _name_folder(first[0]) != _name_folder(second[0])
 

@@ -24,8 +24,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of Chroma with so many documents that most vectors are in its index files."""
     folder = tmp_path_factory.mktemp("chroma")
     client = open_chroma(folder)
-    few = client.create_collection("others")
-    few.add(ids=["d0"], documents=["A document of the same id"], embeddings=[make_vector("A document of the same id")])
+    small_collection = client.create_collection("others")
+    small_collection.add(
+        ids=["d0"], documents=["A document of the same id"], embeddings=[make_vector("A document of the same id")]
+    )
     collection = client.create_collection(
         "julep_memories", metadata={"hnsw:batch_size": 100, "hnsw:sync_threshold": 200}
     )
@@ -49,7 +51,7 @@ def copy_folder(source: Path, target: Path, change: Callable[[Path], bytes | Non
     return target
 
 
-def test_vectors_of_the_queue_and_of_the_index(sqlite_store: Store, folder: Path) -> None:
+def test_vectors_of_the_queue_and_of_the_index_are_kept(sqlite_store: Store, folder: Path) -> None:
     assert list(folder.rglob("data_level0.bin"))
     engine = sqlite_store.open()
     loaded = engine.load(folder)
@@ -93,7 +95,9 @@ def test_an_index_that_cannot_be_read_is_computed_again(
     assert not Path("was-unpickled").exists()
 
 
-def test_without_the_files_of_the_index(sqlite_store: Store, folder: Path, tmp_path: Path) -> None:
+def test_without_the_index_files_only_queued_vectors_are_kept(
+    sqlite_store: Store, folder: Path, tmp_path: Path
+) -> None:
     alone = tmp_path / "chroma.sqlite3"
     alone.write_bytes((folder / "chroma.sqlite3").read_bytes())
     loaded = sqlite_store.open().load(alone)
@@ -114,7 +118,7 @@ class PersistentData:
 
 
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
-def test_labels_of_older_versions(protocol: int) -> None:
+def test_labels_of_older_versions_are_read(protocol: int) -> None:
     labels = {"a": 1, "b": 70_000, "ü": 2}
     data = PersistentData(labels)
     assert read_labels(pickle.dumps(data, protocol)) == labels

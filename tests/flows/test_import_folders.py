@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def test_the_data_folder_of_the_old_assistants(engine: Everhold, folder: Path) -> None:
+def test_a_data_folder_of_several_systems_is_imported(engine: Everhold, folder: Path) -> None:
     for make in (samples.session_memory, samples.contextual, samples.jarvis, samples.unified_database, samples.letta):
         make(folder)
     (folder / "agent.log").write_text("started")
@@ -48,7 +48,7 @@ def test_the_data_folder_of_the_old_assistants(engine: Everhold, folder: Path) -
     assert engine.load(folder, source="jarvis").existing == 2
 
 
-def test_an_archive_of_several_files(engine: Everhold, folder: Path) -> None:
+def test_an_archive_of_several_systems_is_imported(engine: Everhold, folder: Path) -> None:
     samples.jarvis(folder), samples.contextual(folder), samples.session_memory(folder)
     path = folder.parent / "backup.zip"
     with zipfile.ZipFile(path, "w") as archive:
@@ -74,7 +74,7 @@ def test_files_in_any_order_keep_the_owners_of_sessions(engine: Everhold, folder
     assert engine.scope(user="alice").get("ctx-1").session_id == "s-1"
 
 
-def test_tables_of_the_orchestrator_in_files_of_several_kinds(engine: Everhold, folder: Path) -> None:
+def test_tables_of_the_orchestrator_may_be_in_files_of_several_kinds(engine: Everhold, folder: Path) -> None:
     samples.make_json(folder / "memory_entries.json", [ENTRY])
     (folder / "memory_tags.jsonl").write_text(json.dumps({"memory_id": "mem-1", "tag": "bees"}))
     (folder / "public.sessions.csv").write_text("session_id,user_id,session_type\ns-9,hugo,task\n")
@@ -83,19 +83,21 @@ def test_tables_of_the_orchestrator_in_files_of_several_kinds(engine: Everhold, 
 
 
 @pytest.mark.parametrize(("name", "rows"), [("memory_entries.json", [ENTRY]), ("rows.json", [ENTRY])])
-def test_one_table_of_the_orchestrator(engine: Everhold, folder: Path, name: str, rows: list[object]) -> None:
+def test_a_single_table_of_the_orchestrator_is_recognised(
+    engine: Everhold, folder: Path, name: str, rows: list[object]
+) -> None:
     assert engine.load(samples.make_json(folder / name, rows)).source == "orchestrator"
     assert engine.scope().get("mem-1").text == "Hugo keeps bees"
 
 
-def test_a_dump_of_postgresql(engine: Everhold, folder: Path) -> None:
+def test_a_dump_of_postgresql_is_imported(engine: Everhold, folder: Path) -> None:
     (folder / "dump.sql").write_text(DUMP)
     assert engine.load(folder / "dump.sql").added == 1
     assert engine.scope().get("mem-1").text == "Hugo keeps\tbees"
     assert engine.scope().tags() == {"bees": 1}
 
 
-def test_requests_to_the_orchestrator_and_its_replies(engine: Everhold, folder: Path) -> None:
+def test_requests_to_the_orchestrator_and_its_replies_are_imported(engine: Everhold, folder: Path) -> None:
     payload = {"memory_type": "context", "content": {"text": "Hugo keeps bees"}, "metadata": {"agent_id": "hive"}}
     stamps = {"request_id": "req-0a1b2c3d", "timestamp": "2024-03-01T08:00:00"}
     lines = [

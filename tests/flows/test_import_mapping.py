@@ -61,30 +61,30 @@ def at(hour: int, minute: int = 0, second: int = 0) -> datetime:
 # SessionMemoryAgent
 
 
-def test_session_id(engine: Everhold) -> None:
+def test_session_id_is_imported(engine: Everhold) -> None:
     assert engine.scope(user="alice", session="s-1").session().session.id == "s-1"
 
 
-def test_conversation_history(engine: Everhold) -> None:
+def test_conversation_history_is_imported(engine: Everhold) -> None:
     view = engine.scope(user="alice", session="s-1")
     assert [message.text for message in view.messages()] == ["Mend it with tape", "My kite is torn"]
     hit = engine.scope(user="alice").recall("torn kite", kind="conversation", minimum=0)[0]
     assert (hit.memory.text, hit.memory.session_id, hit.memory.occurred_at) == ("My kite is torn", "s-1", at(8, 0, 1))
 
 
-def test_session_data(engine: Everhold) -> None:
+def test_session_data_is_imported(engine: Everhold) -> None:
     assert engine.scope(user="alice", session="s-1").session().session.metadata["device"] == "phone"
 
 
-def test_session_summary(engine: Everhold) -> None:
+def test_session_summary_is_imported(engine: Everhold) -> None:
     assert engine.scope(user="alice", session="s-1").session().session.summary == "A torn kite"
 
 
-def test_session_created_at(engine: Everhold) -> None:
+def test_session_created_at_is_imported(engine: Everhold) -> None:
     assert engine.scope(user="alice", session="s-1").session().session.created_at == at(8)
 
 
-def test_last_interaction(engine: Everhold) -> None:
+def test_last_interaction_is_imported(engine: Everhold) -> None:
     assert engine.scope(user="alice", session="s-1").session().session.updated_at == at(8, 30)
 
 
@@ -102,65 +102,65 @@ def test_turns_without_times_have_that_of_their_session(engine: Everhold, tmp_pa
 # contextual_memory_pc2
 
 
-def test_context_id(engine: Everhold) -> None:
+def test_context_id_is_imported(engine: Everhold) -> None:
     assert engine.scope(user="bob").get("ctx-1").kind == "context"
 
 
-def test_context_session_id(engine: Everhold) -> None:
+def test_context_session_id_is_imported(engine: Everhold) -> None:
     assert engine.scope(user="bob").get("ctx-1").session_id == "s-2"
     assert engine.scope(user="bob", session="s-2").session().session.id == "s-2"
 
 
-def test_context_data(engine: Everhold) -> None:
+def test_context_data_is_imported(engine: Everhold) -> None:
     [hit, *_] = engine.scope(user="bob").recall("who tunes the piano?")
     assert hit.memory.content == CONTEXT["context_data"]
 
 
-def test_embedding(sqlite_store: Store, engine: Everhold, tmp_path: Path) -> None:
+def test_embedding_is_imported(sqlite_store: Store, engine: Everhold, tmp_path: Path) -> None:
     other = {**CONTEXT, "context_id": "ctx-2", "context_data": "Other", "embedding": [0.5] * 1536}
     loaded = engine.load(make_json(tmp_path / "again.json", [CONTEXT, other]), dry_run=True)
     assert (loaded.vectors_kept, loaded.vectors_replaced) == (1, 1)
 
 
-def test_context_created_at(engine: Everhold) -> None:
+def test_context_created_at_is_imported(engine: Everhold) -> None:
     memory = engine.scope(user="bob").get("ctx-1")
     assert memory.created_at == memory.occurred_at == datetime(2024, 3, 1, 8, 0, 0, 500_000, UTC)
 
 
-def test_expires_at(engine: Everhold) -> None:
+def test_expires_at_is_imported(engine: Everhold) -> None:
     assert engine.scope(user="bob").get("ctx-1").expires_at == datetime(2999, 1, 1, tzinfo=UTC)
 
 
-def test_source_agent(engine: Everhold) -> None:
+def test_source_agent_is_imported(engine: Everhold) -> None:
     assert engine.scope(user="bob").get("ctx-1").source_agent == "piano_agent"
 
 
-def test_tags(engine: Everhold) -> None:
+def test_tags_are_imported(engine: Everhold) -> None:
     assert engine.scope(user="bob").tags() == {"music": 1, "piano": 1}
 
 
 # jarvis_memory_pc2
 
 
-def test_user_id(engine: Everhold) -> None:
+def test_user_id_is_imported(engine: Everhold) -> None:
     assert engine.get_user("carol").id == "carol"
 
 
-def test_preferences(engine: Everhold) -> None:
+def test_preferences_are_imported(engine: Everhold) -> None:
     assert engine.get_user("carol").preferences == {"language": "th"}
 
 
-def test_entity_knowledge(engine: Everhold) -> None:
+def test_entity_knowledge_is_imported(engine: Everhold) -> None:
     [hit, *_] = engine.scope(user="carol").recall("who is Mango?", kind="entity")
     assert hit.memory.text == "Mango: the neighbour's cat"
 
 
-def test_interaction_history(engine: Everhold) -> None:
+def test_interaction_history_is_imported(engine: Everhold) -> None:
     [hit, *_] = engine.scope(user="carol").recall("jazz", kind="interaction")
     assert hit.memory.text == "Carol asked for jazz"
 
 
-def test_skill_states(engine: Everhold) -> None:
+def test_skill_states_are_imported(engine: Everhold) -> None:
     state = engine.scope(agent="carol/weather").state()
     assert state is not None
     assert state.state == {"city": "Bangkok"}
@@ -174,14 +174,14 @@ def test_importing_in_another_time_zone_adds_no_duplicates(engine: Everhold, tmp
     assert (loaded.added, loaded.quarantined) == (0, 0)
 
 
-def test_json_lines(sqlite_store: Store, tmp_path: Path) -> None:
+def test_json_lines_are_imported(sqlite_store: Store, tmp_path: Path) -> None:
     path = tmp_path / "export.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in (SESSION, CONTEXT, USER)))
     loaded = sqlite_store.open().load(path)
     assert (loaded.source, loaded.quarantined, loaded.added) == ("voice-mapping", 0, 10)
 
 
-def test_objects_by_their_ids(sqlite_store: Store, tmp_path: Path) -> None:
+def test_objects_keyed_by_id_are_imported(sqlite_store: Store, tmp_path: Path) -> None:
     engine = sqlite_store.open()
     row = {name: value for name, value in SESSION.items() if name != "session_id"}
     loaded = engine.load(make_json(tmp_path / "sessions.json", {"s-7": row}), source="voice-mapping")
@@ -193,7 +193,7 @@ def as_text(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, dict | list) else value
 
 
-def test_a_database_with_json_in_text_columns(sqlite_store: Store, tmp_path: Path) -> None:
+def test_json_in_text_columns_of_a_database_is_read(sqlite_store: Store, tmp_path: Path) -> None:
     tables = f"CREATE TABLE contexts ({', '.join(CONTEXT)}); CREATE TABLE people ({', '.join(USER)});"
     rows = {name: [tuple(map(as_text, row.values()))] for name, row in (("contexts", CONTEXT), ("people", USER))}
     engine = sqlite_store.open()
@@ -203,7 +203,7 @@ def test_a_database_with_json_in_text_columns(sqlite_store: Store, tmp_path: Pat
     assert engine.get_user("carol").preferences == {"language": "th"}
 
 
-def test_csv(sqlite_store: Store, tmp_path: Path) -> None:
+def test_csv_is_imported(sqlite_store: Store, tmp_path: Path) -> None:
     engine = sqlite_store.open()
     (tmp_path / "export.csv").write_text(
         "context_id,session_id,context_data,created_at,tags\n"

@@ -25,7 +25,7 @@ def jarvis(path: Path, **users: list[dict[str, Any]]) -> Path:
     return samples.make_json(path, users)
 
 
-def memories_of(view: View) -> list[str]:
+def list_memories(view: View) -> list[str]:
     return sorted(memory.text for memory in view.list().memories)
 
 
@@ -35,13 +35,13 @@ def test_an_import_for_a_user_does_not_write_for_another(engine: Everhold, tmp_p
     loaded = engine.load(path, user="alice")
     assert (loaded.added, loaded.quarantined) == (1, 1)
     assert "it belongs to user 'eve', and the import is for user 'alice'" in loaded.faults[0].reason
-    assert memories_of(engine.scope()) == ["Alice cycles"]
+    assert list_memories(engine.scope()) == ["Alice cycles"]
 
 
 def test_users_can_be_renamed(engine: Everhold, tmp_path: Path) -> None:
     rows = [{"timestamp": 1709316060.5, "memory": "The gate is green"}]
     engine.load(jarvis(tmp_path / "j.json", default=rows), user="alice", users={"default": "alice"})
-    assert memories_of(engine.scope(user="alice")) == ["The gate is green"]
+    assert list_memories(engine.scope(user="alice")) == ["The gate is green"]
 
 
 def test_a_session_of_another_user_is_not_written_to(engine: Everhold, tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_organizations_are_separate(engine: Everhold, tmp_path: Path) -> None:
     path = samples.orchestrator(tmp_path)
     engine.load(path, organization="acme")
     assert engine.load(path, organization="other").added == 6
-    assert memories_of(engine.scope()) == []
+    assert list_memories(engine.scope()) == []
     assert engine.scope(organization="acme", user="hugo").get("mem-2").text == "Hugo wants short answers"
 
 
@@ -114,7 +114,7 @@ def test_bad_rows_can_be_corrected_and_imported(engine: Everhold, tmp_path: Path
     assert engine.load(quarantine).quarantined == 1
     quarantine.write_text(line.replace("last spring", "2024-04-01T00:00:00"))
     assert engine.load(quarantine).added == 1
-    assert memories_of(engine.scope(user="eve")) == ["Fine", "The well is deep"]
+    assert list_memories(engine.scope(user="eve")) == ["Fine", "The well is deep"]
 
 
 def test_a_dry_run_shows_what_maps_where(engine: Everhold, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def list_turns(engine: Everhold, session: str, user: str | None = None) -> list[
     return [(message.role, message.text) for message in view.messages(oldest_first=True)]
 
 
-def test_sessions_that_are_known_only_from_messages(engine: Everhold, tmp_path: Path) -> None:
+def test_sessions_without_a_row_are_made_from_their_messages(engine: Everhold, tmp_path: Path) -> None:
     row = (1, "ghost", "Fri Mar  1 18:01:00 2024", "user", "The heron nests", None)
     loaded = engine.load(samples.make_database(tmp_path / "s.db", samples.SESSION_TABLES, {"interactions": [row]}))
     assert (loaded.assumed_zone, loaded.quarantined) == ("UTC", 0)
@@ -67,7 +67,7 @@ def test_ambiguous_dates_take_the_order_of_other_dates_in_the_file(engine: Everh
     ],
     ids=["turns", "backwards", "texts", "text", "lists", "pairs"],
 )
-def test_conversations_of_migration_rows(engine: Everhold, tmp_path: Path, history: Any) -> None:
+def test_conversations_of_migration_rows_are_imported(engine: Everhold, tmp_path: Path, history: Any) -> None:
     # The row goes over several lines.
     loaded = engine.load(samples.make_json(tmp_path / "x.json", {"session_id": "s-1", "conversation_history": history}))
     assert (loaded.source, loaded.quarantined) == ("voice-mapping", 0)
@@ -87,7 +87,7 @@ def test_migration_rows_of_one_session_in_any_order(engine: Everhold, tmp_path: 
     assert (session.summary, session.metadata["mood"], session.created_at) == ("A kite", "sad", FIRST)
 
 
-def test_turns_of_unified_memory(engine: Everhold, tmp_path: Path) -> None:
+def test_turns_of_unified_memory_are_imported(engine: Everhold, tmp_path: Path) -> None:
     def make_row(name: str, content: str, kind: str, at: float, metadata: Any, parent: str | None) -> tuple[Any, ...]:
         return (name, content, kind, "short", 0.5, 0, None, at, None, json.dumps(metadata), "[]", "[]", parent)
 
@@ -140,7 +140,7 @@ CALL = {"name": "weather", "arguments": "{}"}
     ],
     ids=["responses", "response", "text", "batch", "gemini", "sharegpt"],
 )  # fmt: skip
-def test_lists_of_several_interfaces(engine: Everhold, tmp_path: Path, value: Any) -> None:
+def test_message_lists_of_several_interfaces_are_imported(engine: Everhold, tmp_path: Path, value: Any) -> None:
     loaded = engine.load(samples.make_json(tmp_path / "log.json", value))
     assert (loaded.source, loaded.quarantined) == ("messages", 0)
     [session] = engine.scope().sessions()
@@ -160,7 +160,9 @@ def test_lists_of_several_interfaces(engine: Everhold, tmp_path: Path, value: An
     ],
 )
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
-def test_prompts_and_responses(engine: Everhold, tmp_path: Path, name: str, text: str, encoding: str) -> None:
+def test_prompts_and_responses_become_turns(
+    engine: Everhold, tmp_path: Path, name: str, text: str, encoding: str
+) -> None:
     (tmp_path / name).write_text(text, encoding)
     assert engine.load(tmp_path / name).source == "message-table"
     assert list_turns(engine, "log") == [("user", "Will it rain?"), ("assistant", "Yes")]

@@ -88,11 +88,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "input"
 
 
-def name_of(value: Any) -> str | None:
+def find_name(value: Any) -> str | None:
     return value.__name__ if callable(value) else None
 
 
-@pytest.mark.parametrize(("make", "source", "user", "question", "text"), MEMORIES, ids=name_of)
+@pytest.mark.parametrize(("make", "source", "user", "question", "text"), MEMORIES, ids=find_name)
 def test_memories_are_recalled(
     engine: Everhold, folder: Path, make: Make, source: str, user: str | None, question: str, text: str
 ) -> None:
@@ -101,7 +101,7 @@ def test_memories_are_recalled(
     assert text in texts(engine.scope(user=user), question)
 
 
-@pytest.mark.parametrize(("make", "source", "user", "session", "last"), MESSAGES, ids=name_of)
+@pytest.mark.parametrize(("make", "source", "user", "session", "last"), MESSAGES, ids=find_name)
 def test_messages_are_listed_and_found(
     engine: Everhold,
     folder: Path,
@@ -119,7 +119,7 @@ def test_messages_are_listed_and_found(
     assert any(hit.message.text == last[1] for hit in view.search_messages(last[1], minimum=0))
 
 
-@pytest.mark.parametrize("make", EVERY_FILE, ids=name_of)
+@pytest.mark.parametrize("make", EVERY_FILE, ids=find_name)
 def test_importing_twice_changes_nothing(engine: Everhold, folder: Path, make: Make) -> None:
     path = make(folder)
     planned = engine.load(path, dry_run=True)
@@ -133,7 +133,7 @@ def test_importing_twice_changes_nothing(engine: Everhold, folder: Path, make: M
     assert read_all_rows(engine, without=(AccessLog, Outbox)) == before
 
 
-def test_the_same_on_every_store(store: Store, folder: Path) -> None:
+def test_files_are_imported_once_on_every_store(store: Store, folder: Path) -> None:
     engine = store.open()
     for make in (samples.session_memory, samples.orchestrator, samples.chatgpt, samples.server_memory):
         path = make(folder)
@@ -154,7 +154,7 @@ def test_a_session_keeps_its_ids_times_and_metadata(engine: Everhold, folder: Pa
     assert second.metadata["confidence"] == 0.8
 
 
-def test_the_orchestrators_tables(engine: Everhold, folder: Path) -> None:
+def test_tables_of_the_orchestrator_are_imported(engine: Everhold, folder: Path) -> None:
     loaded = engine.load(samples.orchestrator(folder))
     hugo = engine.scope(user="hugo")
     memory = hugo.get("mem-0a1b2c3d")
@@ -175,7 +175,7 @@ def test_the_orchestrators_tables(engine: Everhold, folder: Path) -> None:
     assert (loaded.vectors_kept, loaded.vectors_replaced) == (1, 0)
 
 
-def test_the_orchestrators_tables_as_json(engine: Everhold, folder: Path) -> None:
+def test_tables_of_the_orchestrator_are_imported_from_json(engine: Everhold, folder: Path) -> None:
     entry = {"memory_id": "mem-5", "session_id": None, "memory_type": "entity", "content": {"text": "Uma owns a kayak"},
              "created_at": "2024-03-01T08:00:00", "priority": 5, "is_active": True}  # fmt: skip
     tags = [{"memory_id": "mem-5", "tag": "sport"}]
@@ -196,14 +196,14 @@ def test_documents_of_chroma_that_copy_facts_are_one_memory(sqlite_store: Store,
     assert not Path("/tmp/everhold-was-here").exists()
 
 
-def test_an_agent_of_letta(engine: Everhold, folder: Path) -> None:
+def test_an_agent_of_letta_is_imported(engine: Everhold, folder: Path) -> None:
     engine.load(samples.letta(folder))
     agent = engine.scope(agent="agent-0")
     assert agent.agent().name == "clockwork"
     assert [block.value for block in agent.blocks()] == ["Rosa restores clocks"]
 
 
-def test_an_agent_of_an_early_letta(engine: Everhold, folder: Path) -> None:
+def test_an_agent_of_an_early_letta_is_imported(engine: Everhold, folder: Path) -> None:
     turn = {"role": "user", "content": [{"type": "text", "text": "Hi"}], "created_at": "2025-04-01T03:47:27.514261"}
     block = {"label": "human", "value": "Ivo mends radios", "limit": 2000}
     agent = {
@@ -237,7 +237,7 @@ def test_relations_of_server_memory_may_come_first(engine: Everhold, folder: Pat
     assert (related.memory.id, related.relationship.relationship_type) == ("entity/Harbor Choir", "sings_in")
 
 
-def test_users_in_the_ids_of_contextual_sessions(engine: Everhold, folder: Path) -> None:
+def test_users_are_read_from_the_ids_of_contextual_sessions(engine: Everhold, folder: Path) -> None:
     names = ("ann_lee_2024-03-01", "ann_lee_my_robot", "bob_my_robot", "cy_x_y_z", "dan", "_odd")
     rows = [{"timestamp": 1709316060.5, "type": "user_query", "content": "Hello"}]
     path = samples.make_json(folder / "contextual_memory_store.json", {"sessions": dict.fromkeys(names, rows)})
@@ -271,7 +271,9 @@ def test_users_in_the_ids_of_contextual_sessions(engine: Everhold, folder: Path)
         ("21:15, 31/12/2023 - ", "00:01, 01/02/2024 - ", (2024, 2, 1, 0, 1)),
     ],
 )
-def test_dates_of_whatsapp(engine: Everhold, folder: Path, first: str, second: str, expected: tuple[int, ...]) -> None:
+def test_dates_of_whatsapp_are_read_in_every_notation(
+    engine: Everhold, folder: Path, first: str, second: str, expected: tuple[int, ...]
+) -> None:
     (folder / "chat.txt").write_text(f"{first}Kim: Hello\n{second}Lee: Later\n", "utf-8")
     engine.load(folder / "chat.txt")
     [last, _] = engine.scope(session="whatsapp-chat").messages()
@@ -324,7 +326,7 @@ def enlarge(value: Any) -> Any:
         (samples.chatgpt, "chatgpt"),
         (samples.mem0_export, "mem0"),
     ],
-    ids=name_of,
+    ids=find_name,
 )
 def test_a_large_file_is_recognised_by_its_beginning(folder: Path, make: Make, source: str) -> None:
     path = make(folder)

@@ -26,7 +26,7 @@ def engine(sqlite_store: Store) -> Everhold:
     return sqlite_store.open()
 
 
-def test_tables_of_the_orchestrator_as_csv(engine: Everhold, tmp_path: Path) -> None:
+def test_tables_of_the_orchestrator_are_imported_from_csv(engine: Everhold, tmp_path: Path) -> None:
     folder = tmp_path / "tables"
     folder.mkdir()
     (folder / "sessions.csv").write_text(SESSIONS)
@@ -69,7 +69,7 @@ def test_bytes_in_columns_of_other_versions_are_left_out(engine: Everhold, tmp_p
     assert (first.metadata["mood"], "embedding" in first.metadata, second.text) == ("calm", False, "In the reeds")
 
 
-def test_other_names_of_the_columns_of_relationships(engine: Everhold, tmp_path: Path) -> None:
+def test_relationships_with_other_column_names_are_imported(engine: Everhold, tmp_path: Path) -> None:
     path = samples.episodic(tmp_path)
     samples.make_database(
         path,
@@ -81,14 +81,14 @@ def test_other_names_of_the_columns_of_relationships(engine: Everhold, tmp_path:
     assert len(engine.scope(user="gina").relations("episode-2/summary")) == 1
 
 
-def test_unified_memories_by_their_ids(engine: Everhold, tmp_path: Path) -> None:
+def test_unified_memories_keyed_by_id_are_imported(engine: Everhold, tmp_path: Path) -> None:
     item = {"content": {"fact": "The boat is red"}, "created_at": 1709316060.5, "strength": 1.0, "source": "x"}
     loaded = engine.load(samples.make_json(tmp_path / "dump.json", {"mem_1709316060_0a1b2c3d": item}))
     assert (loaded.source, loaded.added) == ("unified", 1)
     assert engine.scope().get("mem_1709316060_0a1b2c3d").content == item["content"]
 
 
-def test_the_archive_of_a_whatsapp_chat(engine: Everhold, tmp_path: Path) -> None:
+def test_an_archive_of_a_whatsapp_chat_is_imported(engine: Everhold, tmp_path: Path) -> None:
     path = tmp_path / "WhatsApp Chat - Kim.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("_chat.txt", "[31.12.23, 21:15:33] ~\u202fKim : Hallo\r\n[31.12.23, 21:16:00] Lee: Hi\r\n")
@@ -99,7 +99,7 @@ def test_the_archive_of_a_whatsapp_chat(engine: Everhold, tmp_path: Path) -> Non
     assert [message.name for message in view.messages()] == ["Lee", "Kim"]
 
 
-def test_the_markup_of_slack(engine: Everhold, tmp_path: Path) -> None:
+def test_markup_of_slack_becomes_plain_text(engine: Everhold, tmp_path: Path) -> None:
     folder = tmp_path / "export"
     text = "<@U1> see <https://a.example|a page> and <https://b.example> in <#C1|garden>, <!here> &amp; <!team^S1|@all>"
     rows = [
@@ -134,7 +134,7 @@ def test_claudes_notes_and_pasted_files_are_imported(engine: Everhold, tmp_path:
     assert [message.text for message in engine.scope(session="conv-9").messages()] == ["A long recipe"]
 
 
-def test_other_shapes_of_mem0(engine: Everhold, tmp_path: Path) -> None:
+def test_other_export_formats_of_mem0_are_imported(engine: Everhold, tmp_path: Path) -> None:
     point = {"data": "Olga climbs", "hash": "x", "user_id": "olga", "created_at": "2024-03-01T08:00:00-08:00"}
     rows = [{"id": "m1", "payload": point, "vector": [0.5]}, {"id": "m2", "memory": "Olga swims", "user_id": "olga"}]
     path = tmp_path / "memories.jsonl"
@@ -148,7 +148,7 @@ def test_other_shapes_of_mem0(engine: Everhold, tmp_path: Path) -> None:
     assert engine.load(samples.make_json(tmp_path / "reply.json", reply)).added == 2
 
 
-def test_the_history_of_an_early_mem0(engine: Everhold, tmp_path: Path) -> None:
+def test_the_history_of_an_early_mem0_is_imported(engine: Everhold, tmp_path: Path) -> None:
     tables = (
         "CREATE TABLE history (id TEXT PRIMARY KEY, memory_id, prev_value, new_value, event, timestamp, is_deleted);"
     )
@@ -188,19 +188,19 @@ def test_a_bad_row_does_not_hide_the_system(
     assert (planned.source, planned.added >= 2) == (source, True)
 
 
-def test_the_graph_of_server_memory(engine: Everhold, tmp_path: Path) -> None:
+def test_a_graph_of_server_memory_is_imported(engine: Everhold, tmp_path: Path) -> None:
     entities = [{"name": name, "entityType": "person", "observations": [{"text": "Sings"}]} for name in ("Tess", "Bo")]
     graph = {"entities": entities, "relations": [{"from": "Tess", "to": "Bo", "relationType": "knows"}]}
     assert engine.load(samples.make_json(tmp_path / "graph.json", graph)).added == 3
     assert engine.scope().get("entity/Tess").text == "Tess (person): Sings"
 
 
-def test_a_single_conversation_of_an_export(engine: Everhold, tmp_path: Path) -> None:
+def test_a_single_conversation_is_recognised(engine: Everhold, tmp_path: Path) -> None:
     [conversation] = json.loads(samples.chatgpt(tmp_path).read_text("utf-8"))
     assert engine.load(samples.make_json(tmp_path / "one.json", conversation)).source == "chatgpt"
 
 
-def test_databases_with_some_of_their_tables(engine: Everhold, tmp_path: Path) -> None:
+def test_databases_without_some_of_their_tables_are_recognised(engine: Everhold, tmp_path: Path) -> None:
     scenarios = samples.DREAM_TABLES.partition("CREATE TABLE simulations")[0]
     row = (1, "Flood", "resource", "Water rises", *[None] * 5, 1709316060.5, None)
     assert (

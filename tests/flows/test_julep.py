@@ -13,7 +13,7 @@ from everhold.errors import InvalidInput, InvalidSettings, StoreUnavailable
 from everhold.julep import AgentReply, MemoryManager, create_agent, make_settings, read_config
 from everhold.testing.fake_embedder import FakeEmbedder
 from tests.chroma_store import SECONDS, open_chroma
-from tests.flows.test_chroma import vectors_of
+from tests.flows.test_chroma import get_vectors
 from tests.servers.chroma import ChromaServer
 from tests.servers.valkey import ValkeyServer
 
@@ -65,7 +65,7 @@ def config(tmp_path: Path, valkey: ValkeyServer) -> Path:
 
 
 def echo_last(messages: list[dict[str, Any]]) -> str:
-    """A function in place of a model: it repeats the last message in capitals."""
+    """Repeat the last message in capitals, in place of a model."""
     assert messages[0]["role"] == "system"
     return str(messages[-1]["content"]).rpartition("\n")[2].upper()
 
@@ -88,7 +88,7 @@ def test_a_message_is_stored_recalled_for_and_answered(config: Path, tmp_path: P
             plain = await create_agent(config, manager, model=echo_last).process("hello there", "Be brief.")
             engine = await manager.open()
             assert (await engine.scope(user="alice", session="s1").session()).topic == "Drinks"
-            await asyncio.to_thread(vectors_of(engine._engine).wait, SECONDS)
+            await asyncio.to_thread(get_vectors(engine._engine).wait, SECONDS)
             return [first, second, plain]
 
     first, second, plain = asyncio.run(talk())
@@ -157,7 +157,11 @@ def test_a_message_stays_stored_if_the_model_fails(tmp_path: Path) -> None:
             with pytest.raises(InvalidInput, match="the model returned 5; return the answer as text"):
                 await create_agent(settings, manager, lambda _: 5).process("again", message)  # type: ignore[arg-type,return-value]
             view = (await manager.open()).scope(session="s1")
-            assert [each.text for each in (await view.messages(oldest_first=True)).messages] == ["hello", "hi", "again"]
+            assert [stored_message.text for stored_message in (await view.messages(oldest_first=True)).messages] == [
+                "hello",
+                "hi",
+                "again",
+            ]
         with pytest.raises(StoreUnavailable, match="has been closed"):
             await manager.open()
 
@@ -172,7 +176,7 @@ def test_the_layout_has_exact_names_and_one_organization(tmp_path: Path, valkey:
         memory = alice.remember("Occupation: software engineer", kind="fact")
         assert valkey.client().smembers("active_sessions") == {"chat:ü{1}"}
         assert valkey.client().exists("session:chat:ü{1}", "history:chat:ü{1}") == 2
-        assert vectors_of(engine).wait(SECONDS)
+        assert get_vectors(engine).wait(SECONDS)
         bundle = tmp_path / "all.jsonl"
         engine.export(bundle)
         for call in (
@@ -195,10 +199,10 @@ def test_the_collection_is_built_again_in_its_place(tmp_path: Path) -> None:
     }  # fmt: skip
     for round_number in range(3):
         with Everhold.open(layout="julep", embedder=FakeEmbedder(), images={"max_memories": 0}, **places) as engine:
-            assert vectors_of(engine).wait(SECONDS)
+            assert get_vectors(engine).wait(SECONDS)
             engine.scope().remember(f"Fact number {round_number} about tea")
             if round_number == 1:
-                vectors_of(engine).rebuild()
+                get_vectors(engine).rebuild()
             hits = engine.scope().recall("fact about tea", minimum=0)
             assert len(hits) == round_number + 1
             assert engine.doctor().problems == []
@@ -217,15 +221,15 @@ def test_a_database_of_another_program_is_not_touched(tmp_path: Path) -> None:
     assert theirs.get()["documents"] == ["theirs"]
 
 
-def test_the_collection_on_a_server(tmp_path: Path, chroma_server: ChromaServer) -> None:
+def test_the_collection_may_be_on_a_server(tmp_path: Path, chroma_server: ChromaServer) -> None:
     import chromadb
 
     client = chromadb.HttpClient(host="127.0.0.1", port=int(chroma_server.url.rpartition(":")[2]))
     settings: dict[str, Any] = {"vectors": chroma_server.url, "sessions": "auto", "layout": "julep"}
     with Everhold.open(f"{tmp_path}/a.db", embedder=FakeEmbedder(), **settings) as engine:
-        assert vectors_of(engine).wait(SECONDS)
+        assert get_vectors(engine).wait(SECONDS)
         engine.scope().remember("Alice likes tea")
-        vectors_of(engine).rebuild()
+        get_vectors(engine).rebuild()
         assert client.get_collection("julep_memories").get()["documents"] == ["Alice likes tea"]
     client.delete_collection("julep_memories")
     theirs = client.create_collection("julep_memories", embedding_function=None)

@@ -17,8 +17,8 @@ from everhold.model import DataKey, Memory
 from everhold.model.encrypted_values import is_encrypted, unpack_envelope
 from everhold.ports.data_keys import DataEnvelope
 from everhold.settings import load
-from tests.encrypted_engines import CANARY, find_tables_with, make_key, open_encrypted, stored_of
-from tests.engines import Store, make_store, records_of
+from tests.encrypted_engines import CANARY, find_tables_with, get_stored_records, make_key, open_encrypted
+from tests.engines import Store, get_records, make_store
 
 
 def write_memories(engine: Everhold, count: int = 30) -> None:
@@ -33,7 +33,7 @@ def read_texts(engine: Everhold) -> set[str]:
 
 def list_generations(engine: Everhold) -> set[str]:
     """Return the data keys with which memories are encrypted now."""
-    rows = stored_of(engine).scan(Memory, "default")
+    rows = get_stored_records(engine).scan(Memory, "default")
     return {DataEnvelope.decode(unpack_envelope(row.text)).key_id for row in rows}
 
 
@@ -41,13 +41,13 @@ def test_turning_encryption_on_encrypts_what_is_there(any_store: Store, tmp_path
     plain = any_store.open()
     write_memories(plain)
     texts = read_texts(plain)
-    assert {"memories", "chunks", "revisions"} <= find_tables_with(records_of(plain))
+    assert {"memories", "chunks", "revisions"} <= find_tables_with(get_records(plain))
     plain.close()
     engine = open_encrypted(any_store, tmp_path)
     assert engine.keys().problems
     planned = engine.maintain(["encrypt"], dry_run=True)["encrypt"].counts["rows"]
     assert engine.maintain(["encrypt", "files"])["encrypt"].counts["rows"] == planned > 0
-    assert find_tables_with(stored_of(engine)) == set()
+    assert find_tables_with(get_stored_records(engine)) == set()
     assert read_texts(engine) == texts
     assert engine.keys().problems == engine.doctor().problems == []
     assert "encrypt" not in {job.name for job in engine.maintain(["encrypt"]).jobs if job.counts}
@@ -66,12 +66,12 @@ def test_no_plain_byte_is_left_in_the_file(tmp_path: Path, request: pytest.Fixtu
 def test_dropping_a_field_decrypts_it_again(store: Store, tmp_path: Path) -> None:
     engine = open_encrypted(store, tmp_path, fields=["memories.text"])
     memory = engine.scope(user="alice").remember("Alice drinks tea")
-    assert is_encrypted(stored_of(engine).get(Memory, "default", [memory.id])[memory.id].text)
+    assert is_encrypted(get_stored_records(engine).get(Memory, "default", [memory.id])[memory.id].text)
     engine.close()
     engine = open_encrypted(store, tmp_path)
     assert engine.scope(user="alice").get(memory.id).text == "Alice drinks tea"
     engine.maintain(["encrypt"])
-    assert stored_of(engine).get(Memory, "default", [memory.id])[memory.id].text == "Alice drinks tea"
+    assert get_stored_records(engine).get(Memory, "default", [memory.id])[memory.id].text == "Alice drinks tea"
     assert [hit.id for hit in engine.scope(user="alice").recall("who drinks tea?")] == [memory.id]
     assert "memories.provenance" not in engine.keys().fields
 
@@ -80,9 +80,9 @@ def test_new_data_keys_encrypt_every_row_again(any_store: Store, tmp_path: Path)
     engine = open_encrypted(any_store, tmp_path)
     write_memories(engine)
     before, texts = list_generations(engine), read_texts(engine)
-    versions = {row.id: row.version for row in stored_of(engine).scan(Memory, "default")}
+    versions = {row.id: row.version for row in get_stored_records(engine).scan(Memory, "default")}
     rotated = engine.rotate_keys()
-    assert {row.id: row.version for row in stored_of(engine).scan(Memory, "default")} == versions
+    assert {row.id: row.version for row in get_stored_records(engine).scan(Memory, "default")} == versions
     after = list_generations(engine)
     assert (rotated.unreadable, len(after), after & before) == (0, 1, set())
     assert rotated.rows >= 30
@@ -168,7 +168,7 @@ def test_writers_continue_while_keys_are_rotated(store: Store, tmp_path: Path) -
     thread.join()
     assert failures == []
     assert set(written) <= {memory.text for memory in engine.scope(user="alice").list(limit=1000)}
-    assert find_tables_with(stored_of(engine), "it runs") == set()
+    assert find_tables_with(get_stored_records(engine), "it runs") == set()
 
 
 _ROTATING = """
@@ -278,11 +278,12 @@ def test_a_source_that_cannot_be_read_is_named(source: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [{}, *({"master_key": source} for source in ("master.key", "keyring:alone", "command:", "file:", "env: "))]
+    "settings",
+    [{}, *({"master_key": source} for source in ("master.key", "keyring:alone", "command:", "file:", "env: "))],
 )
-def test_settings_that_name_no_source_are_refused(given: dict[str, Any]) -> None:
+def test_settings_that_name_no_source_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="encryption"):
-        Everhold.open("memory://", encryption=given)
+        Everhold.open("memory://", encryption=settings)
 
 
 def test_a_key_is_not_shown(tmp_path: Path) -> None:
@@ -290,7 +291,7 @@ def test_a_key_is_not_shown(tmp_path: Path) -> None:
     text = (tmp_path / "master.key").read_text().strip()
     with Everhold.open("memory://", encryption={"master_key": source}) as engine:
         engine.scope(user="alice").remember("Secret", kind="vault")
-        shown = repr(engine.keys()) + repr(engine.doctor()) + repr(stored_of(engine).scan(DataKey, "default"))
+        shown = repr(engine.keys()) + repr(engine.doctor()) + repr(get_stored_records(engine).scan(DataKey, "default"))
     assert text not in shown
     assert "wrapped_key" not in shown
     assert text not in repr(load("memory://", encryption={"master_key": source}))

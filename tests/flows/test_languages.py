@@ -40,7 +40,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize("max_memories", [200_000, 0], ids=["images", "candidates"])
-def test_found_by_part_of_a_word(store: Store, max_memories: int) -> None:
+def test_a_text_is_found_by_part_of_a_word(store: Store, max_memories: int) -> None:
     alice = store.open().scope(user="alice")
     alice.remember_many({"text": text, "kind": "conversation"} for text in {text for text, _ in PAIRS})
     alice.remember_many(f"Filler sentence number {n}" for n in range(20))
@@ -63,7 +63,7 @@ NASTY = [
 
 
 @pytest.mark.parametrize("max_memories", [200_000, 0], ids=["images", "candidates"])
-def test_anything_typed_is_plain_text(store: Store, max_memories: int) -> None:
+def test_special_characters_are_searched_as_plain_text(store: Store, max_memories: int) -> None:
     writer = store.open().scope(user="alice")
     memories = writer.remember_many({"text": f"tea {text}", "kind": "conversation"} for text in NASTY)
     assert [memory.text for memory in memories] == [f"tea {text}" for text in NASTY]
@@ -107,7 +107,7 @@ def test_any_question_is_answered_or_refused(views: tuple[View, View], query: st
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(min_size=1, max_size=80))
-def test_any_text_is_kept_as_it_is(views: tuple[View, View], text: str) -> None:
+def test_any_text_is_stored_unchanged(views: tuple[View, View], text: str) -> None:
     from_images, _ = views
     try:
         stored = from_images.remember(text, kind="conversation", metadata={"own": text})

@@ -11,7 +11,7 @@ from everhold import Everhold, LearnedItem, View
 from everhold.errors import StatementRefused
 from everhold.model import QueryPattern
 from everhold.schema.operations import Patch
-from tests.engines import records_of
+from tests.engines import get_records
 
 ORDERS = """order_id,channel,country,amount,status
 1,web,Spain,20,paid
@@ -53,9 +53,9 @@ def find_pattern(view: View) -> LearnedItem:
 
 def test_a_statement_that_defines_a_table_waits_for_its_columns(engine: Everhold, shop: View, tmp_path: Path) -> None:
     teach(shop, "amount of good orders", DEFINED)
-    # As a version stored it that took the defined table for one of the data.
+    # An older version stored the defined table as if it were a table of the data.
     key = ("default", find_pattern(shop).id)
-    records_of(engine).commit([Patch(QueryPattern, key, {"fingerprint": ""})])
+    get_records(engine).commit([Patch(QueryPattern, key, {"fingerprint": ""})])
     assert shop.ask("amount of good orders").table.rows == ((35,),)
     upload(shop, tmp_path, ORDERS.replace("amount", "total"))
     answer = shop.ask("amount of good orders")

@@ -10,7 +10,7 @@ from everhold.errors import InvalidInput, NotFound, QueryError, StatementRefused
 from everhold.model import QueryLesson, QueryPattern, QueryRun
 from everhold.schema.operations import Patch
 from everhold.testing.fake_embedder import FakeEmbedder
-from tests.engines import Store, records_of
+from tests.engines import Store, get_records
 
 ORDERS = """order_id,channel,country,amount,ordered_on
 1,web,Spain,20,2025-01-10
@@ -53,7 +53,7 @@ def test_a_correction_answers_questions_with_other_values(store: Store, tmp_path
     assert answer.table.rows == ((35,),)
     assert answer.restatement == "the total amount of orders in France"
     assert "Spain" not in answer.sql
-    run = records_of(engine).get(QueryRun, "default", [answer.query])[answer.query]
+    run = get_records(engine).get(QueryRun, "default", [answer.query])[answer.query]
     assert run.pattern_id == next(item.id for item in shop.learned() if item.kind == "pattern")
     for item in shop.learned():
         shop.forget_learned(item.id)
@@ -240,7 +240,7 @@ def test_only_the_user_who_asked_and_the_project_judge_an_answer(engine: Everhol
 
 def test_a_stored_statement_passes_the_guard_at_every_use(engine: Everhold, shop: View) -> None:
     teach(shop)
-    records = records_of(engine)
+    records = get_records(engine)
     [row] = records.scan(QueryPattern, "default")
     for sql in ("SELECT * FROM read_text('/etc/passwd') WHERE 'Spain' = 'Spain'", "not SQL at all ((("):
         records.commit([Patch(QueryPattern, ("default", row.id), {"sql": sql})])
@@ -296,7 +296,7 @@ def test_learned_patterns_are_exported(engine: Everhold, shop: View, tmp_path: P
     engine.export(tmp_path / "all.everhold")
     with Everhold.open("memory://", blobs=str(tmp_path / "others"), embedder=FakeEmbedder()) as other:
         other.load(tmp_path / "all.everhold")
-        records = records_of(other)
+        records = get_records(other)
         assert len(records.scan(QueryPattern, "default")) == 1
         assert [row.phrase for row in records.scan(QueryLesson, "default")] == ["moolah"]
         copied = other.scope(project="shop")
@@ -376,7 +376,7 @@ def test_a_metric_waits_while_its_columns_are_gone(sales: View, tmp_path: Path) 
 
 def test_a_stored_formula_passes_the_guard_at_every_use(engine: Everhold, sales: View) -> None:
     teach(sales, "turnover by country", TURNOVER)
-    records = records_of(engine)
+    records = get_records(engine)
     [row] = records.scan(QueryLesson, "default")
     formulas = ("(SELECT content FROM read_text('/etc/passwd'))", "length(getenv('HOME'))", "not SQL (((")
     for sql in formulas:

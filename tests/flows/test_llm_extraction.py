@@ -19,7 +19,7 @@ from everhold.maintenance_jobs import _remember
 from everhold.model import Job, Lease, Memory, Message, Scope
 from everhold.schema.operations import Op, Patch, Where
 from everhold.settings import load
-from tests.engines import Store, make_store, records_of
+from tests.engines import Store, get_records, make_store
 from tests.http_endpoint import Answer, HttpEndpoint
 
 KEY = "sk-very-secret"
@@ -37,7 +37,7 @@ class Endpoint(HttpEndpoint):
         self.script.append(json.dumps(items))
 
     def messages(self, request: int) -> list[dict[str, Any]]:
-        """The messages of a prompt, in its order."""
+        """Return the messages of a prompt, in its order."""
         prompt: str = self.requests[request]["messages"][0]["content"]
         return [json.loads(line) for line in prompt.splitlines() if line.startswith('{"message"')]
 
@@ -71,7 +71,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 
 def open_with_llm(store: Store, endpoint: Endpoint, *, grace_days: int = 30, **options: Any) -> Everhold:
-    """An engine whose only reader of messages is the endpoint's model."""
+    """Open an engine in which only the endpoint's model reads facts from messages."""
     llm = {"url": endpoint.url, "model": "reader", "api_key": KEY, **options}
     return store.open(llm=llm, remember={"extract": False}, grace_days=grace_days)
 
@@ -267,13 +267,13 @@ def test_an_answer_that_is_not_a_list_refuses_only_its_batch(store: Store, endpo
     assert engine.extract() == Extracted(0, 0, 0)
 
 
-# once and for all
+# each message is read once
 
 
 def test_nothing_is_read_twice_even_by_another_engine(store: Store, endpoint: Endpoint) -> None:
     engine = open_with_llm(store, endpoint, batch=2)
     maya = engine.scope(user="maya")
-    for number, name in enumerate(["zz", "mm", "aa"]):  # ids of the caller's own, against the order in time
+    for number, name in enumerate(["zz", "mm", "aa"]):  # the caller's own ids, in another order than the times
         say(maya, f"Message {number}", id=name)
     assert engine.extract().read == 3
     again = open_with_llm(store, endpoint, batch=2)
@@ -307,12 +307,12 @@ def test_a_crash_before_the_note_repeats_nothing(store: Store, endpoint: Endpoin
     records, model = engine._parts.records, engine._parts.language_model
     assert model is not None
 
-    def keep_and_die(scope: Any, items: Any) -> None:
+    def store_and_crash(scope: Any, items: Any) -> None:
         _remember(engine._parts, scope, items)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        extract(records, model, keep_and_die, 20)
+        extract(records, model, store_and_crash, 20)
     [before] = facts(maya).values()
     assert not records.scan(Job, "default", [Where("kind", Op.EQ, "llm-extraction")])
 
@@ -323,7 +323,7 @@ def test_a_crash_before_the_note_repeats_nothing(store: Store, endpoint: Endpoin
 
 def run_out(engine: Everhold) -> None:
     """Let every lease expire."""
-    records = records_of(engine)
+    records = get_records(engine)
     records.commit([Patch(Lease, (lease.name,), {"until": clock.now()}) for lease in records.scan(Lease, None)])
 
 
@@ -338,13 +338,13 @@ def test_two_engines_that_read_at_the_same_time_keep_one_fact(store: Store, endp
     model = engine._parts.language_model
     assert model is not None
 
-    def keep_after_the_other(scope: Any, items: Any) -> None:
-        assert other.extract() == Extracted()  # who reads is left alone
+    def store_after_another_engine(scope: Any, items: Any) -> None:
+        assert other.extract() == Extracted()  # the messages that another engine is reading are left to it
         run_out(engine)
         assert other.extract() == Extracted(2, 2, 0)
         _remember(engine._parts, scope, items)
 
-    assert extract(engine._parts.records, model, keep_after_the_other, 1) == Extracted(1, 1, 0)
+    assert extract(engine._parts.records, model, store_after_another_engine, 1) == Extracted(1, 1, 0)
     facts_before = facts(maya)
     assert set(facts_before) == {"Maya's cat is called Biscuit.", "Maya's dog is called Pepper."}
     assert all(fact.access_count == 0 for fact in facts_before.values())
@@ -385,9 +385,9 @@ def test_messages_of_sessions_are_read_once(store: Store, endpoint: Endpoint) ->
     assert engine.extract() == Extracted(1, 1, 0), "it continues after what was read"
 
 
-@pytest.mark.parametrize("how", ["at once", "by maintenance"])
+@pytest.mark.parametrize("failure", ["at once", "by maintenance"])
 def test_a_fact_is_deleted_with_the_only_message_that_states_it(
-    sqlite_store: Store, endpoint: Endpoint, how: str
+    sqlite_store: Store, endpoint: Endpoint, failure: str
 ) -> None:
     engine = open_with_llm(sqlite_store, endpoint, batch=1, grace_days=0)
     maya = engine.scope(user="maya")
@@ -397,11 +397,11 @@ def test_a_fact_is_deleted_with_the_only_message_that_states_it(
     endpoint.says(item("Maya's dog is called Pepper."))
     engine.extract()
     maya.remember("Maya's dog is called Pepper.", kind="fact")  # now it is known without the message, too
-    engine.delete_session("s1", hard=how == "at once")
+    engine.delete_session("s1", hard=failure == "at once")
     engine.maintain()
     assert facts(maya) == {}
     assert [memory.text for memory in maya.list()] == ["Maya's dog is called Pepper."]
-    assert records_of(engine).count(Message, "default", deleted=True) == 0
+    assert get_records(engine).count(Message, "default", deleted=True) == 0
 
 
 def test_a_message_of_a_deleted_session_is_not_read(store: Store, endpoint: Endpoint) -> None:

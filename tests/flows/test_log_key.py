@@ -17,7 +17,7 @@ from everhold.adapters.head_files import HeadFiles
 from everhold.adapters.postgres import PostgresOptions, PostgresRecords
 from everhold.errors import InvalidInput, InvalidSettings
 from everhold.ports.keys import Key
-from tests.engines import Store, make_store, records_of
+from tests.engines import Store, get_records, make_store
 
 SECRET = "0123456789abcdef0123456789abcdef"
 
@@ -58,10 +58,10 @@ REMOVE_LOG = (
 
 
 def test_random_tampering_is_noticed() -> None:
-    toll = tampering.run(edits=60, seed=7)
-    assert toll.edits > 50
-    assert (toll.unnoticed, toll.wrong_without_key) == ([], [])
-    assert toll.unnoticed_without_key > 10
+    outcome = tampering.run(edits=60, seed=7)
+    assert outcome.edits > 50
+    assert (outcome.unnoticed, outcome.wrong_without_key) == ([], [])
+    assert outcome.unnoticed_without_key > 10
 
 
 def test_random_tampering_is_noticed_on_postgres(postgres_url: str, tmp_path: Path) -> None:
@@ -77,10 +77,10 @@ def test_random_tampering_is_noticed_on_postgres(postgres_url: str, tmp_path: Pa
                 connection.execute(sql.encode(), values)
             connection.commit()
 
-        toll = tampering.attack(records, heads, rewrite, edits=25, seed=3)
+        outcome = tampering.attack(records, heads, rewrite, edits=25, seed=3)
     records.close()
-    assert toll.edits > 20
-    assert (toll.unnoticed, toll.wrong_without_key) == ([], [])
+    assert outcome.edits > 20
+    assert (outcome.unnoticed, outcome.wrong_without_key) == ([], [])
 
 
 @pytest.mark.parametrize("statements", [cut_tail(2), REMOVE_LOG], ids=["tail and head cut", "all removed"])
@@ -145,9 +145,7 @@ def test_a_purge_without_the_key_is_noticed(sqlite_store: Store, log_settings: d
     assert (verification.intact, verification.reason) == (False, "the first 4 lines were removed without the key")
 
 
-def test_lines_from_before_the_key_and_from_a_process_without_it(
-    sqlite_store: Store, log_settings: dict[str, Any]
-) -> None:
+def test_lines_written_without_the_key_are_signed_later(sqlite_store: Store, log_settings: dict[str, Any]) -> None:
     write_lines(sqlite_store.open())
     engine = sqlite_store.open(**log_settings)
     write_lines(engine, count=1)
@@ -163,12 +161,14 @@ def test_lines_from_before_the_key_and_from_a_process_without_it(
     assert engine.verify_log("acme").intact
 
 
-def test_a_crash_between_chaining_and_signing(sqlite_store: Store, log_settings: dict[str, Any]) -> None:
+def test_lines_are_signed_after_a_crash_between_chaining_and_signing(
+    sqlite_store: Store, log_settings: dict[str, Any]
+) -> None:
     engine = sqlite_store.open(**log_settings)
     write_lines(engine)
     assert engine.verify_log("acme").signed == 4
     write_lines(engine, count=6)
-    chain.seal(records_of(engine))  # as if the process died before it signed
+    chain.seal(get_records(engine))  # as if the process died before it signed
     heads = engine._parts.heads
     assert heads is not None
     signed = heads.read("acme")
@@ -220,7 +220,7 @@ def test_several_engines_sign_one_chain(store: Store, log_settings: dict[str, An
     first, second = store.open(**log_settings), store.open(**log_settings)
     for number, engine in enumerate((first, second, second, first, second), 1):
         engine.scope(organization="acme", user=f"user{number}").remember("Something")
-        chain.seal(records_of(engine), engine._parts.heads)
+        chain.seal(get_records(engine), engine._parts.heads)
         assert second.verify_log("acme") == chain.Verification(number, True, signed=number)
     assert first.verify_log("acme").intact
 
@@ -290,7 +290,9 @@ def test_a_moved_store_verifies(request: pytest.FixtureRequest, tmp_path: Path, 
     moved.close()
 
 
-def test_keys_that_cannot_be_used(sqlite_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_that_cannot_be_used_are_refused(
+    sqlite_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(InvalidSettings, match="cannot be read"):
         sqlite_store.open(log={"key_file": tmp_path / "nowhere"})
     with pytest.raises(InvalidSettings, match="5 bytes; use at least 16"):

@@ -17,7 +17,7 @@ from everhold.schema.catalog import CATALOG, TABLES
 from everhold.schema.operations import Op, Patch, Put, Where
 from everhold.testing.fake_embedder import FakeEmbedder
 from everhold.testing.records_rows import make_family
-from tests.engines import Store, records_of
+from tests.engines import Store, get_records
 
 LONG_AGO = timedelta(days=90)
 
@@ -41,7 +41,7 @@ def test_everything_that_can_expire_expires(any_store: Store) -> None:
     rows = {name: row for name, row in make_family("acme", "one").items() if TABLES[name].tenant}
     rows["chunks"] = rows["chunks"].model_copy(update={"user_id": "one", "span_end": 1})
     dated = [row.model_copy(update={"expires_at": past}) if name in expiring else row for name, row in rows.items()]
-    records = records_of(engine)
+    records = get_records(engine)
     records.commit([Put(row) for row in dated])
 
     assert engine.maintain(["expire"], dry_run=True)["expire"].counts == dict.fromkeys(expiring, 1)
@@ -76,7 +76,7 @@ def prepare_work(engine: Everhold, other: Everhold) -> None:
     now = clock.now()
     task = {"parameters": {"hard": False, "scope": {"organization": "default"}}, "state": {"ids": ids[2:4]}, "total": 2}
     stamps = {"organization_id": "default", "created_at": now, "updated_at": now}
-    records = records_of(engine)
+    records = get_records(engine)
     records.commit([Put(Job(id="job-1", kind="forget", status="running", **stamps, **task))])
     old = (now - timedelta(days=10)).date().isoformat()
     records.commit([Put(OutboxMark(day=old, last_sequence=records.feed(0).lines[1].sequence))])
@@ -87,7 +87,7 @@ def prepare_work(engine: Everhold, other: Everhold) -> None:
 def test_a_dry_run_changes_nothing_and_tells_what_a_run_does(store: Store) -> None:
     engine, other = store.open(grace_days=0), store.open()
     prepare_work(engine, other)
-    records = records_of(engine)
+    records = get_records(engine)
     before = hash_all(records)
     planned = engine.maintain(dry_run=True)
     assert planned.dry_run
@@ -125,7 +125,7 @@ def make_job(name: str, perform: Any, **options: Any) -> MaintenanceJob[Records]
 
 def test_a_job_that_fails_does_not_stop_the_rest(sqlite_store: Store) -> None:
     engine = sqlite_store.open()
-    records = records_of(engine)
+    records = get_records(engine)
     report = run_jobs(records, [make_job("first", fail, lease="first"), make_job("second", noop)], records)
     assert outcomes(report) == {"first": "failed", "second": "done"}
     assert [job.name for job in report.failed] == ["first"]
@@ -140,7 +140,7 @@ def test_a_job_that_fails_does_not_stop_the_rest(sqlite_store: Store) -> None:
 
 
 def test_a_job_stops_between_two_batches_when_its_time_is_up(sqlite_store: Store) -> None:
-    records = records_of(sqlite_store.open())
+    records = get_records(sqlite_store.open())
     batches: list[int] = []
 
     def perform(_: Records, run: JobRun) -> None:
@@ -154,7 +154,7 @@ def test_a_job_stops_between_two_batches_when_its_time_is_up(sqlite_store: Store
 
 
 def test_a_job_that_another_process_holds_or_takes_over(store: Store) -> None:
-    records = records_of(store.open())
+    records = get_records(store.open())
     job = make_job("same", noop, lease="work")
 
     def run_beside(_: Records, run: JobRun) -> None:
@@ -193,7 +193,7 @@ def test_two_threads_at_once_do_everything_once(store: Store) -> None:
     assert {outcome for _, outcome in reported - {("files", "unfinished")}} <= {"done", "held"}
     assert engines[0].maintain(["files"])["files"].outcome == "done"
     assert sum(report["purge"].counts.get("memories", 0) for report in reports) == 120
-    records = records_of(engines[0])
+    records = get_records(engines[0])
     assert records.count(Memory, None, deleted=True) == 0
     assert engines[0].verify_log().intact
 
@@ -205,7 +205,7 @@ def test_a_change_of_the_model_is_finished(sqlite_store: Store) -> None:
     engine = sqlite_store.open(FakeEmbedder("large", 96))
     report = engine.maintain(["reembed"])["reembed"]
     assert (report.outcome, report.left) == ("done", {})
-    records = records_of(engine)
+    records = get_records(engine)
     assert [(model.name, model.status) for model in records.scan(EmbeddingModel, None)] == [("large", "serving")]
     assert {chunk.model for chunk in records.scan(Chunk, "default")} == {"large"}
 

@@ -12,7 +12,7 @@ from everhold.maintenance_jobs import JOBS
 from everhold.parts import Parts
 from everhold.remember.journal import find_undone_ids
 from everhold.testing.logical_hash import hash_logically
-from tests.engines import Store, parts_of, records_of
+from tests.engines import Store, get_parts, get_records
 
 NEAR_DUPLICATES = ("Prefers window seats on long flights", "Prefers window seats on long flights!")
 
@@ -45,14 +45,14 @@ def change_everything(engine: Everhold, ids: dict[str, str]) -> MaintenanceRepor
         View(journalled, engine.scope(organization="acme", user="bob").scope).remember("Bob likes music")
         run.add("changes", 8)
 
-    parts = parts_of(engine)
+    parts = get_parts(engine)
     job: MaintenanceJob[Parts] = MaintenanceJob("dream", "", lambda _: {}, perform)
     return run_jobs(parts.records, [job], parts)
 
 
 def test_a_run_is_undone_as_a_whole(any_store: Store) -> None:
     engine = any_store.open()
-    ids, records = fill(engine), records_of(engine)
+    ids, records = fill(engine), get_records(engine)
     before = hash_logically(records)
     report = change_everything(engine, ids)
     assert (report["dream"].outcome, report.run_id) == ("done", engine.runs()[0].id)
@@ -104,14 +104,14 @@ def test_a_run_of_another_store_is_refused(sqlite_store: Store) -> None:
 
 def test_an_interrupted_run_is_undone_too(store: Store) -> None:
     engine = store.open()
-    ids, records = fill(engine), records_of(engine)
+    ids, records = fill(engine), get_records(engine)
     before = hash_logically(records)
 
     def perform(parts: Parts, run: JobRun) -> None:
         View(parts.journal_under(run.run_id), engine.scope(user="alice").scope).forget(ids["hidden"])
         raise KeyboardInterrupt
 
-    parts = parts_of(engine)
+    parts = get_parts(engine)
     job: MaintenanceJob[Parts] = MaintenanceJob("dream", "", lambda _: {}, perform)
     with pytest.raises(KeyboardInterrupt):
         run_jobs(records, [job], parts)
@@ -132,7 +132,7 @@ def test_an_engine_maintains_its_store_by_itself(store: Store) -> None:
     wait_for_run(engine)
     assert {job["outcome"] for job in engine.runs()[-1].jobs.values()} == {"done"}
     engine.close()
-    thread = parts_of(engine).maintenance
+    thread = get_parts(engine).maintenance
     assert thread is not None
     assert thread.failure is None
 
@@ -142,12 +142,12 @@ def test_one_of_several_engines_maintains(sqlite_store: Store) -> None:
     first = sqlite_store.open()
     first.maintain()
     second = sqlite_store.open(maintenance={"every_minutes": 60})
-    thread = parts_of(second).maintenance
+    thread = get_parts(second).maintenance
     assert thread is not None
     thread._run_if_due()
     assert len(first.runs()) == 1
     first.maintain(["log"])
-    assert find_last_start(records_of(first), [job.name for job in JOBS]) == first.runs()[1].started_at
+    assert find_last_start(get_records(first), [job.name for job in JOBS]) == first.runs()[1].started_at
 
 
 def test_a_stopped_run_ends_between_two_batches(sqlite_store: Store) -> None:

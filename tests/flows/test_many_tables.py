@@ -12,7 +12,7 @@ from everhold import Everhold, View
 from everhold.ask.asking import read_in_scope
 from everhold.testing.fake_embedder import FakeEmbedder
 from everhold.views.data_deps import make_data_deps
-from tests.engines import parts_of
+from tests.engines import get_parts
 from tests.exhaustive import choose_size
 
 pytestmark = pytest.mark.xdist_group("many tables")
@@ -39,7 +39,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Everhold]:
 
 
 def read(engine: Everhold, view: View, question: str) -> str:
-    deps = make_data_deps(parts_of(engine))
+    deps = make_data_deps(get_parts(engine))
     best = read_in_scope(deps, view.scope, question, date(2025, 1, 1), view._find_question_tables).readings.best
     return "" if best is None else best.sql
 
@@ -58,10 +58,10 @@ def test_the_table_with_refunds_is_found_among_many(engine: Everhold) -> None:
 
 
 def test_questions_are_read_as_if_their_table_were_alone(engine: Everhold, tmp_path: Path) -> None:
-    many = engine.scope(project="many")
+    view = engine.scope(project="many")
     questions = [make_question(table, number) for number, table in enumerate(ASKED)]
     alone = [read_alone(engine, *pair, tmp_path) for pair in zip(ASKED, questions, strict=True)]
-    among = [read(engine, many, question) for question in questions]
+    among = [read(engine, view, question) for question in questions]
     same = sum(first == second != "" for first, second in zip(alone, among, strict=True))
     assert same >= 0.9 * len(ASKED), list(zip(questions, alone, among, strict=True))
 

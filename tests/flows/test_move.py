@@ -22,7 +22,7 @@ from everhold.ports.records import Records
 from everhold.schema.catalog import TABLES
 from everhold.schema.operations import Hide, Patch, Put
 from everhold.testing.records_rows import NOON, make_family
-from tests.engines import CALM, Store, read_all_rows, records_of
+from tests.engines import CALM, Store, get_records, read_all_rows
 from tests.exhaustive import choose_size
 from tests.servers.dynamodb import CREDENTIALS, DynamoServer
 from tests.servers.postgres import PostgresServer
@@ -97,7 +97,7 @@ def hashes(address: str) -> dict[str, moving.TableHash]:
     return hashes
 
 
-def test_round_through_every_store(places: dict[str, str]) -> None:
+def test_a_move_through_every_store_keeps_every_row(places: dict[str, str]) -> None:
     fill(places["sqlite"])
     before = hashes(places["sqlite"])
     empty = {name for name, table_hash in before.items() if not table_hash.rows}
@@ -122,9 +122,9 @@ def test_a_finished_move_may_be_asked_for_again(tmp_path: Path) -> None:
     first = Store("sqlite", str(tmp_path / "a.db"))
     first.open().scope(user="alice").remember("Prefers tea")
     first.close()
-    once = Everhold.move(first.storage, str(tmp_path / "b.db"))
-    again = Everhold.move(first.storage, str(tmp_path / "b.db"))
-    assert (once.copied, again.copied, once.tables) == (once.rows, 0, again.tables)
+    first_move = Everhold.move(first.storage, str(tmp_path / "b.db"))
+    second_move = Everhold.move(first.storage, str(tmp_path / "b.db"))
+    assert (first_move.copied, second_move.copied, first_move.tables) == (first_move.rows, 0, second_move.tables)
 
 
 def start_move(source: str, target: str) -> subprocess.Popen[bytes]:
@@ -135,17 +135,17 @@ def start_move(source: str, target: str) -> subprocess.Popen[bytes]:
 
 @pytest.mark.crash
 @pytest.mark.slow
-def test_killed_again_and_again_on_the_way(places: dict[str, str]) -> None:
+def test_a_move_that_is_killed_several_times_is_completed(places: dict[str, str]) -> None:
     """A process that moves a store is killed by SIGKILL, at moments spread over the time that the move takes."""
     fill(places["sqlite"], memories=choose_size(30, 60))
     before = hashes(places["sqlite"])
-    chance = random.Random(4)
+    rng = random.Random(4)
     killed = 0
     for source, target in itertools.pairwise(places.values()):
         for _ in range(KILLS // 4):
             process = start_move(source, target)
             try:
-                process.wait(timeout=chance.uniform(0.5, 2.5))
+                process.wait(timeout=rng.uniform(0.5, 2.5))
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGKILL)
                 killed += 1
@@ -301,7 +301,7 @@ def test_a_log_with_gaps_in_its_numbers_verifies_where_it_is_moved_to(tmp_path: 
         engine.scope(organization=organization, user="alice").remember(f"Note {number}")
     assert engine.verify_log("acme").intact
     engine.delete_organization("gone", hard=True)
-    assert [row.sequence for row in records_of(engine).scan(AccessLog, "acme")] == [1, 3, 5]
+    assert [row.sequence for row in get_records(engine).scan(AccessLog, "acme")] == [1, 3, 5]
     store.close()
     Everhold.move(store.storage, target.format(tmp_path), **CALM)
     moved = Store("any", target.format(tmp_path))

@@ -28,7 +28,7 @@ def direction(number: int, dimensions: int = 32) -> list[float]:
     return [1.0 if index == number else 0.0 for index in range(dimensions)]
 
 
-def vectors_of(view: View, memory_id: str, model: str = "first", *, current: bool = True) -> list[Any]:
+def get_vectors(view: View, memory_id: str, model: str = "first", *, current: bool = True) -> list[Any]:
     where = [Where("owner_id", Op.EQ, memory_id), Where("model", Op.EQ, model)]
     where += [Where("known_to", Op.EQ, None)] if current else []
     chunks = view._parts.records.scan(Chunk, view.scope.organization, where)
@@ -51,7 +51,7 @@ class ColourBlind(FakeEmbedder):
 
 
 class TestOwnVectors:
-    def test_are_stored_found_and_kept(self, any_store: Store, tmp_path: Path) -> None:
+    def test_own_vectors_are_stored_found_and_kept(self, any_store: Store, tmp_path: Path) -> None:
         engine = any_store.open(FIRST)
         alice = engine.scope(user="alice")
         plain = alice.remember("Reads by the window")
@@ -62,9 +62,9 @@ class TestOwnVectors:
                 {"text": "Long " * 2000, "vector": {"first": direction(3)}},
             ]
         )
-        assert vectors_of(alice, first.id) == [direction(1)]
-        assert vectors_of(alice, plain.id) == embed_text("Reads by the window")
-        assert len(vectors_of(alice, three.id)) > 1
+        assert get_vectors(alice, first.id) == [direction(1)]
+        assert get_vectors(alice, plain.id) == embed_text("Reads by the window")
+        assert len(get_vectors(alice, three.id)) > 1
         for number, memory in enumerate((first, two, three), 1):
             assert nearest(alice, direction(number)) == memory.id
         matched = {hit.memory.id: hit.why.matched for hit in alice.recall("green tea", vector=direction(2), minimum=0)}
@@ -73,25 +73,25 @@ class TestOwnVectors:
         assert nearest(alice, direction(4)) == successor.id
 
         alice.revise(first.id, aliases=["cha"])
-        assert vectors_of(alice, first.id) == [direction(1)], "its text is the same"
+        assert get_vectors(alice, first.id) == [direction(1)], "its text is the same"
         alice.revise(first.id, text="Prefers black coffee")
-        assert vectors_of(alice, first.id) == embed_text("Prefers black coffee")
+        assert get_vectors(alice, first.id) == embed_text("Prefers black coffee")
         alice.undo(first.id)
-        assert vectors_of(alice, first.id) == [direction(1)]
+        assert get_vectors(alice, first.id) == [direction(1)]
         alice.revise(first.id, vector=direction(5))
-        assert (vectors_of(alice, first.id), alice.get(first.id).text) == ([direction(5)], "Prefers green tea")
+        assert (get_vectors(alice, first.id), alice.get(first.id).text) == ([direction(5)], "Prefers green tea")
         assert alice.get(first.id).aliases == ["cha"]
         alice.undo(first.id)
-        assert vectors_of(alice, first.id) == [direction(1)]
+        assert get_vectors(alice, first.id) == [direction(1)]
         assert nearest(alice, direction(1)) == first.id
 
         engine.export(tmp_path / "bundle.jsonl")
         engine.load(tmp_path / "bundle.jsonl", organization="copy")
         copy = engine.scope(organization="copy", user="alice")
-        assert vectors_of(copy, first.id, current=False) == vectors_of(alice, first.id, current=False)
+        assert get_vectors(copy, first.id, current=False) == get_vectors(alice, first.id, current=False)
         assert nearest(copy, direction(1)) == first.id
 
-    def test_a_large_scope_is_searched_by_them_too(self, store: Store) -> None:
+    def test_a_large_scope_is_searched_by_own_vectors(self, store: Store) -> None:
         alice = store.open(FIRST, images={"max_memories": 0}).scope(user="alice")
         alice.remember_many(f"note {number} about tea" for number in range(30))
         own = alice.remember("Prefers green tea", vector=direction(1))
@@ -105,16 +105,16 @@ class TestOwnVectors:
         first = alice.remember("Prefers green tea", vector=direction(1), idempotency_key="k")
         assert alice.remember("prefers green tea", vector=direction(2)).id == first.id
         assert alice.remember("Prefers green tea", vector=direction(3), idempotency_key="k").id == first.id
-        assert vectors_of(alice, first.id) == [direction(1)]
+        assert get_vectors(alice, first.id) == [direction(1)]
 
-    def test_survive_a_merge(self, sqlite_store: Store) -> None:
+    def test_own_vectors_survive_a_merge(self, sqlite_store: Store) -> None:
         alice = sqlite_store.open(FIRST).scope(user="alice")
         memory = alice.remember("Prefers the green tea", vector=direction(1), pinned=True)
         other = alice.remember("Prefers green tea", vector=direction(1), aliases=["cha"])
         assert alice.merge_duplicates().count == 1
-        assert vectors_of(alice, memory.id) == [direction(1)]
+        assert get_vectors(alice, memory.id) == [direction(1)]
         alice.forget(other.id, hard=True)
-        assert vectors_of(alice, memory.id) == [direction(1)], "purging takes out the alias, and nothing else"
+        assert get_vectors(alice, memory.id) == [direction(1)], "purging takes out the alias, and nothing else"
 
     def test_the_past_is_searched_by_the_vector_of_then(self, sqlite_store: Store) -> None:
         alice = sqlite_store.open(FIRST).scope(user="alice")
@@ -132,11 +132,11 @@ class TestOwnVectors:
         change = engine._parts.reembedding
         assert change is not None
         assert change.wait(SECONDS)
-        assert vectors_of(engine.scope(), memory.id, "second") == embed_text("Prefers green tea", SECOND)
-        assert vectors_of(engine.scope(), memory.id, "first") == []
+        assert get_vectors(engine.scope(), memory.id, "second") == embed_text("Prefers green tea", SECOND)
+        assert get_vectors(engine.scope(), memory.id, "first") == []
 
     @pytest.mark.parametrize("name", HOSTILE_VECTORS)
-    def test_hostile_ones_are_refused_by_name(self, module_view: View, name: str) -> None:
+    def test_hostile_vectors_are_refused_by_name(self, module_view: View, name: str) -> None:
         vector = HOSTILE_VECTORS[name]
         memory = module_view.remember("Prefers green tea")
         for call in (
@@ -149,9 +149,9 @@ class TestOwnVectors:
         ):
             with pytest.raises(InvalidInput, match="vector"):
                 call()
-        assert texts_of(module_view) == ["Prefers green tea"]
+        assert list_texts(module_view) == ["Prefers green tea"]
 
-    def test_misplaced_ones_are_refused_by_name(self, module_view: View) -> None:
+    def test_misplaced_vectors_are_refused_by_name(self, module_view: View) -> None:
         vector = direction(1, 8)
         with pytest.raises(InvalidInput, match="for unknown model 'other'; choose from eight"):
             module_view.remember("Likes rain", vector={"other": vector})
@@ -171,12 +171,12 @@ def module_view() -> Iterator[View]:
         yield engine.scope(user="alice")
 
 
-def texts_of(view: View) -> list[str]:
+def list_texts(view: View) -> list[str]:
     return [memory.text for memory in view.list()]
 
 
 class TestModelBesideTheFirst:
-    def test_a_store_with_memories_is_filled_and_searched_by_both(self, any_store: Store) -> None:
+    def test_a_store_with_memories_is_filled_and_searched_by_both_models(self, any_store: Store) -> None:
         second = ColourBlind("second", 48)
         engine = any_store.open(FIRST)
         before = engine.scope(user="alice").remember("red apples")
@@ -194,13 +194,13 @@ class TestModelBesideTheFirst:
             assert len(hits) == 2
         assert alice.recall("fruit", model="second")[0].memory.id == before.id
         assert engine.scope(organization="other").recall("nuts", model="second")
-        assert vectors_of(alice, after.id, "second") == embed_text("green pears", second)
+        assert get_vectors(alice, after.id, "second") == embed_text("green pears", second)
         vector = second.embed(["red"])[0]
         assert nearest(alice, vector, model="second") == after.id
         with pytest.raises(InvalidInput, match="48 numbers, and its model has 32 dimensions"):
             alice.recall("red", vector=vector)
 
-    def test_a_bundle_brings_the_vectors_of_both(self, store: Store, tmp_path: Path) -> None:
+    def test_a_bundle_contains_the_vectors_of_both_models(self, store: Store, tmp_path: Path) -> None:
         engine = store.open(FIRST, also=[ColourBlind("second", 48)])
         alice = engine.scope(user="alice")
         alice.remember_many(["red apples", "green pears"])
@@ -302,7 +302,7 @@ class TestModelBesideTheFirst:
         assert nearest(engine.scope(), direction(1), model="first") == memory.id
         assert engine.doctor().parts["embedding"] == "second (48 dimensions)"
 
-    def test_stays_through_a_change_of_the_first_model(self, store: Store) -> None:
+    def test_a_beside_model_stays_after_a_change_of_the_first_model(self, store: Store) -> None:
         engine = store.open(FIRST, also=[SECOND])
         memory = engine.scope().remember("Prefers green tea", vector={"second": direction(2, 48)})
         engine.close()
@@ -315,9 +315,9 @@ class TestModelBesideTheFirst:
         assert nearest(engine.scope(), direction(2, 48), model="second") == memory.id
         for model in ("second", "third"):
             assert engine.scope().recall("likes rain", model=model)[0].memory.id == later.id
-        assert vectors_of(engine.scope(), memory.id, "first") == []
+        assert get_vectors(engine.scope(), memory.id, "first") == []
 
-    def test_is_dropped_only_when_asked(self, store: Store) -> None:
+    def test_a_beside_model_is_dropped_only_on_request(self, store: Store) -> None:
         engine = store.open(FIRST, also=[SECOND])
         memory = engine.scope().remember("Prefers green tea")
         for name in ("first", "second"):
@@ -325,15 +325,15 @@ class TestModelBesideTheFirst:
                 engine.drop_model(name)
         engine.close()
         engine = store.open(FIRST)
-        assert vectors_of(engine.scope(), memory.id, "second")
+        assert get_vectors(engine.scope(), memory.id, "second")
         with pytest.raises(NotFound, match="no embedding model 'third' in this store; choose from 'first', 'second'"):
             engine.drop_model("third")
         engine.drop_model("second")
-        assert not vectors_of(engine.scope(), memory.id, "second")
-        assert vectors_of(engine.scope(), memory.id, "first")
+        assert not get_vectors(engine.scope(), memory.id, "second")
+        assert get_vectors(engine.scope(), memory.id, "first")
         assert not engine.doctor().problems
 
-    def test_an_incomplete_one_refuses_to_search(self, sqlite_store: Store) -> None:
+    def test_an_incomplete_beside_model_refuses_to_search(self, sqlite_store: Store) -> None:
         class Broken(FakeEmbedder):
             def embed(self, texts: Any) -> list[Vector | None]:
                 raise ModelUnavailable("the second model is away")
@@ -348,7 +348,7 @@ class TestModelBesideTheFirst:
         engine._parts.beside["second"].filling.stop()
         assert any("by model 'second' has stopped" in problem for problem in engine.doctor().problems)
 
-    def test_two_of_one_name_are_refused(self, tmp_path: Path) -> None:
+    def test_two_models_of_the_same_name_are_refused(self, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="two embedding models are named 'first'"):
             Everhold.open(tmp_path / "notes.db", embedder=FIRST, also=[FakeEmbedder("first", 8)])
 

@@ -14,7 +14,7 @@ from everhold.model import Cycle, Execution, Memory, Message, Project, Session
 from everhold.model.base import Row
 from everhold.schema.catalog import CATALOG
 from everhold.schema.operations import Put
-from tests.engines import Store, make_store, read_all_rows, records_of
+from tests.engines import Store, get_records, make_store, read_all_rows
 
 USERS = ("alice", "bob", "carol")
 HARD = pytest.mark.parametrize("hard", [False, True], ids=["soft", "hard"])
@@ -57,7 +57,7 @@ def test_a_project_outlives_the_user_who_mentioned_it_first(any_store: Store, ha
         assert alice.get(memory.id) == memory
         assert alice.recall("what did Alice build?", minimum=0)
         assert alice.remember("Alice goes on")
-    projects = records_of(engine).get(Project, "default", ["apollo", "gemini"])
+    projects = get_records(engine).get(Project, "default", ["apollo", "gemini"])
     assert {name: project.user_id for name, project in projects.items()} == {
         "apollo": None,
         "gemini": None if hard else "dora",
@@ -75,10 +75,10 @@ def test_a_memory_outlives_the_cycle_that_it_mentions(any_store: Store) -> None:
     execution = Execution(id="run", message_id=message.id, agent_id="bot", task="it", started_at=now, **stamps)
     cycle = Cycle(id="cycle", agent_id="bot", execution_id="run", cycle_index=0, **stamps)
     mentioning = memory.evolve(id="second", hash=None, text="The bot did it twice", cycle_id="cycle")
-    records_of(engine).commit([Put(execution), Put(cycle), Put(mentioning)])
+    get_records(engine).commit([Put(execution), Put(cycle), Put(mentioning)])
     engine.delete_user("bob", hard=True)
     assert alice.get("second") == mentioning.evolve(cycle_id=None)
-    assert records_of(engine).get(Execution, "default", ["run"], deleted=True) == {}
+    assert get_records(engine).get(Execution, "default", ["run"], deleted=True) == {}
 
 
 # sessions
@@ -152,7 +152,7 @@ def test_rows_written_without_a_user_are_deleted_with_their_session(engine: Ever
     assert written.user_id is None
     other = engine.scope(user="bob").remember("Bob likes coffee")
     engine.delete_session("s1", hard=True)
-    assert records_of(engine).get(Memory, "default", [written.id], deleted=True) == {}
+    assert get_records(engine).get(Memory, "default", [written.id], deleted=True) == {}
     assert engine.scope(user="bob").get(other.id) == other
 
 
@@ -163,7 +163,7 @@ def test_a_session_that_another_user_has_just_begun_is_not_joined(any_store: Sto
     rows = engine._parts.write_deps.scope_rows.make_missing_rows(bob.scope, clock.now())
     engine.scope(user="alice", session="s1").remember("Alice was first")
     with pytest.raises(AlreadyExists):
-        records_of(engine).commit(rows)
+        get_records(engine).commit(rows)
     assert "no session 's1'" in require_refusal(lambda: bob.remember("Bob was second"))
 
 
@@ -184,10 +184,10 @@ def test_only_one_of_several_users_starting_a_session_at_once_owns_it(engine: Ev
         thread.start()
     for thread in threads:
         thread.join()
-    owners = {session.id: session.user_id for session in records_of(engine).scan(Session, "default")}
+    owners = {session.id: session.user_id for session in get_records(engine).scan(Session, "default")}
     assert len(owners) == 8
     for entity in (Memory, Message):
-        rows = records_of(engine).scan(entity, "default")
+        rows = get_records(engine).scan(entity, "default")
         assert len(rows) == 8
         assert all(row.user_id == owners[str(row.session_id)] for row in rows)
 
@@ -198,33 +198,33 @@ def test_only_one_of_several_users_starting_a_session_at_once_owns_it(engine: Ev
 class RandomWriter:
     """Makes random writes of several users into shared and private containers, with public verbs."""
 
-    def __init__(self, engine: Everhold, chance: random.Random) -> None:
-        self.engine, self.chance = engine, chance
+    def __init__(self, engine: Everhold, rng: random.Random) -> None:
+        self.engine, self.rng = engine, rng
         engine.scope(session="group").say("Welcome")
         engine.create_user("alice")
         engine.create_project("p0", user="alice")
 
     def act(self) -> None:
-        chance = self.chance
+        rng = self.rng
         named: dict[str, Any] = {
-            "user": chance.choice((*USERS, *USERS, None)),
-            "project": chance.choice((None, "p0", "p1")),
-            "agent": chance.choice((None, None, "bot")),
-            "session": chance.choice((None, "group", "s1", "s2", "s3")),
+            "user": rng.choice((*USERS, *USERS, None)),
+            "project": rng.choice((None, "p0", "p1")),
+            "agent": rng.choice((None, None, "bot")),
+            "session": rng.choice((None, "group", "s1", "s2", "s3")),
         }
         view = self.engine.scope(**named)
         with suppress(NotFound, Conflict):  # the session is another user's, or a row does not exist yet
             self._do(view)
 
     def _do(self, view: View) -> None:
-        chance = self.chance
-        text = f"{chance.choice(['likes', 'sells', 'paints'])} {chance.choice(['tea', 'boats', 'maps'])}"
+        rng = self.rng
+        text = f"{rng.choice(['likes', 'sells', 'paints'])} {rng.choice(['tea', 'boats', 'maps'])}"
         memories = view.list(limit=50).memories
         names = [memory.id for memory in memories]
         acts: list[Callable[[], object]] = [
-            lambda: view.remember(text, tags=["t"], idempotency_key=chance.choice((None, "k"))),
-            lambda: view.remember(f"I live in {chance.choice(['Rome', 'Oslo'])}", kind="conversation"),
-            lambda: self._work(view.run(text, id=chance.choice((None, "r1", "r2"))), text),
+            lambda: view.remember(text, tags=["t"], idempotency_key=rng.choice((None, "k"))),
+            lambda: view.remember(f"I live in {rng.choice(['Rome', 'Oslo'])}", kind="conversation"),
+            lambda: self._work(view.run(text, id=rng.choice((None, "r1", "r2"))), text),
             lambda: self._work(view.resume(), text),
         ]
         if view.scope.session:
@@ -232,20 +232,20 @@ class RandomWriter:
         if len(names) > 1:
             acts += [
                 lambda: view.revise(names[0], text=f"{text} now"),
-                lambda: view.supersede(names[0], f"{text} again {chance.random()}"),
+                lambda: view.supersede(names[0], f"{text} again {rng.random()}"),
                 lambda: view.relate(*names[:2]),
                 lambda: view.tag(names[0], "u"),
                 lambda: view.forget(names[-1]),
             ]
-        chance.choice(acts)()
+        rng.choice(acts)()
 
     def _work(self, run: Run, text: str) -> None:
         if run.pending is None:
             run.propose("think", {"about": text})
         run.complete(text, memories=[f"The run said: {text}"])
-        if self.chance.random() < 0.3:
+        if self.rng.random() < 0.3:
             run.fork(run.steps()[-1].cycle_index)
-        if self.chance.random() < 0.3:
+        if self.rng.random() < 0.3:
             run.finish(text)
 
 
@@ -306,11 +306,11 @@ def test_deleting_a_user_changes_no_row_of_other_users(
             writer.act()
         victims = USERS[:1] if name == "dynamodb" else USERS[:2]
         for victim in victims:
-            before, whole = read_rows_of_others(engine, victim), records_of(engine).count(Memory, None, deleted=True)
+            before, whole = read_rows_of_others(engine, victim), get_records(engine).count(Memory, None, deleted=True)
             assert before["memories"], "other users must have rows"
             engine.delete_user(victim)
             assert read_rows_of_others(engine, victim) == before, (seed, victim, "soft")
             engine.delete_user(victim, hard=True)
             assert read_rows_of_others(engine, victim) == before, (seed, victim, "hard")
-            assert records_of(engine).count(Memory, None, deleted=True) < whole, "the deleted user had rows"
+            assert get_records(engine).count(Memory, None, deleted=True) < whole, "the deleted user had rows"
         store.close()

@@ -83,7 +83,7 @@ def test_a_left_out_duplicate_makes_room_for_another_hit(alice: View) -> None:
     assert sorted(texts(alice.recall("green tea", k=2, minimum=0))) == ["Green tea", "Green tea and cake"]
 
 
-def test_a_fact_and_the_message_it_was_drawn_from_are_one_hit(alice: View) -> None:
+def test_a_fact_and_its_source_message_are_one_hit(alice: View) -> None:
     message = alice.remember("I drink green tea", kind="conversation")
     fact = alice.remember("Alice drinks green tea", kind="fact", provenance={"memory": message.id})
     hits = alice.recall("who drinks green tea?", minimum=0)
@@ -138,11 +138,11 @@ def test_pinned_memories_are_a_tier_of_their_own(engine: Everhold, alice: View) 
 # why not
 
 
-def reason(view: View, memory_id: str, question: str, **given: Any) -> str:
-    explanation = view.why_not(memory_id, question, **given)
+def reason(view: View, memory_id: str, question: str, **arguments: Any) -> str:
+    explanation = view.why_not(memory_id, question, **arguments)
     assert not explanation.returned
     assert explanation.memory.id == memory_id
-    assert memory_id not in {hit.memory.id for hit in view.recall(question, **given)}
+    assert memory_id not in {hit.memory.id for hit in view.recall(question, **arguments)}
     return explanation.reasons[0]
 
 
@@ -223,14 +223,14 @@ def test_why_not_explains_memories_that_cannot_be_scored(alice: View) -> None:
     assert reason(alice, memory.id, "tea", minimum=0.0) == "it was not among the 1 that could be scored"
 
 
-def test_why_not_by_the_stores_indexes(store: Store) -> None:
+def test_why_not_explains_candidates_of_the_stores_indexes(store: Store) -> None:
     store.open().scope(user="alice").remember("Tea on the porch", id="mem_tea")
-    looking = store.open(images={"max_memories": 0}).scope(user="alice")
-    explanation = looking.why_not("mem_tea", "engine of the boat")
+    reader = store.open(images={"max_memories": 0}).scope(user="alice")
+    explanation = reader.why_not("mem_tea", "engine of the boat")
     assert "is below the minimum" in explanation.reasons[0]
     assert explanation.why is not None
     assert explanation.why.searched == "candidates"
-    assert looking.why_not("mem_tea", "tea on the porch").returned
+    assert reader.why_not("mem_tea", "tea on the porch").returned
 
 
 def test_why_not_works_only_for_memories_of_the_scope(engine: Everhold, alice: View) -> None:
@@ -296,5 +296,5 @@ def test_an_unrelated_question_is_answered_by_nothing(model_view: View, question
         ("Which floor is her desk on?", "She sits in the basement now"),
     ],
 )
-def test_a_related_question_is_answered_by_just_that(model_view: View, question: str, answer: str) -> None:
+def test_a_related_question_is_answered_by_one_memory(model_view: View, question: str, answer: str) -> None:
     assert texts(model_view.recall(question)) == [answer]

@@ -26,7 +26,7 @@ def test_the_suite_is_large_and_varied() -> None:
     assert {case.category for case in cases} == set(CATEGORIES)
 
 
-def test_precision_and_recall(report: PrecisionReport) -> None:
+def test_precision_and_recall_reach_their_minimum(report: PrecisionReport) -> None:
     assert report.precision >= 0.9
     assert report.recall >= 0.95
 

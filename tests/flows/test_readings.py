@@ -5,11 +5,11 @@ import pytest
 from everhold import Everhold
 from everhold.recall import answers
 from everhold.recall.image import Image
-from tests.engines import parts_of
+from tests.engines import get_parts
 
 
 def get_image(engine: Everhold) -> Image:
-    images = parts_of(engine).recall_deps.images
+    images = get_parts(engine).recall_deps.images
     return images.use([images.space("default", "mia")], lambda images: images[0])
 
 

@@ -68,15 +68,15 @@ def test_pages_repeat_no_message(alice: View) -> None:
     assert [hit for page in pages for hit in ranking(page)] == whole
 
 
-def test_pages_while_others_write(alice: View) -> None:
+def test_pages_repeat_nothing_while_others_write(alice: View) -> None:
     remember_notes(alice, 30)
     first = alice.recall("tea", k=10, minimum=0)
     alice.forget(first[9].memory.id)
     late = alice.remember("tea tea tea tea")
     pages = fetch_all_pages(lambda cursor: alice.recall("tea", k=10, minimum=0, cursor=cursor or first.cursor))
-    rest = [hit.memory.id for page in pages for hit in page if hit.memory.id != late.id]
-    assert len(set(rest)) == len(rest) == 20
-    assert not set(rest) & {hit.memory.id for hit in first}
+    later_ids = [hit.memory.id for page in pages for hit in page if hit.memory.id != late.id]
+    assert len(set(later_ids)) == len(later_ids) == 20
+    assert not set(later_ids) & {hit.memory.id for hit in first}
 
 
 @pytest.mark.parametrize("cursor", ["", "nonsense", "!!", "e30", "WzFd", "[1, 2]", "é", "a" * 5000])
@@ -95,7 +95,7 @@ def test_an_invalid_cursor_is_refused(sqlite_store: Store, cursor: str) -> None:
 @pytest.mark.parametrize(
     "place", [[None, "x"], ["abc", "x"], [10**30, "x"], [5, "a\x00b"], [1.5, "x"], [5, "\ud800"], [5]]
 )
-def test_a_forged_place_in_a_listing(engine: Everhold, place: list[object]) -> None:
+def test_a_forged_cursor_of_a_listing_is_refused(engine: Everhold, place: list[object]) -> None:
     alice = engine.scope(user="alice")
     alice.remember("x")
     forged = base64.urlsafe_b64encode(json.dumps(place).encode()).decode().rstrip("=")
@@ -122,7 +122,7 @@ def test_hits_below_the_minimum_score_are_left_out(alice: View) -> None:
     assert ranking(alice.recall("xylophone", k=1000, recipe="meaning", minimum=-0.9)) == ranking(apart)
 
 
-def test_why_adds_up(alice: View) -> None:
+def test_contributions_in_why_add_up_to_the_score(alice: View) -> None:
     remember_notes(alice)
     for recipe in ("hybrid", "meaning", "words"):
         for hit in alice.recall("note about tea, rain and bread", k=50, recipe=recipe):
@@ -141,7 +141,7 @@ def test_why_adds_up(alice: View) -> None:
     )
 
 
-def test_recipes(alice: View) -> None:
+def test_recipes_use_only_their_own_retrievers(alice: View) -> None:
     remember_notes(alice, 40)
     find_by_words = alice.recall("tea", recipe="words", k=40)
     assert [("words" in hit.why.by_retriever, hit.score > 0) for hit in find_by_words] == [
@@ -189,18 +189,18 @@ def test_an_empty_store_answers_nothing(engine: Everhold) -> None:
 
 
 @pytest.mark.parametrize("query", ["", "   ", "\n\t"])
-def test_an_empty_question(sqlite_store: Store, query: str) -> None:
+def test_an_empty_question_is_refused(sqlite_store: Store, query: str) -> None:
     with pytest.raises(EmptyQuery, match=r"ask something, or use list\(\)"):
         sqlite_store.open().scope(user="alice").recall(query)
 
 
 @pytest.mark.parametrize("k", [0, -1, 1001])
-def test_k_out_of_range(sqlite_store: Store, k: int) -> None:
+def test_k_out_of_range_is_refused(sqlite_store: Store, k: int) -> None:
     with pytest.raises(InvalidInput, match=f"k is {k}; pass 1 to 1000"):
         sqlite_store.open().scope(user="alice").recall("x", k=k)
 
 
-def test_only_noise_words(alice: View) -> None:
+def test_a_question_of_noise_words_returns_nothing_by_default(alice: View) -> None:
     alice.remember("To be or not to be")
     for question in ("what is it", "?!"):
         assert texts(alice.recall(question, minimum=0)) == ["To be or not to be"]
@@ -210,7 +210,7 @@ def test_only_noise_words(alice: View) -> None:
 # reach
 
 
-def test_narrower_scopes_see_their_own(engine: Everhold) -> None:
+def test_a_narrower_scope_sees_only_its_own_memories(engine: Everhold) -> None:
     wide = engine.scope(user="alice")
     work = engine.scope(user="alice", project="work")
     bot = engine.scope(user="alice", project="work", agent="bot", session="s1")
@@ -225,7 +225,7 @@ def test_narrower_scopes_see_their_own(engine: Everhold) -> None:
     assert len(engine.scope().recall("tea", minimum=0)) == 3
 
 
-def test_include_reads_what_is_shared_more_widely(engine: Everhold) -> None:
+def test_include_adds_memories_of_wider_scopes(engine: Everhold) -> None:
     engine.scope().remember("Tea is free for everybody")
     engine.scope(project="work").remember("Tea at work is on floor two")
     engine.scope(project="secret").remember("Tea in the vault")
@@ -341,7 +341,7 @@ def test_a_time_may_be_given_by_an_event() -> None:
 
 
 @pytest.mark.parametrize(("timezone", "met"), [("Asia/Bangkok", True), ("UTC", False)])
-def test_times_are_meant_in_the_users_zone(store: Store, timezone: str, met: bool) -> None:
+def test_times_in_questions_are_in_the_users_zone(store: Store, timezone: str, met: bool) -> None:
     """18:30 UTC of the 4th is the 5th in Bangkok."""
     with store.open() as engine:
         engine.create_user("malee", timezone=timezone)

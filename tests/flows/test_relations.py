@@ -7,7 +7,7 @@ from everhold.errors import InvalidInput, NotFound
 from tests.engines import Store, read_all_rows
 
 
-def test_walking(alice: View) -> None:
+def test_relations_are_followed_by_direction_type_and_depth(alice: View) -> None:
     a, b, c, d, e = (alice.remember(name) for name in "abcde")
     alice.relate(a.id, b.id, "derived_from", metadata={"why": "test"})
     alice.relate(c.id, b.id, "contradicts")
@@ -15,8 +15,8 @@ def test_walking(alice: View) -> None:
     alice.relate(d.id, a.id, "derived_from")
     alice.relate(d.id, e.id, "my_own_type")
 
-    def walk(start: str, **given: object) -> list[tuple[str, int]]:
-        return sorted((relation.memory.text, relation.depth) for relation in alice.relations(start, **given))  # type: ignore[arg-type]
+    def walk(start: str, **options: object) -> list[tuple[str, int]]:
+        return sorted((relation.memory.text, relation.depth) for relation in alice.relations(start, **options))  # type: ignore[arg-type]
 
     assert walk(a.id) == [("b", 1), ("d", 1)]
     assert walk(a.id, depth=2) == [("b", 1), ("c", 2), ("d", 1), ("e", 2)]
@@ -63,8 +63,8 @@ def test_invalid_relations_are_refused(engine: Everhold, alice: View) -> None:
     assert read_all_rows(engine)["memory_relationships"] == before
 
 
-def test_a_walk_does_not_pass_through_what_is_not_seen(engine: Everhold, alice: View) -> None:
-    """Two memories of a user that are linked only through a memory of another user are not related."""
+def test_relations_through_a_memory_of_another_user_are_not_followed(engine: Everhold, alice: View) -> None:
+    """A user sees no relation between two memories that only a memory of another user links."""
     mine, his, far = alice.remember("mine"), engine.scope(user="bob").remember("his"), alice.remember("far")
     everything = engine.scope()
     everything.relate(mine.id, his.id)
@@ -73,7 +73,7 @@ def test_a_walk_does_not_pass_through_what_is_not_seen(engine: Everhold, alice: 
     assert alice.relations(mine.id, depth=5) == []
 
 
-def test_tags(engine: Everhold, alice: View) -> None:
+def test_tags_are_added_removed_and_counted(engine: Everhold, alice: View) -> None:
     a, b = alice.remember("a", tags=["x", " y "]), alice.remember("b", tags="x", key="kb")
     engine.scope(user="bob").remember("c", tags=["x", "z"])
     assert alice.tags() == {"x": 2, "y": 1}
@@ -87,7 +87,7 @@ def test_tags(engine: Everhold, alice: View) -> None:
 
 
 @pytest.mark.parametrize("tag", ["", "  ", "x" * 65, "a\x00", "\ud800"])
-def test_a_bad_tag(sqlite_store: Store, tag: str) -> None:
+def test_an_invalid_tag_is_refused(sqlite_store: Store, tag: str) -> None:
     engine = sqlite_store.open()
     alice = engine.scope(user="alice")
     memory = alice.remember("a", tags=["t" * 64])
@@ -128,7 +128,7 @@ def test_relevance_passes_from_the_source_to_the_target_only(sqlite_store: Store
 
     assert list_gains("harbour café cardamom")[target.id] > 0
     assert list_gains("open at seven, closed on Mondays?")[source.id] == 0
-    # Each deletion takes the relationship away. Undoing the second one restores it; the image must learn of it.
+    # Each deletion hides the relationship. Undoing the second deletion restores it, and the image must follow.
     for memory in (target, source):
         alice.forget(memory.id)
         alice.recall("café", minimum=0)

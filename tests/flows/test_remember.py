@@ -9,7 +9,7 @@ from everhold import Everhold, View
 from everhold.errors import AlreadyExists, IdempotencyMismatch, InvalidInput, NotFound, UnknownField
 from everhold.model import Agent, Chunk, Memory, Organization, Outbox, Project, Session, User
 from everhold.remember.pipeline import BATCH
-from tests.engines import Store, read_all_rows, records_of, texts
+from tests.engines import Store, get_records, read_all_rows, texts
 
 NOW = datetime.now(UTC)
 FIELDS: dict[str, Any] = {
@@ -80,7 +80,7 @@ def test_content_alone_is_enough(alice: View) -> None:
     assert alice.remember(content={"temperature": 22}).id != memory.id
 
 
-def test_many_are_kept_in_order_and_counted(alice: View) -> None:
+def test_many_memories_are_stored_in_order_and_counted(alice: View) -> None:
     seen: list[int] = []
     items = [f"Fact number {n}" for n in range(40)] + [{"text": "with fields", "kind": "plan", "tags": "one"}]
     memories = alice.remember_many(iter(items), progress=seen.append)
@@ -91,7 +91,7 @@ def test_many_are_kept_in_order_and_counted(alice: View) -> None:
     assert alice.remember_many([]) == []
 
 
-def test_more_than_a_batch(sqlite_store: Store) -> None:
+def test_more_memories_than_a_batch_are_stored(sqlite_store: Store) -> None:
     alice = sqlite_store.open().scope(user="alice")
     memories = alice.remember_many(f"Note {n}" for n in range(BATCH + 3))
     assert len({memory.id for memory in memories}) == BATCH + 3
@@ -108,14 +108,14 @@ def test_one_bad_item_keeps_the_whole_batch_out(alice: View, engine: Everhold) -
     assert after == before
 
 
-def test_a_scope_makes_the_rows_it_stands_for(engine: Everhold) -> None:
+def test_a_write_creates_the_rows_that_its_scope_names(engine: Everhold) -> None:
     engine.scope(organization="acme", project="p", user="alice", agent="bot", session="s1").remember("First")
-    records = records_of(engine)
+    records = get_records(engine)
     for entity, name in ((Organization, "acme"), (Project, "p"), (User, "alice"), (Agent, "bot"), (Session, "s1")):
         assert name in records.get(entity, "acme", [name]), entity
 
 
-def test_strict_scopes_make_nothing(store: Store) -> None:
+def test_strict_scopes_refuse_missing_rows(store: Store) -> None:
     engine = store.open(strict_scopes=True)
     with pytest.raises(NotFound, match=r"no organization 'acme'; create it first, or set strict_scopes to false"):
         engine.scope(organization="acme").remember("Nobody's")
@@ -128,7 +128,7 @@ def test_strict_scopes_make_nothing(store: Store) -> None:
 # duplicates
 
 
-def test_a_duplicate_reinforces_what_is_there(alice: View) -> None:
+def test_a_duplicate_reinforces_the_existing_memory(alice: View) -> None:
     first = alice.remember("Likes green tea", kind="fact", tags=["drink"], priority=3, confidence=0.5)
     again = alice.remember("  likes GREEN   tea. ", kind="fact", tags=["tea"], priority=8, confidence=0.25)
     assert again.id == first.id
@@ -165,7 +165,7 @@ def test_duplicates_within_one_batch_are_one(alice: View) -> None:
     assert alice.tags_of([memories[0].id]) == {memories[0].id: ("a", "b", "c")}
 
 
-def test_a_kind_has_one_name(alice: View) -> None:
+def test_synonyms_of_a_kind_are_the_same_kind(alice: View) -> None:
     first = alice.remember("Prefers tea", kind="user_preference")
     assert first.kind == "preference"
     assert alice.remember("Prefers tea", kind="preference").id == first.id
@@ -199,7 +199,7 @@ def test_an_expired_text_can_be_remembered_again(alice: View) -> None:
 # own names
 
 
-def test_an_own_id_is_taken_once(alice: View, engine: Everhold) -> None:
+def test_an_id_of_the_caller_can_be_used_only_once(alice: View, engine: Everhold) -> None:
     alice.remember("One", id="mine")
     before = read_all_rows(engine)["memories"]
     with pytest.raises(AlreadyExists):
@@ -270,7 +270,7 @@ def test_a_retried_batch_is_kept_once(engine: Everhold, alice: View) -> None:
     assert len(alice.list()) == 9
 
 
-def test_one_key_twice_in_a_batch(alice: View) -> None:
+def test_one_idempotency_key_twice_in_a_batch_stores_one_memory(alice: View) -> None:
     draft = {"text": "Said", "kind": "conversation", "idempotency_key": "k"}
     first, second = alice.remember_many([draft, draft])
     assert first.id == second.id
@@ -292,9 +292,9 @@ def test_a_retry_of_what_was_purged_says_so(alice: View) -> None:
         alice.remember("Gone", idempotency_key="k")
 
 
-def test_one_commit_holds_everything(engine: Everhold, alice: View) -> None:
+def test_a_memory_and_all_its_rows_are_in_one_commit(engine: Everhold, alice: View) -> None:
     memory = alice.remember("A sentence. " * 900, tags=["long"])
-    records = records_of(engine)
+    records = get_records(engine)
     chunks = [chunk for chunk in records.scan(Chunk, "default") if chunk.owner_id == memory.id]
     assert len(chunks) > 3
     assert all(chunk.vector and chunk.terms for chunk in chunks)

@@ -8,7 +8,7 @@ from everhold import Everhold, View
 from everhold.model import Change
 from everhold.schema.operations import Put
 from tests.damage import damage
-from tests.engines import Store, find_tables_with, records_of
+from tests.engines import Store, find_tables_with, get_records
 
 CANARY = "Wolfgangsheim"
 TEXT = "Anna likes green tea with milk and honey in the morning at home"
@@ -102,6 +102,6 @@ def test_a_journalled_merge_of_nothing_stops_no_purge(kind: str, engine: Everhol
     memory = alice.remember(TEXT)
     now = memory.created_at
     sound = Change(organization_id="default", id="odd", created_at=now, updated_at=now, kind="merged")
-    damage(records_of(engine), Put(Change.build_unchecked({**sound.__dict__, "kind": kind})))
+    damage(get_records(engine), Put(Change.build_unchecked({**sound.__dict__, "kind": kind})))
     alice.forget(memory.id, hard=True)
     assert alice.list().memories == ()

@@ -1,4 +1,4 @@
-"""Repeating a write with the same idempotency key, or a message with its id, after anything has happened in between."""
+"""A write is repeated with its idempotency key, or a message with its id, after other writes in between."""
 
 import itertools
 from collections.abc import Callable
@@ -93,7 +93,7 @@ def test_a_supersession_is_repeated_by_its_key(alice: View) -> None:
 # keys belong to one user
 
 
-def test_a_key_is_one_users_own(any_store: Store) -> None:
+def test_idempotency_keys_of_different_scopes_are_separate(any_store: Store) -> None:
     engine = any_store.open()
     views = [
         engine.scope(user="alice"),
@@ -144,7 +144,7 @@ def test_the_id_of_another_message_is_refused(engine: Everhold) -> None:
 # in one batch
 
 
-def test_the_same_item_twice_in_a_batch(alice: View) -> None:
+def test_the_same_item_twice_in_a_batch_is_one_memory(alice: View) -> None:
     for number, kind in enumerate(("fact", "conversation")):
         item = {"text": "Same", "kind": kind, "id": f"own-{number}", "idempotency_key": f"k{number}"}
         memories = alice.remember_many([{**item, "tags": ["a"]}, {**item, "tags": ["b"]}, "Between"])
@@ -154,7 +154,7 @@ def test_the_same_item_twice_in_a_batch(alice: View) -> None:
             alice.remember_many([{**item, "id": "x"}, {"text": "Other", "kind": kind, "id": "x"}])
 
 
-def test_repeated_and_replaced_texts_in_one_batch(alice: View) -> None:
+def test_a_batch_may_repeat_one_text_and_replace_another(alice: View) -> None:
     alice.remember("I live in Paris")
     alice.remember_many([{"text": "I live in Paris", "priority": 9}, "I live in Rome"])
     assert {memory.text: memory.superseded_by is None for memory in alice.list()} == {

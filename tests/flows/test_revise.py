@@ -7,14 +7,14 @@ import pytest
 from everhold import Everhold, View
 from everhold.errors import AlreadyExists, InvalidInput, NotFound, StaleVersion, UnknownField
 from everhold.model import Change, Chunk, Revision
-from tests.engines import Store, find_tables_with, read_all_rows, records_of, texts
+from tests.engines import Store, find_tables_with, get_records, read_all_rows, texts
 
 
 def moment() -> datetime:
     return datetime.now(UTC)
 
 
-def test_a_revision_keeps_what_was(engine: Everhold, alice: View) -> None:
+def test_a_revision_keeps_the_earlier_text(engine: Everhold, alice: View) -> None:
     memory = alice.remember("Lives in Paris", kind="fact", tags=["home"], key="home")
     revised = alice.revise("home", text="Lives in Rome", priority=9, metadata={"n": 1}, reason="moved")
     assert (revised.id, revised.text, revised.revision, revised.priority) == (memory.id, "Lives in Rome", 1, 9)
@@ -29,11 +29,11 @@ def test_a_revision_keeps_what_was(engine: Everhold, alice: View) -> None:
     assert history[0].known_from == memory.created_at
     assert history[0].known_to == history[1].known_from == revised.updated_at
     assert history[1].known_to == alice.get(memory.id).updated_at
-    current = [chunk for chunk in records_of(engine).scan(Chunk, "default") if chunk.known_to is None]
+    current = [chunk for chunk in get_records(engine).scan(Chunk, "default") if chunk.known_to is None]
     assert [chunk.terms for chunk in current] == ["live oslo"]
 
 
-def test_every_revisable_field(alice: View) -> None:
+def test_every_revisable_field_can_be_revised(alice: View) -> None:
     now = moment()
     changes = {
         "text": "New text", "content": {"a": [1]}, "kind": "plan", "importance": 0.125, "confidence": 0.25,
@@ -110,15 +110,15 @@ def test_invalid_revisions_are_refused(
     assert read_all_rows(engine)["memories"] == before
 
 
-def test_two_revisions_at_once(engine: Everhold, alice: View) -> None:
+def test_the_slower_of_two_concurrent_revisions_is_refused(engine: Everhold, alice: View) -> None:
     """The slower revision is refused with StaleVersion, and nothing of it is written."""
     memory = alice.remember("Start")
     write_deps = engine._parts.write_deps
     embed = write_deps.chunking.embedder.embed
-    once = iter([True])
+    calls_left = iter([True])
 
     def revise_once(texts: list[str]) -> list[object]:
-        if next(once, False):
+        if next(calls_left, False):
             alice.revise(memory.id, text="Quicker")
         return embed(texts)  # type: ignore[return-value]
 
@@ -132,7 +132,7 @@ def test_two_revisions_at_once(engine: Everhold, alice: View) -> None:
 # superseding
 
 
-def test_a_successor_takes_the_place(engine: Everhold, alice: View) -> None:
+def test_a_successor_replaces_the_old_memory(engine: Everhold, alice: View) -> None:
     old = alice.remember("Works at Initech", kind="fact", tags=["job"])
     successor = alice.supersede(old.id, "Works at Initrode", tags=["job"], priority=9)
     assert (successor.kind, successor.user_id, successor.priority) == ("fact", "alice", 9)
@@ -154,7 +154,7 @@ def test_a_successor_belongs_to_the_owner_of_the_old_memory(engine: Everhold, al
     assert alice.remember("Still hers").id == successor.id
 
 
-def test_superseding_again_the_same_way(engine: Everhold, alice: View) -> None:
+def test_repeating_a_supersession_changes_nothing(engine: Everhold, alice: View) -> None:
     old = alice.remember("Old")
     successor = alice.supersede(old.id, "New", idempotency_key="k")
     before = read_all_rows(engine)
@@ -165,7 +165,7 @@ def test_superseding_again_the_same_way(engine: Everhold, alice: View) -> None:
         alice.supersede(successor.id, "new.")
 
 
-def test_superseding_by_what_is_already_known(alice: View) -> None:
+def test_a_known_memory_can_supersede_another(alice: View) -> None:
     old, known = alice.remember("Old"), alice.remember("Known")
     assert alice.supersede(old.id, "Known").id == known.id
     assert texts(alice.recall("old known", minimum=0)) == ["Known"]
@@ -178,7 +178,7 @@ def test_a_superseded_text_can_become_current_again(alice: View) -> None:
     assert texts(alice.recall("lives in", minimum=0)) == ["Lives in Paris"]
 
 
-def test_superseding_what_is_not_yet_true(alice: View) -> None:
+def test_a_memory_that_is_not_yet_valid_can_be_superseded(alice: View) -> None:
     later = moment() + timedelta(days=9)
     old = alice.remember("Will move to Rome", valid_from=later)
     successor = alice.supersede(old.id, "Will move to Oslo", valid_from=later)
@@ -236,7 +236,7 @@ def test_undoing_a_change_of_kind_frees_the_words(alice: View) -> None:
     assert alice.remember("Said", kind="fact").id != turn.id
 
 
-def test_undo_by_key(alice: View) -> None:
+def test_undo_accepts_a_key(alice: View) -> None:
     alice.remember("A", key="mine")
     alice.revise("mine", text="B")
     alice.undo("mine")
@@ -289,7 +289,7 @@ def test_undoing_after_the_old_one_was_purged_keeps_the_successor(alice: View) -
     assert alice.get(successor.id).text == "New"
 
 
-def test_undoing_a_forget_after_the_text_was_remembered_again(alice: View) -> None:
+def test_undoing_a_forget_is_refused_if_the_text_was_remembered_again(alice: View) -> None:
     memory = alice.remember("Twice")
     alice.forget(memory.id)
     alice.remember("Twice")
@@ -309,14 +309,14 @@ def test_a_purge_leaves_no_word_behind(engine: Everhold, alice: View) -> None:
     rows = read_all_rows(engine)
     assert find_tables_with(engine, "canary") == []
     assert rows["memories"] == rows["chunks"] == rows["revisions"] == rows["memory_tags"] == {}
-    assert records_of(engine).count(Revision, None, deleted=True) == 0
-    assert records_of(engine).count(Change, None, deleted=True) == 0
+    assert get_records(engine).count(Revision, None, deleted=True) == 0
+    assert get_records(engine).count(Change, None, deleted=True) == 0
 
 
 # the past
 
 
-def test_the_past_can_be_asked(alice: View) -> None:
+def test_recall_as_of_returns_earlier_knowledge(alice: View) -> None:
     t0 = moment()
     memory = alice.remember("Lives in Paris")
     t1 = moment()
@@ -333,7 +333,7 @@ def test_the_past_can_be_asked(alice: View) -> None:
     assert texts(alice.recall("lives in", minimum=0)) == ["Lives in Bergen"]
 
 
-def test_the_past_after_reinforcement(alice: View) -> None:
+def test_reinforcement_does_not_change_the_past(alice: View) -> None:
     """Storing a text again reinforces the memory without revising it, so its past does not change."""
     memory = alice.remember("First text", priority=2)
     t1 = moment()
@@ -347,7 +347,7 @@ def test_the_past_after_reinforcement(alice: View) -> None:
     assert answers == [["First text"], ["First text"], ["Second text"]]
 
 
-def test_validity_and_expiry(alice: View) -> None:
+def test_recall_respects_validity_and_expiry(alice: View) -> None:
     now = moment()
     day = timedelta(days=1)
     alice.remember("Was true", valid_from=now - 9 * day, valid_to=now - day)
@@ -366,7 +366,7 @@ def test_validity_and_expiry(alice: View) -> None:
     assert len(alice.list()) == 5
 
 
-def test_a_border_belongs_to_what_begins(alice: View) -> None:
+def test_at_the_moment_of_a_supersession_the_successor_is_current(alice: View) -> None:
     old = alice.remember("Old")
     successor = alice.supersede(old.id, "New")
     assert texts(alice.recall("old new", as_of=successor.created_at, minimum=0)) == ["New"]

@@ -15,7 +15,7 @@ from everhold.errors import Conflict, InvalidInput, ModelUnavailable, NotFound, 
 from everhold.model import ActionResult, Cycle, Execution, Memory
 from everhold.schema.operations import Operation, Put
 from everhold.testing.fake_embedder import FakeEmbedder
-from tests.engines import KeptRecords, Store, records_of
+from tests.engines import KeptRecords, Store, get_records
 
 
 class FailingEmbedder(FakeEmbedder):
@@ -33,7 +33,7 @@ def test_a_result_is_stored_with_its_memories_or_not_at_all(store: Store, monkey
     engine = store.open()
     run = engine.scope(agent="coder").run("Build")
     run.propose("build")
-    records = records_of(engine)
+    records = get_records(engine)
     committed: list[Sequence[Operation]] = []
     commit = records.commit
 
@@ -144,7 +144,7 @@ def test_one_of_several_results_is_stored(store: Store) -> None:
         assert sorted(type(outcome).__name__ for outcome in outcomes) == ["Conflict", "RunStep"]
         run = views[0].resume("r1")
         assert run.pending is None
-    records = records_of(store.opened[0])
+    records = get_records(store.opened[0])
     assert len(records.scan(ActionResult, "default")) == len(records.scan(Cycle, "default")) == 8
 
 
@@ -182,7 +182,7 @@ def test_an_imported_cycle_may_lack_its_proposal_or_result(sqlite_store: Store) 
     run = coder.run("Build", id="r1")
     step = run.propose("build")
     run.complete("built")
-    records = records_of(engine)
+    records = get_records(engine)
     bare = step.cycle.evolve(id="c1", cycle_index=1, status="succeeded", version=1)
     still_open = step.cycle.evolve(id="c2", cycle_index=2, status="running", version=1)
     records.commit([Put(bare), Put(still_open)])
@@ -240,7 +240,7 @@ def test_recall_falls_back_to_stored_scores(store: Store) -> None:
     assert recalled[0].step is not None
 
 
-def test_the_same_verbs_awaited(sqlite_store: Store) -> None:
+def test_the_verbs_of_a_run_can_be_awaited(sqlite_store: Store) -> None:
     async def flow() -> None:
         engine = sqlite_store.open()
         sqlite_store.opened.remove(engine)
@@ -293,7 +293,7 @@ def test_a_step_of_a_loop_takes_no_coroutine_function(sqlite_store: Store) -> No
     def make_set() -> set[int]:
         return {1}
 
-    with pytest.raises(InvalidInput, match="JSON cannot hold a set"):
+    with pytest.raises(InvalidInput, match="JSON cannot hold a value of type set"):
         make_set()
     assert run.pending is not None
 
@@ -337,10 +337,10 @@ def test_an_imported_run_that_is_its_own_ancestor_ends(sqlite_store: Store) -> N
     run.complete("built")
     row = run.execution
     hostile = row.evolve(id="r2", parent_id="r2", fork_index=5, version=1)
-    records_of(engine).commit([Put(hostile)])
+    get_records(engine).commit([Put(hostile)])
     assert coder.get_run("r2").steps() == []
     assert coder.get_run("r2").propose("push").cycle_index == 1
-    assert records_of(engine).get(Execution, "default", ["r2"])["r2"].parent_id == "r2"
+    assert get_records(engine).get(Execution, "default", ["r2"])["r2"].parent_id == "r2"
 
 
 def test_a_run_does_not_show_a_view_of_a_session_more_than_the_session(engine: Everhold) -> None:

@@ -1,5 +1,4 @@
-"""The same question over the same memories gives the same hits and scores: on every store, by every way of looking,
-and whatever anybody else keeps."""
+"""Every store gives the same hits and scores, with images and with indexes, and whatever other users store."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -27,21 +26,21 @@ OTHERS = choose_size(2000, 5000)
 
 
 def items(count: int, seed: int = 7) -> list[dict[str, Any]]:
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     drafts = []
     for n in range(count):
-        words = chance.choices(SUBJECTS, k=chance.randint(3, 14))
+        words = rng.choices(SUBJECTS, k=rng.randint(3, 14))
         drafts.append(
             {
                 "text": f"{' '.join(words)} {n}",
-                "kind": chance.choice(["fact", "plan", "conversation"]),
-                "priority": chance.randint(1, 10),
-                "id": f"mem_{chance.getrandbits(40):010x}",
-                "aliases": chance.sample(SUBJECTS, k=n % 3),
+                "kind": rng.choice(["fact", "plan", "conversation"]),
+                "priority": rng.randint(1, 10),
+                "id": f"mem_{rng.getrandbits(40):010x}",
+                "aliases": rng.sample(SUBJECTS, k=n % 3),
                 "tags": [f"t{n % 3}"],
             }
         )
-    drafts.append({"text": " ".join(chance.choices(SUBJECTS, k=3000)), "id": f"mem_long{seed}"})
+    drafts.append({"text": " ".join(rng.choices(SUBJECTS, k=3000)), "id": f"mem_long{seed}"})
     return drafts
 
 
@@ -80,7 +79,7 @@ def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str,
         store.close()
 
 
-def test_on_every_store(stores: dict[str, Store]) -> None:
+def test_every_store_gives_the_same_hits(stores: dict[str, Store]) -> None:
     results = {}
     for name, store in stores.items():
         engine = store.open()
@@ -103,23 +102,23 @@ def test_images_and_candidates_give_the_same_hits(stores: dict[str, Store], name
         hits = proposed.scope(**scope).recall("tea", minimum=0)
         assert hits.approximate
         assert {hit.why.searched for hit in hits} == {"candidates"}
-        some = QUESTIONS if name == "sqlite" else QUESTIONS[:5]
-        assert answers(proposed.scope(**scope), some) == answers(from_images.scope(**scope), some)
+        questions = QUESTIONS if name == "sqlite" else QUESTIONS[:5]
+        assert answers(proposed.scope(**scope), questions) == answers(from_images.scope(**scope), questions)
 
 
 @pytest.mark.parametrize("name", LASTING)
 def test_rows_of_other_tenants_do_not_change_scores(stores: dict[str, Store], name: str) -> None:
     """Scores of a tenant do not depend on the number of rows of other tenants."""
-    store, some = stores[name], QUESTIONS[:3]
+    store, questions = stores[name], QUESTIONS[:3]
     engine = store.open()
     fill(engine)
     alice = engine.scope(user="alice")
-    looking = store.open(images={"max_memories": 0}).scope(user="alice")
-    before = answers(alice), answers(looking, some)
+    reader = store.open(images={"max_memories": 0}).scope(user="alice")
+    before = answers(alice), answers(reader, questions)
     others = [{"text": f"tea rain music {n}", "kind": "conversation"} for n in range(OTHERS)]
     engine.scope(organization="other", user="alice").remember_many(others)
     engine.scope(user="bob").remember_many(others)
-    assert (answers(alice), answers(looking, some)) == before
+    assert (answers(alice), answers(reader, questions)) == before
     assert answers(store.open().scope(user="alice")) == before[0]
 
 
@@ -127,11 +126,11 @@ def test_scores_do_not_depend_on_the_position_of_a_row(sqlite_store: Store) -> N
     """An image that was built at once and one that followed every change give exactly the same scores."""
     growing = sqlite_store.open()
     alice = growing.scope(user="alice")
-    chance = random.Random(3)
+    rng = random.Random(3)
     for batch in range(6):
         alice.recall("tea")
         alice.remember_many({**item, "id": f"{item['id']}-{batch}"} for item in items(30, seed=batch))
-        for memory in chance.sample(alice.list(limit=1000), 5):
+        for memory in rng.sample(alice.list(limit=1000), 5):
             alice.revise(memory.id, text=f"{memory.text} revised {batch}")
     alice.forget_where(tags="t2")
     assert answers(alice) == answers(sqlite_store.open().scope(user="alice"))

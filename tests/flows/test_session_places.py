@@ -46,7 +46,7 @@ def test_a_session_reads_what_its_user_wrote_anywhere(any_store: Store) -> None:
         assert CODE not in tuesday.context("garage code", only="session").text
 
 
-def test_the_own_session_comes_first(store: Store) -> None:
+def test_memories_of_the_asking_session_come_first(store: Store) -> None:
     """Of hits that fit equally well, the one of the asking session comes first, and `why` shows it."""
     engine = store.open()
     for day in ("monday", "tuesday"):
@@ -82,7 +82,7 @@ def test_memories_written_in_a_session_belong_to_the_user(engine: Everhold) -> N
                 verb(memory.id)
 
 
-def test_short_term_notes_are_the_sessions_own(any_store: Store) -> None:
+def test_short_term_notes_belong_to_their_session(any_store: Store) -> None:
     engine = any_store.open()
     note = engine.scope(user="alice", session="monday").remember("Ask for the garage code", namespace="short-term")
     for reader in readers(any_store, engine):
@@ -97,7 +97,7 @@ def test_short_term_notes_are_the_sessions_own(any_store: Store) -> None:
             tuesday.get(note.id)
 
 
-def test_the_window_is_the_sessions_own(engine: Everhold) -> None:
+def test_a_session_shows_only_its_own_turns(engine: Everhold) -> None:
     monday, tuesday = (engine.scope(user="alice", session=day) for day in ("monday", "tuesday"))
     monday.say("Is the garage open?")
     monday.remember("Yes, the garage is open", kind="conversation")
@@ -110,7 +110,7 @@ def test_the_window_is_the_sessions_own(engine: Everhold) -> None:
     assert [line.session_id for line in tuesday.log()] == ["tuesday"] * len(tuesday.log())
 
 
-def test_the_argument_only_narrows_every_verb_that_reads(engine: Everhold) -> None:
+def test_the_argument_only_limits_every_verb_to_the_session(engine: Everhold) -> None:
     monday, tuesday = (engine.scope(user="alice", session=day) for day in ("monday", "tuesday"))
     code, pinned = monday.remember(CODE), monday.remember("The garage is green", pinned=True)
     own = tuesday.remember("The garage is locked")
@@ -140,7 +140,7 @@ def test_forgetting_everything_stays_in_the_session(engine: Everhold) -> None:
     assert [memory.text for memory in monday.list()] == ["The garage is green"]
 
 
-def test_a_key_of_several_sessions_is_the_own_sessions(engine: Everhold) -> None:
+def test_a_key_used_in_several_sessions_means_that_of_the_asking_session(engine: Everhold) -> None:
     monday, tuesday, friday = (engine.scope(user="alice", session=day) for day in ("monday", "tuesday", "friday"))
     monday.remember("Monday's plan", key="plan")
     assert friday.get("plan").text == "Monday's plan"
@@ -235,7 +235,9 @@ def test_a_deleted_session_takes_its_memories_and_leaves_the_facts(store: Store)
 
 
 @pytest.mark.parametrize("name", EVERY_STORE)
-def test_every_store_counts_and_lists_the_same(name: str, request: pytest.FixtureRequest, tmp_path: Any) -> None:
+def test_every_store_counts_and_lists_the_same_memories(
+    name: str, request: pytest.FixtureRequest, tmp_path: Any
+) -> None:
     store = make_store(name, request, tmp_path)
     try:
         engine = store.open()

@@ -12,7 +12,7 @@ from everhold.errors import AlreadyExists, Conflict, InvalidInput, MalformedId, 
 from everhold.model import Agent, Message, Session
 from everhold.ports.session_cache import SessionKey
 from everhold.schema.operations import Hide, Patch, Put, Unhide
-from tests.engines import Store, fetch_all_pages, records_of
+from tests.engines import Store, fetch_all_pages, get_records
 from tests.flows.session_stores import PLACE, is_from_cache, mark, read_cached, read_messages
 
 Open = Callable[..., Everhold]
@@ -26,7 +26,7 @@ def open_engine(request: pytest.FixtureRequest, sqlite_store: Store) -> Open:
         server = request.getfixturevalue("valkey_server")
         server.client().flushall()
         options["sessions"] = server.url
-    return lambda **more: sqlite_store.open(**{**options, **more})
+    return lambda **settings: sqlite_store.open(**{**options, **settings})
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def chat(session_engine: Everhold) -> View:
     return session_engine.scope(user="alice", session="s1")
 
 
-def test_a_conversation(chat: View) -> None:
+def test_messages_are_stored_and_read_in_both_orders(chat: View) -> None:
     hello = chat.say("Hello", metadata={"client": "web"})
     answer = chat.say("Hello, Alice", role="assistant", model="m-1", name="helper")
     assert [hello.position, answer.position] == [0, 1]
@@ -73,7 +73,7 @@ def test_every_field_of_a_message_is_kept_as_it_came(open_engine: Open) -> None:
             assert (message.role, message.text, message.conversation_id) == ("tool", None, "c")
 
 
-def test_pages(session_engine: Everhold, chat: View) -> None:
+def test_messages_are_read_in_pages(session_engine: Everhold, chat: View) -> None:
     for number in range(130):
         chat.say(f"{number}")
     expected = [f"{number}" for number in range(130)]
@@ -88,7 +88,7 @@ def test_pages(session_engine: Everhold, chat: View) -> None:
     assert len(read_cached(session_engine).history) == 100
 
 
-def test_pages_of_a_short_session(chat: View) -> None:
+def test_a_short_session_is_read_in_pages(chat: View) -> None:
     expected = [f"{number}" for number in range(20)]
     for text in expected:
         chat.say(text)
@@ -105,17 +105,19 @@ def test_the_last_messages_come_from_the_cache(session_engine: Everhold, chat: V
     chat.say("Tea")
     assert mark(session_engine)
     assert is_from_cache(chat)
-    chat.say("Rain")  # one more goes on top of what is kept
+    chat.say("Rain")  # the next message is added to the cached ones
     assert [message.text == "Tea" for message in chat.messages()] == [False, False]
     chat.update_session(topic="Weather")
     assert [message.text == "Tea" for message in chat.messages()] == [False, False]
     assert chat.session().topic == "Weather"
 
 
-def test_the_cache_is_not_believed_if_the_session_has_changed(session_engine: Everhold, chat: View) -> None:
+def test_the_cache_is_ignored_if_the_session_has_changed(session_engine: Everhold, chat: View) -> None:
     chat.say("Tea")
     assert mark(session_engine)
-    records_of(session_engine).commit([Patch(Session, ("default", "s1"), {"topic": "Rain", "updated_at": clock.now()})])
+    get_records(session_engine).commit(
+        [Patch(Session, ("default", "s1"), {"topic": "Rain", "updated_at": clock.now()})]
+    )
     assert not is_from_cache(chat)
     assert chat.session().topic == "Rain"
 
@@ -206,7 +208,7 @@ def test_a_session_is_its_users_own(session_engine: Everhold) -> None:
     assert read_messages(chat) == read_messages(session_engine.scope(session="s1")) == ["Tea"]
 
 
-def test_agents_in_one_session(session_engine: Everhold, chat: View) -> None:
+def test_each_agent_reads_its_own_messages_of_a_session(session_engine: Everhold, chat: View) -> None:
     helper, critic = (session_engine.scope(user="alice", agent=name, session="s1") for name in ("helper", "critic"))
     chat.say("Tea?")
     helper.say("Yes", role="assistant")
@@ -230,15 +232,15 @@ def test_deleting_an_agent_hides_its_messages(open_engine: Open) -> None:
     first.scope(user="alice", agent="helper", session="s1").say("Yes", role="assistant")
     assert read_messages(chat) == read_messages(again) == ["Tea?", "Yes"]
     key = ("default", "helper")
-    records_of(first).commit([Hide(Agent, key, "deletion", clock.now())])
+    get_records(first).commit([Hide(Agent, key, "deletion", clock.now())])
     assert read_messages(chat) == read_messages(again) == ["Tea?"]
     chat.say("Anyone?")
     assert read_messages(chat) == read_messages(again) == ["Tea?", "Anyone?"]
-    records_of(first).commit([Unhide("default", "deletion")])
+    get_records(first).commit([Unhide("default", "deletion")])
     assert read_messages(chat) == read_messages(again) == ["Tea?", "Yes", "Anyone?"]
 
 
-def test_changing_a_session(chat: View) -> None:
+def test_a_session_is_changed(chat: View) -> None:
     chat.update_session(topic="Tea", context={"scope": "technical", "state": "active", "client": "web"}, title="T")
     chat.say("Hello")
     working = chat.session()
@@ -258,7 +260,7 @@ def test_changing_a_returned_message_does_not_change_the_store(chat: View) -> No
     assert chat.session().context == {}
 
 
-def test_ending_a_session(chat: View) -> None:
+def test_an_ended_session_takes_no_messages(chat: View) -> None:
     chat.say("Hello")
     ended = chat.end_session()
     assert ended.ended_at is not None
@@ -268,7 +270,7 @@ def test_ending_a_session(chat: View) -> None:
         chat.say("more")
 
 
-def test_sessions_by_when_they_were_last_active(session_engine: Everhold) -> None:
+def test_sessions_are_listed_by_their_last_activity(session_engine: Everhold) -> None:
     alice = session_engine.scope(user="alice")
     for name in ("s1", "s2", "s3", "s1"):
         session_engine.scope(user="alice", session=name).say("Hello")
@@ -279,7 +281,7 @@ def test_sessions_by_when_they_were_last_active(session_engine: Everhold) -> Non
 
 
 @pytest.mark.parametrize(
-    ("verb", "error", "told"),
+    ("verb", "error", "message"),
     [
         (lambda view: view.say(), InvalidInput, "says nothing"),
         (lambda view: view.say("x", position=3), UnknownField, "say takes no argument 'position'"),
@@ -297,35 +299,37 @@ def test_sessions_by_when_they_were_last_active(session_engine: Everhold) -> Non
         (lambda view: view.say("x", id="taken"), AlreadyExists, "'taken' is taken"),
     ],
 )
-def test_what_is_refused(chat: View, verb: Callable[[View], Any], error: type[Exception], told: str) -> None:
+def test_invalid_calls_are_refused(
+    chat: View, verb: Callable[[View], Any], error: type[Exception], message: str
+) -> None:
     chat.say("Hello", id="taken")
-    with pytest.raises(error, match=told):
+    with pytest.raises(error, match=message):
         verb(chat)
     assert read_messages(chat) == ["Hello"]
 
 
-def test_a_cursor_of_another_session(session_engine: Everhold, chat: View) -> None:
+def test_a_cursor_of_another_session_is_refused(session_engine: Everhold, chat: View) -> None:
     chat.say("Hello")
     other = session_engine.scope(user="alice", session="s2").say("Hi")
     with pytest.raises(InvalidInput, match="invalid cursor"):
         chat.messages(cursor=other.id)
 
 
-def test_a_scope_without_a_session(session_engine: Everhold) -> None:
+def test_a_scope_without_a_session_is_refused(session_engine: Everhold) -> None:
     view = session_engine.scope(user="alice")
     for verb in (view.messages, view.session, view.end_session, view.update_session, lambda: view.say("x")):
         with pytest.raises(InvalidInput, match="names no session"):
             verb()
 
 
-def test_a_session_that_has_not_begun(session_engine: Everhold, chat: View) -> None:
+def test_a_session_that_has_not_begun_is_not_found(session_engine: Everhold, chat: View) -> None:
     for verb in (chat.messages, chat.session, chat.end_session):
         with pytest.raises(NotFound, match="no session 's1' in this scope; a session begins when"):
             verb()
     assert read_cached(session_engine) is None
 
 
-def test_strict_scopes(open_engine: Open) -> None:
+def test_strict_scopes_refuse_a_missing_session(open_engine: Open) -> None:
     with pytest.raises(NotFound, match="create it first"):
         open_engine(strict_scopes=True).scope(session="s1").say("Hello")
 
@@ -345,7 +349,7 @@ def test_maintenance_removes_deleted_rows_from_the_index(open_engine: Open) -> N
     first, second = open_engine(), open_engine()
     first.scope(session="s1").say("Tea")
     first.scope(session="s2").say("Rain")
-    records_of(second).commit([Hide(Session, ("default", "s1"), "deletion", clock.now())])
+    get_records(second).commit([Hide(Session, ("default", "s1"), "deletion", clock.now())])
     assert read_cached(first) is not None
     first.maintain()
     assert read_cached(first) is None
@@ -360,7 +364,7 @@ def test_doctor_tells_where_sessions_are(session_engine: Everhold, chat: View) -
     assert "MB" in report.parts["sessions"]
 
 
-def test_asynchronously(open_engine: Open) -> None:
+def test_the_verbs_can_be_awaited(open_engine: Open) -> None:
     async def talk() -> list[str | None]:
         engine = AsyncEverhold(open_engine())
         view = engine.scope(user="alice", session="s1")
@@ -372,7 +376,7 @@ def test_asynchronously(open_engine: Open) -> None:
     assert sorted(asyncio.run(talk())) == [f"{number}" for number in range(10)]
 
 
-def test_many_speak_at_once(store: Store) -> None:
+def test_many_speakers_at_once_lose_no_message(store: Store) -> None:
     """On every store, each message gets its own position, none is lost, and later messages have later times."""
     engines = [store.open(), store.open()]
 
@@ -406,7 +410,7 @@ def test_imported_messages_keep_their_positions(session_engine: Everhold, chat: 
         "updated_at": clock.now(),
     }
     positions = [7, 3, None]
-    records_of(session_engine).commit(
+    get_records(session_engine).commit(
         [
             Put(Message(id=f"m{number}", text=f"from elsewhere {number}", position=position,
                         created_at=first.created_at.replace(year=2020 + number), **created_ids))
@@ -417,17 +421,17 @@ def test_imported_messages_keep_their_positions(session_engine: Everhold, chat: 
     assert [chat.say("next").position, chat.say("next").position] == [8, 9]
 
 
-def test_positions_of_hidden_messages_stay_theirs(session_engine: Everhold, chat: View) -> None:
+def test_positions_of_hidden_messages_are_not_reused(session_engine: Everhold, chat: View) -> None:
     helper = session_engine.scope(user="alice", agent="helper", session="s1")
     chat.say("0")
     helper.say("1")
-    records_of(session_engine).commit([Hide(Agent, ("default", "helper"), "deletion", clock.now())])
+    get_records(session_engine).commit([Hide(Agent, ("default", "helper"), "deletion", clock.now())])
     assert chat.say("2").position == 2
-    records_of(session_engine).commit([Unhide("default", "deletion")])
+    get_records(session_engine).commit([Unhide("default", "deletion")])
     assert read_messages(chat) == ["0", "1", "2"]
 
 
-def test_more_is_kept_if_the_settings_say_so(open_engine: Open) -> None:
+def test_the_settings_decide_how_many_messages_are_cached(open_engine: Open) -> None:
     engine = open_engine(redis={"history": 3})
     view = engine.scope(session="s1")
     for number in range(6):

@@ -42,8 +42,8 @@ def engine(sqlite_store: Store, valkey_server: ValkeyServer, client: Any) -> Eve
     return engine
 
 
-def invent(client: Any) -> None:
-    """Change the newest message and nothing else: its stamp, its generation and its id stay right."""
+def forge_newest_message(client: Any) -> None:
+    """Change only the text of the newest message; its stamp, its generation and its id stay valid."""
     item = json.loads(client.lindex(HISTORY, 0))
     client.lset(HISTORY, 0, json.dumps({**item, "text": "invented"}, separators=(",", ":")))
 
@@ -84,7 +84,7 @@ def nest_deeply(client: Any) -> None:
 
 
 FORGERIES: dict[str, Forge] = {
-    "a message is changed": invent,
+    "a message is changed": forge_newest_message,
     "all of it by another secret": reseal,
     "another user's session": copy_other_session,
     "another user's messages": copy_other_messages,
@@ -105,14 +105,14 @@ FORGERIES: dict[str, Forge] = {
 
 
 @pytest.mark.parametrize("forge", FORGERIES.values(), ids=FORGERIES)
-@pytest.mark.parametrize("then", ["read", "say"])
-def test_a_forged_working_memory_is_not_believed(engine: Everhold, client: Any, forge: Forge, then: str) -> None:
+@pytest.mark.parametrize("next_call", ["read", "say"])
+def test_a_forged_working_memory_is_ignored(engine: Everhold, client: Any, forge: Forge, next_call: str) -> None:
     alice = engine.scope(user="alice", session="s1")
     expected = [f"{text} of alice" for text in TEXTS]
     assert read_messages(alice) == expected
     assert client.exists(SESSION, HISTORY) == 2
     forge(client)
-    if then == "say":
+    if next_call == "say":
         alice.say("fourth")
         expected.append("fourth")
     assert read_messages(alice) == expected
@@ -122,26 +122,26 @@ def test_a_forged_working_memory_is_not_believed(engine: Everhold, client: Any, 
     assert engine._parts.session_deps.cache.read(PLACE) is not None, "it is filled from the records"
 
 
-def test_random_changes_are_not_believed(engine: Everhold, client: Any) -> None:
-    alice, chance = engine.scope(user="alice", session="s1"), random.Random(3)
+def test_random_changes_are_ignored(engine: Everhold, client: Any) -> None:
+    alice, rng = engine.scope(user="alice", session="s1"), random.Random(3)
     expected = read_messages(alice)
     for _ in range(150):
-        if chance.random() < 0.5:
-            name = chance.choice(sorted(client.hgetall(SESSION)))
+        if rng.random() < 0.5:
+            name = rng.choice(sorted(client.hgetall(SESSION)))
             value = client.hget(SESSION, name)
-            client.hset(SESSION, name, _mutate(value, chance))
+            client.hset(SESSION, name, _mutate(value, rng))
         else:
-            index = chance.randrange(client.llen(HISTORY))
-            client.lset(HISTORY, index, _mutate(client.lindex(HISTORY, index), chance))
+            index = rng.randrange(client.llen(HISTORY))
+            client.lset(HISTORY, index, _mutate(client.lindex(HISTORY, index), rng))
         assert read_messages(alice) == expected
 
 
-def _mutate(value: str, chance: random.Random) -> str:
-    index = chance.randrange(len(value) + 1)
-    return value[:index] + chance.choice('x0{}[],:"é') + value[index + chance.randrange(2) :] + chance.choice(["", " "])
+def _mutate(value: str, rng: random.Random) -> str:
+    index = rng.randrange(len(value) + 1)
+    return value[:index] + rng.choice('x0{}[],:"é') + value[index + rng.randrange(2) :] + rng.choice(["", " "])
 
 
-def test_an_older_state_is_not_believed(engine: Everhold, client: Any) -> None:
+def test_an_older_state_is_ignored(engine: Everhold, client: Any) -> None:
     alice = engine.scope(user="alice", session="s1")
     read_messages(alice)
     client.copy(SESSION, "old-session")
@@ -167,7 +167,7 @@ def test_forged_lists_of_sessions_break_nothing(engine: Everhold, client: Any) -
     assert read_messages(engine.scope(user="alice", session="s1"))
 
 
-def test_engines_of_one_store_believe_each_other(
+def test_engines_of_one_store_accept_each_others_entries(
     engine: Everhold, sqlite_store: Store, valkey_server: ValkeyServer, client: Any
 ) -> None:
     other = sqlite_store.open(sessions=valkey_server.url)
@@ -179,7 +179,7 @@ def test_engines_of_one_store_believe_each_other(
     )
 
 
-def test_each_store_has_a_secret_and_a_read_only_one_a_passing_one(sqlite_store: Store, tmp_path: Path) -> None:
+def test_each_store_has_a_secret_and_a_read_only_store_a_temporary_one(sqlite_store: Store, tmp_path: Path) -> None:
     records = sqlite_store.open()._parts.records
     assert len(load_secret(records)) == 32
     path = tmp_path / "other.db"

@@ -43,7 +43,7 @@ def is_used(engine: Everhold, view: View) -> bool:
     return used and read_cached(engine, key) is None
 
 
-def test_killed_and_started_again_empty(engine: Everhold, chat: View, server: ValkeyServer) -> None:
+def test_a_server_that_restarts_empty_is_used_again(engine: Everhold, chat: View, server: ValkeyServer) -> None:
     chat.say("Tea")
     assert is_used(engine, chat)
     server.kill()
@@ -61,7 +61,7 @@ def test_killed_and_started_again_empty(engine: Everhold, chat: View, server: Va
     assert engine.doctor().problems == []
 
 
-def test_killed_while_many_speak(engine: Everhold, server: ValkeyServer) -> None:
+def test_no_message_is_lost_if_redis_is_killed_while_many_speak(engine: Everhold, server: ValkeyServer) -> None:
     started, stopped = threading.Event(), threading.Event()
     said_by: dict[str, list[str]] = {name: [] for name in "abc"}
     wrong: list[Any] = []
@@ -86,7 +86,9 @@ def test_killed_while_many_speak(engine: Everhold, server: ValkeyServer) -> None
     assert wrong == []
 
 
-def test_restarted_with_old_data(sqlite_store: Store, engine: Everhold, chat: View, server: ValkeyServer) -> None:
+def test_old_data_of_a_restarted_server_is_ignored(
+    sqlite_store: Store, engine: Everhold, chat: View, server: ValkeyServer
+) -> None:
     chat.say("Tea")
     other = engine.scope(user="alice", session="s2")
     other.say("Rain")
@@ -97,7 +99,10 @@ def test_restarted_with_old_data(sqlite_store: Store, engine: Everhold, chat: Vi
     other.update_session(topic="Weather")
     server.start()
     assert "Tea" in str(server.client().lrange("everhold:{default}:history:s1", 0, -1))
-    for reader in (engine, sqlite_store.open(sessions=server.url)):  # one that was there, and one that has just come
+    for reader in (
+        engine,
+        sqlite_store.open(sessions=server.url),
+    ):  # one session that existed before, and one that has just begun
         assert read_messages(reader.scope(session="s1")) == ["Tea", "More tea", "Still more"]
         assert reader.scope(session="s2").session().topic == "Weather"
     wait_until(lambda: is_used(engine, chat))
@@ -105,7 +110,7 @@ def test_restarted_with_old_data(sqlite_store: Store, engine: Everhold, chat: Vi
 
 
 @pytest.mark.parametrize("hard", [False, True])
-def test_a_deletion_that_did_not_reach_it(
+def test_a_session_deleted_while_redis_was_down_is_not_read(
     sqlite_store: Store, engine: Everhold, chat: View, server: ValkeyServer, hard: bool
 ) -> None:
     chat.say("Tea")
@@ -124,17 +129,19 @@ def test_a_deletion_that_did_not_reach_it(
     if hard:
         engines[0].scope(user="alice", session="s1").say("Again")
         assert [read_messages(engine.scope(session="s1")) for engine in engines] == [["Again"], ["Again"]]
-    wait_until(lambda: _upkept(engines[1]))
+    wait_until(lambda: _has_only_stored_sessions_after_maintenance(engines[1]))
 
 
-def _upkept(engine: Everhold) -> bool:
-    """Run maintenance, and return whether the cache then has only sessions of the records."""
+def _has_only_stored_sessions_after_maintenance(engine: Everhold) -> bool:
+    """Run maintenance, and return whether the cache then has only sessions that the records have."""
     engine.maintain()
     working = read_cached(engine)
     return working is None or [message.text for message in working.history] == ["Again"]
 
 
-def test_a_purged_session_that_starts_again(engine: Everhold, chat: View, server: ValkeyServer) -> None:
+def test_a_purged_session_that_starts_again_is_not_read_from_the_cache(
+    engine: Everhold, chat: View, server: ValkeyServer
+) -> None:
     """Both sessions have the same number of messages and so the same version; only their times differ."""
     chat.say("Old")
     assert read_messages(chat) == ["Old"]
@@ -147,7 +154,7 @@ def test_a_purged_session_that_starts_again(engine: Everhold, chat: View, server
     assert chat.session().last_message.text == "Again"
 
 
-def test_full(engine: Everhold, chat: View, server: ValkeyServer) -> None:
+def test_a_full_server_is_not_needed(engine: Everhold, chat: View, server: ValkeyServer) -> None:
     chat.say("Tea")
     raw = server.client()
     raw.config_set("maxmemory-policy", "noeviction")
@@ -164,7 +171,7 @@ def test_full(engine: Everhold, chat: View, server: ValkeyServer) -> None:
     assert engine.doctor().problems == []
 
 
-def test_full_and_evicting(engine: Everhold, server: ValkeyServer) -> None:
+def test_a_full_server_may_evict_single_keys(engine: Everhold, server: ValkeyServer) -> None:
     """Redis evicts single keys, so a hash may be left without its list, or a list without its hash."""
     raw = server.client()
     raw.config_set("maxmemory-policy", "allkeys-random")
@@ -178,7 +185,7 @@ def test_full_and_evicting(engine: Everhold, server: ValkeyServer) -> None:
         assert [str(message)[0] for message in read_messages(view)] == list("012345")
 
 
-def test_hanging(engine: Everhold, chat: View, server: ValkeyServer) -> None:
+def test_a_hanging_server_is_not_needed(engine: Everhold, chat: View, server: ValkeyServer) -> None:
     chat.say("Tea")
     server.suspend()
     try:
@@ -192,7 +199,7 @@ def test_hanging(engine: Everhold, chat: View, server: ValkeyServer) -> None:
     assert read_messages(chat) == ["Tea", "Rain"]
 
 
-def test_slow(engine: Everhold, chat: View, server: ValkeyServer) -> None:
+def test_a_slow_server_is_not_needed(engine: Everhold, chat: View, server: ValkeyServer) -> None:
     """A write that timed out may still happen later; its result must not be used."""
     chat.say("Tea")
     server.client().client_pause(1500, all=True)
@@ -203,7 +210,7 @@ def test_slow(engine: Everhold, chat: View, server: ValkeyServer) -> None:
     assert read_messages(chat) == ["Tea", "0", "1", "2", "3", "4"]
 
 
-def test_emptied(engine: Everhold, chat: View, server: ValkeyServer) -> None:
+def test_an_emptied_server_is_filled_again(engine: Everhold, chat: View, server: ValkeyServer) -> None:
     chat.say("Tea")
     server.client().flushall()
     assert read_messages(chat) == ["Tea"]
@@ -213,9 +220,11 @@ def test_emptied(engine: Everhold, chat: View, server: ValkeyServer) -> None:
     assert is_used(engine, chat)
 
 
-def test_two_engines_of_which_one_is_cut_off(sqlite_store: Store, engine: Everhold, server: ValkeyServer) -> None:
+def test_an_engine_without_redis_writes_beside_an_engine_with_it(
+    sqlite_store: Store, engine: Everhold, server: ValkeyServer
+) -> None:
     cut_off = sqlite_store.open(sessions="redis://127.0.0.1:1", redis=IMPATIENT)
-    first, second = (each.scope(user="alice", session="s1") for each in (engine, cut_off))
+    first, second = (session_engine.scope(user="alice", session="s1") for session_engine in (engine, cut_off))
     expected = []
     for number in range(5):
         for view in (first, second):
@@ -238,7 +247,7 @@ def test_doctor_reports_a_wrong_address(sqlite_store: Store) -> None:
     assert "s3cret" not in f"{report} {engine.settings!r}"
 
 
-def test_a_cluster(sqlite_store: Store) -> None:
+def test_a_cluster_can_be_used(sqlite_store: Store) -> None:
     with ValkeyCluster() as cluster:
         engine = sqlite_store.open(sessions=cluster.url, redis=IMPATIENT)
         views = [engine.scope(organization=f"org{number}", session="s1") for number in range(8)]

@@ -20,7 +20,7 @@ from everhold.schema.legacy_views.presets import PRESETS, find_preset
 from everhold.schema.statements import SqlStatement
 from everhold.schema.table import Column, Kind
 from everhold.testing.fake_embedder import FakeEmbedder
-from tests.engines import Store, make_store, parts_of, records_of
+from tests.engines import Store, get_parts, get_records, make_store
 from tests.flows.legacy_data import EXPECTED
 from tests.flows.legacy_database import SQL_STORES, Report
 
@@ -51,16 +51,16 @@ def file_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store
 
 def read_ids(engine: Everhold, preset: str, view: str, column: str = "id") -> list[Any]:
     """Return the values of a column of an installed view, while the engine is open."""
-    [installed] = [each for each in engine.list_views() if each.preset == preset]
+    [installed] = [view_set for view_set in engine.list_views() if view_set.preset == preset]
     schema = f'"{installed.schema}".' if installed.schema else ""
     sql = f'SELECT "{column}" FROM {schema}"{installed.views[view]}" ORDER BY 1'
-    records: Any = records_of(engine)
+    records: Any = get_records(engine)
     rows = records.ask([(sql, ())])[0] if records.traits.name == "postgres" else records.query(sql, ())
     return [value for (value,) in rows]
 
 
 def list_definitions(engine: Everhold) -> list[tuple[Any, ...]]:
-    views = parts_of(engine).find_sql_views()
+    views = get_parts(engine).find_sql_views()
     assert views is not None
     return [tuple(view) for view in views.list_views()]
 
@@ -127,11 +127,11 @@ class TestInstalling:
         engine = sql_store.open()
         first = engine.install_views("s2")
         before = list_definitions(engine)
-        views: Any = parts_of(engine).find_sql_views()
+        views: Any = get_parts(engine).find_sql_views()
         type_of_views = type(views)
         called: list[object] = []
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(type_of_views, "replace_views", lambda *given: called.append(given))
+            patch.setattr(type_of_views, "replace_views", lambda *arguments: called.append(arguments))
             assert engine.install_views("memory-orchestrator") == first
         assert not called
         assert list_definitions(engine) == before
@@ -157,7 +157,7 @@ class TestInstalling:
             engine.remove_views(preset)
         assert [preset.state for preset in engine.list_views()] == before
         assert list_definitions(engine) == []
-        records: Any = records_of(engine)
+        records: Any = get_records(engine)
         if sql_store.name != "sqlite":
             sql = "SELECT schema_name FROM information_schema.schemata"
             rows = records.ask([(sql, ())])[0] if sql_store.name == "postgres" else records.query(sql, ())
@@ -181,7 +181,7 @@ class TestInstalling:
         assert engine.doctor().parts["SQL views"] == "julep (installed)"
         assert engine.doctor().problems == []
 
-    def test_a_move_leaves_them_behind(self, file_store: Store, tmp_path: Path) -> None:
+    def test_a_move_does_not_copy_views(self, file_store: Store, tmp_path: Path) -> None:
         engine = file_store.open()
         engine.scope(user="alice").remember("Alice drinks tea", id="kept")
         engine.install_views("s4")
@@ -197,11 +197,11 @@ class TestInstalling:
 
 
 class TestOutdated:
-    def test_maintenance_renews_them(self, sql_store: Store) -> None:
+    def test_maintenance_renews_outdated_views(self, sql_store: Store) -> None:
         engine = sql_store.open()
         engine.scope(user="alice").remember("Alice drinks tea", id="kept")
         engine.install_views("s4", prefix="old_", organization="default")
-        views: Any = parts_of(engine).find_sql_views()
+        views: Any = get_parts(engine).find_sql_views()
         first, _, third = views.list_views()
         stale = ViewDefinition(first.schema, first.name, first.name, "SELECT 1 AS id", first.note + " ")
         views.replace_views([third], [stale])  # one is missing and one has changed
@@ -231,7 +231,7 @@ class TestOutdated:
         assert Report(file_store).query("SELECT id FROM memory_facts") == [{"id": "mine"}]
 
     @pytest.mark.parametrize("name", ["sqlite", "duckdb"])
-    def test_an_upgrade_of_the_schema_does_not_break_them(
+    def test_an_upgrade_of_the_schema_does_not_break_views(
         self, name: str, request: pytest.FixtureRequest, tmp_path: Path
     ) -> None:
         store = make_store(name, request, tmp_path)
@@ -239,7 +239,7 @@ class TestOutdated:
         engine.scope(user="alice").remember("Alice drinks tea", id="kept")
         for preset in PRESETS:
             engine.install_views(preset)
-        records: Any = records_of(engine)
+        records: Any = get_records(engine)
         added = [
             AddColumn(table, Column("mood", Kind.TEXT, nullable=True)) for table in ("memories", "messages", "users")
         ]
@@ -256,7 +256,7 @@ class TestOutdated:
 
 
 class TestRefusals:
-    def test_names_that_are_taken(self, file_store: Store) -> None:
+    def test_names_of_other_tables_are_refused(self, file_store: Store) -> None:
         engine = file_store.open()
         with sqlite3.connect(file_store.storage) as connection:
             connection.execute("CREATE TABLE memory_facts (id)")
@@ -277,7 +277,7 @@ class TestRefusals:
         with pytest.raises(AlreadyExists):
             engine.install_views("s4")
 
-    def test_wrong_arguments(self, sql_store: Store) -> None:
+    def test_wrong_arguments_are_refused(self, sql_store: Store) -> None:
         engine = sql_store.open()
         with pytest.raises(InvalidInput, match="no preset 's9' of views; use one of agentic_memory"):
             engine.install_views("s9")
@@ -292,10 +292,10 @@ class TestRefusals:
         else:
             assert engine.install_views("s4", schema="Reports").schema == "Reports"
             with pytest.raises(AlreadyExists, match="pass prefix or schema"):
-                engine.install_views("s3", schema=parts_of(engine).find_sql_views().read_table_schema())  # type: ignore[union-attr]
+                engine.install_views("s3", schema=get_parts(engine).find_sql_views().read_table_schema())  # type: ignore[union-attr]
         assert list(engine.list_views())[3].state == "not installed"
 
-    def test_stores_without_sql(self) -> None:
+    def test_stores_without_sql_are_refused(self) -> None:
         with Everhold.open("memory://", embedder=FakeEmbedder()) as engine:
             for call in (lambda: engine.install_views("s4"), engine.list_views, lambda: engine.remove_views("s4")):
                 with pytest.raises(InvalidInput, match="kind 'in_memory' cannot have SQL views; use SQLite") as caught:
@@ -303,7 +303,7 @@ class TestRefusals:
                 assert caught.value.value == "in_memory"
             assert engine.maintain(["views"])["views"].counts == {}
 
-    def test_a_store_that_is_read_only(self, file_store: Store) -> None:
+    def test_a_read_only_store_takes_no_views_but_writes_a_script(self, file_store: Store) -> None:
         file_store.open().close()
         engine = file_store.open(storage=f"sqlite:///{file_store.storage}?mode=ro")
         with pytest.raises(StoreReadOnly):

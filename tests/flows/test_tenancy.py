@@ -5,10 +5,10 @@ import pytest
 from everhold import Everhold
 from everhold.errors import AlreadyExists, NotFound, SignInRefused
 from everhold.model import User
-from tests.engines import Store, find_tables_with, read_all_rows, records_of, texts
+from tests.engines import Store, find_tables_with, get_records, read_all_rows, texts
 
 
-def test_creating(engine: Everhold) -> None:
+def test_accounts_are_created(engine: Everhold) -> None:
     organization = engine.create_organization("acme", "Acme Corporation")
     assert (organization.id, organization.name) == ("acme", "Acme Corporation")
     user = engine.create_user(
@@ -16,7 +16,7 @@ def test_creating(engine: Everhold) -> None:
         profile={"age": 30}, preferences={"theme": "dark"}, metadata={"m": 1},
     )  # fmt: skip
     project = engine.create_project("p", organization="acme", user="alice", name="P", description="A project")
-    records = records_of(engine)
+    records = get_records(engine)
     assert records.get(User, "acme", ["alice"])["alice"] == user
     assert (user.name, user.timezone, user.profile, user.preferences) == (
         "Alice", "Asia/Bangkok", {"age": 30}, {"theme": "dark"},
@@ -34,15 +34,15 @@ def test_creating(engine: Everhold) -> None:
     assert engine.scope(organization="acme", user="alice", project="p").remember("Fits").user_id == "alice"
 
 
-def test_the_zone_of_new_users(store: Store) -> None:
+def test_new_users_have_the_configured_time_zone(store: Store) -> None:
     engine = store.open(timezone="Asia/Tokyo")
     engine.create_user("alice")
     engine.scope(user="bob").remember("x")
-    zones = {user.id: user.timezone for user in records_of(engine).scan(User, "default")}
+    zones = {user.id: user.timezone for user in get_records(engine).scan(User, "default")}
     assert zones == {"alice": "Asia/Tokyo", "bob": "Asia/Tokyo"}
 
 
-def test_signing_in(engine: Everhold) -> None:
+def test_signing_in_needs_the_right_password(engine: Everhold) -> None:
     engine.create_user("alice", organization="acme", email="a@x.org", password="correct horse")
     engine.create_user("bob", organization="acme", email="b@x.org")
     assert engine.sign_in("a@x.org", "correct horse", organization="acme").id == "alice"
@@ -63,15 +63,15 @@ def test_signing_in(engine: Everhold) -> None:
     assert engine.sign_in("a@x.org", "correct horse", organization="acme").id == "alice"
 
 
-def test_a_password_is_nowhere(engine: Everhold) -> None:
+def test_a_password_is_not_stored(engine: Everhold) -> None:
     engine.create_user("alice", email="a@x.org", password="correct horse")
-    row = records_of(engine).get(User, "default", ["alice"])["alice"]
+    row = get_records(engine).get(User, "default", ["alice"])["alice"]
     assert str(row.password_hash).startswith("$argon2id$v=19$m=19456,t=2,p=1$")
     assert "argon2" not in repr(row)
     assert find_tables_with(engine, "correct horse") == []
 
 
-def test_deleting_a_user_hides_what_is_theirs(engine: Everhold) -> None:
+def test_deleting_a_user_hides_the_memories_of_the_user(engine: Everhold) -> None:
     alice, bob = engine.scope(user="alice", session="s1"), engine.scope(user="bob")
     hidden = alice.remember("Hers", tags=["t"])
     forgotten = alice.remember("Hers, forgotten before")
@@ -94,7 +94,7 @@ def test_deleting_a_user_hides_what_is_theirs(engine: Everhold) -> None:
             assert _without_version(after[name][key]) == _without_version(row), name
 
 
-def test_deleting_a_project_hides_what_is_its(engine: Everhold) -> None:
+def test_deleting_a_project_hides_its_memories(engine: Everhold) -> None:
     engine.create_project("garden", name="The garden")
     engine.scope(user="alice", project="garden").remember("Roses in May")
     engine.scope(user="alice").remember("Likes tea")
@@ -142,7 +142,7 @@ def test_purging_an_organization_leaves_nothing(engine: Everhold) -> None:
     engine.delete_organization("acme", hard=True)
     rows = read_all_rows(engine)
     for name, table in rows.items():
-        if name not in ("outbox", "log_heads"):  # a head says how much of the log went
+        if name not in ("outbox", "log_heads"):  # the head records how many lines were purged
             owners = {row.__dict__.get("organization_id", row.__dict__.get("id")) for row in table.values()}
             assert "acme" not in owners, name
     assert texts(engine.scope(organization="bolt", user="alice").recall("canary", minimum=0)) == ["Canary two"]

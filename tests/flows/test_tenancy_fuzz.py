@@ -18,7 +18,9 @@ ATTEMPTS = choose_size(1_500, 3_000)
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("name", LASTING)
-def test_nothing_foreign_is_read_or_changed(request: pytest.FixtureRequest, tmp_path: Path, name: str) -> None:
+def test_random_attempts_reach_no_data_of_other_scopes(
+    request: pytest.FixtureRequest, tmp_path: Path, name: str
+) -> None:
     store = make_store(name, request, tmp_path)
     try:
         outcome = run(store.open(), ATTEMPTS)
@@ -42,7 +44,7 @@ PLANTS = {
 
 
 @pytest.mark.parametrize("plant", PLANTS)
-def test_a_planted_hole_is_found(
+def test_the_fuzzer_finds_a_planted_fault(
     plant: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = make_store("in_memory", request, tmp_path)

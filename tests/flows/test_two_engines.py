@@ -111,7 +111,7 @@ def test_images_follow_deleted_and_restored_owners(store: Store, kind: str) -> N
     assert recall_all() == [1, remaining + 1, 1]
 
 
-def test_writing_for_a_deleted_user(pair: tuple[Everhold, Everhold]) -> None:
+def test_writing_for_a_deleted_user_is_refused(pair: tuple[Everhold, Everhold]) -> None:
     first, second = pair
     first.scope(user="alice").remember("Tea")
     first.delete_user("alice")
@@ -125,22 +125,22 @@ def test_writing_for_a_deleted_user(pair: tuple[Everhold, Everhold]) -> None:
     first.scope(user="alice").remember("Yes")
 
 
-def test_random_changes_by_both(pair: tuple[Everhold, Everhold], store: Store) -> None:
+def test_random_changes_by_two_engines_are_seen_by_both(pair: tuple[Everhold, Everhold], store: Store) -> None:
     """After random changes by two engines, both give the same answers as a new engine."""
-    chance = random.Random(11)
+    rng = random.Random(11)
     views = [engine.scope(user="alice") for engine in pair]
     views[0].remember_many(f"Note {n} of tea" for n in range(10))
     for step in range(60):
-        view = chance.choice(views)
+        view = rng.choice(views)
         live = view.list(limit=100).memories
-        memory_id = chance.choice(live).id
-        match chance.randrange(6):
+        memory_id = rng.choice(live).id
+        match rng.randrange(6):
             case 0 | 1:
                 view.remember(f"Note {step} of rain")
             case 2:
                 view.revise(memory_id, text=f"Revised {step} of stone")
             case 3:
-                view.forget(memory_id, hard=chance.random() < 0.5) if len(live) > 4 else None
+                view.forget(memory_id, hard=rng.random() < 0.5) if len(live) > 4 else None
             case 4:
                 view.supersede(memory_id, f"Heir {step} of river")
             case _:
@@ -151,7 +151,7 @@ def test_random_changes_by_both(pair: tuple[Everhold, Everhold], store: Store) -
             assert [ranking(view.recall("tea rain stone river", k=100, minimum=0)) for view in views] == [expected] * 2
 
 
-def test_threads_share_an_engine(engine: Everhold) -> None:
+def test_threads_can_share_an_engine(engine: Everhold) -> None:
     alice = engine.scope(user="alice")
     failed: list[BaseException] = []
 
@@ -195,7 +195,7 @@ for line in sys.stdin:
 
 
 @pytest.mark.parametrize("store", ["sqlite", "postgres"], indirect=True)
-def test_two_processes(store: Store) -> None:
+def test_two_processes_see_each_others_writes(store: Store) -> None:
     alice = store.open().scope(user="alice")
     alice.remember("Tea from here")
     script = CHILD.format(name=store.name, storage=store.storage)
@@ -211,9 +211,11 @@ def test_two_processes(store: Store) -> None:
             return json.loads(child.stdout.readline())
 
         def compare_recalls() -> list[str]:
-            here = [[hit.memory.id, hit.memory.text, hit.score] for hit in alice.recall("tea coffee", k=50, minimum=0)]
-            assert call_child(recall="tea coffee") == here
-            return sorted(text for _, text, _ in here)
+            expected = [
+                [hit.memory.id, hit.memory.text, hit.score] for hit in alice.recall("tea coffee", k=50, minimum=0)
+            ]
+            assert call_child(recall="tea coffee") == expected
+            return sorted(text for _, text, _ in expected)
 
         assert compare_recalls() == ["Tea from here"]
         name = str(call_child(remember="Tea from there"))
@@ -245,7 +247,7 @@ engine.close()
 
 
 @pytest.mark.parametrize("store", ["sqlite", "postgres"], indirect=True)
-def test_four_writing_processes(store: Store) -> None:
+def test_four_writing_processes_lose_no_write(store: Store) -> None:
     """No write is lost or stored twice, and the log has a single chain."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"}
     running = [

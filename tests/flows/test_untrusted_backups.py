@@ -18,7 +18,7 @@ from everhold.errors import EverholdError, InvalidInput, StoreDamaged
 from everhold.model import Memory
 from everhold.schema.catalog import TABLES
 from everhold.views.backup_deps import make_packing, open_place
-from tests.engines import Store, records_of
+from tests.engines import Store, get_records
 
 Change = Callable[[dict[str, Any]], None]
 
@@ -80,7 +80,7 @@ def refuse(hostile: HostileTarget, tmp_path: Path, kind: type[EverholdError], me
         Everhold.restore_backup(hostile.folder, restored)
     if restored.exists():
         with Everhold.open(restored, embedder=_embedder()) as engine:
-            assert records_of(engine).count(Memory, None, deleted=True) == 0
+            assert get_records(engine).count(Memory, None, deleted=True) == 0
     assert not Everhold.verify_backup(hostile.folder).intact
 
 
@@ -121,7 +121,7 @@ def test_a_row_that_everhold_never_writes_is_refused(
     [[[1, 2]], [7], [{"id": 1}], [[None] * 2000], [[[[[[[]]]]]]]],
     ids=["short", "number", "map", "long", "deep"],
 )
-def test_something_else_than_rows_is_refused(rows: list[Any], hostile: HostileTarget, tmp_path: Path) -> None:
+def test_values_that_are_not_rows_are_refused(rows: list[Any], hostile: HostileTarget, tmp_path: Path) -> None:
     hostile.put_rows("memories", rows)
     refuse(hostile, tmp_path, StoreDamaged, "row")
 

@@ -16,7 +16,7 @@ from everhold.model import Change, Chunk, Job, Memory, Outbox
 from everhold.schema.operations import Op, Patch, Put, Where
 from everhold.testing.fake_embedder import FakeEmbedder
 from tests.damage import damage
-from tests.engines import CALM, STORES, Store, make_store, read_all_rows, records_of, texts
+from tests.engines import CALM, STORES, Store, get_records, make_store, read_all_rows, texts
 from tests.servers.dynamodb import CREDENTIALS, DynamoServer
 from tests.servers.postgres import PostgresServer
 
@@ -102,7 +102,7 @@ def make_forget_job(organization: str, ids: list[str]) -> dict[str, Any]:
 
 
 class TestInternalTables:
-    def test_no_row_of_them_is_imported(self, engine: Everhold, tmp_path: Path) -> None:
+    def test_no_forged_row_is_imported(self, engine: Everhold, tmp_path: Path) -> None:
         source = export(engine, tmp_path)
         engine.maintain()  # creates the secret from which the name of the folder for blobs is derived
         before = read_steady_rows(engine)
@@ -132,7 +132,7 @@ class TestJobs:
         plant(engine, make_forget_job("acme", ["carols"]), "job-own")
         engine.maintain()
         assert engine.scope(organization=FOREIGN).get("carols").text == "Carol wins the lottery"
-        states = {job.id: job for job in records_of(engine).scan(Job, "acme", [Where("kind", Op.EQ, "forget")])}
+        states = {job.id: job for job in get_records(engine).scan(Job, "acme", [Where("kind", Op.EQ, "forget")])}
         assert (states["job-foreign"].status, states["job-own"].status) == ("failed", "done")
         assert "organization" in str(states["job-foreign"].error)
         problems = engine.doctor().problems
@@ -158,7 +158,7 @@ class TestJobs:
         plant(sqlite, make_forget_job("acme", ["bobs"]), "b-good")
         assert [problem for problem in sqlite.doctor().problems if "a-bad" in problem]
         sqlite.maintain()
-        jobs = {job.id: job.status for job in records_of(sqlite).scan(Job, "acme", [Where("kind", Op.EQ, "forget")])}
+        jobs = {job.id: job.status for job in get_records(sqlite).scan(Job, "acme", [Where("kind", Op.EQ, "forget")])}
         assert jobs == {"a-bad": "failed", "b-good": "done"}
         assert sqlite.scope(organization="acme").get("note-1").user_id == "alice"
 
@@ -177,19 +177,19 @@ class TestJobs:
 
 
 def plant(engine: Everhold, row: dict[str, Any], job_id: str) -> None:
-    records_of(engine).commit([Put(Job.model_validate_json(json.dumps({**row["row"], "id": job_id})))])
+    get_records(engine).commit([Put(Job.model_validate_json(json.dumps({**row["row"], "id": job_id})))])
 
 
 class TestTheFeed:
-    def test_a_line_about_another_users_memory_puts_it_in_no_image(self, engine: Everhold) -> None:
+    def test_a_feed_line_adds_no_memory_of_another_user_to_an_image(self, engine: Everhold) -> None:
         alice = engine.scope(organization="acme", user="alice")
         assert texts(alice.recall("money in the oven", k=10, minimum=0))
-        records_of(engine).commit([Put(Outbox.model_validate(OUTBOX["row"]))])
+        get_records(engine).commit([Put(Outbox.model_validate(OUTBOX["row"]))])
         assert "Bob hides his money in the oven" not in texts(alice.recall("money in the oven", k=50, minimum=0))
 
     def test_a_chunk_in_the_image_of_another_user_is_not_a_hit(self, engine: Everhold, tmp_path: Path) -> None:
         """Recall checks every memory that it returns, even if a wrong row is in the image."""
-        records = records_of(engine)
+        records = get_records(engine)
         [chunk] = records.scan(Chunk, "acme", [Where("owner_id", Op.EQ, "bobs")])
         planted = chunk.model_copy(update={"user_id": "alice", "chunk_index": 7})
         records.commit([Put(planted), Put(Outbox.model_validate(OUTBOX["row"]))])
@@ -265,7 +265,7 @@ class TestCollisions:
             texts(alice.recall("Alice", k=50, minimum=0))
         )
 
-    def test_a_chunk_of_a_memory_that_is_not_in_the_bundle(self, sqlite: Everhold, tmp_path: Path) -> None:
+    def test_a_chunk_without_its_memory_is_refused(self, sqlite: Everhold, tmp_path: Path) -> None:
         source = export(sqlite, tmp_path)
         bad = tamper(
             source,
@@ -340,7 +340,9 @@ IMPOSSIBLE = {
 
 class TestImpossibleRows:
     @pytest.mark.parametrize("change", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
-    def test_is_refused_with_its_line(self, sqlite: Everhold, tmp_path: Path, change: Callable[[Rows], Rows]) -> None:
+    def test_an_impossible_row_is_refused_with_its_line(
+        self, sqlite: Everhold, tmp_path: Path, change: Callable[[Rows], Rows]
+    ) -> None:
         bad = tamper(export(sqlite, tmp_path), tmp_path / "bad.jsonl", "acme", change)
         before = read_steady_rows(sqlite)
         with pytest.raises(InvalidInput, match=r"line \d+"):
@@ -348,7 +350,7 @@ class TestImpossibleRows:
         assert read_steady_rows(sqlite) == before
 
     @pytest.mark.parametrize("depth", [101, 5_000, 200_000])
-    def test_deep_json(self, sqlite: Everhold, tmp_path: Path, depth: int) -> None:
+    def test_deeply_nested_json_is_refused(self, sqlite: Everhold, tmp_path: Path, depth: int) -> None:
         rows = [json.dumps(row) for row in read_rows(export(sqlite, tmp_path))]
         deep = '{"a":' * depth + "1" + "}" * depth
         index = next(number for number, row in enumerate(rows) if '"table": "memories"' in row)
@@ -361,7 +363,7 @@ class TestImpossibleRows:
             sqlite.load(tmp_path / "deep.jsonl")
 
     def test_a_damaged_journal_is_named(self, engine: Everhold) -> None:
-        records = records_of(engine)
+        records = get_records(engine)
         changes = {change.kind: change for change in records.scan(Change, "acme")}
         spoiled: dict[str, dict[str, Any]] = {
             "revise": {"revision": 99}, "supersede": {}, "forget": {"deletion_id": [1]}
@@ -378,7 +380,7 @@ class TestImpossibleRows:
         assert changes["supersede"].id in problems or changes["forget"].id in problems
 
     def test_doctor_finds_a_damaged_chunk_and_recall_still_works(self, engine: Everhold) -> None:
-        records = records_of(engine)
+        records = get_records(engine)
         damaged = b"abcd" if records.traits.name == "postgres" else b"abc"  # pgvector holds whole numbers only
         [chunk] = records.scan(Chunk, "acme", [Where("owner_id", Op.EQ, "bobs")])
         damage(records, Put(Chunk.build_unchecked({**chunk.__dict__, "chunk_index": 3, "vector": damaged})))
@@ -391,9 +393,9 @@ class TestImpossibleRows:
             assert texts(bob.recall("money", k=1, minimum=0)) == ["Bob hides his money in the oven"]
         bob.merge_duplicates()
 
-    def test_undo_brings_back_nothing_of_others(self, engine: Everhold) -> None:
+    def test_undo_restores_no_memory_of_another_user(self, engine: Everhold) -> None:
         """The journal entry names the deletion of another user's memory."""
-        records = records_of(engine)
+        records = get_records(engine)
         engine.scope(organization="acme", user="bob").forget("bobs")
         [hidden] = records.scan(Memory, "acme", [Where("id", Op.EQ, "bobs")], deleted=True)
         [change] = records.scan(Change, "acme", [Where("kind", Op.EQ, "forget"), Where("user_id", Op.EQ, "alice")])

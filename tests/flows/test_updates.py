@@ -90,7 +90,7 @@ def test_there_are_enough_pairs(pair_set: PairSet) -> None:
     assert len(pair_set.lookalikes) >= 40
 
 
-def test_ids_are_unique() -> None:
+def test_ids_of_pairs_are_unique() -> None:
     ids = [pair["id"] for pair_set in (PLAIN, HARD) for pair in (*pair_set.pairs, *pair_set.lookalikes)]
     assert len(set(ids)) == len(ids)
 

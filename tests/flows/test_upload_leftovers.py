@@ -48,8 +48,8 @@ def list_files(folder: Path) -> list[Path]:
 
 def make_old(folder: Path) -> None:
     for path in (folder, *folder.rglob("*")):
-        then = path.stat().st_mtime - _TWO_DAYS
-        os.utime(path, (then, then))
+        modified_at = path.stat().st_mtime - _TWO_DAYS
+        os.utime(path, (modified_at, modified_at))
 
 
 def test_maintenance_deletes_the_files_of_a_killed_upload(tmp_path: Path, temporary: Path) -> None:

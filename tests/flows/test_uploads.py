@@ -20,7 +20,7 @@ from everhold.schema.operations import Operation, Put
 from everhold.testing.fake_embedder import FakeEmbedder
 from everhold.views import data_deps
 from everhold.views.data_deps import make_data_deps
-from tests.engines import Store, parts_of, records_of
+from tests.engines import Store, get_parts, get_records
 
 ORDERS = "id,customer_id,day,amount,status\n" + "".join(
     f"{n},{n % 3 + 1},2023-01-{n % 28 + 1:02},{n}.5,{'refunded' if n % 4 == 0 else 'paid'}\n" for n in range(1, 41)
@@ -61,7 +61,7 @@ def count_files(place: Path) -> int:
 
 
 def count_rows(engine: Everhold) -> int:
-    records = records_of(engine)
+    records = get_records(engine)
     return sum(records.count(entity, None, deleted=True) for entity in (Source, TableMetadata, FieldMetadata, Chunk))
 
 
@@ -99,7 +99,7 @@ def test_an_upload_describes_its_table(alice: View, orders: Path, customers: Pat
 def test_uploaded_tables_are_a_schema_for_questions(engine: Everhold, orders: Path, customers: Path) -> None:
     view = engine.scope(project="shop")
     view.upload(str(customers), str(orders))
-    deps = make_data_deps(parts_of(engine))
+    deps = make_data_deps(get_parts(engine))
     scope_tables = load_scope(deps, view.scope)
     reader = load_reader(deps, scope_tables, scope_tables.tables, "duckdb")
     assert reader.schema.foreign_keys == (ForeignKey("orders", "customer_id", "customers", "id", 0.8),)
@@ -118,7 +118,7 @@ def test_the_same_content_changes_nothing(engine: Everhold, place: Path, orders:
     rows, files = count_rows(engine), count_files(place)
     [again] = alice.upload(str(orders))
     assert (again.is_new, again.source.id) == (False, first.source.id)
-    assert [each.table.id for each in again.tables] == [each.table.id for each in first.tables]
+    assert [described.table.id for described in again.tables] == [described.table.id for described in first.tables]
     assert (count_rows(engine), count_files(place)) == (rows, files)
 
 
@@ -194,11 +194,11 @@ def test_an_unreadable_file_leaves_nothing_behind(engine: Everhold, place: Path,
 def test_a_failed_commit_leaves_no_files(
     engine: Everhold, place: Path, orders: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    records = records_of(engine)
+    records = get_records(engine)
     commit, stored = records.commit, []
 
     def fail(operations: Sequence[Operation]) -> None:
-        if any(isinstance(each, Put) and isinstance(each.row, Source) for each in operations):
+        if any(isinstance(operation, Put) and isinstance(operation.row, Source) for operation in operations):
             stored.append(count_files(place))
             raise KeyboardInterrupt
         commit(operations)
@@ -226,7 +226,7 @@ def test_an_interrupt_ends_the_child(engine: Everhold, place: Path, tmp_path: Pa
     assert count_files(place) == 0
 
 
-def test_deleting_and_restoring(engine: Everhold, place: Path, orders: Path) -> None:
+def test_a_source_is_deleted_and_restored(engine: Everhold, place: Path, orders: Path) -> None:
     alice = engine.scope(user="alice")
     alice.upload(str(orders))
     orders.write_text(ORDERS + "41,1,2024-05-05,7.5,paid\n")
@@ -310,7 +310,7 @@ def test_a_move_takes_the_files_along(tmp_path: Path, orders: Path, monkeypatch:
     shutil.rmtree(tmp_path / "old.db.blobs")
     with Everhold.open(moved, embedder=FakeEmbedder()) as engine:
         view = engine.scope(project="shop")
-        deps = make_data_deps(parts_of(engine))
+        deps = make_data_deps(get_parts(engine))
         with open_tables(deps, view.tables()) as paths:
             assert paths["orders"].is_file()
         scope_tables = load_scope(deps, view.scope)

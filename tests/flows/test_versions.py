@@ -78,7 +78,7 @@ def test_a_stale_version_is_refused_with_the_current_one(any_store: Store) -> No
     assert alice.list(where={"id": successor.id}).memories == ()
 
 
-def test_a_version_that_changes_while_it_is_written(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_version_that_changes_before_the_commit_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another caller commits between the check and the commit."""
     engine = store.open()
     alice = engine.scope(user="alice")
@@ -104,7 +104,7 @@ def test_a_version_that_changes_while_it_is_written(store: Store, monkeypatch: p
         monkeypatch.undo()
 
 
-def test_a_memory_that_is_purged_while_it_is_changed(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_memory_that_is_purged_before_the_commit_is_not_found(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Purge the memory between the check and the commit."""
     engine = store.open()
     alice = engine.scope(user="alice")
@@ -135,7 +135,7 @@ def test_an_expected_version_is_a_whole_number(alice: View, wrong: object) -> No
         alice.revise(memory.id, text="Alice works at Initech", expected_version=wrong)  # type: ignore[arg-type]
 
 
-def test_the_async_engine_takes_it_too(engine: Everhold) -> None:
+def test_the_async_engine_checks_expected_versions(engine: Everhold) -> None:
     view = AsyncEverhold(engine).scope(user="alice")
 
     async def revise_twice() -> None:

@@ -11,7 +11,7 @@ from everhold import AsyncEverhold, AsyncWorkspaceFolder, Everhold
 from everhold.errors import NotFound
 from everhold.model import AccessLog, Blob, Snapshot, Workspace, WorkspaceFile
 from everhold.schema.operations import Patch
-from tests.engines import CALM, Store, records_of
+from tests.engines import CALM, Store, get_records
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +20,7 @@ def _without_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     monkeypatch.setenv("EVERHOLD_DATA", str(tmp_path / "data"))
 
 
-def test_the_asynchronous_verbs(store: Store) -> None:
+def test_the_verbs_can_be_awaited(store: Store) -> None:
     async def use_verbs() -> None:
         engine = store.open()
         store.opened.remove(engine)
@@ -55,7 +55,7 @@ def test_a_bundle_carries_rows_and_no_contents(store: Store, tmp_path: Path) -> 
     workspace = engine.scope(user="alice").workspace("site")
     workspace.write("a.txt", "hello")
     snapshot = workspace.snapshot()
-    records_of(engine).commit([Patch(Workspace, ("default", workspace.id), {"root": "/etc"})])
+    get_records(engine).commit([Patch(Workspace, ("default", workspace.id), {"root": "/etc"})])
     engine.export(tmp_path / "out.jsonl")
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     tables = {line.get("table") for line in lines}
@@ -83,7 +83,7 @@ def test_hostile_rows_are_harmless(store: Store, tmp_path: Path) -> None:
     workspace = engine.scope().workspace("site")
     file = workspace.write("a.txt", "hello")
     first = workspace.snapshot()
-    records = records_of(engine)
+    records = get_records(engine)
     outside = tmp_path / "outside.txt"
     outside.write_text("kept")
     page = json.dumps([["../../../../../outside.txt", file.sha256, 5, 0o644]])
@@ -121,7 +121,7 @@ def test_a_moved_store_has_the_contents(tmp_path: Path) -> None:
         assert moved.read("a/b.txt") == b"hello"
 
 
-def test_contents_at_an_address(store: Store, tmp_path: Path) -> None:
+def test_contents_can_be_stored_at_an_address(store: Store, tmp_path: Path) -> None:
     engine = store.open(blobs=f"memory://{tmp_path.name}/blobs")
     workspace = engine.scope().workspace("site")
     workspace.write("a.txt", "hello")
@@ -130,7 +130,7 @@ def test_contents_at_an_address(store: Store, tmp_path: Path) -> None:
     assert workspace.restore(first.id).written == ("a.txt",)
     assert workspace.verify().is_intact
     engine.delete_organization("default", hard=True)
-    assert records_of(engine).count(Blob, None) == 0
+    assert get_records(engine).count(Blob, None) == 0
 
 
 def test_changes_are_announced_and_logged(store: Store) -> None:
@@ -145,7 +145,7 @@ def test_changes_are_announced_and_logged(store: Store) -> None:
     assert ("workspace", "put") in events
     assert ("snapshot", "put") in events
     engine.flush()
-    lines = records_of(engine).scan(AccessLog, "default")
+    lines = get_records(engine).scan(AccessLog, "default")
     assert {(line.operation, line.success) for line in lines} >= {("create", True), ("update", True), ("read", False)}
     assert not [line for line in lines if "secret" in repr(line.request)]
     assert engine.verify_log().intact

@@ -15,7 +15,7 @@ from everhold.interfaces.cli import main
 
 
 @dataclass(frozen=True)
-class Ran:
+class CommandOutput:
     code: int
     out: str
     err: str
@@ -29,7 +29,7 @@ class Ran:
         return json.loads(self.err)
 
 
-Run = Callable[..., Ran]
+Run = Callable[..., CommandOutput]
 
 
 @pytest.fixture(scope="session")
@@ -47,13 +47,13 @@ def run(model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyt
     monkeypatch.setenv("EVERHOLD_SQLITE__SYNCHRONOUS", "NORMAL")  # a command need not survive a power cut here
     monkeypatch.setattr(embedders, "make_embedder", lambda _: model)
 
-    def run_command(*arguments: str, typed: str | bytes = b"") -> Ran:
+    def run_command(*arguments: str, typed: str | bytes = b"") -> CommandOutput:
         stream = io.BytesIO(typed.encode() if isinstance(typed, str) else typed)
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(stream, encoding="utf-8"))
         capsys.readouterr()
         code = main(arguments)
         output = capsys.readouterr()
-        return Ran(code, output.out, output.err)
+        return CommandOutput(code, output.out, output.err)
 
     return run_command
 

@@ -1,4 +1,4 @@
-"""The command line in a process of its own, on a pseudo-terminal."""
+"""Run the command line in a separate process, on a pseudo-terminal."""
 
 import os
 import pty
@@ -7,11 +7,11 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.interfaces.conftest import Ran
+from tests.interfaces.conftest import CommandOutput
 from tests.interfaces.test_cli_edge import COMMAND, environment
 
 CTRL_C, CTRL_D = b"\x03", b"\x04"
-# How a prompt gives the terminal back: it no longer brackets what is pasted.
+# A prompt ends with this escape sequence, which turns bracketed paste off.
 PROMPT_ENDS = "\x1b[?2004l"
 
 
@@ -54,7 +54,9 @@ class Terminal:
         return bool(content)
 
 
-def run_in_terminal(folder: Path, arguments: list[str], converse: Callable[[Terminal], None] = lambda _: None) -> Ran:
+def run_in_terminal(
+    folder: Path, arguments: list[str], converse: Callable[[Terminal], None] = lambda _: None
+) -> CommandOutput:
     """Run a command in a folder while `converse` types and reads, and return the output that `converse` left unread."""
     child, number = pty.fork()
     if child == 0:
@@ -71,4 +73,4 @@ def run_in_terminal(folder: Path, arguments: list[str], converse: Callable[[Term
     finally:
         os.close(number)
         _, status = os.waitpid(child, 0)
-    return Ran(os.waitstatus_to_exitcode(status), shown, "")
+    return CommandOutput(os.waitstatus_to_exitcode(status), shown, "")

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.model
 CODER = ("--agent", "coder")
 
 
-def test_the_life_of_an_agent(run: Run) -> None:
+def test_an_agent_is_created_changed_and_deleted(run: Run) -> None:
     created = run("agent", "create", *CODER, "--system", "Be brief", "--type", "planner", "--mcp-tool", "github",
                   "--config", '{"max_steps": 5}', "--tool-rules", '[{"first": "plan"}]')  # fmt: skip
     assert (created.code, created.out, created.err) == (0, "created agent coder\n", "")

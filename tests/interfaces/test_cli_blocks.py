@@ -8,7 +8,7 @@ pytestmark = pytest.mark.model
 CODER = ("--agent", "coder", "--user", "alice")
 
 
-def test_the_life_of_a_block(run: Run) -> None:
+def test_a_block_is_created_changed_and_deleted(run: Run) -> None:
     created = run("block", "create", "human", "Likes tea", "--id", "b1", "--limit", "60", *CODER)
     assert (created.code, created.out, created.err) == (0, "created block human (b1)\n", "")
     appended = run("block", "append", "human", "-", *CODER, typed="Lives in Lisbon\nWorks at night\n")
@@ -34,7 +34,7 @@ def test_the_life_of_a_block(run: Run) -> None:
     assert run("block", "restore", "human", *CODER).out == "restored block human\n"
 
 
-def test_sharing_and_templates(run: Run) -> None:
+def test_blocks_are_shared_and_copied_from_templates(run: Run) -> None:
     run("block", "create", "persona", "You are kind", "--as-template", "--template-name", "kind")
     run("block", "create", "--template", "kind", "--id", "p1", *CODER)
     assert "You are kind" in run("block", "list", "--templates").out

@@ -72,8 +72,8 @@ def test_the_doctor_finds_memories_that_cannot_be_searched(run: Run, tmp_path: P
     with sqlite3.connect(tmp_path / "everhold.db") as store:
         store.execute("DELETE FROM chunks WHERE owner_id IN (SELECT id FROM memories WHERE text LIKE '%a cat')")
     store.close()
-    ran = run("doctor", "--json")
-    assert (ran.code, ran.document["problems"]) == (
+    result = run("doctor", "--json")
+    assert (result.code, result.document["problems"]) == (
         1, ["1 memories have a text and no chunk, so recall misses them; import them again"],
     )  # fmt: skip
 
@@ -137,10 +137,10 @@ READING = [
 
 @pytest.mark.parametrize("command", READING, ids=" ".join)
 def test_a_store_whose_name_was_typed_wrong_is_not_created(run: Run, tmp_path: Path, command: list[str]) -> None:
-    ran = run(*command, "--store", "typo.db")
-    assert (ran.code, ran.out) == (2, "")
+    result = run(*command, "--store", "typo.db")
+    assert (result.code, result.out) == (2, "")
     remedy = "`everhold remember TEXT` creates it; --store PATH names another"
-    assert ran.err == f"everhold: no store at {tmp_path}/typo.db; {remedy}\n"
+    assert result.err == f"everhold: no store at {tmp_path}/typo.db; {remedy}\n"
     assert not (tmp_path / "typo.db").exists()
 
 
@@ -160,8 +160,8 @@ def test_reading_creates_no_store_in_the_wrong_folder(
 def test_an_unknown_organization_is_named(run: Run) -> None:
     run("remember", "Has a dog", "--org", "acme")
     for command in (["list"], ["recall", "dog"], ["tags"], ["session", "list"], ["log"]):
-        ran = run(*command, "--org", "acne")
-        assert (ran.code, ran.err) == (0, "everhold: no organization 'acne' in this store\n")
+        result = run(*command, "--org", "acne")
+        assert (result.code, result.err) == (0, "everhold: no organization 'acne' in this store\n")
         assert run(*command, "--org", "acme").err == ""
         assert run(*command).err == ""
     assert run("remember", "Has a cat", "--org", "globex").err == ""
@@ -184,12 +184,12 @@ def test_texts_and_lists_are_imported(run: Run) -> None:
 def test_a_file_that_cannot_be_imported_is_named(run: Run, name: str, content: str | None) -> None:
     if content is not None:
         Path(name).write_text(content, encoding="utf-8")
-    ran = run("import", name)
-    assert (ran.code, ran.out) == (2, "")
-    assert name in ran.err
+    result = run("import", name)
+    assert (result.code, result.out) == (2, "")
+    assert name in result.err
 
 
-def test_organizations_users_and_projects(run: Run) -> None:
+def test_organizations_users_and_projects_are_created(run: Run) -> None:
     assert run("org", "create", "acme", "--name", "Acme", "--json").document["organization"]["name"] == "Acme"
     options = ["--org", "acme", "--email", "bob@acme.org", "--timezone", "Asia/Bangkok", "--password"]
     user = run("user", "create", "bob", *options, "--json", typed="correct horse\n").document["user"]
@@ -252,7 +252,7 @@ def test_an_invalid_user_is_refused(run: Run, options: list[str]) -> None:
 
 
 @pytest.mark.usefixtures("empty_store")
-def test_maintenance_and_version(run: Run) -> None:
+def test_maintenance_lists_its_jobs_and_version_is_shown(run: Run) -> None:
     report = run("maintain", "--json").document
     assert [job["name"] for job in report["jobs"]] == [job.name for job in JOBS]
     assert {job["outcome"] for job in report["jobs"]} == {"done"}
@@ -273,9 +273,9 @@ def test_maintenance_exits_with_1_if_a_job_fails(run: Run, monkeypatch: pytest.M
     monkeypatch.setattr("everhold.retries.time.sleep", lambda _: None)
     monkeypatch.setenv("EVERHOLD_LLM__URL", "http://127.0.0.1:9/v1")  # nobody listens on this port
     monkeypatch.setenv("EVERHOLD_LLM__MODEL", "reader")
-    ran = run("maintain", "--json")
-    jobs = {job["name"]: job for job in ran.document["jobs"]}
-    assert (ran.code, jobs["log"]["outcome"]) == (1, "done")
+    completed = run("maintain", "--json")
+    jobs = {job["name"]: job for job in completed.document["jobs"]}
+    assert (completed.code, jobs["log"]["outcome"]) == (1, "done")
     assert (jobs["extract"]["outcome"], jobs["extract"]["left"]) == ("failed", {"messages": 1})
     result = run("maintain")
     assert result.code == 1
@@ -308,9 +308,9 @@ def test_an_installed_model_is_not_fetched_again(run: Run, tmp_path: Path) -> No
     assert package.submodule_search_locations
     folder = tmp_path / "data/everhold/models/all-MiniLM-L6-v2"
     shutil.copytree(Path(package.submodule_search_locations[0], "model"), folder)
-    ran = run("model", "install", "--json")
-    assert ran.document == {"folder": str(folder)}
-    assert ran.err == ""
+    result = run("model", "install", "--json")
+    assert result.document == {"folder": str(folder)}
+    assert result.err == ""
 
 
 def test_moving_to_another_store_shows_that_both_have_the_same_rows(run: Run, tmp_path: Path) -> None:
@@ -334,7 +334,7 @@ def test_moving_from_an_address_that_no_store_has_is_an_error(run: Run, tmp_path
     assert "no store for mongodb://" in result.err
 
 
-def test_moving_takes_settings_files_and_no_store_besides(run: Run, tmp_path: Path) -> None:
+def test_moving_takes_settings_files_and_no_further_store(run: Run, tmp_path: Path) -> None:
     run("remember", "Prefers tea")
     (tmp_path / "there.yaml").write_text("storage: duckdb:///there.duckdb\n", "utf-8")
     assert run("move", "--from", "everhold.db", "--to", "there.yaml").code == 0
@@ -374,11 +374,11 @@ def test_an_interrupted_move_can_be_continued(run: Run, monkeypatch: pytest.Monk
 
     with monkeypatch.context() as patched:
         patched.setattr(stores, "open_store", open_to_be_interrupted)
-        ran = run("move", "--from", "everhold.db", "--to", target)
-    assert (ran.code, ran.out) == (130, "")
+        result = run("move", "--from", "everhold.db", "--to", target)
+    assert (result.code, result.out) == (130, "")
     assert re.fullmatch(
         r"everhold: interrupted: \d+ of \d+ rows were copied and are kept; run the same command again to continue\n",
-        ran.err,
+        result.err,
     )
     assert unheard == []
     assert signal.signal(signal.SIGINT, before) is signal.default_int_handler
@@ -416,7 +416,7 @@ def test_init_keeps_passwords_to_the_owner_and_takes_no_settings_file_for_a_stor
     assert "secret" in (tmp_path / "everhold.yaml").read_text()
 
 
-def test_init_writes_over_nothing(run: Run, tmp_path: Path) -> None:
+def test_init_overwrites_no_file(run: Run, tmp_path: Path) -> None:
     (tmp_path / "everhold.yaml").write_text("timezone: Asia/Bangkok\n", "utf-8")
     result = run("init")
     assert result.code != 0

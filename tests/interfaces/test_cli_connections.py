@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.interfaces.conftest import Run
 
 
-def test_connections(run: Run, tmp_path: Path) -> None:
+def test_a_database_is_connected_asked_and_deleted(run: Run, tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "shop.sqlite") as database:
         database.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, amount REAL)")
         database.execute("INSERT INTO orders VALUES (1, 5), (2, 7)")

@@ -19,13 +19,13 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 COMMAND = [sys.executable, "-m", "everhold.interfaces.cli"]
 
 
-def environment(tmp_path: Path, **more: str) -> dict[str, str]:
+def environment(tmp_path: Path, **further: str) -> dict[str, str]:
     variables = {"PYTHONPATH": str(REPOSITORY / "src"), "XDG_DATA_HOME": str(tmp_path / "data"), "COLUMNS": "80"}
-    return {**os.environ, **variables, **more}
+    return {**os.environ, **variables, **further}
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["remember", "x", "--priority", "11"], "priority 11 is out of range; use a whole number from 1 to 10"),
         (["remember", "x", "--priority", "high"], "--priority"),
@@ -74,12 +74,12 @@ def environment(tmp_path: Path, **more: str) -> dict[str, str]:
     ids=lambda value: " ".join(value)[:40].encode("ascii", "replace").decode() if isinstance(value, list) else "",
 )
 @pytest.mark.usefixtures("empty_store")
-def test_wrong_input_is_one_line_and_exit_code_2(run: Run, arguments: list[str], said: str) -> None:
-    ran = run(*arguments)
-    assert (ran.code, ran.out) == (2, "")
-    assert ran.err.startswith("everhold: ")
-    assert ran.err.count("\n") == 1
-    assert said in ran.err
+def test_wrong_input_is_one_line_and_exit_code_2(run: Run, arguments: list[str], message: str) -> None:
+    result = run(*arguments)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith("everhold: ")
+    assert result.err.count("\n") == 1
+    assert message in result.err
     assert run("list", "--json").document["memories"] == []
 
 
@@ -106,22 +106,22 @@ def test_a_remedy_can_be_typed_as_it_is_shown(run: Run) -> None:
 
 @pytest.mark.usefixtures("empty_store")
 def test_json_after_two_dashes_is_text(run: Run) -> None:
-    ran = run("get", "--", "--json")
-    assert ran.err.startswith("everhold: no memory '--json'")
+    result = run("get", "--", "--json")
+    assert result.err.startswith("everhold: no memory '--json'")
 
 
 def test_standard_input_that_is_not_text_is_refused(run: Run) -> None:
-    ran = run("remember", "-", typed=b"caf\xe9\n")
-    assert ran.code == 2
-    assert "standard input is not UTF-8 at byte 3" in ran.err
+    result = run("remember", "-", typed=b"caf\xe9\n")
+    assert result.code == 2
+    assert "standard input is not UTF-8 at byte 3" in result.err
 
 
 def test_a_write_to_a_read_only_store_is_refused(run: Run, tmp_path: Path) -> None:
     run("remember", "kept")
-    ran = run(
+    result = run(
         "remember", "more", "--store", f"sqlite:///{tmp_path / 'everhold.db'}?mode=ro".replace("///", "////"), "--json"
     )
-    assert (ran.code, ran.error["kind"]) == (1, "StoreReadOnly")
+    assert (result.code, result.error["kind"]) == (1, "StoreReadOnly")
 
 
 @pytest.mark.usefixtures("empty_store")
@@ -130,13 +130,13 @@ def test_an_unexpected_error_is_one_line_too(run: Run, monkeypatch: pytest.Monke
         raise RuntimeError("the sky\nfell")
 
     monkeypatch.setattr(View, "list", fail)
-    ran = run("list")
-    assert (ran.code, ran.err) == (1, "everhold: unexpected RuntimeError: the sky fell; --debug shows where\n")
+    result = run("list")
+    assert (result.code, result.err) == (1, "everhold: unexpected RuntimeError: the sky fell; --debug shows where\n")
     assert run("list", "--json").error["kind"] == "RuntimeError"
     assert "Traceback" in run("list", "--debug").err
 
 
-def test_help_without_arguments(run: Run) -> None:
+def test_without_arguments_help_is_shown(run: Run) -> None:
     result = run()
     assert result.code == 0
     for name in ("remember", "recall", "forget", "shell", "doctor", "export", "import"):
@@ -149,8 +149,11 @@ def test_every_command_is_listed_with_the_first_paragraph_of_its_own_help() -> N
     listed = {command.name: command for command in make_root().commands.values()}
     for command in listed.values():
         assert isinstance(command, LazyCommand)
-        real = command.load()
-        assert (command.name, command.help) == (real.name, " ".join(real.help.split("\n\n")[0].split()))
+        loaded_command = command.load()
+        assert (command.name, command.help) == (
+            loaded_command.name,
+            " ".join(loaded_command.help.split("\n\n")[0].split()),
+        )
     for module, summaries in COMMANDS.items():
         application = import_module(f"everhold.interfaces.cli.{module}").app
         assert [command.name for command in application.registered_commands] == list(summaries)
@@ -192,7 +195,7 @@ def test_an_interrupt_ends_with_130_and_does_nothing(run: Run, tmp_path: Path) -
 
 def test_a_reader_that_closes_the_pipe_early_causes_no_error(tmp_path: Path) -> None:
     line = f"{' '.join(COMMAND)} recall --help | head -1; echo ${{PIPESTATUS[0]}}"
-    ran = subprocess.run(
+    result = subprocess.run(
         ["bash", "-c", line], env=environment(tmp_path), cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert "Traceback" not in ran.stderr
+    assert "Traceback" not in result.stderr

@@ -6,7 +6,7 @@ CHAT = ("--user", "alice", "--session", "s1")
 ALICE = ("--user", "alice")
 
 
-def test_from_a_year_to_its_messages(run: Run) -> None:
+def test_a_year_quotes_its_messages(run: Run) -> None:
     run("session", "say", "We adopted a greyhound called Juniper", *CHAT)
     run("session", "say", "Her vaccination is in Leeds", *CHAT)
     [year] = run("episodes", "list", "--level", "year", *ALICE, "--json").document["episodes"]

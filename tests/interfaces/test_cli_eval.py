@@ -85,9 +85,9 @@ def file(tmp_path: Path) -> str:
 
 
 def test_locomo_is_one_line_of_json(run: Run, file: str, tmp_path: Path) -> None:
-    ran = run("eval", "locomo", file, "--json")
-    assert (ran.code, ran.out.count("\n")) == (0, 1)
-    document = ran.document
+    result = run("eval", "locomo", file, "--json")
+    assert (result.code, result.out.count("\n")) == (0, 1)
+    document = result.document
     assert list(document) == [
         "file", "folds", "r@5", "r@10", "r@25", "mrr", "questions", "by_category", "context_tokens",
     ]  # fmt: skip
@@ -106,16 +106,16 @@ def test_episodes_lead_to_sessions(run: Run, file: str) -> None:
     assert "garden" in run("eval", "episodes", file).out
 
 
-def test_locomo_as_a_table(run: Run, file: str) -> None:
-    ran = run("eval", "locomo", file)
-    assert ran.code == 0
-    rows = {line.split()[0]: line.split() for line in ran.out.splitlines() if line.strip()}
+def test_locomo_is_printed_as_a_table(run: Run, file: str) -> None:
+    result = run("eval", "locomo", file)
+    assert result.code == 0
+    rows = {line.split()[0]: line.split() for line in result.out.splitlines() if line.strip()}
     assert rows["all"][1] == "4"
     assert rows["single-hop"][1] == "2"
-    assert "tokens on average" in ran.out
+    assert "tokens on average" in result.out
 
 
-def test_locomo_with_folds_and_without_a_retriever(run: Run, file: str) -> None:
+def test_locomo_takes_folds_and_leaves_a_retriever_out(run: Run, file: str) -> None:
     document = run("eval", "locomo", file, "--folds", "conversation", "--without", "similar", "--json").document
     assert (document["folds"], document["without"], document["questions"]) == ("conversation", "similar", 4)
     assert 0 < document["r@25"] <= 1
@@ -128,9 +128,9 @@ def test_leaving_a_retriever_out_lowers_the_figures(run: Run, file: str) -> None
 
 
 def test_leave_one_out_names_every_retriever(run: Run, file: str) -> None:
-    ran = run("eval", "leave-one-out", file, "--json")
-    assert (ran.code, ran.out.count("\n")) == (0, 1)
-    document = ran.document
+    result = run("eval", "leave-one-out", file, "--json")
+    assert (result.code, result.out.count("\n")) == (0, 1)
+    document = result.document
     assert {"meaning", "words", "similar", "time", "speaker", "recency", "windows"} <= document["without"].keys()
     without_meaning = document["without"]["meaning"]
     assert without_meaning["difference"]["mrr"] == pytest.approx(without_meaning["mrr"] - document["mrr"], abs=1e-4)
@@ -141,9 +141,9 @@ def test_leave_one_out_names_every_retriever(run: Run, file: str) -> None:
 
 
 def test_fit_prints_what_weights_json_holds(run: Run, file: str) -> None:
-    ran = run("eval", "fit", file)
-    assert ran.code == 0
-    document = ran.document
+    result = run("eval", "fit", file)
+    assert result.code == 0
+    document = result.document
     assert document.keys() == FITTED.keys()
     assert document["weights"].keys() == FITTED["weights"].keys()
     assert document["weights"] != FITTED["weights"]
@@ -151,16 +151,16 @@ def test_fit_prints_what_weights_json_holds(run: Run, file: str) -> None:
     assert run("eval", "fit", file, "--json").document == document
 
 
-def test_the_curve_falls_and_silence_grows(run: Run, file: str) -> None:
-    ran = run("eval", "curve", file, "--json")
-    assert (ran.code, ran.out.count("\n")) == (0, 1)
-    points = ran.document["points"]
+def test_a_higher_minimum_returns_fewer_hits(run: Run, file: str) -> None:
+    result = run("eval", "curve", file, "--json")
+    assert (result.code, result.out.count("\n")) == (0, 1)
+    points = result.document["points"]
     assert [points[0]["minimum"], points[-1]["minimum"], len(points)] == [0.05, 0.9, 18]
     recalls = [point["recall"] for point in points]
     silents = [point["silent"] for point in points]
     assert recalls == sorted(recalls, reverse=True)
     assert silents == sorted(silents)
-    assert ran.document["default"]["minimum"] == HYBRID.minimum
+    assert result.document["default"]["minimum"] == HYBRID.minimum
     rows = run("eval", "curve", file).out.splitlines()
     assert rows[0].split() == ["minimum", "precision", "recall", "silent"]
     assert rows[-1].startswith("default")
@@ -185,15 +185,15 @@ def test_a_point_of_the_curve_counts_returned_hits() -> None:
 
 @pytest.mark.parametrize("what", ["locomo", "leave-one-out", "fit", "curve"])
 def test_a_file_without_conversations_is_refused(run: Run, what: str, tmp_path: Path) -> None:
-    ran = run("eval", what, "nowhere.json", "--json")
-    assert (ran.code, ran.out, ran.error["kind"]) == (2, "", "InvalidInput")
-    assert "there is no file nowhere.json; name a LoCoMo-shaped JSON file" in ran.error["error"]
+    result = run("eval", what, "nowhere.json", "--json")
+    assert (result.code, result.out, result.error["kind"]) == (2, "", "InvalidInput")
+    assert "there is no file nowhere.json; name a LoCoMo-shaped JSON file" in result.error["error"]
     assert run("eval", what, str(tmp_path)).code == 2
     for text in ("{}", "no JSON", '[{"conversation": {}}]', '[{"conversation": {}, "qa": []}]'):
         Path("bad.json").write_text(text, encoding="utf-8")
-        ran = run("eval", what, "bad.json")
-        assert (ran.code, ran.out) == (2, "")
-        assert "bad.json" in ran.err
+        result = run("eval", what, "bad.json")
+        assert (result.code, result.out) == (2, "")
+        assert "bad.json" in result.err
 
 
 def test_too_little_to_fit_is_refused(run: Run, file: str) -> None:
@@ -202,15 +202,15 @@ def test_too_little_to_fit_is_refused(run: Run, file: str) -> None:
     assert "has one conversation; add another" in run("eval", "fit", "one.json").err
     del both[1]["conversation"]["session_2"]
     Path("short.json").write_text(json.dumps(both), encoding="utf-8")
-    ran = run("eval", "locomo", "short.json", "--folds", "conversation")
-    assert ran.code == 2
-    assert "conversation 'school' of short.json has 11 turns" in ran.err
+    result = run("eval", "locomo", "short.json", "--folds", "conversation")
+    assert result.code == 2
+    assert "conversation 'school' of short.json has 11 turns" in result.err
 
 
 def test_an_unknown_retriever_is_refused(run: Run, file: str) -> None:
-    ran = run("eval", "locomo", file, "--without", "meanings")
-    assert (ran.code, ran.out) == (2, "")
-    assert "no retriever 'meanings'; did you mean 'meaning'?" in ran.err
+    result = run("eval", "locomo", file, "--without", "meanings")
+    assert (result.code, result.out) == (2, "")
+    assert "no retriever 'meanings'; did you mean 'meaning'?" in result.err
     assert run("eval", "locomo", file, "--folds", "session").code == 2
 
 
@@ -227,9 +227,9 @@ cases:
 def test_precision_passes_or_fails_with_its_cases(run: Run) -> None:
     Path("suite").mkdir()
     Path("suite/roof.yaml").write_text(WORLD.format(wanted="bread"), encoding="utf-8")
-    ran = run("eval", "precision", "suite", "--json")
-    assert (ran.code, ran.out.count("\n")) == (0, 1)
-    assert (ran.document["suite"], ran.document["cases"], ran.document["passed"]) == ("suite", 2, 2)
+    completed = run("eval", "precision", "suite", "--json")
+    assert (completed.code, completed.out.count("\n")) == (0, 1)
+    assert (completed.document["suite"], completed.document["cases"], completed.document["passed"]) == ("suite", 2, 2)
     Path("suite/roof.yaml").write_text(WORLD.format(wanted="bees"), encoding="utf-8")
     failed = run("eval", "precision", "suite", "--json")
     assert (failed.code, failed.document["passed"]) == (1, 1)
@@ -244,8 +244,8 @@ def test_precision_passes_or_fails_with_its_cases(run: Run) -> None:
 
 
 def test_a_file_that_is_not_a_suite_is_refused(run: Run) -> None:
-    ran = run("eval", "precision", "nowhere", "--json")
-    assert (ran.code, ran.error["kind"]) == (2, "InvalidInput")
-    assert "no *.yaml in 'nowhere'" in ran.error["error"]
+    result = run("eval", "precision", "nowhere", "--json")
+    assert (result.code, result.error["kind"]) == (2, "InvalidInput")
+    assert "no *.yaml in 'nowhere'" in result.error["error"]
     Path("file.yaml").write_text("memories: []", encoding="utf-8")
     assert run("eval", "precision", "file.yaml").code == 2

@@ -17,8 +17,8 @@ def run_filled(run: Run) -> Run:
 
 
 def test_the_table_has_a_row_per_hit_and_a_column_per_retriever_that_counted(run_filled: Run) -> None:
-    ran = run_filled(*ASKED, "--minimum", "0", "--explain")
-    lines = ran.out.splitlines()
+    result = run_filled(*ASKED, "--minimum", "0", "--explain")
+    lines = result.out.splitlines()
     assert max(map(len, lines)) <= 80
     heading = next(line for line in lines if line.startswith("#") and "score" in line)
     columns = heading.split()
@@ -76,14 +76,14 @@ def test_columns_of_all_retrievers_fit_the_screen(run: Run) -> None:
     run("supersede", "old", "The ferry leaves at eleven now", "--id", "new", "--user", "mia")
     run("relate", "a", "new", "--user", "mia")
     question = "When did Ana say on 1 March 2025 that the ferry of the boat trip leaves?"
-    ran = run("recall", question, "--user", "mia", "--minimum", "0", "--explain")
-    assert ran.code == 0
-    assert max(map(len, ran.out.splitlines())) <= 80
-    heading = next(line for line in ran.out.splitlines() if line.startswith("#") and "score" in line)
+    result = run("recall", question, "--user", "mia", "--minimum", "0", "--explain")
+    assert result.code == 0
+    assert max(map(len, result.out.splitlines())) <= 80
+    heading = next(line for line in result.out.splitlines() if line.startswith("#") and "score" in line)
     assert {"meaning", "words", "similar", "time", "speaker", "name", "recency", "answer"} <= set(heading.split())
-    assert "import" in ran.out  # so many columns leave no room for the whole word
-    assert any(line.count("+") >= 8 for line in ran.out.splitlines())
-    assert "similarity" in ran.out
+    assert "import" in result.out  # so many columns leave no room for the whole word
+    assert any(line.count("+") >= 8 for line in result.out.splitlines())
+    assert "similarity" in result.out
 
 
 def test_an_empty_answer_says_how_to_see_the_nearest_memories(run_filled: Run) -> None:
@@ -109,15 +109,15 @@ def test_pinned_memories_are_shown_below_the_hits(run_filled: Run) -> None:
 
 
 def test_why_not_says_what_excluded_a_memory(run_filled: Run) -> None:
-    ran = run_filled("why-not", "work", "what is the dog called?", "--user", "alice")
-    assert ran.code == 0
-    first, *rest = ran.out.splitlines()
+    result = run_filled("why-not", "work", "what is the dog called?", "--user", "alice")
+    assert result.code == 0
+    first, *other_lines = result.out.splitlines()
     assert first.startswith("work: its score 0.")
     assert first.endswith("is below the minimum of 0.290")
-    assert any(line.startswith("score 0.") and "place" in line for line in rest)
-    assert any(line.split()[:1] == ["meaning"] and "meaning.own" in line for line in rest)
-    assert any(line.startswith("the best hit is dog with 0.") and line.endswith(" ahead") for line in rest)
-    assert any(line.startswith("--minimum 0.") and line.endswith(" would return it") for line in rest)
+    assert any(line.startswith("score 0.") and "place" in line for line in other_lines)
+    assert any(line.split()[:1] == ["meaning"] and "meaning.own" in line for line in other_lines)
+    assert any(line.startswith("the best hit is dog with 0.") and line.endswith(" ahead") for line in other_lines)
+    assert any(line.startswith("--minimum 0.") and line.endswith(" would return it") for line in other_lines)
 
 
 @pytest.mark.parametrize(
@@ -131,14 +131,14 @@ def test_why_not_says_what_excluded_a_memory(run_filled: Run) -> None:
     ],
 )
 def test_why_not_asks_as_recall_would(run_filled: Run, options: list[str], reason: str) -> None:
-    ran = run_filled("why-not", "work", "what is the dog called?", *options, "--user", "alice", "--json")
-    assert ran.code == 0
-    assert (ran.document["returned"], ran.document["memory"]["id"]) == (False, "work")
-    assert ran.document["winner"] is None or ran.document["winner"]["memory"]["id"] == "dog"
-    assert reason in ran.document["reasons"][0]
+    result = run_filled("why-not", "work", "what is the dog called?", *options, "--user", "alice", "--json")
+    assert result.code == 0
+    assert (result.document["returned"], result.document["memory"]["id"]) == (False, "work")
+    assert result.document["winner"] is None or result.document["winner"]["memory"]["id"] == "dog"
+    assert reason in result.document["reasons"][0]
 
 
-def test_why_not_of_a_memory_that_was_returned(run_filled: Run) -> None:
+def test_why_not_shows_the_place_of_a_returned_memory(run_filled: Run) -> None:
     document = run_filled("why-not", "dog", "what is the dog called?", "--user", "alice", "--json").document
     assert (document["returned"], document["place"]) == (True, 1)
     assert document["score"] == run_filled(*ASKED, "--json").document["hits"][0]["score"]
@@ -146,7 +146,7 @@ def test_why_not_of_a_memory_that_was_returned(run_filled: Run) -> None:
     assert "dog: it came back, at place 1" in run_filled("why-not", "dog", "a dog called Rex?", "--user", "alice").out
 
 
-def test_why_not_of_an_unknown_memory(run_filled: Run) -> None:
+def test_why_not_of_an_unknown_memory_is_refused(run_filled: Run) -> None:
     assert run_filled("why-not", "nope", "dog?", "--user", "alice").code == 1
     assert run_filled("why-not", "dog", "dog?", "--user", "bob").code == 1
     assert run_filled("why-not", "dog", " ", "--user", "alice").code == 2

@@ -9,7 +9,7 @@ from tests import import_samples as samples
 from tests.interfaces.conftest import Run
 
 
-def test_a_dry_run_and_an_import(run: Run, tmp_path: Path) -> None:
+def test_a_dry_run_shows_the_plan_of_an_import(run: Run, tmp_path: Path) -> None:
     samples.orchestrator(tmp_path)
     planned = run("import", "orchestrator.db", "--dry-run")
     assert planned.code == 0
@@ -54,7 +54,7 @@ def test_rows_are_quarantined_and_corrected(run: Run, tmp_path: Path) -> None:
         (("notes.md", "--dry-run"), "is for data of other systems, and the file is a list or a text"),
     ],
 )
-def test_wrong_input(run: Run, tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
+def test_wrong_input_is_refused(run: Run, tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
     samples.session_memory(tmp_path)
     (tmp_path / "folder").mkdir()
     (tmp_path / "notes.md").write_text("The office opens at eight.")

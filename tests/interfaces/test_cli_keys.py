@@ -49,7 +49,7 @@ def test_without_the_key_commands_say_what_is_missing(encrypted: Run, tmp_path: 
     assert "no master key" in encrypted("keys", "rotate").err
 
 
-def test_a_store_without_encryption(run: Run) -> None:
+def test_a_store_without_encryption_has_no_keys(run: Run) -> None:
     run("remember", "Alice drinks tea", "--user", "alice")
     assert "nothing is encrypted" in run("keys", "list").out
 
@@ -59,7 +59,7 @@ def test_an_export_must_say_that_it_decrypts(encrypted: Run) -> None:
     assert encrypted("export", "out.jsonl", "--decrypt").code == 0
 
 
-def test_erase_asks_and_proves(encrypted: Run) -> None:
+def test_erase_asks_first_and_prints_a_proof(encrypted: Run) -> None:
     assert encrypted("erase", "alice", "--preview", "--json").document["rows"]["memories"] == 1
     declined = encrypted("erase", "alice", typed="n\n")
     assert (declined.code, "nothing was erased" in declined.out) == (1, True)

@@ -68,12 +68,12 @@ def test_results_across_users_show_whose_they_are(run: Run) -> None:
 
 
 def test_remember_shows_the_whole_id_and_the_tags(run: Run) -> None:
-    ran = run("remember", "Prefers backend work", "--tag", "work", "--tag", "taste", "--priority", "9")
-    assert ran.code == 0
-    assert "Prefers backend work" in ran.out
+    result = run("remember", "Prefers backend work", "--tag", "work", "--tag", "taste", "--priority", "9")
+    assert result.code == 0
+    assert "Prefers backend work" in result.out
     memory = run("list", "--json").document["memories"][0]
-    assert memory["id"] in ran.out
-    assert "priority 9 · #taste · #work" in ran.out
+    assert memory["id"] in result.out
+    assert "priority 9 · #taste · #work" in result.out
 
 
 def test_remember_keeps_every_field(run: Run) -> None:
@@ -96,39 +96,39 @@ def test_remember_keeps_every_field(run: Run) -> None:
 
 
 def test_repeating_a_write_under_its_key_adds_nothing(run: Run) -> None:
-    once = ["remember", "It rains", "--kind", "conversation", "--idempotency-key", "monday", "--json"]
-    assert ids(run(*once).document) == ids(run(*once).document)
+    command = ["remember", "It rains", "--kind", "conversation", "--idempotency-key", "monday", "--json"]
+    assert ids(run(*command).document) == ids(run(*command).document)
     assert len(run("list", "--json").document["memories"]) == 1
     other = run("remember", "It snows", "--idempotency-key", "monday", "--json")
     assert (other.code, other.error["kind"]) == (1, "IdempotencyMismatch")
 
 
 def test_remember_takes_several_texts_and_lines_of_standard_input(run: Run) -> None:
-    ran = run("remember", "first", "-", "--json", typed="\ufeffsecond\n\n  third  \r\n")
-    assert [memory["text"] for memory in ran.document["memories"]] == ["first", "second", "third"]
+    result = run("remember", "first", "-", "--json", typed="\ufeffsecond\n\n  third  \r\n")
+    assert [memory["text"] for memory in result.document["memories"]] == ["first", "second", "third"]
 
 
 def test_remember_names_one_memory_only(run: Run) -> None:
-    ran = run("remember", "a", "b", "--id", "x")
-    assert (ran.code, ran.out) == (2, "")
-    assert "--id names one memory, and there are 2 texts" in ran.err
+    result = run("remember", "a", "b", "--id", "x")
+    assert (result.code, result.out) == (2, "")
+    assert "--id names one memory, and there are 2 texts" in result.err
     assert not Path("everhold.db").exists()
 
 
 def test_recall_finds_by_meaning_and_explains(run_filled: Run) -> None:
-    ran = run_filled(
+    result = run_filled(
         "recall", "which animal lives with her?", "--user", "alice", "-k", "2", "--minimum", "0", "--explain"
     )
-    assert ran.code == 0
-    first = ran.out.splitlines()[0]
+    assert result.code == 0
+    first = result.out.splitlines()[0]
     assert "Has a dog called Rex" in first
     for column in ("score", "meaning", "importance", "similarity", "words in common"):
-        assert column in ran.out
-    assert "next page: --cursor" in ran.out
-    assert max(len(line) for line in ran.out.splitlines()) <= 80
+        assert column in result.out
+    assert "next page: --cursor" in result.out
+    assert max(len(line) for line in result.out.splitlines()) <= 80
 
 
-def test_recall_as_json_has_the_explanation(run_filled: Run) -> None:
+def test_recall_with_json_contains_the_explanation(run_filled: Run) -> None:
     command = ("recall", "dog", "--user", "alice", "-k", "1", "--minimum", "0", "--json")
     document = run_filled(*command).document
     hit = document["hits"][0]
@@ -166,14 +166,14 @@ def test_lists_and_recalls_are_narrowed_the_same_way(run_filled: Run, options: l
     assert set(ids(run_filled(*command, *options).document)) == expected
 
 
-def test_recall_with_a_minimum_and_by_recipe(run_filled: Run) -> None:
+def test_recall_takes_a_minimum_and_a_recipe(run_filled: Run) -> None:
     document = run_filled(
         "recall", "dog", "--user", "alice", "--recipe", "words", "--minimum", "0.1", "--json"
     ).document
     assert ids(document) == ["dog"]
 
 
-def test_recall_by_the_name_of_a_model(run_filled: Run) -> None:
+def test_recall_takes_the_name_of_a_model(run_filled: Run) -> None:
     document = run_filled("recall", "dog", "--user", "alice", "--model", "all-MiniLM-L6-v2", "--json").document
     assert ids(document) == ["dog"]
     unknown = run_filled("recall", "dog", "--user", "alice", "--model", "second")
@@ -181,7 +181,7 @@ def test_recall_by_the_name_of_a_model(run_filled: Run) -> None:
     assert "no embedding model 'second' here; use one of 'all-MiniLM-L6-v2'" in unknown.err
 
 
-def test_recall_among_messages_and_in_a_namespace(run_filled: Run) -> None:
+def test_recall_takes_kinds_and_a_namespace(run_filled: Run) -> None:
     run_filled("session", "say", "Rex sleeps in the garden", "--user", "alice", "--session", "s1")
     question = ["recall", "where does Rex sleep?", "--user", "alice", "--minimum", "0"]
     result = run_filled(*question, "--among", "message", "--explain")
@@ -222,13 +222,13 @@ def test_another_scope_sees_nothing(run_filled: Run) -> None:
 def test_list_continues_at_the_cursor(run_filled: Run) -> None:
     first = run_filled("list", "--limit", "2", "--oldest-first", "--json").document
     assert ids(first) == ["work", "dog"]
-    rest = run_filled("list", "--limit", "2", "--oldest-first", "--cursor", first["cursor"], "--json").document
-    assert ids(rest) == ["tea"]
-    assert rest["cursor"] is None
+    second_page = run_filled("list", "--limit", "2", "--oldest-first", "--cursor", first["cursor"], "--json").document
+    assert ids(second_page) == ["tea"]
+    assert second_page["cursor"] is None
     assert first["cursor"] in run_filled("list", "--limit", "2", "--oldest-first").out.replace("\n", "")
 
 
-def test_get_by_id_and_by_key(run_filled: Run) -> None:
+def test_get_takes_an_id_or_a_key(run_filled: Run) -> None:
     assert run_filled("get", "work", "--json").document["tags"] == ["job"]
     assert run_filled("get", "drink", "--json").document["id"] == "tea"
     output = run_filled("get", "work", "--timezone", "Asia/Bangkok").out
@@ -255,8 +255,8 @@ def test_earlier_knowledge_can_still_be_recalled(run_filled: Run) -> None:
     run_filled("revise", "dog", "Has a cat called Tom")
     command = ("recall", "pet", "--kind", "fact", "--minimum", "0", "--json")
     now = run_filled(*command).document["hits"][0]["memory"]["text"]
-    then = run_filled(*command, "--as-of", moment).document["hits"][0]["memory"]["text"]
-    assert (now, then) == ("Has a cat called Tom", "Has a dog called Rex")
+    earlier_text = run_filled(*command, "--as-of", moment).document["hits"][0]["memory"]["text"]
+    assert (now, earlier_text) == ("Has a cat called Tom", "Has a dog called Rex")
 
 
 def test_revise_removes_a_time(run: Run) -> None:
@@ -266,7 +266,7 @@ def test_revise_removes_a_time(run: Run) -> None:
     assert run("get", "milk", "--json").document["expires_at"] is None
 
 
-def test_supersede_and_undo(run_filled: Run) -> None:
+def test_a_supersession_is_undone(run_filled: Run) -> None:
     successor = run_filled("supersede", "tea", "Drinks coffee now", "--id", "coffee", "--json").document["memories"][0]
     assert successor["id"] == "coffee"
     assert "tea" not in ids(run_filled("recall", "what does she drink?", "--json").document)
@@ -320,7 +320,7 @@ def test_one_undo_restores_all_memories_of_a_deletion(run_filled: Run) -> None:
     assert len(run_filled("list", "--json").document["memories"]) == 3
 
 
-def test_forget_by_filter_with_a_preview(run_filled: Run) -> None:
+def test_forget_takes_a_filter_and_shows_a_preview(run_filled: Run) -> None:
     preview = run_filled("forget", "--where", "priority<8", "--preview", "--json").document
     assert (preview["count"], preview["preview"]) == (2, True)
     assert len(run_filled("list", "--json").document["memories"]) == 3
@@ -365,9 +365,9 @@ def test_the_store_comes_from_a_path_a_url_or_a_file_of_settings(run: Run, tmp_p
 def test_texts_in_other_languages_are_shown_unchanged(run: Run) -> None:
     text = "東京でกาแฟ ☕ один 😀"
     run("remember", text)
-    ran = run("list", "--json")
-    assert text in ran.out
-    assert json.loads(ran.out)["memories"][0]["text"] == text
+    result = run("list", "--json")
+    assert text in result.out
+    assert json.loads(result.out)["memories"][0]["text"] == text
 
 
 def test_a_revision_of_another_version_than_expected_is_refused(run_filled: Run) -> None:

@@ -16,7 +16,7 @@ TURNS = [
 ]
 
 
-def test_adding_a_file_and_standard_input(run: Run, tmp_path: Path) -> None:
+def test_messages_are_added_from_a_file_and_standard_input(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "turns.jsonl"
     file.write_text("\n".join(map(json.dumps, TURNS)) + "\n\n", "utf-8")
     added = run("add", str(file), *CHAT)
@@ -47,7 +47,7 @@ def test_wrong_messages_are_refused(run: Run, tmp_path: Path) -> None:
     assert "names no session" in run("add", "--user", "alice", typed="Hello").err
 
 
-def test_deleting_and_restoring_messages(run: Run) -> None:
+def test_messages_are_deleted_and_restored(run: Run) -> None:
     run("add", *CHAT, typed="\n".join(map(json.dumps, TURNS)))
     deleted = run("messages", "delete", "m2", *CHAT)
     assert (deleted.code, "1 message deleted" in deleted.out) == (0, True)
@@ -77,7 +77,7 @@ def test_forgetting_names_the_message_that_contains_the_memory(run: Run) -> None
     assert (result.code, "--with-messages is for memories that are named" in result.err) == (2, True)
 
 
-def test_recall_only_from_the_session(run: Run) -> None:
+def test_recall_is_limited_to_the_session(run: Run) -> None:
     memory = run("remember", "The garage code is 4711", *CHAT, "--json").document["memories"][0]
     run("remember", "The garage is locked", *LATER)
     arguments = ("garage code", *LATER, "--minimum", "0", "--json")

@@ -49,9 +49,9 @@ def write(name: str, document: Any) -> str:
 
 
 def test_figures_are_one_line_of_json(run: Run, life: str, tmp_path: Path) -> None:
-    ran = run("eval", "questions", life, "--json")
-    assert (ran.code, ran.out.count("\n")) == (0, 1)
-    document = ran.document
+    result = run("eval", "questions", life, "--json")
+    assert (result.code, result.out.count("\n")) == (0, 1)
+    document = result.document
     assert list(document) == [
         "files",
         "fold",
@@ -88,23 +88,23 @@ def test_the_reliability_table_counts_hits_below_the_minimum(run: Run, life: str
     assert 0 <= reliability["returned_error"] <= 1
 
 
-def test_a_table_for_people(run: Run, life: str) -> None:
-    ran = run("eval", "questions", life)
-    assert ran.code == 0
-    rows = {line.split()[0]: line.split()[1:] for line in ran.out.splitlines() if line.strip()}
+def test_figures_are_printed_as_a_table(run: Run, life: str) -> None:
+    result = run("eval", "questions", life)
+    assert result.code == 0
+    rows = {line.split()[0]: line.split()[1:] for line in result.out.splitlines() if line.strip()}
     assert rows["single"][:3] == ["2", "0.500", "0.500"]
     assert rows["no_answer"][5] == "1.000"
     assert rows["all"][0] == "4"
     assert "vida" not in rows
     assert rows["0.0–0.1"]
-    assert "expected calibration error 0." in ran.out
-    assert max(map(len, ran.out.splitlines())) <= 80
+    assert "expected calibration error 0." in result.out
+    assert max(map(len, result.out.splitlines())) <= 80
 
 
 def test_failures_list_the_memories_that_were_returned(run: Run, life: str) -> None:
-    ran = run("eval", "questions", life, "--failures", "--json")
-    assert ran.code == 0
-    (failure,) = ran.document["failures"]
+    result = run("eval", "questions", life, "--failures", "--json")
+    assert result.code == 0
+    (failure,) = result.document["failures"]
     hits = failure.pop("hits")
     assert failure == {
         "life": "vida", "question": "q4", "type": "single", "q": "Where are the hives of bees?", "answer": "",
@@ -117,7 +117,7 @@ def test_failures_list_the_memories_that_were_returned(run: Run, life: str) -> N
     assert "wrong     bees  I keep two hives" in output
 
 
-def test_several_lives_and_folds(run: Run, life: str) -> None:
+def test_several_lives_are_measured_together_and_in_folds(run: Run, life: str) -> None:
     other = {"persona": "vida", "memories": MEMORIES[:2], "questions": QUESTIONS[:1]}
     files = [life, write("ana.json", other), write("ema.json", other)]
     whole = run("eval", "questions", *files, "--json").document
@@ -130,31 +130,31 @@ def test_several_lives_and_folds(run: Run, life: str) -> None:
 
 @pytest.mark.parametrize("fold", ["2", "0/1", "2/1", "1/3", "x/y", "1/0", "-1/2"])
 def test_an_invalid_fold_is_refused(run: Run, life: str, fold: str) -> None:
-    ran = run("eval", "questions", life, f"--fold={fold}", "--json")
-    assert (ran.code, ran.out, ran.error["kind"]) == (2, "", "InvalidInput")
-    assert f"--fold: {fold!r} is not a fold of the given files (1); write K/N" in ran.error["error"]
+    result = run("eval", "questions", life, f"--fold={fold}", "--json")
+    assert (result.code, result.out, result.error["kind"]) == (2, "", "InvalidInput")
+    assert f"--fold: {fold!r} is not a fold of the given files (1); write K/N" in result.error["error"]
 
 
 def test_invalid_options_of_fitting_and_folds_are_refused(run: Run, life: str) -> None:
-    ran = run("eval", "questions", life, "--folds", "life", "--few", "--json")
-    assert (ran.code, ran.error["error"]) == (2, "--folds does not work with --few; leave out one of them")
-    ran = run("eval", "questions", life, "--folds", "life", "--json")
-    assert (ran.code, ran.error["kind"]) == (2, "InvalidInput")
-    assert ran.error["error"].startswith("folds need at least 2 lives; got 1")
-    ran = run("eval", "fit-answers", life, "--part", "chances", "--json")
-    assert (ran.code, ran.error["kind"]) == (2, "InvalidInput")
-    assert ran.error["error"].startswith("--part: no part 'chances' of the weights")
+    result = run("eval", "questions", life, "--folds", "life", "--few", "--json")
+    assert (result.code, result.error["error"]) == (2, "--folds does not work with --few; leave out one of them")
+    result = run("eval", "questions", life, "--folds", "life", "--json")
+    assert (result.code, result.error["kind"]) == (2, "InvalidInput")
+    assert result.error["error"].startswith("folds need at least 2 lives; got 1")
+    result = run("eval", "fit-answers", life, "--part", "chances", "--json")
+    assert (result.code, result.error["kind"]) == (2, "InvalidInput")
+    assert result.error["error"].startswith("--part: no part 'chances' of the weights")
 
 
 def test_a_bad_file_is_refused(run: Run, life: str, tmp_path: Path) -> None:
-    ran = run("eval", "questions", life, "nowhere.json", "--json")
-    assert (ran.code, ran.out, ran.error["kind"]) == (2, "", "InvalidInput")
-    assert "cannot read nowhere.json (No such file or directory); name a readable JSON file" in ran.error["error"]
+    result = run("eval", "questions", life, "nowhere.json", "--json")
+    assert (result.code, result.out, result.error["kind"]) == (2, "", "InvalidInput")
+    assert "cannot read nowhere.json (No such file or directory); name a readable JSON file" in result.error["error"]
     bad = write(
         "bad.json", {"persona": "vida", "memories": MEMORIES, "questions": [{**QUESTIONS[0], "expect": ["bred"]}]}
     )
-    ran = run("eval", "questions", bad)
-    assert (ran.code, ran.out) == (2, "")
-    assert "bad.json, question 'q1': no memory has the id 'bred' of 'expect'; did you mean 'bread'?" in ran.err
+    result = run("eval", "questions", bad)
+    assert (result.code, result.out) == (2, "")
+    assert "bad.json, question 'q1': no memory has the id 'bred' of 'expect'; did you mean 'bread'?" in result.err
     assert run("eval", "questions", str(tmp_path)).code == 2
     assert run("eval", "questions").code == 2

@@ -5,7 +5,7 @@ from tests.interfaces.conftest import Run
 CODER = ("--user", "alice", "--agent", "coder")
 
 
-def test_a_run_from_start_to_end(run: Run) -> None:
+def test_a_run_is_started_continued_and_finished(run: Run) -> None:
     assert "run r1 is running" in run("run", "start", "Deploy the shop", "--id", "r1", *CODER).out
     proposed = run("run", "propose", "build", "--arguments", '{"target": "web"}', "--thoughts", "First build",
                    "--plan", '["build"]', "--raw", "as it came", *CODER, "--json").document  # fmt: skip
@@ -62,7 +62,7 @@ def test_wrong_input_is_explained(run: Run) -> None:
     assert "status is 'done'" in run("run", "list", "--status", "done", *CODER).err
 
 
-def test_the_shell_reaches_runs(run: Run) -> None:
+def test_the_shell_has_the_commands_on_runs(run: Run) -> None:
     run("run", "start", "Deploy the shop", "--id", "r1", *CODER)
     run("run", "propose", "build", *CODER)
     run("run", "complete", "ok", *CODER)

@@ -8,7 +8,7 @@ pytestmark = pytest.mark.model
 CHAT = ("--user", "alice", "--session", "s1")
 
 
-def test_conversations_of_a_session(run: Run) -> None:
+def test_conversations_of_a_session_are_listed(run: Run) -> None:
     scope = ["--user", "ada", "--session", "s1"]
     run("session", "say", "Hello", *scope, "--conversation", "about tea", "--created-at", "2020-05-01")
     run("session", "say", "Bye", *scope)
@@ -18,7 +18,7 @@ def test_conversations_of_a_session(run: Run) -> None:
     assert len(run("session", "conversations", *scope, "--json").document["conversations"]) == 1
 
 
-def test_a_conversation(run: Run) -> None:
+def test_messages_are_said_and_shown(run: Run) -> None:
     result = run("session", "say", "Hello", *CHAT)
     assert (result.code, result.err) == (0, "")
     assert "Hello" in result.out
@@ -38,7 +38,7 @@ def test_a_conversation(run: Run) -> None:
     assert "has ended" in refusal.err
 
 
-def test_sessions_as_json(run: Run) -> None:
+def test_sessions_are_printed_as_json(run: Run) -> None:
     document = run(
         "session", "say", "-", "--metadata", '{"client": "web"}', *CHAT, "--json", typed="one\ntwo\nthree\n"
     ).document
@@ -47,8 +47,8 @@ def test_sessions_as_json(run: Run) -> None:
     page = run("session", "show", "--limit", "2", *CHAT, "--json").document
     assert [message["text"] for message in page["messages"]] == ["three", "two"]
     assert page["session"]["id"] == "s1"
-    rest = run("session", "show", "--cursor", page["cursor"], *CHAT, "--json").document
-    assert ([message["text"] for message in rest["messages"]], rest["cursor"]) == (["one"], None)
+    second_page = run("session", "show", "--cursor", page["cursor"], *CHAT, "--json").document
+    assert ([message["text"] for message in second_page["messages"]], second_page["cursor"]) == (["one"], None)
     first = run("session", "show", "--oldest-first", "--limit", "1", *CHAT, "--json").document
     assert [message["text"] for message in first["messages"]] == ["one"]
     assert "next page: --cursor" in run("session", "show", "--limit", "1", *CHAT).out
@@ -69,7 +69,7 @@ def test_doctor_names_the_cache(run: Run) -> None:
     assert "in process" in run("doctor", "--json").document["parts"]["sessions"]
 
 
-def test_the_life_of_a_session(run: Run) -> None:
+def test_a_session_is_opened_changed_and_ended(run: Run) -> None:
     opened = run("session", "open", "--title", "Roses", "--type", "group", "--metadata", '{"a": 1}', *CHAT)
     assert (opened.code, opened.out) == (0, "session s1 is open\n")
     run("session", "say", "Hello", *CHAT)
@@ -93,7 +93,7 @@ def test_the_life_of_a_session(run: Run) -> None:
         assert run("session", command, "--user", "alice").code == 2, "no session is named"
 
 
-def test_messages_with_content(run: Run) -> None:
+def test_messages_with_content_are_shown(run: Run) -> None:
     calls = run(
         "session", "say", "--role", "assistant", "--tool-calls", '[{"id": "c1"}]', "--id", "m1", *CHAT, "--json"
     ).document["messages"]

@@ -25,58 +25,58 @@ def test_lines_are_remembered_recalled_and_forgotten(run: Run) -> None:
 
 
 def test_the_explanation_is_shown_below_each_hit(run: Run) -> None:
-    ran = run("shell", typed="The service launches in May\n?when do services launch\n")
-    assert ran.code == 0
-    assert "remembered" in ran.out
-    why = " ".join(ran.out.partition("meaning")[2].split())
+    result = run("shell", typed="The service launches in May\n?when do services launch\n")
+    assert result.code == 0
+    assert "remembered" in result.out
+    why = " ".join(result.out.partition("meaning")[2].split())
     assert "words ▇" in why
     assert "answer" in why
     assert "shares service, launches" in why  # the words as they were written, not their stems
 
 
-def test_errors_do_not_end_it(run: Run) -> None:
-    ran = run("shell", typed="/lst\n/forget\n/forget nope\n?\n/undo\nStill here\n")
-    assert ran.code == 1
-    lines = ran.err.splitlines()
+def test_errors_do_not_end_the_shell(run: Run) -> None:
+    result = run("shell", typed="/lst\n/forget\n/forget nope\n?\n/undo\nStill here\n")
+    assert result.code == 1
+    lines = result.err.splitlines()
     assert lines[0] == "no command /lst; did you mean '/list'?"
     assert "/forget needs the number or the id" in lines[1]
     assert "no memory 'nope'" in lines[2]
     assert "the question is empty" in lines[3]
     assert "nothing to undo" in lines[4]
-    assert "Still here" in ran.out
+    assert "Still here" in result.out
     assert len(run("list", "--json").document["memories"]) == 1
 
 
-def test_commands_and_questions_without_a_sign_are_not_stored(run: Run) -> None:
+def test_commands_and_questions_without_a_slash_or_question_mark_are_not_stored(run: Run) -> None:
     lines = "My dog is called Rex\nhelp\nwhat is my dog called\nDo I have a dog\nIs the dog young?\nexit\nnever kept\n"
-    ran = run("shell", typed=lines)
-    assert ran.code == 0
-    assert ran.out.count("read as a question, so nothing was stored; /remember TEXT stores it") == 3
+    result = run("shell", typed=lines)
+    assert result.code == 0
+    assert result.out.count("read as a question, so nothing was stored; /remember TEXT stores it") == 3
     assert len(run("list", "--json").document["memories"]) == 1
     run("shell", typed="/remember what is love\nWhen I was young I lived in Rome\nquit\n")
     assert len(run("list", "--json").document["memories"]) == 3
 
 
 def test_undo_takes_back_a_sentence(run: Run) -> None:
-    ran = run("shell", typed="I live in Rome\nMy dog is called Rex\n/undo\nI live in Oslo\n/undo\n")
-    assert ran.code == 0
-    assert "taken back: My dog is called Rex" in ran.out
+    result = run("shell", typed="I live in Rome\nMy dog is called Rex\n/undo\nI live in Oslo\n/undo\n")
+    assert result.code == 0
+    assert "taken back: My dog is called Rex" in result.out
     assert [memory["text"] for memory in run("list", "--json").document["memories"]] == ["I live in Rome"]
 
 
 def test_a_memory_is_named_by_its_number_in_the_last_table(run: Run) -> None:
-    ran = run("shell", typed="My dog is called Rex\nI live in Rome\n/list\n/forget 2\n?where do I live\n/forget 1\n")
-    assert (ran.code, ran.err) == (0, "")
-    assert "\n2  My dog is called Rex" in ran.out
-    assert ran.out.index("forgotten: My dog is called Rex") < ran.out.index("forgotten: I live in Rome")
+    result = run("shell", typed="My dog is called Rex\nI live in Rome\n/list\n/forget 2\n?where do I live\n/forget 1\n")
+    assert (result.code, result.err) == (0, "")
+    assert "\n2  My dog is called Rex" in result.out
+    assert result.out.index("forgotten: My dog is called Rex") < result.out.index("forgotten: I live in Rome")
     assert "no memory '7'" in run("shell", typed="/list\n/forget 7\n").err
     assert "memory_id has 5,000 characters" in run("shell", typed=f"/list\n/forget {'1' * 5000}\n").err
 
 
 def test_the_sample_answers_its_questions_and_fits_the_screen(run: Run, tmp_path: Path) -> None:
-    ran = run("shell", "--sample")
-    assert ran.code == 0
-    lines = ran.out.splitlines()
+    result = run("shell", "--sample")
+    assert result.code == 0
+    lines = result.out.splitlines()
     assert len(lines) <= 40
     assert max(map(len, lines)) <= 80
     for question, answer in zip(

@@ -15,7 +15,7 @@ def query(path: Path, sql: str, script: str = "") -> list[tuple[object, ...]]:
         connection.close()
 
 
-def test_install_list_and_remove(run: Run, tmp_path: Path) -> None:
+def test_views_are_installed_listed_and_removed(run: Run, tmp_path: Path) -> None:
     run("remember", "The kettle is red", "--user", "alice", "--kind", "fact")
     installed = run("views", "install", "s4")
     assert (installed.code, installed.err) == (0, "")
@@ -43,7 +43,7 @@ def test_a_script_gives_views_their_original_names(run: Run, tmp_path: Path) -> 
     assert run("views", "script", "agentmem", "--json").document == {"script": script}
 
 
-def test_wrong_input(run: Run, empty_store: None) -> None:
+def test_wrong_input_is_refused(run: Run, empty_store: None) -> None:
     for arguments, message in (
         (["install", "julpe"], "no preset 'julpe' of views; did you mean 'julep'?"),
         (["install", "s4", "--schema", "x"], "this store's database has no schemas; pass --prefix instead"),
@@ -51,7 +51,7 @@ def test_wrong_input(run: Run, empty_store: None) -> None:
         (["list", "--store", "memory://"], "cannot have SQL views; use SQLite, DuckDB or PostgreSQL"),
         (["install"], "missing argument"),
     ):
-        ran = run("views", *arguments)
-        assert (ran.code, ran.out) == (2, ""), arguments
-        assert message in ran.err.lower() or message in ran.err
+        result = run("views", *arguments)
+        assert (result.code, result.out) == (2, ""), arguments
+        assert message in result.err.lower() or message in result.err
     assert "no organization 'default' in this store, so the views are empty" in run("views", "install", "s4").err

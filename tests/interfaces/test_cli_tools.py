@@ -1,4 +1,4 @@
-"""`everhold tool`: created from a file, listed, checked, given to agents, rendered, deleted."""
+"""The command `everhold tool`: create, list, check, attach, render and delete tools."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,7 @@ def file(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_the_life_of_a_tool(run: Run, file: str) -> None:
+def test_a_tool_is_created_changed_and_deleted(run: Run, file: str) -> None:
     created = run("tool", "create", file, "--tag", "sky", "--id", "t1", "--attach", *CODER)
     assert (created.code, created.out) == (0, "tool get_weather is at version 1 (t1)\n")
     assert run("tool", "create", file, "--replace", "--attach", *CODER).code == 0
@@ -55,7 +55,7 @@ def test_the_life_of_a_tool(run: Run, file: str) -> None:
     assert run("tool", "restore", "get_weather").out == "restored tool get_weather\n"
 
 
-def test_tools_as_json(run: Run) -> None:
+def test_tools_are_printed_as_json(run: Run) -> None:
     created = run(
         "tool", "create", "-", "--name", "weather", "--attach", *CODER, "--json", typed=json.dumps(DEFINITION)
     )

@@ -25,7 +25,7 @@ def test_the_messages_are_shown_and_their_size_is_on_standard_error(run_chat: Ru
     assert result.err.endswith("of 4,000 tokens · turns 2\n")
 
 
-def test_as_json_in_both_forms(run_chat: Run) -> None:
+def test_a_window_is_printed_as_json_in_both_forms(run_chat: Run) -> None:
     document = run_chat("window", "--json", "--budget", "300", *CHAT).document
     check_openai(document["messages"])
     assert (document["budget"], document["cursor"], document["shortened_ids"]) == (300, None, [])
@@ -50,7 +50,7 @@ def test_wrong_input_is_refused(run_chat: Run, options: list[str], problem: str)
     assert problem in result.err
 
 
-def test_a_session_that_does_not_exist(run_chat: Run) -> None:
+def test_a_session_that_does_not_exist_is_named(run_chat: Run) -> None:
     missing = run_chat("window", "--user", "alice", "--session", "coffee")
     assert (missing.code, missing.out) == (1, "")
     assert "no session 'coffee' in this scope" in missing.err

@@ -11,7 +11,7 @@ from tests.interfaces.conftest import Run
 CODER = ("--agent", "coder")
 
 
-def test_from_a_file_to_a_snapshot_and_back(run: Run, tmp_path: Path) -> None:
+def test_a_file_is_restored_from_a_snapshot(run: Run, tmp_path: Path) -> None:
     assert "wrote notes/a.md (6 bytes)" in run("workspace", "put", "site", "notes/a.md", *CODER, typed="hello\n").out
     folder = Path(run("workspace", "open", "site", *CODER, "--json").document["folder"])
     (folder / "made.txt").write_text("by a tool")
@@ -36,7 +36,7 @@ def test_from_a_file_to_a_snapshot_and_back(run: Run, tmp_path: Path) -> None:
     assert "site" in run("workspace", "list", *CODER).out
 
 
-def test_archives_garbage_and_deletion(run: Run, tmp_path: Path) -> None:
+def test_archives_are_exported_and_garbage_is_collected(run: Run, tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("in")
     run("workspace", "put", "site", "a.txt", "in.txt")
     assert "wrote 1 files to out.tar" in run("workspace", "export", "site", "out.tar").out
@@ -64,6 +64,6 @@ def test_archives_garbage_and_deletion(run: Run, tmp_path: Path) -> None:
 )
 def test_wrong_input_is_explained(run: Run, arguments: tuple[str, ...], message: str) -> None:
     run("workspace", "open", "site")
-    ran = run("workspace", *arguments)
-    assert ran.code != 0
-    assert message in ran.err
+    result = run("workspace", *arguments)
+    assert result.code != 0
+    assert message in result.err

@@ -46,7 +46,7 @@ def write_file(name: str, content: str) -> Prepare:
     return lambda *_: Path(name).write_bytes(content.encode("latin-1"))
 
 
-def export_half(_: pytest.MonkeyPatch, run: Run) -> None:
+def write_truncated_export(_: pytest.MonkeyPatch, run: Run) -> None:
     run("export", "whole.jsonl")
     lines = Path("whole.jsonl").read_text("utf-8").splitlines(keepends=True)
     Path("half.jsonl").write_text("".join(lines[: len(lines) // 2]), "utf-8")
@@ -155,7 +155,7 @@ MISTAKES = [
         "line 1 of note.jsonl is not JSON",
         write_file("note.jsonl", "My dog is called Rex.\n"),
     ),
-    Mistake("bundle that is cut off", "import half.jsonl", 2, "the bundle was cut short", export_half),
+    Mistake("bundle that is cut off", "import half.jsonl", 2, "the bundle was cut short", write_truncated_export),
     Mistake("store of a later version", "list", 1, "the latest known here; upgrade Everhold", make_newer),
     Mistake(
         "missing extra", "remember dog --store duckdb:///x.duckdb", 1, "pip install 'everhold[duckdb]'", remove_driver
@@ -179,10 +179,10 @@ def test_a_mistake_is_answered_with_the_fact_and_the_remedy(
 ) -> None:
     run("remember", "My dog is called Rex", "--id", "dog")
     mistake.prepare(monkeypatch, run)
-    ran = run(*shlex.split(mistake.typed))
-    assert ran.code == mistake.code, ran
-    assert mistake.printed in ran.out + ran.err
-    assert "Traceback" not in ran.err
+    result = run(*shlex.split(mistake.typed))
+    assert result.code == mistake.code, result
+    assert mistake.printed in result.out + result.err
+    assert "Traceback" not in result.err
 
 
 def test_the_error_about_a_file_without_permission_says_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,12 +196,12 @@ def test_the_error_about_a_file_without_permission_says_so(run: Run, monkeypatch
         with read_only(folder / "everhold.db"):
             assert "Rex" in run("list").out
             for typed, printed in UNWRITABLE.items():
-                ran = run(*shlex.split(typed))
-                assert (ran.code, printed in ran.err) == (1, True), ran
+                result = run(*shlex.split(typed))
+                assert (result.code, printed in result.err) == (1, True), result
         with read_only(folder / "everhold.db", 0o000):
             for typed, printed in UNREADABLE.items():
-                ran = run(*shlex.split(typed))
-                assert (ran.code, printed in ran.err) == (1, True), ran
+                result = run(*shlex.split(typed))
+                assert (result.code, printed in result.err) == (1, True), result
 
 
 def test_a_store_that_another_process_locks_is_reported(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,11 +209,11 @@ def test_a_store_that_another_process_locks_is_reported(run: Run, monkeypatch: p
     run("remember", "My dog is called Rex")
     with closing(sqlite3.connect("everhold.db")) as connection:
         connection.execute("BEGIN EXCLUSIVE")
-        ran = run("remember", "I live in Rome")
-    assert (ran.code, LOCKED in ran.err) == (1, True)
+        result = run("remember", "I live in Rome")
+    assert (result.code, LOCKED in result.err) == (1, True)
 
 
-def test_commands_in_a_terminal(tmp_path: Path) -> None:
+def test_mistyped_commands_in_a_terminal_are_answered(tmp_path: Path) -> None:
     misspelt = run_in_terminal(tmp_path, ["recal", "dog"])
     assert (misspelt.code, "no command 'recal'; did you mean 'recall'?" in misspelt.out) == (2, True)
     elsewhere = run_in_terminal(tmp_path, ["list"])

@@ -26,7 +26,7 @@ from everhold.interfaces.shared.questions import is_question
         "tell me about Rex",
     ],
 )
-def test_questions(line: str) -> None:
+def test_questions_are_recognised(line: str) -> None:
     assert is_question(line)
 
 
@@ -49,5 +49,5 @@ def test_questions(line: str) -> None:
         "whatever happens, call Anna",
     ],
 )
-def test_statements(line: str) -> None:
+def test_statements_are_not_questions(line: str) -> None:
     assert not is_question(line)

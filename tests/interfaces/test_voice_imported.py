@@ -31,7 +31,7 @@ def gateway(tmp_path: Path) -> Iterator[Gateway]:
         yield Gateway(stack, tmp_path)
 
 
-def test_session_memory(gateway: Gateway) -> None:
+def test_imported_sessions_are_read_by_session_memory_clients(gateway: Gateway) -> None:
     client = gateway.load(samples.session_memory, "session-memory")
     context = client.ask(action="get_context", session_id="s-kitchen")["context"]
     assert [turn["content"] for turn in context] == ["Where did I put the saffron?", "In the blue tin."]
@@ -39,7 +39,7 @@ def test_session_memory(gateway: Gateway) -> None:
     assert gateway.engine.scope(user="alice", session="s-kitchen").messages()[0].text == "Thanks"
 
 
-def test_contextual(gateway: Gateway) -> None:
+def test_imported_contexts_are_read_by_contextual_clients(gateway: Gateway) -> None:
     client = gateway.load(samples.contextual, "contextual")
     summary = client.ask(action="get_context", session_id="bob_robot")
     assert [item["decision"] for item in summary["key_decisions"]] == ["Replace the gripper"]
@@ -47,14 +47,14 @@ def test_contextual(gateway: Gateway) -> None:
     assert "gripper" in summary["conversation_summary"]
 
 
-def test_contextual_of_the_other_machine(gateway: Gateway) -> None:
+def test_imported_contexts_are_read_by_clients_of_the_other_machine(gateway: Gateway) -> None:
     client = gateway.load(samples.contextual_users, "contextual-mainpc")
     first, second = client.ask(action="get_context", user_id="carol")["context"]
     assert first == {"timestamp": 1709316060.5, "context": "Carol rehearses the cello on Mondays"}
     assert second["context"] == {"topic": "concert", "place": "Bath"}
 
 
-def test_profiles(gateway: Gateway) -> None:
+def test_imported_profiles_are_read_by_profile_clients(gateway: Gateway) -> None:
     client = gateway.load(samples.user_profile, "contextual-mainpc")
     profile = client.ask(action="get_profile", user_id="dora")["profile"]
     assert (profile["name"], profile["preferences"]) == ("Dora", {"volume": "low"})
@@ -64,7 +64,7 @@ def test_profiles(gateway: Gateway) -> None:
     assert client.ask(action="list_reminders", user_id="dora")["reminders"] == []
 
 
-def test_jarvis(gateway: Gateway) -> None:
+def test_imported_memories_are_read_by_jarvis_clients(gateway: Gateway) -> None:
     client = gateway.load(samples.jarvis, "jarvis")
     memories: list[Any] = client.ask(action="get_memories", user_id="eve")["memories"]
     assert memories[0] == {"timestamp": 1709316060.5, "memory": "Eve parks on level four"}
@@ -73,7 +73,7 @@ def test_jarvis(gateway: Gateway) -> None:
     assert client.ask(action="get_memories", user_id="eve")["memories"] == []
 
 
-def test_error_patterns(gateway: Gateway) -> None:
+def test_imported_error_patterns_are_read_by_their_clients(gateway: Gateway) -> None:
     client = gateway.load(samples.error_patterns, "unified-1")
     question = {"action": "get_error_solution", "error_message": "fatal: Port 5596 in use"}
     assert client.ask(**question)["solution"] == "kill the old agent"
@@ -82,7 +82,7 @@ def test_error_patterns(gateway: Gateway) -> None:
     assert gateway.engine.scope().count(tags="error-pattern") == 1
 
 
-def test_digital_twins(gateway: Gateway) -> None:
+def test_imported_digital_twins_are_read_by_their_clients(gateway: Gateway) -> None:
     client = gateway.load(samples.digital_twins, "unified-2")
     twin = {"mood": "calm", "interests": ["astronomy", "tea"]}
     assert client.ask(action="get_twin", user_id="frank")["twin"] == twin
@@ -90,7 +90,7 @@ def test_digital_twins(gateway: Gateway) -> None:
     assert client.ask(action="get_twin", user_id="frank")["twin"]["mood"] == "glad"
 
 
-def test_unified_memories(gateway: Gateway) -> None:
+def test_imported_memories_are_read_by_unified_clients(gateway: Gateway) -> None:
     client = gateway.load(samples.unified_memories, "unified-4")
     [item] = client.ask(command="QUERY_MEMORY", query={"keywords": ["greenhouse"]})["data"]["memories"]
     assert (item["content"], item["strength"]) == ("The greenhouse door squeaks", 1.0)
@@ -100,7 +100,7 @@ def test_unified_memories(gateway: Gateway) -> None:
     assert client.ask(command="GET_MEMORY_STATUS")["data"]["total_memories"] == 1
 
 
-def test_orchestrator(gateway: Gateway) -> None:
+def test_imported_memories_are_read_by_orchestrator_clients(gateway: Gateway) -> None:
     client = gateway.load(samples.orchestrator, "orchestrator")
     read = client.ask(action="read", payload={"memory_id": "mem-0a1b2c3d"}, session_id="s-9")["data"]
     assert (read["memory_id"], read["tags"], read["priority"]) == ("mem-0a1b2c3d", ["bees"], 8)
@@ -110,7 +110,7 @@ def test_orchestrator(gateway: Gateway) -> None:
     assert deleted["data"]["memory_id"] == "mem-2"
 
 
-def test_the_later_orchestrator(gateway: Gateway) -> None:
+def test_imported_memories_are_read_by_clients_of_the_later_orchestrator(gateway: Gateway) -> None:
     client = gateway.load(samples.unified_database, "orchestrator")
     first, second = (f"mem-{digit * 8}-{digit * 4}-4{digit * 3}-8{digit * 3}-{digit * 12}" for digit in "12")
     [memory, child] = client.ask(action="batch_get_memories", data={"memory_ids": [first, second]})["memories"]

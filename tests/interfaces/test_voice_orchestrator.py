@@ -26,7 +26,7 @@ def ask(client: Client, action: str, payload: dict[str, Any], session: str | Non
     return reply
 
 
-def test_envelopes(client: Client) -> None:
+def test_requests_in_envelopes_are_answered(client: Client) -> None:
     session = ask(client, "create_session", {"user_id": "alice", "session_type": "task"})["data"]["session_id"]
     payload = {
         "memory_type": "conversation",
@@ -56,7 +56,7 @@ def test_envelopes(client: Client) -> None:
     assert ask(client, "end_session", {"summary": "Done", "archive": True}, session)["status"] == "success"
 
 
-def test_errors_in_envelopes(client: Client) -> None:
+def test_errors_are_answered_in_envelopes(client: Client) -> None:
     missing = ask(client, "read", {"memory_id": "mem-00000000"})
     assert (missing["status"], missing["error"]["code"]) == ("error", "not_found")
     assert missing["error"]["details"]["retryable"] is False
@@ -65,7 +65,7 @@ def test_errors_in_envelopes(client: Client) -> None:
     assert ask(client, "summarize", {}, "nowhere")["error"]["code"] == "not_found"
 
 
-def test_the_later_service(client: Client) -> None:
+def test_requests_of_the_later_service_are_answered(client: Client) -> None:
     def call(action: str, **data: Any) -> Any:
         return client.ask(action=action, data=data)
 

@@ -42,7 +42,7 @@ def test_health_is_answered_in_each_protocol(served: Served, framing: str, proto
     assert client.ask(request_type="health_check")["status"] == reply["status"]
 
 
-def test_session_memory(served: Served, framing: str) -> None:
+def test_session_memory_requests_are_answered(served: Served, framing: str) -> None:
     client = connect(served, "session-memory", framing)
     created = client.ask(action="create_session", user_id="alice", metadata={"device": "kitchen"}, request_id="r1")
     session = created["session_id"]
@@ -70,7 +70,7 @@ def test_session_memory(served: Served, framing: str) -> None:
     assert client.ask(action="add_interaction", session_id=session, role="user", content="Hi")["status"] == "success"
 
 
-def test_session_memory_errors(served: Served) -> None:
+def test_session_memory_errors_are_answered(served: Served) -> None:
     client = connect(served, "session-memory", "REQ")
     missing = client.ask(action="add_interaction", session_id="nowhere", role="user", content="x", request_id="r")
     assert (missing["status"], missing["request_id"]) == ("error", "r")
@@ -80,7 +80,7 @@ def test_session_memory_errors(served: Served) -> None:
     assert client.ask(action="dance")["message"].startswith("Unknown action: 'dance'; use one of ")
 
 
-def test_session_memory_of_the_second_generation(served: Served, framing: str) -> None:
+def test_second_generation_session_memory_requests_are_answered(served: Served, framing: str) -> None:
     client = connect(served, "session-memory-2", framing)
     assert client.ask(action="health_check")["healthy"] is True
     session = client.ask(action="create_session", user_id="alice", session_type="task")["session_id"]
@@ -94,7 +94,7 @@ def test_session_memory_of_the_second_generation(served: Served, framing: str) -
     assert client.ask(action="delete_session", session_id=session)["message"] == "Session deleted"
 
 
-def test_contextual(served: Served, framing: str) -> None:
+def test_contextual_requests_are_answered(served: Served, framing: str) -> None:
     client, session = connect(served, "contextual", framing), f"alice_{framing}"
     for kind, content in (
         ("user_query", "Why does it fail?"),
@@ -111,7 +111,7 @@ def test_contextual(served: Served, framing: str) -> None:
     assert "Why does it fail?" in context["conversation_summary"]
 
 
-def test_contextual_of_the_older_build(served: Served, framing: str) -> None:
+def test_contextual_requests_of_the_older_build_are_answered(served: Served, framing: str) -> None:
     client, user = connect(served, "contextual", framing), f"bob-{framing}"
     session = client.ask(action="get_session_id", user_id=user, project="robot")["session_id"]
     assert session == f"{user}_robot"
@@ -125,7 +125,7 @@ def test_contextual_of_the_older_build(served: Served, framing: str) -> None:
     assert client.ask(action="get_context", session_id="unknown_x")["key_decisions"] == []
 
 
-def test_contextual_on_the_main_computer(served: Served, framing: str) -> None:
+def test_contextual_requests_on_the_main_computer_are_answered(served: Served, framing: str) -> None:
     client, user = connect(served, "contextual-mainpc", framing), f"carol-{framing}"
     for context in ("the light is on", {"room": "kitchen", "level": 3}):
         assert client.ask(action="add_context", user_id=user, context=context) == {"status": "ok"}
@@ -146,7 +146,7 @@ def test_contextual_on_the_main_computer(served: Served, framing: str) -> None:
     assert client.ask(action="delete_all_reminders", user_id=user) == {"status": "ok"}
 
 
-def test_profiles_on_the_main_computer(served: Served, framing: str) -> None:
+def test_profile_requests_on_the_main_computer_are_answered(served: Served, framing: str) -> None:
     client, user = connect(served, "contextual-mainpc", framing), f"dora-{framing}"
     empty = {"name": "User", "preferences": {}, "taught_commands": {}, "reminders": []}
     assert client.ask(action="get_profile", user_id=user)["profile"] == empty
@@ -159,7 +159,7 @@ def test_profiles_on_the_main_computer(served: Served, framing: str) -> None:
     assert client.ask(action="list_reminders", user_id=user)["reminders"] == ["water the plants"]
 
 
-def test_enhanced_contextual(served: Served, framing: str) -> None:
+def test_enhanced_contextual_requests_are_answered(served: Served, framing: str) -> None:
     client, user = connect(served, "contextual-enhanced", framing), f"erin-{framing}"
     for content, priority in (("a" * 40, "LOW"), ("b" * 40, "HIGH"), ("c" * 40, "MEDIUM")):
         added = client.ask(action="add_memory", user_id=user, content=content, type="code", priority=priority)
@@ -170,7 +170,7 @@ def test_enhanced_contextual(served: Served, framing: str) -> None:
     assert "error" in client.ask(action="add_memory", content="x", priority="HUGE")
 
 
-def test_jarvis(served: Served, framing: str) -> None:
+def test_jarvis_requests_are_answered(served: Served, framing: str) -> None:
     client, user = connect(served, "jarvis", framing), f"frank-{framing}"
     reminder = {"type": "reminder", "text": "Take a break", "emotion": "calm"}
     for memory in ("Likes jazz", "Likes jazz", reminder, {"list": [1, 2]}):
@@ -185,7 +185,9 @@ def test_jarvis(served: Served, framing: str) -> None:
 @pytest.mark.parametrize(
     ("protocol", "field"), [("unified-1", "summary"), ("unified-2", "context"), ("unified", "summary")]
 )
-def test_unified_interactions_and_error_patterns(served: Served, framing: str, protocol: str, field: str) -> None:
+def test_unified_interaction_and_error_pattern_requests_are_answered(
+    served: Served, framing: str, protocol: str, field: str
+) -> None:
     client, session = connect(served, protocol, framing), f"gina_{framing}"
     kind = {"interaction_type": "user_query"} if protocol == "unified-2" else {"type": "user_query"}
     assert client.ask(action="add_interaction", session_id=session, content="Hello there", **kind) == {"status": "ok"}
@@ -201,7 +203,7 @@ def test_unified_interactions_and_error_patterns(served: Served, framing: str, p
 
 
 @pytest.mark.parametrize("protocol", ["unified-2", "unified"])
-def test_unified_twins_and_all_memories(served: Served, framing: str, protocol: str) -> None:
+def test_unified_twin_and_memory_requests_are_answered(served: Served, framing: str, protocol: str) -> None:
     client, user = connect(served, protocol, framing), f"hugo-{framing}"
     assert client.ask(action="get_twin", user_id=user) == {"status": "ok", "twin": None}
     for twin in ({"mood": "calm", "age": 40}, {"mood": "happy"}):
@@ -214,7 +216,7 @@ def test_unified_twins_and_all_memories(served: Served, framing: str, protocol: 
     assert memories[-1].items() >= {"type": "short_term", "session_id": f"{user}_x", "content": "x = 1"}.items()
 
 
-def test_unified_coordination(served: Served, framing: str) -> None:
+def test_unified_coordination_requests_are_answered(served: Served, framing: str) -> None:
     client = connect(served, "unified-2", framing)
     request = {"coordinate_with": "episodic", "priority": "high", "op_id": "o1", "user_id": f"ida-{framing}"}
     stored = client.ask(**request, operation="write", data={"content": "We met at the sea"})
@@ -225,7 +227,7 @@ def test_unified_coordination(served: Served, framing: str) -> None:
     assert simulated["result"]["status"] == "error"
 
 
-def test_unified_stub(served: Served, engine: Everhold, framing: str) -> None:
+def test_unified_stub_requests_are_answered(served: Served, engine: Everhold, framing: str) -> None:
     client = connect(served, "unified-3", framing)
     reply = client.ask(action="anything", content=f"The stub stores this for {framing}")
     assert (reply["status"], reply["message"]) == ("success", "Memory updated")
@@ -233,7 +235,7 @@ def test_unified_stub(served: Served, engine: Everhold, framing: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["unified-4", "unified"])
-def test_unified_commands(served: Served, framing: str, protocol: str) -> None:
+def test_unified_command_requests_are_answered(served: Served, framing: str, protocol: str) -> None:
     client = connect(served, protocol, framing)
     own_id = f"mem_1700000000_{framing.replace(' ', '')}_{protocol}"
     assert client.ask(command="TEST_PING")["message"] == "PONG"

@@ -25,7 +25,7 @@ def engine() -> Iterator[Everhold]:
         yield engine
 
 
-def test_binds_as_they_are_written() -> None:
+def test_binds_are_parsed() -> None:
     assert parse_bind("tcp://127.0.0.1:5596=unified@home") == Bind("tcp://127.0.0.1:5596", "unified", "home")
     assert parse_bind("ipc:///tmp/a=b=jarvis") == Bind("ipc:///tmp/a=b", "jarvis", "default")
     binds = [parse_bind(f"{UNIFIED}@home")]
@@ -60,7 +60,7 @@ def test_publishing_names_one_of_several_organizations() -> None:
         make_options(Voice(bind=(f"{UNIFIED}@a", f"{UNIFIED}@b")))
 
 
-def test_two_services_at_one_address() -> None:
+def test_two_services_at_one_address_are_refused() -> None:
     with pytest.raises(InvalidSettings, match=r"tcp://127\.0\.0\.1:5596 is named twice"):
         make_options(Voice(bind=(f"{UNIFIED}@a", UNIFIED.replace("unified", "jarvis") + "@a")))
 
@@ -75,7 +75,7 @@ def test_an_address_that_others_reach_needs_keys_or_a_token(address: str) -> Non
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "tcp://[::1]:1", "tcp://localhost:1", "ipc:///tmp/x"])
-def test_local_addresses_need_nothing(address: str) -> None:
+def test_local_addresses_need_neither_keys_nor_a_token(address: str) -> None:
     assert make_options(Voice(bind=(f"{address}=unified",), publish=address)).keys is None
 
 

@@ -110,9 +110,9 @@ class ValkeyServer(Server):
         shutil.rmtree(self._home, ignore_errors=True)
         atexit.unregister(self.close)
 
-    def _end(self, how: signal.Signals) -> None:
+    def _end(self, signal_number: signal.Signals) -> None:
         if self._process is not None and self.is_running:
-            self._process.send_signal(how)
+            self._process.send_signal(signal_number)
             try:
                 self._process.wait(STOP_SECONDS)
             except subprocess.TimeoutExpired:

@@ -36,10 +36,10 @@ THESAURUS = SmallThesaurus()
 class Row:
     """One chunk. The fields of its memory are the same for all chunks of one owner."""
 
-    def __init__(self, chance: random.Random, owner: str, *, talks: bool = False) -> None:
+    def __init__(self, rng: random.Random, owner: str, *, talks: bool = False) -> None:
         self.owner = owner
-        self.words = chance.choices(WORDS, k=chance.randint(0, 30)) + ["?"] * (chance.random() < 0.3)
-        self.vector = vector(chance) if chance.random() < 0.9 else None
+        self.words = rng.choices(WORDS, k=rng.randint(0, 30)) + ["?"] * (rng.random() < 0.3)
+        self.vector = vector(rng) if rng.random() < 0.9 else None
         own = random.Random(owner)
         self.importance = float(np.float32(own.random()))
         self.session = f"s{own.randrange(4)}" if talks and own.random() < 0.7 else None
@@ -68,8 +68,8 @@ class Row:
         return ImageEntry(tuple(chunk[name] for name in CHUNK_COLUMNS), tuple(memory[name] for name in OWNER_COLUMNS))
 
 
-def vector(chance: random.Random) -> Vector:
-    raw = np.asarray([[chance.gauss(0, 1) for _ in range(DIMENSIONS)]])
+def vector(rng: random.Random) -> Vector:
+    raw = np.asarray([[rng.gauss(0, 1) for _ in range(DIMENSIONS)]])
     vector: Vector = round_to_half_precision(raw / np.linalg.norm(raw))[0]
     return vector
 
@@ -82,13 +82,13 @@ class Place(NamedTuple):
     eligible: bool
 
 
-def image_of(rows: Sequence[Row]) -> Image:
+def build_image(rows: Sequence[Row]) -> Image:
     image = Image(DIMENSIONS)
     image.extend([row.entry for row in rows])
     return image
 
 
-def turn_of(row: Row, rows: list[Row]) -> Row | None:
+def find_turn(row: Row, rows: list[Row]) -> Row | None:
     """Return the turn of a row; for a fact, the last of the turns from which it was derived."""
     if row.session is not None:
         return row
@@ -96,7 +96,7 @@ def turn_of(row: Row, rows: list[Row]) -> Row | None:
     return turns[-1] if turns else None
 
 
-def session_of(row: Row, rows: list[Row]) -> list[Row]:
+def list_session_rows(row: Row, rows: list[Row]) -> list[Row]:
     turns = [other for other in rows if other.session == row.session]
     return sorted(turns, key=lambda row: (row.when, row.owner))
 
@@ -149,7 +149,7 @@ class Reference:
 
     def total(self, row: Row, rows: list[Row]) -> float:
         total = self.recipe.base
-        if self.recipe.looks_around and turn_of(row, rows) is not None:
+        if self.recipe.looks_around and find_turn(row, rows) is not None:
             total += self.recipe.turn_base
         for name, weight in self.recipe.weights.items():
             kind, _, place = name.partition(".")
@@ -160,10 +160,10 @@ class Reference:
         return total
 
     def score_place(self, kind: str, place: str, row: Row, rows: list[Row]) -> float:
-        turn = turn_of(row, rows)
+        turn = find_turn(row, rows)
         if place in ("own", "often") or turn is None:
             return self.own(kind, place, row)
-        session = session_of(turn, rows)
+        session = list_session_rows(turn, rows)
         if place == "session":
             return max(self.own(kind, "own", turn) for turn in session)
         before, after = {"before": (3, 0), "near": (1, 1), "around": (3, 3), "wide": (6, 6)}[place]
@@ -204,7 +204,7 @@ class Reference:
                 share = 1.0 if row.is_event else 0.2
                 return share * max((falls_in(row.when, *span) for span in question.times), default=0.0)
             case "speaker":
-                return float((turn_of(row, rows) or row).speaker in question.speakers)
+                return float((find_turn(row, rows) or row).speaker in question.speakers)
             case "asking":
                 return float("?" in row.words)
             case "answering":
@@ -239,9 +239,9 @@ def falls_in(when: datetime, start: int, end: int) -> float:
 
 def answers(row: Row, rows: list[Row]) -> float:
     """Return whether the preceding turn of the same session is a question."""
-    turn = turn_of(row, rows)
+    turn = find_turn(row, rows)
     if turn is None:
         return 0.0
-    session = session_of(turn, rows)
+    session = list_session_rows(turn, rows)
     index = session.index(turn)
     return float(index > 0 and "?" in session[index - 1].words)

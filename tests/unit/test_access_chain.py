@@ -22,7 +22,7 @@ def line(number: int = 0, scope: Scope = SCOPE, **fields: Any) -> AccessLog:
     return make_access_line(scope, "read", T0 + timedelta(seconds=number), request, **fields)
 
 
-def test_a_line_has_who_acted_what_was_done_and_when() -> None:
+def test_a_line_names_the_actor_the_operation_and_the_time() -> None:
     log_line = line(3, error="NotFound", interface="cli")
     assert (log_line.organization_id, log_line.user_id, log_line.agent_id, log_line.session_id) == (
         "acme",
@@ -45,7 +45,7 @@ def test_a_line_has_who_acted_what_was_done_and_when() -> None:
         ("interface", "web"), ("ip_address", "1.2.3.4"),
     ],
 )  # fmt: skip
-def test_the_digest_covers(field: str, value: object) -> None:
+def test_the_digest_covers_every_field(field: str, value: object) -> None:
     log_line = line()
     assert compute_digest({**log_line.__dict__, field: value}) != log_line.digest
 

@@ -14,7 +14,7 @@ from everhold.errors import InvalidSettings, MissingExtra
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -36,10 +36,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("memory://?x=1", "memory:// takes no parameter 'x'; leave it out"),
     ],
 )
-def test_an_invalid_address_is_refused_and_no_file_is_created(here: Path, storage: str, words: str) -> None:
+def test_an_invalid_address_is_refused_and_no_file_is_created(folder: Path, storage: str, words: str) -> None:
     with pytest.raises(InvalidSettings, match=words.replace("?", r"\?")):
         stores.open_store(settings.load(storage))
-    assert list(here.iterdir()) == []
+    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -83,22 +83,22 @@ def test_the_error_says_that_an_address_is_empty(name: str, empty: str) -> None:
         settings.load(**{name: empty})
 
 
-def test_the_error_says_that_the_address_to_move_from_is_empty(here: Path) -> None:
+def test_the_error_says_that_the_address_to_move_from_is_empty(folder: Path) -> None:
     with pytest.raises(InvalidSettings, match="setting storage: the address is empty"):
         Everhold.move("", "b.db")
-    assert list(here.iterdir()) == []
+    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("mode", ["", "?mode=ro"])
-def test_the_error_about_a_file_of_another_store_says_how_to_open_it(here: Path, mode: str) -> None:
+def test_the_error_about_a_file_of_another_store_says_how_to_open_it(folder: Path, mode: str) -> None:
     SqliteRecords(SqliteOptions(Path("everhold.db"))).close()
     DuckdbRecords(DuckdbOptions(Path("everhold.duckdb"))).close()
-    before = {path: path.read_bytes() for path in here.iterdir()}
+    before = {path: path.read_bytes() for path in folder.iterdir()}
     with pytest.raises(InvalidSettings, match=r"everhold.db is a SQLite file; open it as sqlite:///everhold.db"):
         stores.open_store(settings.load(f"duckdb:///everhold.db{mode}"))
     with pytest.raises(InvalidSettings, match=r"duckdb is a DuckDB file; open it as duckdb:///everhold.duckdb"):
         stores.open_store(settings.load(f"sqlite:///everhold.duckdb{mode}"))
-    assert {path: path.read_bytes() for path in here.iterdir()} == before
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
 
 
 @pytest.mark.parametrize(
@@ -108,18 +108,18 @@ def test_the_error_about_a_file_of_another_store_says_how_to_open_it(here: Path,
         ("s3://bucket/blobs", MissingExtra, "blobs at s3:// need another package"),
     ],
 )
-def test_blobs_are_checked_when_a_store_opens(here: Path, blobs: str, error: type[Exception], words: str) -> None:
+def test_blobs_are_checked_when_a_store_opens(folder: Path, blobs: str, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         stores.open_store(settings.load("x.db", blobs=blobs))
-    assert list(here.iterdir()) == []
+    assert list(folder.iterdir()) == []
 
 
-@pytest.mark.parametrize("given", [{"blobs": "folder"}, {"blobs": "memory://blobs"}])
-def test_opening_a_store_does_not_contact_the_place_of_its_blobs(here: Path, given: dict[str, Any]) -> None:
-    records, candidates = stores.open_store(settings.load("memory://", **given))
+@pytest.mark.parametrize("options", [{"blobs": "folder"}, {"blobs": "memory://blobs"}])
+def test_opening_a_store_does_not_contact_the_place_of_its_blobs(folder: Path, options: dict[str, Any]) -> None:
+    records, candidates = stores.open_store(settings.load("memory://", **options))
     with closing(records):
         candidates.close()
-    assert list(here.iterdir()) == []
+    assert list(folder.iterdir()) == []
 
 
 def test_vectors_take_no_parameters() -> None:

@@ -153,7 +153,7 @@ def test_a_check_raises_no_other_error_than_invalid_input(data: st.DataObject) -
 
 
 def test_every_public_verb_checks_its_arguments() -> None:
-    """A verb that the decorator did not wrap has no `__wrapped__`."""
+    """`check_verbs` wraps every public verb; unwrapping an unchecked verb returns the verb itself."""
     for kind in (Everhold, View):
         for name, member in inspect.getmembers(kind, inspect.isroutine):
             if not name.startswith("_"):
@@ -197,7 +197,7 @@ def test_a_likely_mistake_is_answered_with_the_right_argument(call: Callable[[Vi
             call(view)
 
 
-def test_the_number_of_threads_is_checked() -> None:
+def test_the_number_of_threads_must_be_in_range() -> None:
     for workers in (0, "8", True, 10**9):
         with pytest.raises(InvalidInput, match="workers is"):
             AsyncEverhold.open("memory://", workers=workers)  # type: ignore[arg-type]
@@ -240,7 +240,11 @@ def test_calls_that_once_raised_other_errors_raise_invalid_input(store: Store) -
         (lambda: alice.remember_many([{"text": "x", "level": 5}]), InvalidInput, "level"),
         (lambda: alice.recall("x", where={5: 1}), InvalidInput, "keys are text"),  # type: ignore[dict-item]
         (lambda: alice.recall("x", where={"revision": 2**70}), InvalidInput, "where: a whole number has 71 bits"),
-        (lambda: alice.recall("x", where={"metadata.a": object()}), InvalidInput, "JSON cannot hold a object"),
+        (
+            lambda: alice.recall("x", where={"metadata.a": object()}),
+            InvalidInput,
+            "JSON cannot hold a value of type object",
+        ),
         (lambda: alice.recall("x", knd="fact"), UnknownField, "recall takes no argument 'knd'; did you mean 'kind'?"),  # type: ignore[call-arg]
         (lambda: alice.context("x", befor=year_1), UnknownField, "context takes no argument 'befor'"),  # type: ignore[call-arg]
         (lambda: alice.why_not(memory.id, "x", kk=3), UnknownField, "why_not takes no argument 'kk'"),  # type: ignore[call-arg]

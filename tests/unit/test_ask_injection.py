@@ -101,7 +101,7 @@ def _count_tokens(text: str) -> int:
 
 
 def _check_prompt(prompt: str) -> None:
-    """A prompt has one block of data, whose lines are JSON without marks, and no character that cannot be seen."""
+    """Check that a prompt has one block of data in JSON lines without marks, and no invisible character."""
     lines = prompt.split("\n")
     assert (lines.count("<data>"), lines.count("</data>")) == (1, 1)
     start, end = lines.index("<data>"), lines.index("</data>")

@@ -54,14 +54,14 @@ def test_numbers_with_separators_are_read_back(number: int) -> None:
     ("text", "value", "counts_times"),
     [("3.5 million", 3_500_000, False), ("twice", 2, True), ("three times", 3, True), ("0.25", 0.25, False)],
 )
-def test_number_phrases(text: str, value: float, counts_times: bool) -> None:
+def test_number_phrases_are_read(text: str, value: float, counts_times: bool) -> None:
     phrase = read_number(text.split())
     assert phrase is not None
     assert (phrase.value, phrase.counts_times, phrase.length) == (value, counts_times, len(text.split()))
 
 
 @pytest.mark.parametrize("text", ["", "orders", "hundred", "million", "1.2.3"])
-def test_texts_that_are_not_numbers(text: str) -> None:
+def test_other_texts_are_not_read_as_numbers(text: str) -> None:
     assert read_number(text.split()) is None
 
 
@@ -92,7 +92,7 @@ def test_periods_are_half_open(text: str, start: date, end: date) -> None:
 
 
 @pytest.mark.parametrize("text", ["march products", "may co", "2014-02-30", "31 april 2020", "last", "quarterly"])
-def test_texts_that_are_not_periods(text: str) -> None:
+def test_other_texts_are_not_read_as_periods(text: str) -> None:
     assert read_period(text, TODAY) is None
 
 
@@ -123,7 +123,7 @@ def test_an_empty_interval_is_refused() -> None:
         ("since 2024-02-01", [("since", "word"), ("2024-02-01", "word")]),
     ],
 )
-def test_tokens(text: str, tokens: list[tuple[str, str]]) -> None:
+def test_questions_are_split_into_tokens(text: str, tokens: list[tuple[str, str]]) -> None:
     assert [(token.text, token.kind) for token in tokenize(text)] == tokens
 
 

@@ -89,7 +89,7 @@ def test_numbers_that_happen_to_equal_keys_are_not_foreign_keys(flights: AskSche
         (make_column("remark", "good", "bad", "so"), ColumnKind.TEXT),
     ],
 )
-def test_kinds_of_columns(column: ColumnContent, kind: ColumnKind) -> None:
+def test_kinds_of_columns_are_derived(column: ColumnContent, kind: ColumnKind) -> None:
     schema = build_schema([make_table("things", column)])
     assert schema.column(ColumnRef("things", column.name)).kind is kind
 

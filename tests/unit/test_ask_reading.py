@@ -87,7 +87,7 @@ def test_confidence_grows_with_what_was_understood() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "then", "expected"),
+    ("first", "follow_up", "expected"),
     [
         ("How many orders are there?", "only paid", {(4,)}),
         ("How many orders are paid?", "and cancelled?", {(1,)}),
@@ -98,10 +98,10 @@ def test_confidence_grows_with_what_was_understood() -> None:
     ],
 )  # fmt: skip
 def test_a_follow_up_changes_the_previous_frame(
-    shop: Path, reader: QuestionReader, first: str, then: str, expected: set[tuple[object, ...]]
+    shop: Path, reader: QuestionReader, first: str, follow_up: str, expected: set[tuple[object, ...]]
 ) -> None:
     frame = read_best(reader, first).frame
-    rows = run_query(shop, read_best(reader, then, frame).sql, seconds=60, max_rows=100)
+    rows = run_query(shop, read_best(reader, follow_up, frame).sql, seconds=60, max_rows=100)
     assert set(rows) == expected
 
 

@@ -18,19 +18,19 @@ def list_phrases(index: PhraseIndex) -> list[Phrase]:
     return [phrase for by_second in index.values() for phrases in by_second.values() for phrase in phrases]
 
 
-def index_all_asks() -> PhraseIndex:
+def index_asking_phrases() -> PhraseIndex:
     lexicon = get_lexicon()
     return lexicon.index_asks([TextWord(first, first) for first in lexicon.asks_by_first_word])
 
 
 def test_phrases_that_ask_have_neither_names_nor_numbers() -> None:
     """`read_asked_attribute` does not tell which words of a question are names or numbers."""
-    assert {"@", "0"}.isdisjoint(stem for phrase in list_phrases(index_all_asks()) for stem in phrase.stems)
+    assert {"@", "0"}.isdisjoint(stem for phrase in list_phrases(index_asking_phrases()) for stem in phrase.stems)
 
 
 def test_every_attribute_has_phrases_and_known_types_of_value() -> None:
     lexicon = get_lexicon()
-    for phrases in (index_all_asks(), lexicon.states, lexicon.hints):
+    for phrases in (index_asking_phrases(), lexicon.states, lexicon.hints):
         assert {phrase.attribute for phrase in list_phrases(phrases)} == set(lexicon.attributes.values())
     assert all(types and types <= TYPES for types in lexicon.values.values())
 
@@ -46,18 +46,18 @@ def test_every_attribute_has_phrases_and_known_types_of_value() -> None:
         ("Who is my dentist?", "doctor"),
     ],
 )
-def test_the_attribute_that_is_asked_for(question: str, attribute: str) -> None:
+def test_questions_name_the_attribute_that_they_ask_for(question: str, attribute: str) -> None:
     assert read_intent(question).asked.attributes == get_lexicon().attributes[attribute]
 
 
-def test_a_question_says_whose_attribute_and_of_which_thing() -> None:
+def test_questions_name_the_person_or_thing_of_the_attribute() -> None:
     assert read_intent("Where do I live?").asked.people == frozenset()
     assert read_intent("Where does Kofi live?").asked.people == {"kofi"}
     assert "sister" in read_intent("Where does my sister live?").asked.people
     assert "dentist" in read_intent("When is my dentist appointment?").asked.things
 
 
-def test_a_question_for_nothing_known() -> None:
+def test_other_questions_ask_for_no_attribute() -> None:
     assert read_intent("What did the fox say about glaciers?").asked.attributes == 0
 
 

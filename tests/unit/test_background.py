@@ -20,14 +20,14 @@ from tests.engines import Store, make_store
 SECONDS = 20
 
 
-def fail_times(times: int, then: threading.Event) -> Callable[[], None]:
+def fail_times(times: int, finished: threading.Event) -> Callable[[], None]:
     left = [times]
 
     def work() -> None:
         if left[0]:
             left[0] -= 1
             raise KeyError("hash")
-        then.set()
+        finished.set()
 
     return work
 

@@ -70,7 +70,7 @@ class TestVectors:
 
 
 class TestAnswers:
-    def test_the_same_vectors_as_asked_directly(self) -> None:
+    def test_vectors_are_those_of_the_function(self) -> None:
         texts = [f"text {number}" for number in range(600)]
         for vector, expected in zip(make().embed(texts), FAKE.embed(texts), strict=True):
             assert np.allclose(vector, expected, atol=1e-3)
@@ -100,11 +100,11 @@ class TestAnswers:
             make(lambda _: [HOSTILE_VECTORS[name]]).embed(["tea"])
 
     @pytest.mark.parametrize(
-        ("answer", "said"),
+        ("answer", "message"),
         [([], "returned 0 vectors for 2"), ([[1.0] * 8], "returned 1 vectors"), (count(), "returned more vectors")],
     )
-    def test_one_vector_for_each_text(self, answer: Any, said: str) -> None:
-        with pytest.raises(ModelError, match=said):
+    def test_an_answer_needs_one_vector_for_each_text(self, answer: Any, message: str) -> None:
+        with pytest.raises(ModelError, match=message):
             make(lambda _: answer).embed(["tea", "rain"])
 
     @pytest.mark.parametrize("answer", [None, 5, object()])
@@ -180,7 +180,7 @@ def test_threads_wait_unless_the_embedder_is_declared_thread_safe(thread_safe: b
 
 
 class TestEngine:
-    def test_opened_again_with_the_same_model(self, tmp_path: Path) -> None:
+    def test_a_store_opened_again_with_the_same_model_recalls(self, tmp_path: Path) -> None:
         for _ in range(2):
             with Everhold.open(tmp_path / "notes.db", embedder=FunctionEmbedder("ours", 8, embed)) as engine:
                 engine.scope(user="alice").remember("Prefers green tea")
@@ -189,7 +189,7 @@ class TestEngine:
                 assert engine.doctor().parts["embedding"] == "ours (8 dimensions)"
                 assert not engine.doctor().problems
 
-    def test_opened_again_with_another_model_changes_to_it(self, tmp_path: Path) -> None:
+    def test_a_store_opened_again_with_another_model_changes_to_it(self, tmp_path: Path) -> None:
         with Everhold.open(tmp_path / "notes.db", embedder=FunctionEmbedder("ours", 8, embed)) as engine:
             engine.scope().remember("Prefers green tea")
         with Everhold.open(tmp_path / "notes.db", embedder=FakeEmbedder("wider", 16)) as engine:
@@ -199,7 +199,7 @@ class TestEngine:
             assert engine.scope().recall("green tea")[0].why.similarity > 0.5
             assert engine.doctor().parts["embedding"] == "wider (16 dimensions)"
 
-    def test_opened_again_without_it_reads_and_says_what_is_missing(self, tmp_path: Path) -> None:
+    def test_a_store_opened_without_its_embedder_reads_and_names_it(self, tmp_path: Path) -> None:
         with Everhold.open(tmp_path / "notes.db", embedder=FunctionEmbedder("ours", 8, embed)) as engine:
             memory = engine.scope().remember("Prefers green tea")
         with Everhold.open(tmp_path / "notes.db") as engine:

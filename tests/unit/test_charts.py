@@ -14,7 +14,7 @@ from everhold.ask.charts.fields import FieldType, make_title, name_fields, read_
 from everhold.ask.charts.periods import Grain
 from everhold.ask.charts.preparing import count_bins
 from everhold.ask.charts.specification import write_specification
-from everhold.ports.chart_renderer import MOST_ROWS
+from everhold.ports.chart_renderer import MAX_ROWS
 from everhold.ports.result_table import AnswerColumn, ResultTable
 
 MONTHS = [date(2025, month, 1) for month in range(1, 13)]
@@ -105,8 +105,8 @@ def test_bins_are_about_ten_and_hold_every_number_once(numbers: list[float]) -> 
     assert sum(count for _, _, count in bins) == len(numbers)
     assert bins[0][0] <= min(numbers)
     assert bins[-1][1] >= max(numbers)
-    many = count_bins([min(numbers) + (max(numbers) - min(numbers)) * step / 99 for step in range(100)])
-    assert len(many) == 1 or 7 < len(many) <= 12
+    spread_bins = count_bins([min(numbers) + (max(numbers) - min(numbers)) * step / 99 for step in range(100)])
+    assert len(spread_bins) == 1 or 7 < len(spread_bins) <= 12
 
 
 def test_categories_are_horizontal_bars_with_the_largest_first() -> None:
@@ -208,8 +208,8 @@ def test_two_categories_are_grouped_stacked_or_a_heat_map() -> None:
 
 
 def test_two_raw_numbers_are_a_scatter_plot_and_many_a_binned_heat_map() -> None:
-    chance = Random(1)
-    rows = [[chance.random() * 1000, chance.random()] for _ in range(MOST_ROWS + 1)]
+    rng = Random(1)
+    rows = [[rng.random() * 1000, rng.random()] for _ in range(MAX_ROWS + 1)]
     assert choose_best(make_table("distance delay", rows[:200])).kind == ChartKind.SCATTER
     chart = choose_best(make_table("distance delay", rows))
     assert chart.kind == ChartKind.BINNED_HEATMAP
@@ -382,7 +382,7 @@ def test_at_most_three_charts_are_kept_best_first() -> None:
 def test_at_most_5000_rows_are_drawn_and_the_note_says_so() -> None:
     rows = [["ab"[n % 2], n % 977] for n in range(12_000)]
     chart = choose_best(make_table("kind delay", rows))
-    assert len(specify(chart)["data"]["values"]) == MOST_ROWS
+    assert len(specify(chart)["data"]["values"]) == MAX_ROWS
     assert "5,000 of 12,000 rows are drawn" in chart.notes
 
 

@@ -29,7 +29,7 @@ TEXTS = st.one_of(
 
 
 # How often each character may be tokenised: once as part of the whole text, and a few times as part of chunks.
-MOST_PASSES = 3
+MAX_PASSES = 3
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_a_blank_text_has_no_chunks(blank: str) -> None:
     assert split_into_chunks(blank, FakeEmbedder()) == []
 
 
-def texts_of(text: str, tokenizer: Tokenizer, limit: int, overlap: int) -> list[str]:
+def list_texts(text: str, tokenizer: Tokenizer, limit: int, overlap: int) -> list[str]:
     return [text[span.start : span.end] for span in split_into_chunks(text, tokenizer, limit=limit, overlap=overlap)]
 
 
@@ -124,26 +124,26 @@ def texts_of(text: str, tokenizer: Tokenizer, limit: int, overlap: int) -> list[
     ],
 )
 def test_chunks_break_after_sentences(sentences: list[str], joiner: str) -> None:
-    chunks = texts_of(joiner.join(sentences), Letters(), limit=20, overlap=0)
+    chunks = list_texts(joiner.join(sentences), Letters(), limit=20, overlap=0)
     assert len(chunks) > 1
-    rest = list(sentences)
+    remaining = list(sentences)
     for piece in chunks:
         taken = []
-        while rest and piece.startswith(joiner.join([*taken, rest[0]])):
-            taken.append(rest.pop(0))
+        while remaining and piece.startswith(joiner.join([*taken, remaining[0]])):
+            taken.append(remaining.pop(0))
         assert piece == joiner.join(taken)
-    assert not rest
+    assert not remaining
 
 
 def test_a_sentence_longer_than_a_chunk_breaks_between_words() -> None:
     words = [f"word{number}" for number in range(320)]
-    chunks = texts_of(" ".join(words), FakeEmbedder(), limit=66, overlap=0)
+    chunks = list_texts(" ".join(words), FakeEmbedder(), limit=66, overlap=0)
     assert [word for piece in chunks for word in piece.split()] == words
     assert [len(piece.split()) for piece in chunks] == [64] * 5
 
 
 def test_a_word_longer_than_a_chunk_breaks_anywhere() -> None:
-    assert texts_of("x" * 100, Letters(), limit=40, overlap=0) == ["x" * 40, "x" * 40, "x" * 20]
+    assert list_texts("x" * 100, Letters(), limit=40, overlap=0) == ["x" * 40, "x" * 40, "x" * 20]
 
 
 def test_neighbours_overlap_by_whole_sentences() -> None:
@@ -194,7 +194,7 @@ class Counting:
 def test_the_work_grows_with_the_length_of_the_text_alone(minilm: MiniLM, text: str) -> None:
     counting = Counting(minilm)
     spans = split_into_chunks(text, counting)
-    assert counting.characters <= MOST_PASSES * len(text)
+    assert counting.characters <= MAX_PASSES * len(text)
     for span in spans[:100] + spans[-100:]:
         assert len(minilm.offsets(text[span.start : span.end])) <= 510
 

@@ -32,7 +32,7 @@ def test_the_same_moment_in_two_zones_has_one_number(moment: datetime) -> None:
     assert clock.from_micros(clock.micros(moment)) == moment.astimezone(UTC)
 
 
-def test_before_1970() -> None:
+def test_times_before_1970_have_negative_numbers() -> None:
     assert clock.micros(datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC)) == -1
     assert clock.micros(datetime(1970, 1, 1, 7, tzinfo=timezone(timedelta(hours=7)))) == 0
 
@@ -42,7 +42,7 @@ def test_now_is_in_utc() -> None:
     assert abs(clock.now().timestamp() - time.time()) < 5
 
 
-def test_the_layout_of_uuid7() -> None:
+def test_ids_have_the_layout_of_uuid7() -> None:
     for _ in range(200):
         before = time.time_ns() // 1_000_000
         made_id = clock.make_id("mem")

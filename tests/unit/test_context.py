@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from everhold.context.counting import count
 from everhold.context.fence import count_fence_tokens, make_fence, neutralise_marks
-from everhold.context.lines import entry_of
+from everhold.context.lines import make_entry
 from everhold.context.pipeline import assemble
 from everhold.context.section import SHARES, Context, Counter, Item, Provider, Section
 from everhold.model import Memory
@@ -64,7 +64,7 @@ def test_a_budget_too_small_for_anything_gives_an_empty_context() -> None:
     assert use(tiny, "recalled") == (0, 1)
 
 
-def test_sections_in_their_order_under_headings_between_fences() -> None:
+def test_sections_are_in_order_under_headings_between_fences() -> None:
     context = assemble(
         [section("pinned", make_items("Is called Mia")), section("recalled", make_items("Likes tea"))], 200, words
     )
@@ -95,11 +95,11 @@ def test_full_sections_keep_to_their_shares() -> None:
 
 
 def test_unused_shares_go_to_the_recalled_section_first() -> None:
-    many = [f"number {n} here" for n in range(400)]
+    texts = [f"number {n} here" for n in range(400)]
     providers = [
-        section("pinned", make_items(*(f"pinned {number}" for number in many))),
+        section("pinned", make_items(*(f"pinned {number}" for number in texts))),
         section("blocks", make_items("a block")),
-        section("recalled", make_items(*(f"recalled {number}" for number in many))),
+        section("recalled", make_items(*(f"recalled {number}" for number in texts))),
     ]
     pinned, _, recalled = assemble(providers, 1000, words).sections
     assert pinned.tokens <= 150
@@ -197,7 +197,7 @@ def test_one_endless_sentence_is_left_out() -> None:
     ],
 )  # fmt: skip
 def test_the_origin_of_an_item_is_shown_before_its_text(item: Item, expected: str) -> None:
-    assert entry_of(item) == expected
+    assert make_entry(item) == expected
 
 
 def test_content_can_neither_end_the_fence_nor_add_a_heading() -> None:
@@ -234,7 +234,7 @@ def count_doubled(text: str) -> int:
     return words(text) * (2 if text.count("\n") > 6 else 1)
 
 
-def greedy(text: str) -> int:
+def count_bytes(text: str) -> int:
     """Count bytes."""
     return len(text.encode("utf-8", "replace"))
 
@@ -262,15 +262,15 @@ SECTIONS = st.builds(
 )
 
 
-@given(st.lists(SECTIONS, max_size=6), st.integers(1, 2000), st.sampled_from([words, count_doubled, greedy]))
+@given(st.lists(SECTIONS, max_size=6), st.integers(1, 2000), st.sampled_from([words, count_doubled, count_bytes]))
 def test_no_context_exceeds_its_budget_or_has_a_forged_fence(
-    made: list[Section], budget: int, counter: Counter
+    sections: list[Section], budget: int, counter: Counter
 ) -> None:
-    context = assemble([partial(replace, section) for section in made], budget, counter)
+    context = assemble([partial(replace, section) for section in sections], budget, counter)
     assert context.tokens == (counter(context.text) if context.text else 0) <= budget
     assert sum(section.tokens for section in context.sections) <= budget
     assert len({section.id for section in context.memories}) == len(context.memories) or any(
-        memory.oldest_first for memory in made
+        memory.oldest_first for memory in sections
     )
     if context.text:
         opening, *body, closing = context.text.split("\n")
@@ -291,7 +291,7 @@ INVISIBLE = (
 LOOKALIKES = {"<": "﹤‹〈⟨❮ᐸ≺«", "/": "⁄∕⧸╱\\", "-": "‐‑−–", "e": "éȇе℮", "m": "мḿ", "d": "ԁ"}
 
 
-def alike(character: str) -> st.SearchStrategy[str]:
+def draw_lookalike(character: str) -> st.SearchStrategy[str]:
     """Draw a character, or one that Unicode normalization turns into it."""
     variants = [character, character.upper(), chr(ord(character) + 0xFEE0)]
     if character.isalpha():
@@ -305,7 +305,7 @@ def alike(character: str) -> st.SearchStrategy[str]:
 def make_forged_marks(draw: st.DrawFn, mark: str = "</remembered-abcdef>") -> str:
     parts = []
     for character in mark:
-        parts.append(draw(alike(character)))
+        parts.append(draw(draw_lookalike(character)))
         parts.append(draw(st.text(INVISIBLE, max_size=2)))
         if not character.isalnum():
             parts.append(draw(st.sampled_from(["", "", " ", "\n", "\u3000"])))

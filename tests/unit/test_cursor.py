@@ -14,19 +14,19 @@ IDS = st.text(st.characters(exclude_categories=["Z", "C"], exclude_characters="/
 
 
 @given(st.floats(-2, 2), IDS, st.lists(IDS, max_size=3))
-def test_places_among_hits(score: float, owner: str, seen: list[str]) -> None:
+def test_places_among_hits_round_trip(score: float, owner: str, seen: list[str]) -> None:
     place = HitPlace((score, owner, "memory"), tuple(seen))
     assert decode_hit_place(encode_hit_place(place)) == place
 
 
 @given(st.datetimes(timezones=st.just(UTC)), IDS)
-def test_pages(moment: datetime, last: str) -> None:
+def test_pages_round_trip(moment: datetime, last: str) -> None:
     page = decode_page(encode_page(Page(moment, ("acme", last))), "bolt")
     assert page == Page(moment, ("bolt", last)), "a cursor was accepted for another organization"
 
 
 @given(st.text(max_size=60))
-def test_anything_else_is_refused(text: str) -> None:
+def test_other_texts_are_refused(text: str) -> None:
     for decode in (decode_hit_place, lambda cursor: decode_page(cursor, "acme")):
         try:
             decode(text)

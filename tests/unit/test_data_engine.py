@@ -57,7 +57,7 @@ def run_unchecked(engine: SandboxedDataEngine, data: ParquetTables | SqliteTable
     return engine.run(data, CheckedStatement(sql, data.dialect, frozenset({"orders"}), 1000))
 
 
-def test_duckdb_types(engine: SandboxedDataEngine, parquet: ParquetTables) -> None:
+def test_types_of_duckdb_are_converted(engine: SandboxedDataEngine, parquet: ParquetTables) -> None:
     result = run_unchecked(
         engine,
         parquet,
@@ -78,7 +78,7 @@ def test_duckdb_types(engine: SandboxedDataEngine, parquet: ParquetTables) -> No
     )  # fmt: skip
 
 
-def test_sqlite_types_and_views(engine: SandboxedDataEngine, sqlite: SqliteTables) -> None:
+def test_types_and_views_of_sqlite_are_read(engine: SandboxedDataEngine, sqlite: SqliteTables) -> None:
     result = run(engine, sqlite, "SELECT * FROM orders ORDER BY id")
     assert result.rows == ((1, "a€", 1.5, b"\0\xff"), (2, None, 2.0, None))
     assert [str(column.type) for column in result.columns] == ["integer", "text", "float", "bytes"]
@@ -180,7 +180,7 @@ def test_wrong_statements_fail(engine: SandboxedDataEngine, parquet: ParquetTabl
     assert run(engine, parquet, "SELECT count(*) FROM orders").rows == ((3000,),)
 
 
-def test_missing_and_damaged_files(engine: SandboxedDataEngine, tmp_path: Path) -> None:
+def test_missing_and_damaged_files_are_reported(engine: SandboxedDataEngine, tmp_path: Path) -> None:
     missing_files = ParquetTables({"orders": (str(tmp_path / "gone"),)})
     with pytest.raises(DataUnavailable, match="No such file"):
         run(engine, missing_files, "SELECT * FROM orders")
@@ -197,7 +197,7 @@ def test_a_statement_belongs_to_its_dialect(engine: SandboxedDataEngine, sqlite:
         engine.run(sqlite, check_statement("SELECT 1", "duckdb", []))
 
 
-def test_only_tables_of_the_data_set(engine: SandboxedDataEngine, parquet: ParquetTables) -> None:
+def test_a_table_outside_the_data_set_is_refused(engine: SandboxedDataEngine, parquet: ParquetTables) -> None:
     with pytest.raises(InvalidInput, match="other"):
         engine.run(parquet, check_statement("SELECT * FROM other", "duckdb", ["other"]))
 

@@ -32,7 +32,7 @@ SECRET = "hunter2secret"
         ("duckdb:////a/b.duckdb", "duckdb", ("", None, "", "/a/b.duckdb"), "duckdb:////a/b.duckdb"),
     ],
 )
-def test_urls(url: str, driver: str, place: tuple[object, ...], shown: str) -> None:
+def test_urls_are_parsed(url: str, driver: str, place: tuple[object, ...], shown: str) -> None:
     address = parse_address(url)
     assert (address.driver, str(address)) == (driver, shown)
     assert (address.host, address.port, address.user, address.database) == place
@@ -106,7 +106,7 @@ def test_drivers_of_sqlalchemy_are_allowed_by_name() -> None:
         ("x", "93.184.216.34", [], False),
     ],
 )
-def test_hosts(host: str, address: str, allowed: list[str], expected: bool) -> None:
+def test_private_hosts_are_allowed_only_if_listed(host: str, address: str, allowed: list[str], expected: bool) -> None:
     assert is_allowed(host, ip_address(address), allowed) == expected
 
 

@@ -56,15 +56,15 @@ def records(path: Path) -> Iterator[DuckdbRecords]:
     store.close()
 
 
-def open_records(path: Path, **given: Any) -> DuckdbRecords:
-    return DuckdbRecords(DuckdbOptions(path=path, **given))
+def open_records(path: Path, **options: Any) -> DuckdbRecords:
+    return DuckdbRecords(DuckdbOptions(path=path, **options))
 
 
 def begin(records: Records) -> None:
     records.commit([Put(make_row(Organization, "org", "org")), Put(make_row(Memory, "org", "m"))])
 
 
-def value_of(records: DuckdbRecords, setting: str) -> Any:
+def read_setting(records: DuckdbRecords, setting: str) -> Any:
     return records._fetch(f"SELECT current_setting('{setting}')", ())[0][0]
 
 
@@ -90,12 +90,12 @@ def test_a_closed_store_is_one_file(records: DuckdbRecords, path: Path) -> None:
         assert copy.count(Memory, "org") == 1
 
 
-def test_the_settings_are_taken(path: Path) -> None:
+def test_settings_are_passed_to_duckdb(path: Path) -> None:
     with closing(open_records(path, memory_megabytes=100, threads=1)) as records:
-        assert value_of(records, "threads") == 1
-        assert value_of(records, "memory_limit") == "95.3 MiB"
-        assert value_of(records, "autoload_known_extensions") is False
-        assert value_of(records, "autoinstall_known_extensions") is False
+        assert read_setting(records, "threads") == 1
+        assert read_setting(records, "memory_limit") == "95.3 MiB"
+        assert read_setting(records, "autoload_known_extensions") is False
+        assert read_setting(records, "autoinstall_known_extensions") is False
 
 
 def test_a_closed_store_refuses_everything(records: DuckdbRecords) -> None:
@@ -182,10 +182,10 @@ def test_nan_compares_as_it_does_in_python(records: DuckdbRecords, op: Op) -> No
 class Counting(DuckdbRecords):
     """A store that counts how often it is read while a commit is planned."""
 
-    looks = 0
+    reads = 0
 
     def find_rows_by_columns(self, table: Table, columns: Sequence[str], keys: Sequence[Key]) -> list[Row]:
-        self.looks += 1
+        self.reads += 1
         return super().find_rows_by_columns(table, columns, keys)
 
 
@@ -196,10 +196,10 @@ def store(path: Path) -> Iterator[Counting]:
     store.close()
 
 
-def looks(records: Counting, operations: Sequence[Any]) -> int:
-    before = records.looks
+def count_reads(records: Counting, operations: Sequence[Any]) -> int:
+    before = records.reads
     records.commit(operations)
-    return records.looks - before
+    return records.reads - before
 
 
 def make_memory_rows(number: int) -> list[Row]:
@@ -210,24 +210,26 @@ def make_memory_rows(number: int) -> list[Row]:
 
 def test_a_large_commit_reads_the_store_as_often_as_a_small_one(store: Counting) -> None:
     store.commit([Put(make_row(Organization, "org", "org")), Put(make_row(User, "org", "u"))])
-    few = looks(store, [Put(row) for row in make_memory_rows(0)])
-    assert looks(store, [Put(row) for number in range(1, 300) for row in make_memory_rows(number)]) == few
-    assert few < 12
+    reads_of_few = count_reads(store, [Put(row) for row in make_memory_rows(0)])
+    assert (
+        count_reads(store, [Put(row) for number in range(1, 300) for row in make_memory_rows(number)]) == reads_of_few
+    )
+    assert reads_of_few < 12
 
     keys = [("org", f"{number:04}") for number in range(300)]
-    reads = looks(store, [Patch(Memory, keys[0], {"text": "again"})])
-    assert looks(store, [Patch(Memory, key, {"text": "again"}) for key in keys]) == reads
-    reads = looks(store, [Increment(Memory, keys[0], {"access_count": 1})])
-    assert looks(store, [Increment(Memory, key, {"access_count": 1}) for key in keys]) == reads
+    reads = count_reads(store, [Patch(Memory, keys[0], {"text": "again"})])
+    assert count_reads(store, [Patch(Memory, key, {"text": "again"}) for key in keys]) == reads
+    reads = count_reads(store, [Increment(Memory, keys[0], {"access_count": 1})])
+    assert count_reads(store, [Increment(Memory, key, {"access_count": 1}) for key in keys]) == reads
 
-    assert looks(store, [Hide(User, ("org", "u"), "gone", add_minutes_to_noon(1))]) < 60
+    assert count_reads(store, [Hide(User, ("org", "u"), "gone", add_minutes_to_noon(1))]) < 60
     assert store.count(Memory, "org") == store.count(Tag, "org") == 0
-    assert looks(store, [Unhide("org", "gone")]) < 60
+    assert count_reads(store, [Unhide("org", "gone")]) < 60
     assert (store.count(Memory, "org"), store.count(Tag, "org")) == (300, 600)
 
-    reads = looks(store, [Delete(Memory, keys[0])])
-    assert looks(store, [Delete(Memory, key) for key in keys[1:200]]) == reads
-    assert looks(store, [Delete(User, ("org", "u"))]) < 60
+    reads = count_reads(store, [Delete(Memory, keys[0])])
+    assert count_reads(store, [Delete(Memory, key) for key in keys[1:200]]) == reads
+    assert count_reads(store, [Delete(User, ("org", "u"))]) < 60
     assert store.count(Memory, None, deleted=True) == store.count(Tag, None, deleted=True) == 0
     assert store.find_problems() == []
 
@@ -318,7 +320,7 @@ def test_acknowledged_commits_survive_a_kill(path: Path) -> None:
         assert records.head() == len(commits) + 1
 
 
-def refusal_of(path: Path, read_only: bool, results: "multiprocessing.Queue[tuple[str, bool, str]]") -> None:
+def report_refusal(path: Path, read_only: bool, results: "multiprocessing.Queue[tuple[str, bool, str]]") -> None:
     try:
         open_records(path, read_only=read_only).close()
     except StoreError as error:
@@ -331,7 +333,7 @@ def refusal_of(path: Path, read_only: bool, results: "multiprocessing.Queue[tupl
 def test_a_second_process_is_refused(records: DuckdbRecords, path: Path, read_only: bool) -> None:
     begin(records)
     outcomes: multiprocessing.Queue[tuple[str, bool, str]] = PROCESS.Queue()
-    other = PROCESS.Process(target=refusal_of, args=(path, read_only, outcomes))
+    other = PROCESS.Process(target=report_refusal, args=(path, read_only, outcomes))
     other.start()
     name, retryable, message = outcomes.get(timeout=600)
     other.join(300)

@@ -13,7 +13,7 @@ from everhold.episodes.updating import update_session
 from everhold.model import Episode, Session
 from everhold.ports.records import Records
 from everhold.testing.fake_embedder import FakeEmbedder
-from tests.engines import records_of
+from tests.engines import get_records
 
 START = datetime(2024, 3, 4, 9, tzinfo=UTC)
 SUBJECTS = ("greyhound", "marathon", "bakery", "telescope", "saxophone", "vineyard", "glacier", "lighthouse")
@@ -43,11 +43,11 @@ def _update(engine: Everhold, session: str) -> None:
 
 
 def _read_session(engine: Everhold, session: str) -> Session:
-    return records_of(engine).get(Session, "default", [session])[session]
+    return get_records(engine).get(Session, "default", [session])[session]
 
 
 def _list_built(engine: Everhold, level: int) -> list[dict[str, Any]]:
-    rows = [row for row in records_of(engine).scan(Episode, "default", order="span_from") if row.level == level]
+    rows = [row for row in get_records(engine).scan(Episode, "default", order="span_from") if row.level == level]
     return [{name: row.__dict__[name] for name in BUILT} for row in rows]
 
 
@@ -156,7 +156,7 @@ def test_an_episode_does_not_quote_a_message_deleted_while_it_was_built(engine: 
     interrupted = cast("Records", InterruptedRecords(deps.records, interrupt))
     for _ in update_session(replace(deps, records=interrupted), _read_session(engine, "s")):
         pass
-    contents = [f"{row.summary} {row.quotes}" for row in records_of(engine).scan(Episode, "default")]
+    contents = [f"{row.summary} {row.quotes}" for row in get_records(engine).scan(Episode, "default")]
     assert [("Juniper" in text, "Lisbon" in text) for text in contents] == 6 * [(True, False)]
 
 

@@ -18,7 +18,7 @@ def extract_statements(text: str, speaker: str | None = "Alice") -> list[Stateme
     return read_statements(text, speaker=speaker, now=NOW, zone=BERLIN)
 
 
-def brief(statements: list[Statement]) -> list[tuple[str, str, str]]:
+def summarise(statements: list[Statement]) -> list[tuple[str, str, str]]:
     return [
         (statement.subject, f"{'not ' if statement.negated else ''}{statement.attribute}", statement.value)
         for statement in statements
@@ -195,7 +195,7 @@ SAID = [
 
 @pytest.mark.parametrize(("text", "expected"), SAID, ids=[text for text, _ in SAID])
 def test_a_statement_of_a_speaker_is_about_the_right_person(text: str, expected: list[tuple[str, str, str]]) -> None:
-    assert brief(extract_statements(text)) == expected
+    assert summarise(extract_statements(text)) == expected
 
 
 NOTED = [
@@ -225,7 +225,7 @@ NOTED = [
 
 @pytest.mark.parametrize(("text", "expected"), NOTED, ids=[text for text, _ in NOTED])
 def test_a_note_without_a_speaker_is_about_the_user(text: str, expected: list[tuple[str, str, str]]) -> None:
-    assert brief(extract_statements(text, speaker=None)) == expected
+    assert summarise(extract_statements(text, speaker=None)) == expected
 
 
 SAYS_NOTHING = [

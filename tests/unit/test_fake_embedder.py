@@ -11,7 +11,7 @@ from everhold.ports.embedder import Vector
 from everhold.testing.fake_embedder import FakeEmbedder
 
 
-def one(text: str) -> Vector:
+def embed_one(text: str) -> Vector:
     (vector,) = FakeEmbedder().embed([text])
     assert vector is not None
     return vector
@@ -26,16 +26,16 @@ def test_the_fake_embedder_has_a_name_and_dimensions() -> None:
 
 
 def test_texts_that_share_words_are_near_and_others_are_not() -> None:
-    coffee = one("Alice likes coffee in the morning")
-    assert coffee @ one("In the morning Alice likes coffee") > 0.98
-    assert coffee @ one("Alice likes tea in the morning") > 0.7
-    assert abs(coffee @ one("Servers crashed badly yesterday")) < 0.4
-    assert one("remembering") @ one("remembered") > 0.2
+    coffee = embed_one("Alice likes coffee in the morning")
+    assert coffee @ embed_one("In the morning Alice likes coffee") > 0.98
+    assert coffee @ embed_one("Alice likes tea in the morning") > 0.7
+    assert abs(coffee @ embed_one("Servers crashed badly yesterday")) < 0.4
+    assert embed_one("remembering") @ embed_one("remembered") > 0.2
 
 
 @pytest.mark.parametrize(("text", "other"), [("dog bites man", "man bites dog"), ("Hello!", "Hello?"), ("a", "A")])
 def test_different_texts_differ(text: str, other: str) -> None:
-    assert not np.array_equal(one(text), one(other))
+    assert not np.array_equal(embed_one(text), embed_one(other))
 
 
 def test_vectors_are_the_same_in_every_process() -> None:
@@ -50,11 +50,11 @@ def test_vectors_are_the_same_in_every_process() -> None:
         ).stdout
         for seed in ("1", "2")
     }
-    assert printed == {one("hello world กาแฟ").tobytes().hex().encode() + b"\n"}
+    assert printed == {embed_one("hello world กาแฟ").tobytes().hex().encode() + b"\n"}
 
 
 def test_vectors_have_length_one_in_half_precision() -> None:
-    vector = one("She prefers backend work")
+    vector = embed_one("She prefers backend work")
     assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-3)
     assert np.array_equal(vector, vector.astype(np.float16).astype(np.float32))
     assert not vector.flags.writeable
@@ -63,7 +63,7 @@ def test_vectors_have_length_one_in_half_precision() -> None:
 def test_order_and_blanks_are_kept() -> None:
     vectors = FakeEmbedder().embed(["a", "", "b", " \n"])
     assert [vector is None for vector in vectors] == [False, True, False, True]
-    assert np.array_equal(vectors[2], one("b"))  # type: ignore[arg-type]
+    assert np.array_equal(vectors[2], embed_one("b"))  # type: ignore[arg-type]
 
 
 def test_offsets_are_words_and_signs() -> None:

@@ -52,7 +52,7 @@ def names(folder: Path) -> list[str]:
 
 class TestWhatOthersPlanted:
     @pytest.mark.parametrize("umask", [0o000, 0o022, 0o777])
-    def test_only_its_owner_can_read_it(self, write: Callable[..., None], folder: Path, umask: int) -> None:
+    def test_only_the_owner_can_read_a_file(self, write: Callable[..., None], folder: Path, umask: int) -> None:
         before = os.umask(umask)
         try:
             write(folder / "a")
@@ -178,7 +178,7 @@ class TestFailures:
             subprocess.run(["umount", folder], check=True)
 
     @pytest.mark.parametrize("size", [70_000, 1_000_000])
-    def test_a_full_disk(self, write: Callable[..., None], small: Path, size: int) -> None:
+    def test_a_full_disk_is_reported(self, write: Callable[..., None], small: Path, size: int) -> None:
         write(small / "there", "precious")
         for name, overwrite in (("there", True), ("absent", False)):
             with pytest.raises(FileError, match=rf"{name} cannot be written \(.*\); .* name another folder") as caught:
@@ -188,7 +188,7 @@ class TestFailures:
         assert names(small) == ["there"]
         assert (small / "there").read_text() == "precious"
 
-    def test_a_limit_on_the_size_of_files(self, write: Callable[..., None], folder: Path) -> None:
+    def test_a_file_over_the_size_limit_is_reported(self, write: Callable[..., None], folder: Path) -> None:
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (64_000, limits[1]))
         try:
@@ -213,7 +213,7 @@ class TestFailures:
         assert caught.value.errno == code
         assert names(folder) == []
 
-    def test_names_that_no_file_can_have(self, write: Callable[..., None], folder: Path) -> None:
+    def test_invalid_file_names_are_reported(self, write: Callable[..., None], folder: Path) -> None:
         with pytest.raises(FileError, match=r"File name too long.*choose a shorter name"):
             write(folder / ("a" * 300))
         (folder / "loop").symlink_to(folder / "loop")

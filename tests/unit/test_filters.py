@@ -37,7 +37,7 @@ T0 = datetime(2024, 1, 1, tzinfo=UTC)
         ({}, []),
     ],
 )
-def test_conditions(where: dict[str, object], conditions: list[Where]) -> None:
+def test_filters_become_conditions(where: dict[str, object], conditions: list[Where]) -> None:
     assert list(make_filter(where).conditions) == conditions
 
 
@@ -77,7 +77,7 @@ def test_an_unknown_field_that_is_near_to_none_lists_all() -> None:
         make_filter({"zzzzzzzz": 1})
 
 
-def test_include() -> None:
+def test_include_takes_names_of_reaches() -> None:
     assert check_include("organization") == ("organization",)
     assert check_include(["user", "project"]) == ("user", "project")
     assert check_include(()) == ()

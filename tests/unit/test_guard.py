@@ -190,7 +190,7 @@ def test_a_backslash_before_a_quote_is_refused_where_a_server_may_read_it_otherw
 
 
 @pytest.mark.parametrize("name", ['x"" FROM hidden --', "x\\", "x' y", "x`y", "x] y", "x\ny"])
-def test_names_of_their_own_are_plain(name: str) -> None:
+def test_aliases_with_quotes_are_refused(name: str) -> None:
     with pytest.raises(StatementRefused, match="a name has a quote"):
         check_statement(f'SELECT amount AS "{name}" FROM orders', "duckdb", COLUMNS)
 

@@ -58,7 +58,9 @@ def test_an_unknown_attribute_is_answered_with_the_right_one(
         (lambda view: view.remember("a", ttl_seconds=60), "use expires_at"),
     ],
 )
-def test_an_argument_of_another_library(engine: Everhold, call: Callable[[View], object], remedy: str) -> None:
+def test_an_argument_of_another_library_is_answered_with_the_right_one(
+    engine: Everhold, call: Callable[[View], object], remedy: str
+) -> None:
     with pytest.raises(UnknownField) as raised:
         call(engine.scope(user="alice"))
     assert remedy in str(raised.value)

@@ -121,7 +121,7 @@ FORMS = (
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("zone", [UTC, ZoneInfo("Asia/Bangkok"), ZoneInfo("America/New_York")], ids=str)
-def test_times_at_the_ends_of_the_calendar(form: str, zone: tzinfo) -> None:
+def test_times_at_the_ends_of_the_calendar_are_read(form: str, zone: tzinfo) -> None:
     first, last = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, tzinfo=UTC)
     for days in (0, 1, 6, 40, 400, 900):
         for now in (first + timedelta(days=days), last - timedelta(days=days)):
@@ -164,8 +164,8 @@ def test_a_text_is_searched_for_the_future_once(monkeypatch: pytest.MonkeyPatch)
     "cursor",
     ["", "!", "=", "W10", "bnVsbA", "WzEsMl0", "WzFlOTk5LCJ4Il0", "W05hTiwieCJd", "WzEsIlx1ZDgwMCJd", "W1tb" * 9_999],
 )  # fmt: skip
-def test_hostile_cursors(cursor: str) -> None:
-    for decode in (decode_hit_place, lambda given: decode_page(given, "acme")):
+def test_hostile_cursors_are_refused(cursor: str) -> None:
+    for decode in (decode_hit_place, lambda text: decode_page(text, "acme")):
         with pytest.raises(InvalidInput, match=r"invalid cursor .*; pass the value from the previous page"):
             decode(cursor)
 
@@ -177,7 +177,7 @@ def test_filters_are_bounded() -> None:
         ({"metadata." + "a." * 600: 1}, "a field has 1,209 characters; use at most 1,000"),
         ({"importance": {">": float("nan")}}, "use a finite one"),
         ({"metadata.a": {"b": 10**5000}}, "use at most 64, or text"),
-        ({"metadata.a": b"x"}, "JSON cannot hold a bytes"),
+        ({"metadata.a": b"x"}, "JSON cannot hold a value of type bytes"),
     ):
         with pytest.raises(InvalidInput, match=words):
             make_filter(where)

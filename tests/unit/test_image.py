@@ -18,23 +18,23 @@ COLUMNS = ("importance", "dated", "created_at", "known_from", "known_to", "expir
            "superseded_at", "occurred_at", "when", "blank", "length", "alive")  # fmt: skip
 
 
-def entry(chance: random.Random, owner: str) -> ImageEntry:
-    vector = np.asarray([chance.uniform(-1, 1) for _ in range(DIMENSIONS)], "<f2").tobytes()
-    maybe: Any = lambda value: value if chance.random() < 0.3 else None  # noqa: E731
+def entry(rng: random.Random, owner: str) -> ImageEntry:
+    vector = np.asarray([rng.uniform(-1, 1) for _ in range(DIMENSIONS)], "<f2").tobytes()
+    maybe: Any = lambda value: value if rng.random() < 0.3 else None  # noqa: E731
     memory = {
-        "id": owner, "kind": chance.choice(["fact", "plan", "conversation"]), "reach": "user",
+        "id": owner, "kind": rng.choice(["fact", "plan", "conversation"]), "reach": "user",
         "project_id": maybe("p"), "user_id": "alice", "agent_id": maybe("bot"), "session_id": maybe("s"),
-        "importance": chance.random(), "strength": chance.random(), "created_at": T0,
+        "importance": rng.random(), "strength": rng.random(), "created_at": T0,
         "expires_at": maybe(T0 + timedelta(days=1)),
         "valid_from": maybe(T0), "valid_to": maybe(T0 + timedelta(days=2)),
-        "superseded_at": maybe(T0 + timedelta(hours=1)), "superseded_by": maybe(f"m{chance.randrange(25)}"),
-        "occurred_at": maybe(T0 - timedelta(minutes=chance.randrange(60))), "speaker": maybe("Mia Moss"),
-        "aliases": maybe([chance.choice(WORDS), "two words"]) or [],
-        "provenance": maybe({"memory": f"m{chance.randrange(25)}"}) or {},
+        "superseded_at": maybe(T0 + timedelta(hours=1)), "superseded_by": maybe(f"m{rng.randrange(25)}"),
+        "occurred_at": maybe(T0 - timedelta(minutes=rng.randrange(60))), "speaker": maybe("Mia Moss"),
+        "aliases": maybe([rng.choice(WORDS), "two words"]) or [],
+        "provenance": maybe({"memory": f"m{rng.randrange(25)}"}) or {},
     }  # fmt: skip
     chunk = {
-        "owner_id": owner, "terms": " ".join(chance.choices(WORDS, k=chance.randint(0, 6))),
-        "vector": vector if chance.random() < 0.9 else None, "known_from": T0,
+        "owner_id": owner, "terms": " ".join(rng.choices(WORDS, k=rng.randint(0, 6))),
+        "vector": vector if rng.random() < 0.9 else None, "known_from": T0,
         "known_to": maybe(T0 + timedelta(hours=2)),
     }  # fmt: skip
     return ImageEntry(tuple(chunk[name] for name in CHUNK_COLUMNS), tuple(memory[name] for name in OWNER_COLUMNS))
@@ -76,12 +76,12 @@ def read_derived(image: Image) -> tuple[Any, ...]:
 @pytest.mark.parametrize("squeeze_least", [3, 10_000])
 def test_an_updated_image_equals_a_rebuilt_one(monkeypatch: pytest.MonkeyPatch, seed: int, squeeze_least: int) -> None:
     monkeypatch.setattr(module, "_SQUEEZE_LEAST", squeeze_least)
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     image, truth = Image(DIMENSIONS), dict[str, list[ImageEntry]]()
     for step in range(60):
-        owners = [f"m{chance.randrange(25)}" for _ in range(chance.randint(0, 4))]
+        owners = [f"m{rng.randrange(25)}" for _ in range(rng.randint(0, 4))]
         owners = list(dict.fromkeys(owners))
-        fresh = [entry(chance, owner) for owner in owners if chance.random() < 0.8 for _ in range(chance.randint(1, 3))]
+        fresh = [entry(rng, owner) for owner in owners if rng.random() < 0.8 for _ in range(rng.randint(1, 3))]
         if step % 3 == 0:
             fresh = [entry for entry in fresh if entry.owner[0] not in truth]
             image.extend(fresh)
@@ -102,8 +102,8 @@ def test_an_updated_image_equals_a_rebuilt_one(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_loading_in_blocks_equals_extending() -> None:
-    chance = random.Random(9)
-    entries = [entry(chance, f"m{n}") for n in range(300)]
+    rng = random.Random(9)
+    entries = [entry(rng, f"m{n}") for n in range(300)]
     whole, blocks = Image(DIMENSIONS), Image(DIMENSIONS)
     whole.extend(entries)
     blocks.load((entries[n : n + 70] for n in range(0, 300, 70)), 10)
@@ -113,7 +113,7 @@ def test_loading_in_blocks_equals_extending() -> None:
     assert blocks.owners == whole.owners
 
 
-def test_codes_and_absent_values() -> None:
+def test_absent_values_have_the_code_minus_1() -> None:
     image = Image(DIMENSIONS)
     assert (image.size, image.plain, image.code("kind", "fact")) == (0, True, -1)
     memory = dict.fromkeys(OWNER_COLUMNS) | {

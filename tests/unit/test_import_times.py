@@ -25,7 +25,7 @@ NEW_YEAR = datetime(2023, 12, 31, 21, 15, tzinfo=UTC)
         "2024-03-13 18:01 UTC", "2024-03-14T01:01:00+07:00",
     ],
 )  # fmt: skip
-def test_complete_times(written: object) -> None:
+def test_complete_times_are_read(written: object) -> None:
     assert TimeReader(UTC).read(written) == MARCH_13
 
 
@@ -44,7 +44,7 @@ def test_complete_times(written: object) -> None:
         "x" * 99,
     ],
 )
-def test_invalid_times(written: object) -> None:
+def test_invalid_times_are_refused(written: object) -> None:
     with pytest.raises(ValueError, match="is not a time"):
         TimeReader(UTC).read(written)
 

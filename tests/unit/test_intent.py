@@ -38,7 +38,7 @@ from everhold.text.terms import extract_terms
         "Which shops in Delft have I tried or liked?",
     ],
 )
-def test_questions_that_want_all_that_belong(query: str) -> None:
+def test_questions_that_ask_for_a_list_are_recognised(query: str) -> None:
     assert read_intent(query).lists
 
 
@@ -56,7 +56,7 @@ def test_questions_that_want_all_that_belong(query: str) -> None:
         "How did I go to Rome?",
     ],
 )
-def test_questions_that_want_one_answer(query: str) -> None:
+def test_other_questions_ask_for_one_answer(query: str) -> None:
     assert not read_intent(query).lists
 
 
@@ -70,7 +70,7 @@ def test_questions_that_want_one_answer(query: str) -> None:
         ("Who is my dentist?", 0),
     ],
 )
-def test_kinds_of_values_that_questions_ask_for(query: str, values: int) -> None:
+def test_questions_name_the_kind_of_value_they_ask_for(query: str, values: int) -> None:
     assert read_intent(query).values == values
 
 
@@ -85,7 +85,7 @@ def test_kinds_of_values_that_questions_ask_for(query: str, values: int) -> None
         ("I like tea", 0),
     ],
 )
-def test_kinds_of_values_that_texts_contain(text: str, marks: int) -> None:
+def test_kinds_of_values_in_texts_are_recognised(text: str, marks: int) -> None:
     values = NUMBER | LONG_NUMBER | CODE | DATE
     assert find_features(" ".join(extract_terms(text))) & values == marks
 
@@ -100,7 +100,7 @@ def test_kinds_of_values_that_texts_contain(text: str, marks: int) -> None:
         min_size=1,
     )
 )
-def test_marks_of_many_rows_are_those_of_each(documents: list[list[str]]) -> None:
+def test_features_of_many_rows_equal_those_of_each_row(documents: list[list[str]]) -> None:
     texts = [" ".join(document) for document in documents]
     postings = Postings()
     postings.load([texts])
@@ -118,30 +118,30 @@ def test_marks_of_many_rows_are_those_of_each(documents: list[list[str]]) -> Non
         ("Where do I live?", ""),
     ],
 )
-def test_the_thing_asked_for(query: str, head: str) -> None:
+def test_the_head_noun_of_a_question_is_found(query: str, head: str) -> None:
     assert read_intent(query).head == head
 
 
-def test_whether_the_speaker_is_named_and_the_number_of_words() -> None:
+def test_an_intent_has_the_first_person_and_the_number_of_words() -> None:
     intent = read_intent("What’s my mother's name?")
     assert (intent.first_person, intent.words) == (True, 6)
     assert not read_intent("Where does Mia live?").first_person
 
 
-def test_names() -> None:
+def test_names_in_a_question_are_found() -> None:
     assert read_intent("Where does Tess live?").names == {"tess"}
     assert read_intent("what's tom's number").names == {"tom"}
     assert read_intent("What is my mother's name?").names == frozenset()
     assert read_intent("Did we meet in October?").names == frozenset()
 
 
-def test_the_past_and_two_questions() -> None:
+def test_questions_about_the_past_and_double_questions_are_recognised() -> None:
     assert read_intent("What was my old number?").past
     assert not read_intent("What is my number?").past
     assert read_intent("When is the exam, and who gives it?").joins
 
 
-def test_a_question_for_what_was_true_before_a_change() -> None:
+def test_questions_for_a_replaced_value_are_recognised() -> None:
     for query in ("What was my old number?", "Which car did I use to drive?", "Where did he live before Rome?"):
         assert read_intent(query).replaced, query
     for query in ("How old is Tom?", "What is her first name?", "Who is my old friend?", "Do I eat before running?"):
@@ -161,5 +161,5 @@ def test_a_question_for_what_was_true_before_a_change() -> None:
         ("before the move", None),
     ],
 )
-def test_parts_around_before(query: str, parts: tuple[str, str] | None) -> None:
+def test_a_question_is_split_at_before(query: str, parts: tuple[str, str] | None) -> None:
     assert split_before(query) == parts

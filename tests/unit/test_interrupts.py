@@ -149,7 +149,7 @@ def records(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Records]
 
 
 def points(records: Records) -> Iterator[int]:
-    """Every point on SQLite, whose locks are the most delicate; some points elsewhere."""
+    """Return every point on SQLite, whose locks are the most delicate, and some points on other stores."""
     return count(0, {"sqlite": 1, "in_memory": 5}.get(records.traits.name, 97))
 
 

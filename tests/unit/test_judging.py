@@ -201,8 +201,8 @@ def test_a_candidate_stands_out_among_low_similarities_as_among_high_ones() -> N
     candidates = make_candidates()
     low = candidates._replace(similarity=candidates.similarity - 0.1)
     rows = []
-    for each in (candidates, low):
-        table = measure_fit(each, make_profile(), measure_shares(each, make_profile()))
+    for variant in (candidates, low):
+        table = measure_fit(variant, make_profile(), measure_shares(variant, make_profile()))
         rows.append(table[ROWS["stands_out"]])
     expected = (candidates.similarity - candidates.similarity.mean()) / candidates.similarity.std()
     assert rows[0] == pytest.approx(expected)
@@ -219,7 +219,7 @@ def ask(times: tuple[tuple[int, int], ...] = (), **intent: bool) -> Question:
     return Question((), None, times=times, intent=Intent(**intent))
 
 
-def test_bounds() -> None:
+def test_the_bounds_depend_on_the_question_and_the_best_score() -> None:
     single, several = ask(), ask(lists=True)
     assert find_bounds(single, MAX_JUDGED, 0.9) == ONE_ANSWER
     assert find_bounds(several, MAX_JUDGED, 0.9) == SEVERAL_ANSWERS
@@ -229,7 +229,7 @@ def test_bounds() -> None:
     assert ONE_ANSWER.find_minimum(0.4) == ONE_ANSWER.minimum
 
 
-def test_bounds_among_few() -> None:
+def test_few_candidates_have_bounds_of_their_own() -> None:
     assert find_bounds(ask(), FEW_CANDIDATES, 0.9) == ONE_AMONG_FEW
     assert find_bounds(ask(lists=True), FEW_CANDIDATES, 0.9) == SEVERAL_AMONG_FEW
     assert find_bounds(ask(past=True), FEW_CANDIDATES, 0.9) == SEVERAL_AMONG_FEW, "the old fact and its successor"

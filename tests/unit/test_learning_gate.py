@@ -120,8 +120,8 @@ def test_a_statement_that_never_ran_gains_nothing(shop: TaughtShop) -> None:
 def test_lessons_about_other_tables_are_ignored(shop: TaughtShop) -> None:
     shop.teach("total moolah of orders", "SELECT sum(amount) FROM orders")
     [name] = shop.memory.lessons.names
-    elsewhere = Lessons(
+    lessons_about_missing_tables = Lessons(
         (replace(name, table="gone"),), (), (TaughtJoin("", ColumnRef("gone", "a"), ColumnRef("b", "c")),)
     )
-    reader = shop.context.reader.teach(elsewhere)
+    reader = shop.context.reader.teach(lessons_about_missing_tables)
     assert reader.read("total moolah of orders", TODAY) == shop.context.reader.read("total moolah of orders", TODAY)

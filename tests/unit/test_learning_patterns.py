@@ -1,4 +1,4 @@
-"""Query patterns: slots are typed, refilled from the question that is asked, and never echo old values."""
+"""Query patterns: a slot takes only values of its type from the new question, and old values are never reused."""
 
 from datetime import date
 
@@ -58,7 +58,9 @@ def test_numbers_and_limits_are_slots(context: QuestionContext) -> None:
         ("orders placed last month", "2024-02-01", "2024-03-01"),
     ],
 )
-def test_a_period_is_counted_again(context: QuestionContext, question: str, start: str, end: str) -> None:
+def test_a_period_is_replaced_by_that_of_the_question(
+    context: QuestionContext, question: str, start: str, end: str
+) -> None:
     sql = "SELECT order_id FROM orders WHERE order_date >= '2024-01-01' AND order_date < '2024-02-01'"
     pattern = learn(context, "orders placed in January 2024", sql)
     proposal = propose(context, pattern, question)
@@ -113,7 +115,7 @@ def test_similar_questions_that_ask_for_something_else_count_less(context: Quest
     assert compare("show the products in stock", "list products in stock") == 1.0
 
 
-def test_patterns_vote(context: QuestionContext) -> None:
+def test_several_patterns_outweigh_one(context: QuestionContext) -> None:
     right, wrong = ("SELECT name FROM customers WHERE country = 'France'", "SELECT city FROM customers WHERE 1 = 1")
     alone = [learn(context, "customers living in France", wrong + " AND country = 'France'")]
     several = [

@@ -123,7 +123,7 @@ def make_question(**fields: Any) -> LifeQuestion:
         ("ya", {"top1": 0, "recall": 0.5, "lookalike": 0, "hits": 2, "precision": 0.5, "stale_on_top": 0}),
     ],
 )
-def test_figures_of_a_question(returned: str, figures: dict[str, float]) -> None:
+def test_each_question_has_the_expected_figures(returned: str, figures: dict[str, float]) -> None:
     assert judge(make_question(), returned, frozenset("xc")) == pytest.approx(figures)
 
 
@@ -143,7 +143,7 @@ def test_a_hit_is_right_if_it_is_expected_or_welcome() -> None:
 # reliability
 
 
-def test_bins_and_the_expected_calibration_error() -> None:
+def test_hits_are_counted_in_bins_of_their_scores() -> None:
     hits = [ScoredHit(0.04, False), ScoredHit(0.92, True), ScoredHit(1.0, False), ScoredHit(0.5, True)]
     table = tabulate_scores(hits)
     assert [score_bin.hits for score_bin in table.bins] == [1, 0, 0, 0, 0, 1, 0, 0, 0, 2]

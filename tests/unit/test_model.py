@@ -63,9 +63,9 @@ REFUSED: dict[str, tuple[type[Row], dict[str, Any], str]] = {
     "NaN in JSON": (Memory, {"metadata": {"a": {"b": [math.nan]}}}, "JSON cannot hold the number nan"),
     "infinity in JSON": (AgentState, {"state": -math.inf, "agent_id": "a"}, "JSON cannot hold the number -inf"),
     "number as JSON key": (Memory, {"content": {"a": {1: 2}}}, "JSON keys are text, not int"),
-    "bytes in JSON": (Memory, {"metadata": {"a": b"x"}}, "JSON cannot hold a bytes"),
-    "time in JSON": (Memory, {"metadata": {"a": NOON}}, "JSON cannot hold a datetime"),
-    "set in JSON": (AgentState, {"state": {1, 2}, "agent_id": "a"}, "JSON cannot hold a set"),
+    "bytes in JSON": (Memory, {"metadata": {"a": b"x"}}, "JSON cannot hold a value of type bytes"),
+    "time in JSON": (Memory, {"metadata": {"a": NOON}}, "JSON cannot hold a value of type datetime"),
+    "set in JSON": (AgentState, {"state": {1, 2}, "agent_id": "a"}, "JSON cannot hold a value of type set"),
     "JSON too deep": (AgentState, {"state": make_nested_list(101), "agent_id": "a"}, "deeper than 64 levels"),
     "list for an object": (Memory, {"metadata": []}, "valid dictionary"),
     "label too long": (Memory, {"kind": "k" * 51}, "at most 50 characters"),
@@ -116,7 +116,7 @@ def _make_fields(entity: type[Row]) -> dict[str, Any]:
 
 
 def _sample(entity: type[Row]) -> Row:
-    """A row with every field filled."""
+    """Return a row with every field filled."""
     related = [row for row in make_family("org").values() if type(row) is entity]
     return related[0] if related else make_full_row(entity, "org", "a")
 

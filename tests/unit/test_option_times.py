@@ -10,7 +10,7 @@ from everhold.errors import InvalidInput
 from everhold.interfaces.shared.times import Direction, parse_time
 
 BANGKOK = ZoneInfo("Asia/Bangkok")
-NOW = datetime(2026, 11, 16, 20, 20, tzinfo=UTC)  # the 17th in Bangkok
+NOW = datetime(2026, 11, 16, 20, 20, tzinfo=UTC)  # already 17 November in Bangkok
 
 
 @pytest.fixture(autouse=True)
@@ -40,12 +40,12 @@ def test_a_time_is_read_in_the_zone(written: str, moment: datetime) -> None:
 
 
 @pytest.mark.parametrize(("durations", "sign"), [("ago", -1), ("ahead", 1)])
-def test_a_plain_duration_counts_the_way_the_option_says(durations: Direction, sign: int) -> None:
+def test_a_plain_duration_is_in_the_past_or_the_future_by_the_option(durations: Direction, sign: int) -> None:
     for written, length in {"7d": timedelta(days=7), "12h": timedelta(hours=12), "3 days": timedelta(days=3)}.items():
         assert parse_time(written, BANGKOK, "--x", durations=durations) == NOW + sign * length
 
 
 @pytest.mark.parametrize("written", ["soon", "7d", "3 days", "yesterday I ran", "2025-13-01", "in 999999 weeks", ""])
-def test_anything_else_is_refused_with_the_forms(written: str) -> None:
+def test_other_texts_are_refused_with_the_valid_forms(written: str) -> None:
     with pytest.raises(InvalidInput, match="is not a time; write it as 2025-03-01"):
         parse_time(written, BANGKOK, "--at")

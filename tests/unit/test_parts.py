@@ -10,7 +10,7 @@ from tests.engines import Store
 
 
 @pytest.mark.parametrize("failing", ["access", "candidates", "cache"])
-def test_every_part_is_closed_though_one_fails(failing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_part_is_closed_even_if_one_fails(failing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store("sqlite", "memory://")
     parts = store.open()._parts
     closed: list[str] = []

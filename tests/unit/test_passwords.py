@@ -45,10 +45,10 @@ def test_refusing_an_unknown_address_takes_as_long_as_a_known_one(monkeypatch: p
     class Counting:
         hash = staticmethod(hasher.hash)
 
-        def verify(self, *given: str) -> bool:
+        def verify(self, *arguments: str) -> bool:
             started = time.perf_counter()
             try:
-                return bool(hasher.verify(*given))
+                return bool(hasher.verify(*arguments))
             finally:
                 verified.append(time.perf_counter() - started)
 

@@ -46,10 +46,10 @@ def test_every_missing_member_of_every_port_is_named(protocol: type) -> None:
     assert members
     require_protocol(type("Whole", (), dict(members))(), protocol, "it")
     for name, member in members.items():
-        rest = {other: value for other, value in members.items() if other != name}
+        other_members = {other: value for other, value in members.items() if other != name}
         shown = f"{name}()" if isinstance(member, FunctionType) else name
         with pytest.raises(InvalidInput, match=rf"it is a Part, which has no {shown[:-2]}.*; implement everhold\."):
-            require_protocol(type("Part", (), rest)(), protocol, "it")
+            require_protocol(type("Part", (), other_members)(), protocol, "it")
 
 
 class Reads:

@@ -50,17 +50,17 @@ def test_the_index_equals_a_dictionary(batches: list[list[str]], merge_after: in
         assert squeezed == [plain.rows[row] for row in kept]
 
 
-def test_a_large_index() -> None:
-    chance = np.random.default_rng(5)
+def test_a_large_index_equals_a_dictionary() -> None:
+    rng = np.random.default_rng(5)
     index, plain = Postings(), Plain()
     for size in (3000, 1, 1, 50, 2000, 3, 1):
-        documents = [" ".join(chance.choice(WORDS, size=chance.integers(0, 20))) for _ in range(size)]
+        documents = [" ".join(rng.choice(WORDS, size=rng.integers(0, 20))) for _ in range(size)]
         assert index.extend(documents).tolist() == plain.extend(documents)
     assert_same(index, plain)
     assert index.size_in_bytes > 0
 
 
-def test_a_term_that_occurs_very_often() -> None:
+def test_a_term_can_occur_70000_times() -> None:
     index = Postings()
     lengths = index.extend(["a " * 70_000, "a"])
     assert lengths.tolist() == [70_000, 1]
@@ -69,7 +69,7 @@ def test_a_term_that_occurs_very_often() -> None:
     assert index.find("a").counts.tolist() == [70_000, 1]
 
 
-def test_nothing() -> None:
+def test_an_empty_index_has_no_rows() -> None:
     index = Postings()
     assert index.extend([]).tolist() == []
     assert index.find("a").rows.tolist() == []

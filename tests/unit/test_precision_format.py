@@ -87,7 +87,7 @@ def test_the_error_about_a_wrong_world_says_where(tmp_path: Path, text: str, mes
 
 
 @pytest.mark.parametrize(
-    ("rest", "message"),
+    ("fields", "message"),
     [
         ("musst: [cat]", "line 7, case 'What is my cat called?' has no field 'musst'; did you mean 'must'?"),
         ("must: [cta]", "no memory has the key 'cta'; did you mean 'cat'?"),
@@ -98,22 +98,22 @@ def test_the_error_about_a_wrong_world_says_where(tmp_path: Path, text: str, mes
         ("budget: 50, k: 3", "narrow a recall; leave them out or leave out the budget"),
     ],
 )
-def test_the_error_about_a_wrong_case_says_where(tmp_path: Path, rest: str, message: str) -> None:
-    write(tmp_path, f"{MEMORIES}cases:\n  - {ASKED}, {rest}}}\n")
+def test_the_error_about_a_wrong_case_says_where(tmp_path: Path, fields: str, message: str) -> None:
+    write(tmp_path, f"{MEMORIES}cases:\n  - {ASKED}, {fields}}}\n")
     with pytest.raises(InvalidInput, match=message.replace("?", r"\?")):
         read(tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("category", "rest", "message"),
+    ("category", "fields", "message"),
     [
         ("nothings", "", "no category 'nothings'; did you mean 'nothing'?"),
         ("nothing", ", may: [cat]", "category 'nothing' with memories that may come back"),
         ("budget", ", must: [cat]", "category 'budget' without a budget"),
     ],
 )
-def test_a_category_requires_its_fields(tmp_path: Path, category: str, rest: str, message: str) -> None:
-    write(tmp_path, f"{MEMORIES}cases:\n  - {{ask: Why, category: {category}{rest}}}\n")
+def test_a_category_requires_its_fields(tmp_path: Path, category: str, fields: str, message: str) -> None:
+    write(tmp_path, f"{MEMORIES}cases:\n  - {{ask: Why, category: {category}{fields}}}\n")
     with pytest.raises(InvalidInput, match=message.replace("?", r"\?")):
         read(tmp_path)
 
@@ -198,7 +198,7 @@ def make_case(**fields: Any) -> Case:
 
 
 @pytest.mark.parametrize(
-    ("fields", "found", "precision", "recall", "passed"),
+    ("fields", "returned", "precision", "recall", "passed"),
     [
         ({"must": ["a"]}, ["a"], 1, 1, True),
         ({"must": ["a"]}, ["a", "b"], 0.5, 1, False),
@@ -212,10 +212,10 @@ def make_case(**fields: Any) -> Case:
         ({}, ["a"], 0, 1, False),
     ],
 )
-def test_precision_and_recall_of_a_case(
-    fields: dict[str, Any], found: list[str], precision: float, recall: float, passed: bool
+def test_precision_and_recall_of_a_case_are_computed(
+    fields: dict[str, Any], returned: list[str], precision: float, recall: float, passed: bool
 ) -> None:
-    judged = judge("case", make_case(**fields), found)
+    judged = judge("case", make_case(**fields), returned)
     assert (judged.precision, judged.recall, judged.passed) == (precision, recall, passed)
 
 
@@ -301,7 +301,7 @@ def test_a_budget_asks_for_a_context(tmp_path: Path, open_engine: Callable[[], E
 # reporting
 
 
-def test_the_report_as_json() -> None:
+def test_a_report_is_converted_to_json() -> None:
     right = judge("w.yaml:3 Why?", make_case(must=["a"]), ["a"])
     wrong = judge("w.yaml:4 Why not?", make_case(category="nothing"), ["b"])
     gap = judge("w.yaml:5 How?", make_case(must=["a"], gap="not seen"), [])

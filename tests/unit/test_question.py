@@ -24,13 +24,13 @@ def embed_words(text: str) -> object:
     return vector.tolist()
 
 
-def voice_of(query: str) -> object:
+def read_voice(query: str) -> object:
     voice = read(query).voice
     assert voice is not None
     return voice.tolist()
 
 
-def test_a_question_about_no_person() -> None:
+def test_a_question_about_no_person_has_only_terms() -> None:
     question = read("Which teas, which cakes, and which tea?")
     assert question.terms == ("tea", "cake")
     assert question.words == {"tea", "cake"}
@@ -57,7 +57,7 @@ def test_a_question_about_no_person() -> None:
         ("What does Moss do?", ()),
     ],
 )
-def test_people_that_a_question_is_about(query: str, speakers: tuple[str, ...]) -> None:
+def test_people_in_a_question_are_found(query: str, speakers: tuple[str, ...]) -> None:
     assert read(query).speakers == speakers
 
 
@@ -69,7 +69,7 @@ def test_the_speakers_name_is_a_word_but_not_a_term() -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "rephrased"),
     [
         ("What does Mia drink?", "What does I drink?"),
         ("What is Mia Moss's tea?", "What is my tea?"),
@@ -78,12 +78,12 @@ def test_the_speakers_name_is_a_word_but_not_a_term() -> None:
         ("Does Ana know Ana's plan?", "Does I know my plan?"),
     ],
 )
-def test_a_question_is_rewritten_in_the_voice_of_the_speaker(query: str, said: str) -> None:
-    assert voice_of(query) == embed_words(said)
+def test_a_question_is_rewritten_in_the_voice_of_the_speaker(query: str, rephrased: str) -> None:
+    assert read_voice(query) == embed_words(rephrased)
     assert read(query).voiced
 
 
-def test_first_names_only_where_one_person_has_them() -> None:
+def test_a_first_name_is_used_only_if_one_person_has_it() -> None:
     assert map_speaker_names(["Tom Reed", "Tom Ash", "Mia Moss"]) == {
         "tom reed": "Tom Reed", "tom ash": "Tom Ash", "mia": "Mia Moss", "mia moss": "Mia Moss",
     }  # fmt: skip
@@ -97,7 +97,7 @@ def test_a_name_without_a_word_is_ignored(names: tuple[str, ...]) -> None:
     assert read("Who is it?", names).speakers == ()
 
 
-def test_times_that_a_question_names() -> None:
+def test_times_in_a_question_are_found() -> None:
     [(start, end)] = read("What did she eat yesterday?").times
     day = datetime(2024, 5, 14, tzinfo=UTC)
     assert (start, end) == (clock.micros(day), clock.micros(day + timedelta(days=1)))
@@ -113,10 +113,10 @@ def test_days_begin_where_the_zone_says() -> None:
 @pytest.mark.parametrize(
     ("query", "when"), [("When did she leave?", True), ("What day was it?", True), ("Who left when?", False)]
 )
-def test_questions_that_ask_for_a_time(query: str, when: bool) -> None:
+def test_questions_that_ask_for_a_time_are_recognised(query: str, when: bool) -> None:
     assert read(query).when is when
 
 
-def test_a_question_without_any_words() -> None:
+def test_a_question_without_words_is_empty() -> None:
     question = read("   ")
     assert (question.terms, question.vector, question.voiced) == ((), None, False)

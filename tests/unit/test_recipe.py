@@ -64,7 +64,7 @@ def test_a_calibrated_score_is_rounded_exactly(total: float) -> None:
     assert HYBRID.score_all([total, 0.0]) == [round(1 / (1 + math.exp(-total)), 6), 0.5]
 
 
-def test_the_ends_of_the_scale() -> None:
+def test_extreme_totals_give_scores_of_0_and_1() -> None:
     assert HYBRID.score(0.0) == 0.5
     assert [HYBRID.score(total) for total in (-1e9, -800.0, -50.0, 50.0, 1e9)] == [0.0, 0.0, 0.0, 1.0, 1.0]
     assert HYBRID.score(-math.inf) == 0.0
@@ -76,7 +76,7 @@ def test_a_plain_score_is_the_sum(total: float) -> None:
 
 
 @pytest.mark.parametrize("group", sorted(set(GROUPS.values())))
-def test_without_a_retriever(group: str) -> None:
+def test_a_recipe_can_leave_a_retriever_out(group: str) -> None:
     HYBRID.weights_for(threads=True, voiced=True)
     less = HYBRID.without(group)
     assert HYBRID.uses(group)
@@ -91,7 +91,7 @@ def test_without_a_retriever(group: str) -> None:
     )  # fmt: skip
 
 
-def test_which_signals_the_recipes_use() -> None:
+def test_each_recipe_uses_only_its_own_signals() -> None:
     assert HYBRID.looks_around
     assert 0 < HYBRID.minimum < 1
     assert 0 < HYBRID.share < 1

@@ -219,7 +219,7 @@ class TestReembed:
         for text, memory_id in written.items():
             assert change.find_best(change.new, text) == memory_id
 
-    def test_memories_written_by_a_process_that_does_not_know_of_the_change(self, change: Change) -> None:
+    def test_memories_written_by_the_old_model_during_the_change_are_embedded(self, change: Change) -> None:
         own = remember(
             change.make_write_deps(OLD), SCOPE, [{"id": "zzz", "text": "late"}, {"id": "aaa", "text": "early"}]
         )
@@ -245,7 +245,7 @@ class TestReembed:
         (current,) = change.chunks("large", Where("owner_id", Op.EQ, memory_id), Where("known_to", Op.EQ, None))
         assert "repair" in current.terms
 
-    def test_a_memory_revised_between_reading_and_writing(self, change: Change) -> None:
+    def test_a_memory_revised_between_reading_and_writing_keeps_its_revision(self, change: Change) -> None:
         memory_id = change.ids[0]
 
         def revise_once() -> None:
@@ -260,7 +260,7 @@ class TestReembed:
         assert len(change.chunks("large", is_owner)) == 2
         assert change.find_best(change.new, "changed in the middle") == memory_id
 
-    def test_a_memory_purged_between_reading_and_writing(self, change: Change) -> None:
+    def test_a_memory_purged_between_reading_and_writing_stays_purged(self, change: Change) -> None:
         def purge_once() -> None:
             change.new.first = lambda: None
             forget(change.both, SCOPE, change.ids[3], hard=True)
@@ -288,7 +288,7 @@ class TestReembed:
         reembed(change.work(watch))
         assert "another process is embedding organization 'acme' again" in busy[0]
 
-    def test_changing_to_a_model_and_back(self, change: Change) -> None:
+    def test_a_model_can_be_changed_and_changed_back(self, change: Change) -> None:
         reembed(change.work())
         change.serving, change.new = list_models(change.records)[0], Counting("small", 32)
         reembed(change.work())

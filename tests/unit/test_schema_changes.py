@@ -76,7 +76,7 @@ def apply_changes(changes: tuple[SchemaChange, ...]) -> dict[str, Table]:
     return tables
 
 
-def test_all_changes_applied_to_nothing_give_the_catalog() -> None:
+def test_all_changes_applied_to_an_empty_store_give_the_catalog() -> None:
     tables = apply_changes(())
     assert tables.keys() == TABLES.keys()
     for name, table in TABLES.items():

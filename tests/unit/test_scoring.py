@@ -23,8 +23,8 @@ from tests.unit.scoring_reference import (
     Place,
     Reference,
     Row,
-    image_of,
-    turn_of,
+    build_image,
+    find_turn,
     vector,
 )
 
@@ -43,25 +43,25 @@ TESTED = {**RECIPES, "all": ALL}
 
 
 def make_view(rows: Sequence[Row]) -> ImageView:
-    return ImageView(image_of(rows), None, None)
+    return ImageView(build_image(rows), None, None)
 
 
-def ask(chance: random.Random) -> Question:
+def ask(rng: random.Random) -> Question:
     """Make a question of random words; it may be about a speaker, a time or a name."""
-    words = tuple(dict.fromkeys([*chance.choices(WORDS, k=chance.randint(0, 6)), "unheard"]))
-    query_vector = vector(chance) if chance.random() < 0.9 else None
-    named = chance.random() < 0.6
-    start = T0 + chance.randrange(40) * DAY
-    span = (clock.micros(start), clock.micros(start + chance.choice([1, 7, 30]) * DAY))
+    words = tuple(dict.fromkeys([*rng.choices(WORDS, k=rng.randint(0, 6)), "unheard"]))
+    query_vector = vector(rng) if rng.random() < 0.9 else None
+    named = rng.random() < 0.6
+    start = T0 + rng.randrange(40) * DAY
+    span = (clock.micros(start), clock.micros(start + rng.choice([1, 7, 30]) * DAY))
     return Question(
         words,
         query_vector,
-        vector(chance) if named and query_vector is not None else query_vector,
+        vector(rng) if named and query_vector is not None else query_vector,
         ("Mia Moss",) if named else (),
-        (span,) if chance.random() < 0.5 else (),
-        when=chance.random() < 0.5,
+        (span,) if rng.random() < 0.5 else (),
+        when=rng.random() < 0.5,
         words=frozenset(words),
-        session=chance.choice([None, "s1", "s2", "elsewhere"]),
+        session=rng.choice([None, "s1", "s2", "elsewhere"]),
     )
 
 
@@ -69,12 +69,12 @@ def ask(chance: random.Random) -> Question:
 @pytest.mark.parametrize("name", TESTED)
 @pytest.mark.parametrize("seed", range(5))
 def test_ranking_equals_the_reference(seed: int, name: str, masked: bool) -> None:
-    chance, recipe = random.Random(seed), TESTED[name]
+    rng, recipe = random.Random(seed), TESTED[name]
     count = [0, 1, 9, 60, 200][seed]
-    rows = [Row(chance, f"m{chance.randrange(max(1, count // 2))}", talks=seed % 2 == 0) for _ in range(count)]
-    inside = [not masked or chance.random() < 0.7 for _ in rows]
+    rows = [Row(rng, f"m{rng.randrange(max(1, count // 2))}", talks=seed % 2 == 0) for _ in range(count)]
+    inside = [not masked or rng.random() < 0.7 for _ in rows]
     places = [
-        Place(row, is_inside, is_inside and (not masked or chance.random() < 0.7))
+        Place(row, is_inside, is_inside and (not masked or rng.random() < 0.7))
         for row, is_inside in zip(rows, inside, strict=True)
     ]
     parts = [places[: count // 2], places[count // 2 :]]
@@ -85,9 +85,9 @@ def test_ranking_equals_the_reference(seed: int, name: str, masked: bool) -> Non
             if masked
             else (None, None)
         )
-        image_views.append(ImageView(image_of([place.row for place in part]), *masks))
+        image_views.append(ImageView(build_image([place.row for place in part]), *masks))
     for _ in range(3):
-        question = ask(chance)
+        question = ask(rng)
         reference = Reference(parts, question, recipe).best()
         for limit in (1, 3, 50, 1000):
             hits = rank(image_views, PreparedQuestion(question, recipe, clock.micros(NOW), THESAURUS), limit)
@@ -105,36 +105,36 @@ def must_be_like(hits: list[Scored], expected: list[tuple[str, float]], scores: 
 @pytest.mark.parametrize("recipe", [replace(HYBRID, lead=0.0), replace(ALL, lead=0.0)], ids=lambda recipe: recipe.name)
 def test_the_place_of_a_row_does_not_matter(recipe: Recipe) -> None:
     """A row has exactly the same score in a large or small image, first or last. Conversations stay whole."""
-    chance = random.Random(4)
-    rows = [Row(chance, f"m{n}", talks=n < 80) for n in range(700)]
+    rng = random.Random(4)
+    rows = [Row(rng, f"m{n}", talks=n < 80) for n in range(700)]
     for row in rows:
         row.successor = row.source = None
-    question = ask(chance)
+    question = ask(rng)
     prepared = PreparedQuestion(question, recipe, clock.micros(NOW), THESAURUS)
     statistics = count_statistics([make_view(rows)], question.terms)
     whole = {hit.owner_id: hit.score for hit in rank([make_view(rows)], prepared, 700)}
     assert len(whole) == 700
-    chance.shuffle(rows)
+    rng.shuffle(rows)
     for size in (1, 2, 7, 64, 620):
         session_rows = [row for row in rows if row.session == f"s{size % 4}"]
         some = session_rows + [row for row in rows if row.session is None][:size]
-        chance.shuffle(some)
+        rng.shuffle(some)
         hits = rank([make_view(some)], prepared, len(some), statistics)
         assert {hit.owner_id: hit.score for hit in hits} == {row.owner: whole[row.owner] for row in some}
 
 
 @pytest.mark.parametrize("recipe", TESTED.values(), ids=lambda recipe: recipe.name)
 def test_contributions_add_up_to_the_score(recipe: Recipe) -> None:
-    chance = random.Random(8)
-    rows = [Row(chance, f"m{n}", talks=True) for n in range(120)]
+    rng = random.Random(8)
+    rows = [Row(rng, f"m{n}", talks=True) for n in range(120)]
     assert any(row.successor for row in rows)
     names: set[str] = set()
-    for question in (ask(chance) for _ in range(5)):
+    for question in (ask(rng) for _ in range(5)):
         for hit in rank([make_view(rows)], PreparedQuestion(question, recipe, clock.micros(NOW), THESAURUS), 120):
             why, row = hit.why("image"), rows[hit.row]
             assert recipe.score(why.base + sum(why.contributions.values())) == pytest.approx(hit.score, abs=1e-5)
             assert (why.contributions.get("turn", 0.0) != 0.0) == (
-                turn_of(row, rows) is not None and recipe.turn_base != 0.0
+                find_turn(row, rows) is not None and recipe.turn_base != 0.0
             )
             assert set(why.matched) == set(question.terms) & set(row.words)
             names |= why.contributions.keys()
@@ -145,10 +145,10 @@ def test_contributions_add_up_to_the_score(recipe: Recipe) -> None:
 
 def test_a_successor_is_found_by_the_memory_that_it_replaced() -> None:
     """This works through a chain of replacements, and also if the replaced memory itself may not be returned."""
-    chance = random.Random(3)
-    rows = [Row(chance, f"m{n}") for n in range(20)]
+    rng = random.Random(3)
+    rows = [Row(rng, f"m{n}") for n in range(20)]
     near, between, last = rows[3], rows[7], rows[12]
-    query_vector = near.vector if near.vector is not None else vector(chance)
+    query_vector = near.vector if near.vector is not None else vector(rng)
     near.vector = query_vector
     for row in rows[:3]:
         row.vector = -query_vector
@@ -157,7 +157,7 @@ def test_a_successor_is_found_by_the_memory_that_it_replaced() -> None:
     assert last.owner in [hit.owner_id for hit in rank([make_view(rows)], prepared, 20)][-5:]
     near.successor, between.successor = between.owner, last.owner
     mask = np.array([row.successor is None for row in rows])
-    hits = rank([ImageView(image_of(rows), None, mask)], prepared, 20)
+    hits = rank([ImageView(build_image(rows), None, mask)], prepared, 20)
     assert hits[0].owner_id == last.owner
     assert hits[0].why("image").contributions["replaced"] > 0
     assert {near.owner, between.owner}.isdisjoint(hit.owner_id for hit in hits)
@@ -169,7 +169,7 @@ def test_a_strong_hit_raises_the_memories_related_to_it() -> None:
     for row in rows:
         row.words = []
     rows[0].words, rows[1].words = ["strong"], ["weak"]
-    image = image_of(rows)
+    image = build_image(rows)
     image.links = {"m0": frozenset({"m2"}), "m1": frozenset({"m3"}), "m2": frozenset({"m0"})}
 
     def totals(eligible: list[bool] | None, *terms: str) -> dict[str, float]:
@@ -185,7 +185,7 @@ def test_a_strong_hit_raises_the_memories_related_to_it() -> None:
         "a hit that may not be returned raised a related memory"
     )
     rows[0].successor = "m2"
-    image = image_of(rows)
+    image = build_image(rows)
     image.links = {"m4": frozenset({"m2"}), "m2": frozenset({"m4"})}
     assert totals([False, True, True, True, True, True], "strong") == {
         "m2": 2.75, "m4": 2.25, "m1": -1.0, "m3": -1.0, "m5": -1.0,
@@ -222,8 +222,8 @@ def test_the_best_hit_gains_by_its_distance_to_the_next() -> None:
 
 
 def test_a_misspelled_word_counts_like_the_word() -> None:
-    chance = random.Random(5)
-    rows = [Row(chance, f"m{n}") for n in range(10)]
+    rng = random.Random(5)
+    rows = [Row(rng, f"m{n}") for n in range(10)]
     rows[4].words, rows[6].words = ["kitchen"], ["kitchens", "garden"]
     rows[8].words = ["kitchin"]
     recipe = Recipe("words", {"words.own": 1.0})
@@ -236,35 +236,35 @@ def test_a_misspelled_word_counts_like_the_word() -> None:
 
 def test_enough_memories_are_found_among_many_rows_of_few() -> None:
     """The best rows may all belong to the same memory; still `limit` memories are found."""
-    chance = random.Random(2)
-    near = vector(chance)
+    rng = random.Random(2)
+    near = vector(rng)
     rows = []
     for n in range(300):
-        row = Row(chance, "long")
+        row = Row(rng, "long")
         row.vector = near
         rows.append(row)
         if n % 10 == 0:
-            rows.append(Row(chance, f"m{n}"))
+            rows.append(Row(rng, f"m{n}"))
     hits = rank([make_view(rows)], PreparedQuestion(Question((), near), HYBRID), 20)
     assert len(hits) == 20
     assert hits[0].owner_id == "long"
 
 
 def test_statistics_of_a_scope_are_counted() -> None:
-    chance = random.Random(6)
-    rows = [Row(chance, f"m{n}") for n in range(50)]
+    rng = random.Random(6)
+    rows = [Row(rng, f"m{n}") for n in range(50)]
     mask = np.array([n % 3 == 0 for n in range(50)])
-    statistics = count_statistics([ImageView(image_of(rows), mask, None), make_view(rows[:5])], ["w1", "never"])
+    statistics = count_statistics([ImageView(build_image(rows), mask, None), make_view(rows[:5])], ["w1", "never"])
     counted = [row for n, row in enumerate(rows) if n % 3 == 0] + rows[:5]
     assert statistics == Statistics(len(counted), {"w1": sum("w1" in row.words for row in counted), "never": 0})
 
 
 def test_hits_with_equal_scores_are_ordered_by_id() -> None:
-    chance = random.Random(1)
-    row = Row(chance, "x")
+    rng = random.Random(1)
+    row = Row(rng, "x")
     rows = []
     for name in ("c", "a", "b", "d"):
-        twin = Row(chance, name)
+        twin = Row(rng, name)
         twin.words, twin.vector, twin.importance = row.words, row.vector, row.importance
         twin.when, twin.alias, twin.speaker = row.when, None, None
         rows.append(twin)
@@ -278,10 +278,10 @@ def test_hits_with_equal_scores_are_ordered_by_id() -> None:
 
 def test_rows_of_similar_words_follow_the_image() -> None:
     """These rows are cached between questions, and computed again after a row was added."""
-    chance = random.Random(7)
-    row, similar_row = Row(chance, "m0"), Row(chance, "m1")
+    rng = random.Random(7)
+    row, similar_row = Row(rng, "m0"), Row(rng, "m1")
     row.words, similar_row.words = ["w0"], ["w4"]
-    image = image_of([row])
+    image = build_image([row])
     assert find_similar_rows(image, "w5", THESAURUS) == []
     image.extend([similar_row.entry])
     [(rows, similarity)] = find_similar_rows(image, "w5", THESAURUS)

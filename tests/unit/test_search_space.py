@@ -59,8 +59,8 @@ def test_a_kind_without_a_user_is_found_in_its_organization(has_vectors: bool, m
         records.commit([Put(table), *map(Put, chunks), Put(make_announcement(table))])
     records.commit([Hide(TableMetadata, ("org", "gone"), "deletion", clock.now())])
     answers = []
-    for most in (1000, 0):
-        images = ImageCache(records, embedder.model, embedder.dimensions, budget=10**9, max_memories=most)
+    for max_memories in (1000, 0):
+        images = ImageCache(records, embedder.model, embedder.dimensions, budget=10**9, max_memories=max_memories)
         candidates = SearchIndexes(ScannedWords(records), ScannedVectors(records))
         recall_deps = RecallDeps(records, embedder, images, candidates)
         request = Request("what was bought by customers", minimum=0, among=("table",))
@@ -71,7 +71,7 @@ def test_a_kind_without_a_user_is_found_in_its_organization(has_vectors: bool, m
     assert answers[1] == (answers[0] if has_vectors else answers[0][:1])
 
 
-def test_users_of_a_space() -> None:
+def test_a_space_selects_the_chunks_of_its_users() -> None:
     fields = {condition.field: condition.value for condition in SearchSpace("o", ("alice", ""), "m").chunks()}
     assert fields == {
         "owner_kind": "memory", "namespace": "long-term", "model": "m", "user_id": ["alice", ""], "known_to": None

@@ -23,7 +23,7 @@ def somewhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
-def test_default_settings() -> None:
+def test_settings_have_documented_defaults() -> None:
     settings = load()
     assert settings.storage == "sqlite:///everhold.db"
     assert (settings.timezone, settings.text_bytes, settings.strict_scopes) == ("UTC", 1_000_000, False)
@@ -60,7 +60,7 @@ def test_arguments_win_over_variables_and_variables_over_the_file(
     assert settings.timezone == "Asia/Bangkok"
 
 
-def test_the_store_that_settings_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_name_the_store_that_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "everhold.yaml").write_text("storage: from-here.db\n")
     (tmp_path / "other.yml").write_text("storage: from-there.db\n")
     assert load().storage == "from-here.db"
@@ -77,7 +77,7 @@ def test_the_store_that_settings_open(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("settings", "words"),
     [
         ({"storag": "x"}, "no setting 'storag'; did you mean 'storage'"),
         ({"sqlite": {"synchronus": "FULL"}}, "no setting 'sqlite.synchronus'; did you mean 'sqlite.synchronous'"),
@@ -94,9 +94,9 @@ def test_the_store_that_settings_open(tmp_path: Path, monkeypatch: pytest.Monkey
         ({"llm": {"url": "http://h"}}, "setting llm.model is missing; set it, or leave out llm"),
     ],
 )
-def test_wrong_settings_are_refused(given: dict[str, Any], words: str) -> None:
+def test_wrong_settings_are_refused(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidSettings, match=words):
-        load(**given)
+        load(**settings)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_a_name_like_no_other_does_not_list_them_all(name: str) -> None:
     assert len(named) <= 4
 
 
-def test_a_missing_and_an_empty_file(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused_and_an_empty_one_has_the_defaults(tmp_path: Path) -> None:
     with pytest.raises(InvalidSettings, match=r"nothing.yaml cannot be read: .*; name a readable file"):
         load("nothing.yaml")
     (tmp_path / "empty.yaml").write_text("")
@@ -196,7 +196,7 @@ SECRET = "s3cr3t-canary"
 
 
 @pytest.mark.parametrize(
-    "given",
+    "values",
     [
         {"embedding": {"api_key": SECRET}},
         {"storage": f"postgresql://user:{SECRET}@host:5432/database?sslmode=require"},
@@ -209,15 +209,15 @@ SECRET = "s3cr3t-canary"
         {"postgres": {"owner_url": f"postgresql://host/d?sslpassword={SECRET}&user=u"}},
     ],
 )
-def test_secrets_are_in_no_repr(given: dict[str, Any]) -> None:
-    settings = load(**given)
+def test_secrets_are_in_no_repr(values: dict[str, Any]) -> None:
+    settings = load(**values)
     for representation in (repr(settings), str(settings), f"{settings}", repr(settings.embedding), repr([settings])):
         assert SECRET not in representation
-    assert "host" in repr(settings) or "api_key" in str(given)
+    assert "host" in repr(settings) or "api_key" in str(values)
 
 
 @pytest.mark.parametrize(
-    "given",
+    "values",
     [
         {"embedding": {"api_key": [SECRET]}},
         {"embedding": {"api_key": {"k": SECRET}}},
@@ -227,9 +227,9 @@ def test_secrets_are_in_no_repr(given: dict[str, Any]) -> None:
         {"postgres": {"owner_url": [f"postgresql://user:{SECRET}{'x' * 60}@host/database"]}},
     ],
 )
-def test_secrets_are_in_no_error(given: dict[str, Any]) -> None:
+def test_secrets_are_in_no_error(values: dict[str, Any]) -> None:
     with pytest.raises(InvalidSettings) as caught:
-        load(**given)
+        load(**values)
     assert SECRET not in str(caught.value)
 
 
@@ -308,7 +308,7 @@ def test_a_storage_beside_a_memory_is_not_dropped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ('journal_mode: "WAL"', "journal_mode: DELETE", "journal_mode is not WAL; leave it out"),
         ('journal_mode: "WAL"', "foreign_keys: OFF", r"foreign_keys is not ON; leave it out"),
@@ -324,10 +324,10 @@ def test_a_storage_beside_a_memory_is_not_dropped(tmp_path: Path) -> None:
         ("synchronous: NORMAL", "synchronous: OFF", r"sqlite\.synchronous is 'OFF'"),
     ],
 )
-def test_unsupported_settings_of_an_agent_config_are_reported(tmp_path: Path, old: str, new: str, told: str) -> None:
+def test_unsupported_settings_of_an_agent_config_are_reported(tmp_path: Path, old: str, new: str, message: str) -> None:
     path = tmp_path / "agent_config.yaml"
     path.write_text(AGENT_CONFIG.replace(old, new), "utf-8")
-    with pytest.raises(InvalidSettings, match=told):
+    with pytest.raises(InvalidSettings, match=message):
         load(path)
 
 

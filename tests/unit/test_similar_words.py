@@ -87,7 +87,7 @@ def test_words_of_other_meaning_are_not(thesaurus: Thesaurus, word: str, other: 
     assert term(other) not in dict(thesaurus.find_similar(term(word)))
 
 
-def test_a_nearer_word_is_liker(thesaurus: Thesaurus) -> None:
+def test_a_nearer_word_has_a_higher_similarity(thesaurus: Thesaurus) -> None:
     similarity = dict(thesaurus.find_similar(term("kids")))
     assert similarity[term("children")] > similarity[term("teenagers")] > similarity[term("students")]
 

@@ -18,14 +18,14 @@ def test_a_scope_contains_the_whole_answer_or_no_part_of_it() -> None:
         [question] = scope.questions
         original = originals[question.id]
         memory_ids = {memory.id for memory in scope.memories}
-        about = {*original.right, *original.stale}
+        answer_ids = {*original.right, *original.stale}
         if question.type == NO_ANSWER:
             assert not question.expect
-            assert memory_ids.isdisjoint(about)
+            assert memory_ids.isdisjoint(answer_ids)
         else:
             assert question == original
-            assert about <= memory_ids
-        assert len(memory_ids) <= max(*SIZES, len(about) + 2)
+            assert answer_ids <= memory_ids
+        assert len(memory_ids) <= max(*SIZES, len(answer_ids) + 2)
     answered = sum(bool(scope.questions[0].expect) for scope in scopes)
     assert 0 < answered < len(scopes)
 

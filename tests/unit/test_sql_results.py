@@ -41,7 +41,7 @@ def test_results_are_compared_as_bags(expected: Rows, actual: Rows, is_ordered: 
         ("SELECT x FROM a EXCEPT SELECT a.x FROM a JOIN b ON a.i = b.i WHERE b.y = 1 AND b.z = 2", "extra", False),
     ],
 )
-def test_levels_of_difficulty(sql: str, level: str, single: bool) -> None:
+def test_queries_have_levels_of_difficulty(sql: str, level: str, single: bool) -> None:
     assert (find_level(sql), is_single_table(sql)) == (level, single)
 
 

@@ -65,7 +65,7 @@ def test_a_closed_file_is_read(path: Path) -> None:
 
 
 @pytest.mark.parametrize("asked", [True, False], ids=["asked to read", "not asked"])
-def test_an_engine_recalls_from_it(path: Path, asked: bool) -> None:
+def test_an_engine_recalls_from_a_read_only_folder(path: Path, asked: bool) -> None:
     writer = Store("sqlite", str(path))
     writer.open().scope(user="alice").remember("Prefers backend work over design")
     writer.close()

@@ -50,7 +50,7 @@ def begin(records: SqliteRecords) -> None:
 # settings
 
 
-def test_the_settings_are_the_default_ones(records: SqliteRecords) -> None:
+def test_settings_have_defaults(records: SqliteRecords) -> None:
     expected = {
         "journal_mode": "wal",
         "synchronous": 2,
@@ -72,7 +72,7 @@ def test_the_settings_can_be_changed(path: Path) -> None:
         assert records.traits.details["synchronous"] == "NORMAL"
 
 
-def test_every_reader_keeps_the_settings(records: SqliteRecords) -> None:
+def test_every_reader_uses_the_settings(records: SqliteRecords) -> None:
     with ThreadPoolExecutor(2) as pool:
         pragmas = list(pool.map(lambda name: records.query(f"PRAGMA {name}", ())[0][0], ["foreign_keys", "cache_size"]))
     assert pragmas == [1, -64_000]
@@ -117,8 +117,8 @@ def write_many(records: SqliteRecords, name: str, writers: int) -> None:
             records.commit([Put(row), Increment(Memory, ("org", "m"), {"access_count": 1})])
 
     with ThreadPoolExecutor(writers) as pool:
-        for done in [pool.submit(write, number) for number in range(writers)]:
-            done.result()
+        for future in [pool.submit(write, number) for number in range(writers)]:
+            future.result()
 
 
 def write_from_process(path: Path, number: int, start: Event) -> None:
@@ -208,7 +208,7 @@ def test_a_writer_waits_for_another_that_ends_in_time(path: Path) -> None:
         assert records.get(Memory, "org", ["m"])["m"].text == "waited"
 
 
-# reading only
+# read-only stores
 
 
 def test_a_store_opened_read_only_reads_and_refuses_to_write(records: SqliteRecords, path: Path) -> None:
@@ -263,10 +263,10 @@ def test_a_full_store_is_reported_and_keeps_its_rows(path: Path) -> None:
         assert_intact(records, commits)
     with closing(SqliteRecords(SqliteOptions(path=path))) as records:
         assert_intact(records, commits)
-        assert fill_one_more(records)
+        assert try_one_more_write(records)
 
 
-def fill_one_more(records: SqliteRecords) -> bool:
+def try_one_more_write(records: SqliteRecords) -> bool:
     records.commit([Put(make_row(Memory, "org", "after", text=LARGE))])
     return True
 
@@ -294,7 +294,7 @@ def test_acknowledged_commits_survive_a_full_disk(path: Path) -> None:
     assert commits > 0
     with closing(SqliteRecords(SqliteOptions(path=path))) as records:
         assert_intact(records, commits)
-        assert fill_one_more(records)
+        assert try_one_more_write(records)
 
 
 # maintenance
@@ -330,7 +330,7 @@ def test_sequence_numbers_survive_an_emptied_outbox(records: SqliteRecords) -> N
     assert [line.sequence for line in records.feed(0).lines] == [3]
 
 
-# other files
+# files that are no stores
 
 
 def test_a_file_of_another_program_is_refused_and_not_changed(tmp_path: Path) -> None:

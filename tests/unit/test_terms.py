@@ -40,7 +40,7 @@ from everhold.text.terms import STOP_WORDS, extract_terms, fold, normalise
         ("caf\u00e9東", ["cafe", "東"]),
     ],
 )
-def test_terms(text: str, expected: list[str]) -> None:
+def test_texts_have_the_expected_terms(text: str, expected: list[str]) -> None:
     assert extract_terms(text) == expected
 
 
@@ -92,12 +92,12 @@ def test_folding_twice_is_folding_once(text: str) -> None:
         ("a\nb\tc", "A B C"), ("Ｔｅａ", "tea"),
     ],
 )  # fmt: skip
-def test_texts_that_normalise_to_the_same_text(left: str, right: str) -> None:
+def test_texts_that_differ_in_form_normalise_to_the_same_text(left: str, right: str) -> None:
     assert normalise(left) == normalise(right)
 
 
 @pytest.mark.parametrize(
     ("left", "right"), [("tea", "teas"), ("a b", "ab"), ("tea!", "tea"), ("1.5", "15"), ("กา", "ก")]
 )
-def test_texts_that_normalise_to_different_texts(left: str, right: str) -> None:
+def test_different_texts_normalise_to_different_texts(left: str, right: str) -> None:
     assert normalise(left) != normalise(right)

@@ -111,7 +111,7 @@ class Service:
         """Look up."""
 
 
-def test_methods_and_further_arguments() -> None:
+def test_methods_have_a_schema_without_self() -> None:
     schema = read_function(Service().look_up)["json_schema"]
     assert schema == {
         "type": "object",
@@ -122,19 +122,19 @@ def test_methods_and_further_arguments() -> None:
 
 
 def untyped(city) -> None:  # type: ignore[no-untyped-def]
-    """Has no annotation."""
+    """Have a parameter without an annotation."""
 
 
 def by_position(city: str, /) -> None:
-    """Takes no names."""
+    """Accept no keyword arguments."""
 
 
-def with_rest(*cities: str) -> None:
-    """Takes a list."""
+def take_any_number(*cities: str) -> None:
+    """Accept any number of arguments."""
 
 
 def with_object(city: "NeverImported") -> None:  # type: ignore[name-defined]  # noqa: F821
-    """Names a type that nobody imported."""
+    """Have an annotation whose type is not imported."""
 
 
 class Opaque:
@@ -142,7 +142,7 @@ class Opaque:
 
 
 def with_opaque(city: Opaque) -> None:
-    """Takes what JSON cannot hold."""
+    """Have a parameter that JSON cannot represent."""
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def with_opaque(city: Opaque) -> None:
     [
         (untyped, "parameter city of untyped has no annotation; add one, such as `: str`"),
         (by_position, "by_position takes city by position only"),
-        (with_rest, "with_rest takes cities by position only"),
+        (take_any_number, "take_any_number takes cities by position only"),
         (with_object, "the annotations of with_object cannot be read"),
         (with_opaque, "cannot be written as a JSON schema"),
         (Opaque, "is not a function"),
@@ -197,11 +197,11 @@ SPHINX = """Do it.
 
 
 @pytest.mark.parametrize("text", [GOOGLE, NUMPY, SPHINX], ids=["google", "numpy", "sphinx"])
-def test_docstrings_of_three_styles(text: str) -> None:
+def test_docstrings_of_three_styles_are_read(text: str) -> None:
     assert read_docstring(text) == ("Do it.", {"a": "First, longer.", "b": "Second."})
 
 
-def test_a_docstring_without_parameters() -> None:
+def test_a_docstring_without_parameters_is_read() -> None:
     assert read_docstring(None) == (None, {})
     assert read_docstring("Note: this is text.\n\nArgs are nice.") == ("Note: this is text.\n\nArgs are nice.", {})
 

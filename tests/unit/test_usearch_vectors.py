@@ -88,8 +88,8 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def sentences(count: int, seed: int = 1) -> list[str]:
-    chance = np.random.default_rng(seed)
-    return [f"{' '.join(chance.choice(WORDS, 5))} number {number}" for number in range(count)]
+    rng = np.random.default_rng(seed)
+    return [f"{' '.join(rng.choice(WORDS, 5))} number {number}" for number in range(count)]
 
 
 def nearest(vectors: UsearchVectors, store: Store, text: str, limit: int = 5, scope: Scope = SCOPE) -> list[str]:
@@ -97,7 +97,7 @@ def nearest(vectors: UsearchVectors, store: Store, text: str, limit: int = 5, sc
     return vectors.find_by_vector(SearchSpace(scope.organization, users, MODEL), store.ask(text), limit)
 
 
-def files_of(store: Store, suffix: str) -> list[Path]:
+def list_files(store: Store, suffix: str) -> list[Path]:
     return sorted(store.indexes.glob(f"*.{suffix}"))
 
 
@@ -148,7 +148,7 @@ class TestAnswers:
 
 
 class TestFollowing:
-    def test_additions_revisions_and_deletions(self, store: Store) -> None:
+    def test_searches_follow_additions_revisions_and_deletions(self, store: Store) -> None:
         vectors = store.vectors()
         first, second = store.add("tea with milk", "a train to the desert")
         assert nearest(vectors, store, "tea with milk", 1) == [first]
@@ -161,7 +161,7 @@ class TestFollowing:
         forget(store.write_deps, SCOPE, third, hard=True)
         assert nearest(vectors, store, "cold tea with milk and honey", 3) == [first]
 
-    def test_a_hidden_and_restored_user(self, store: Store) -> None:
+    def test_memories_of_a_restored_user_are_found_again(self, store: Store) -> None:
         vectors = store.vectors()
         (memory,) = store.add("tea with milk")
         assert nearest(vectors, store, "tea") == [memory]
@@ -189,9 +189,11 @@ class TestFollowing:
         vectors.settle()
         assert user_index._base.size >= 500
         assert len(user_index._recent.changed) <= 60
-        assert len(files_of(store, "usearch")) == 1, "earlier generations are removed"
+        assert len(list_files(store, "usearch")) == 1, "earlier generations are removed"
 
-    def test_several_threads(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_threads_that_search_and_write_find_their_own_writes(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(index, "_MIN_RECENT", 10)
         store.add(*sentences(200))
         vectors = store.vectors(exact_up_to=50)
@@ -214,7 +216,9 @@ class TestFollowing:
 
 
 class TestFiles:
-    def test_survives_a_restart_without_rebuilding(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_index_survives_a_restart_without_rebuilding(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         first, *_ = store.add(*sentences(50))
         before = nearest(store.vectors(), store, "tea", 10)
         (added,) = store.add("tea tea tea")
@@ -234,7 +238,7 @@ class TestFiles:
     def test_damage_is_found(self, store: Store, suffix: str, harm: str) -> None:
         store.add(*sentences(60))
         expected = nearest(store.vectors(), store, "tea", 10)
-        (path,) = files_of(store, suffix)
+        (path,) = list_files(store, suffix)
         content = path.read_bytes()
         match harm:
             case "cut":
@@ -274,7 +278,7 @@ class TestFiles:
     def test_a_json_file_describes_the_index_files(self, store: Store) -> None:
         store.add(*sentences(12))
         nearest(store.vectors(), store, "tea")
-        note = json.loads(files_of(store, "json")[0].read_text())
+        note = json.loads(list_files(store, "json")[0].read_text())
         assert (note["model"], note["dimensions"], note["count"]) == (MODEL, DIMENSIONS, 12)
         assert note["sequence"] == store.records.head()
 
@@ -300,7 +304,7 @@ class TestScopes:
             assert set(nearest(vectors, store, "tea", 100, Scope(organization=name))) == everyone
         assert nearest(vectors, store, "tea", 100, Scope(organization="acme", user="carol")) == []
 
-    def test_shared_rows_and_names_that_look_alike(self, store: Store) -> None:
+    def test_shared_rows_and_similar_user_names_stay_separate(self, store: Store) -> None:
         shared = set(store.add("tea for all", scope=Scope(organization="acme")))
         mine = set(store.add("tea for alice"))
         vectors = store.vectors()

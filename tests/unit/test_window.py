@@ -243,7 +243,7 @@ def test_a_huge_return_is_cut_and_its_call_stays() -> None:
     assert assistant["tool_calls"][0]["function"] == {"name": "write", "arguments": "{}"}
 
 
-def test_a_slow_tool_whose_return_comes_after_many_messages() -> None:
+def test_a_late_return_stays_with_its_call() -> None:
     """The call and its return stay together; of the messages between them the last ones are kept as far as they fit."""
     chat = [message.evolve(position=n + 1, id=f"x{n}") for n, message in enumerate(make_chat(40))]
     window = make_window([call(0, "c1"), *chat, answer(90, "c1")], 600, "truncate")
@@ -374,18 +374,18 @@ ITEMS: list[Any] = [
 
 @st.composite
 def conversations(draw: st.DrawFn) -> list[Message]:
-    chance = random.Random(draw(st.integers(0, 2**32)))
+    rng = random.Random(draw(st.integers(0, 2**32)))
     messages = []
     for position in range(draw(st.integers(0, 40))):
-        if chance.random() < 0.1:
+        if rng.random() < 0.1:
             continue  # the message at this position was deleted
-        fields: dict[str, Any] = {"tool_call_id": chance.choice([None, "a", "b", "c", "d", f"m{position - 1}-0"])}
+        fields: dict[str, Any] = {"tool_call_id": rng.choice([None, "a", "b", "c", "d", f"m{position - 1}-0"])}
         for name in ("content", "tool_calls", "tool_returns"):
-            if chance.random() < 0.3:
-                fields[name] = chance.choices(ITEMS, k=chance.randint(1, 3))
-        text = chance.choice([None, "Hello there", "A line.\nAnother " * chance.randint(1, 60), " "])
-        role = chance.choice(["user", "user", "assistant", "assistant", "tool", "system", "narrator"])
-        messages.append(make_message(position, text, role, name=chance.choice([None, None, "Ann [x]\n"]), **fields))
+            if rng.random() < 0.3:
+                fields[name] = rng.choices(ITEMS, k=rng.randint(1, 3))
+        text = rng.choice([None, "Hello there", "A line.\nAnother " * rng.randint(1, 60), " "])
+        role = rng.choice(["user", "user", "assistant", "assistant", "tool", "system", "narrator"])
+        messages.append(make_message(position, text, role, name=rng.choice([None, None, "Ann [x]\n"]), **fields))
     return messages
 
 

@@ -1,4 +1,4 @@
-"""Synonyms from WordNet: looked up in its files, and used for words of a question that no name has."""
+"""Synonyms from WordNet: they are found in its files, and link words of a question to names of tables."""
 
 from pathlib import Path
 

@@ -34,7 +34,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_settings(name: str, tmp_path: Path) -> None:
+def test_hostile_settings_are_refused(name: str, tmp_path: Path) -> None:
     text, words = HOSTILE[name]
     file = tmp_path / "settings.yaml"
     file.write_text(text, "utf-8")

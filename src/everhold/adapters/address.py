@@ -30,7 +30,7 @@ class TableAddress(NamedTuple):
     endpoint: str | None
 
 
-def scheme_of(storage: str) -> str:
+def read_scheme(storage: str) -> str:
     """Return the kind of store that an address names. An address without a scheme is the path of a SQLite file."""
     return storage.partition("://")[0].lower() if "://" in storage else "sqlite"
 

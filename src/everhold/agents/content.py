@@ -155,12 +155,12 @@ class AgentContent(FilePart):
     memories: list[MemoryPart] = Field(default_factory=list, max_length=MAX_MEMORIES)
 
 
-def validate_content(values: Any, what: str) -> AgentContent:
+def validate_content(values: Any, label: str) -> AgentContent:
     """Return the content of an agent file; raise InvalidInput for the first problem in it."""
     try:
         content = AgentContent.model_validate(values)
     except ValidationError as error:
-        raise explain_errors(error, what, AgentContent.model_fields) from None
+        raise explain_errors(error, label, AgentContent.model_fields) from None
     for kind, names in (
         ("shared blocks with the label", [block.label for block in content.blocks if not block.is_personal]),
         ("personal blocks with the label", [block.label for block in content.blocks if block.is_personal]),
@@ -168,5 +168,5 @@ def validate_content(values: Any, what: str) -> AgentContent:
     ):
         repeated = next((name for name, count in Counter(names).items() if count > 1), None)
         if repeated is not None:
-            raise InvalidInput(f"{what} has two {kind} {repeated!r}", value=repeated, remedy="rename one of them")
+            raise InvalidInput(f"{label} has two {kind} {repeated!r}", value=repeated, remedy="rename one of them")
     return content

@@ -69,9 +69,9 @@ def require_version(row: Entity, expected: int | None) -> None:
         raise make_stale_error(f"{type(row).__name__.lower()} {row.id!r}", row.version, expected)
 
 
-def make_stale_error(what: str, current: int, expected: int) -> StaleVersion:
+def make_stale_error(label: str, current: int, expected: int) -> StaleVersion:
     return StaleVersion(
-        f"{what} is at version {current}, not {expected}",
+        f"{label} is at version {current}, not {expected}",
         remedy=Remedy("read it again and retry with {}", Argument("expected_version", current)),
         current_version=current,
     )

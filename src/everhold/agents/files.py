@@ -71,20 +71,20 @@ def read_agent_file(path: Path, source: str | None) -> tuple[AgentContent, tuple
     `source` is the id or name of the agent to read from a Letta file with several agents.
     """
     document = _parse(_read_bytes(path), path.name)
-    what = f"agent file {path.name!r}"
+    label = f"agent file {path.name!r}"
     if _MARK in document:
         version = document[_MARK]
         if version is True or version != VERSION:
             raise InvalidInput(
-                f"{what} has version {format_value(version)}, and this program reads {VERSION}",
+                f"{label} has version {format_value(version)}, and this program reads {VERSION}",
                 value=version,
                 remedy="upgrade Everhold",
             )
         values = {name: value for name, value in document.items() if name not in (_MARK, "at")}
-        return validate_content(values, what), ()
+        return validate_content(values, label), ()
     if is_letta_file(document):
         content, skipped = read_letta_file(document, source)
-        return validate_content(content, what), skipped
+        return validate_content(content, label), skipped
     raise InvalidInput(
         f"{path.name} is not an agent file", value=path.name, remedy="pass one that export_agent or Letta has written"
     )

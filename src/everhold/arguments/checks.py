@@ -98,8 +98,8 @@ def _make_name_check(remedy: str, remedy_for_length: str) -> Check:
 
     def check(value: Any, name: str) -> str:
         if isinstance(value, Row):
-            what = type(value).__name__
-            raise InvalidInput(f"{name} is a {what}, not an id", remedy=f"pass {what.lower()}.id")
+            type_name = type(value).__name__
+            raise InvalidInput(f"{name} is a {type_name}, not an id", remedy=f"pass {type_name.lower()}.id")
         if not isinstance(value, str):
             raise make_refusal(name, value, remedy)
         if not 1 <= len(value) <= ID_LENGTH:
@@ -233,8 +233,8 @@ def check_mapping(value: Any, name: str) -> Any:
 def check_items(value: Any, name: str) -> Any:
     """Check an iterable. Text and dictionaries are refused: iterating them gives letters and keys, not items."""
     if isinstance(value, str | bytes | bytearray | Mapping) or not isinstance(value, Iterable):
-        got = "text" if isinstance(value, str | bytes | bytearray) else format_value(value)
-        raise InvalidInput(f"{name} is {got}", remedy="pass a list, even for a single item")
+        received = "text" if isinstance(value, str | bytes | bytearray) else format_value(value)
+        raise InvalidInput(f"{name} is {received}", remedy="pass a list, even for a single item")
     return value
 
 

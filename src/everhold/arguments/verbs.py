@@ -173,15 +173,17 @@ def _strip_checks(annotation: Any) -> Any:
 
 def _check_positional(signature: _Signature, values: tuple[Any, ...]) -> list[Any]:
     checked = [check(value, name) for (name, check), value in zip(signature.positional, values, strict=False)]
-    rest = values[len(checked) :]
+    unchecked = values[len(checked) :]
     if signature.surplus is None:
-        return [*checked, *rest]  # if these are too many, Python raises TypeError
+        return [*checked, *unchecked]  # if these are too many, Python raises TypeError
     name, check = signature.surplus
-    if len(rest) > SEQUENCE_LENGTH:
+    if len(unchecked) > SEQUENCE_LENGTH:
         raise InvalidInput(
-            f"{name} has {len(rest):,} items", value=len(rest), remedy=f"pass at most {SEQUENCE_LENGTH:,} at once"
+            f"{name} has {len(unchecked):,} items",
+            value=len(unchecked),
+            remedy=f"pass at most {SEQUENCE_LENGTH:,} at once",
         )
-    return [*checked, *(check(value, name) for value in rest)]
+    return [*checked, *(check(value, name) for value in unchecked)]
 
 
 C = TypeVar("C", bound=type)
@@ -227,7 +229,7 @@ def _guard(verb: Callable[..., Any], *, bound: bool = True) -> Callable[..., Any
     leading = signature.positional[0] if signature.positional else None
 
     @functools.wraps(verb)
-    def call(*args: Any, **given: Any) -> Any:
+    def call(*args: Any, **keywords: Any) -> Any:
         started = time.perf_counter()
         try:
             count = len(args) - first
@@ -235,21 +237,21 @@ def _guard(verb: Callable[..., Any], *, bound: bool = True) -> Callable[..., Any
                 args = (args[0], leading[1](args[1], leading[0]))
             elif count > 0:
                 args = (*args[:first], *_check_positional(signature, args[first:]))
-            if given:
-                for name, value in given.items():
+            if keywords:
+                for name, value in keywords.items():
                     check = named.get(name, others)
                     if check is not None:
-                        given[name] = check(value, name)
+                        keywords[name] = check(value, name)
                     elif has_fields:  # otherwise Python raises TypeError
                         raise UnknownField(
                             f"{verb.__name__} takes no argument {name!r}",
                             value=name,
                             remedy=suggest_argument(name, named),
                         )
-            return verb(*args, **given)
+            return verb(*args, **keywords)
         except EverholdError as error:
             if operation is not None:
-                args[0]._log_failure(operation, _find_memory_id(signature, args, given), error)
+                args[0]._log_failure(operation, _find_memory_id(signature, args, keywords), error)
             raise
         finally:
             if operation is not None and time.perf_counter() - started >= args[0]._slow_call_seconds:

@@ -101,8 +101,8 @@ def _write_html_table(table: ResultTable) -> str:
     rows = "".join(
         f"<tr>{''.join(f'<td>{escape(write_cell(cell))}</td>' for cell in row)}</tr>" for row in table.rows[:_HTML_ROWS]
     )
-    rest = len(table.rows) - _HTML_ROWS
-    note = f"<caption>{rest:,} more rows</caption>" if rest > 0 else ""
+    omitted = len(table.rows) - _HTML_ROWS
+    note = f"<caption>{omitted:,} more rows</caption>" if omitted > 0 else ""
     return f"<table>{note}<thead><tr>{header}</tr></thead><tbody>{rows}</tbody></table>"
 
 

@@ -262,9 +262,13 @@ def read_in_scope(
         previous = find_previous(reader, after, today)
         readings = reader.read(question, today, previous)
         scoped.append(ScopedReadings(tables, reader, readings, today, previous, place, after=after))
-    candidates = [PlaceReadings(each.place, each.reader, each.readings) for each in scoped if each.place]
+    candidates = [
+        PlaceReadings(place_readings.place, place_readings.reader, place_readings.readings)
+        for place_readings in scoped
+        if place_readings.place
+    ]
     best = choose_readings(question, candidates)
-    chosen = next(each for each in scoped if each.place is best.place)
+    chosen = next(place_readings for place_readings in scoped if place_readings.place is best.place)
     return chosen._replace(readings=best.readings, others=candidates)
 
 

@@ -95,23 +95,23 @@ def measure_features(
     unknown, unread, unread_cues = (_count(draft, codes) for codes in (_UNKNOWN_WORD, _MENTION_CODES, _CUE_CODES))
     unread_tables = {table.name for position, table in draft.tables() if draft.codes[position] == TABLE}
     return Features(
-        unexplained=_scale(unknown, 4),
-        unread=_scale(unread, 3),
-        unread_cues=_scale(unread_cues, 3),
-        unread_tables=_scale(len(unread_tables - tables - subquery_tables), 2),
+        unexplained=_scale_count(unknown, 4),
+        unread=_scale_count(unread, 3),
+        unread_cues=_scale_count(unread_cues, 3),
+        unread_tables=_scale_count(len(unread_tables - tables - subquery_tables), 2),
         weakest=min(scores),
         mean=sum(scores) / len(scores),
         margin=max(0.0, min(margin, 1.0)),
-        tables=_scale(len(tables) - 1, 3),
-        nested=_scale(len(subqueries), 2),
+        tables=_scale_count(len(tables) - 1, 3),
+        nested=_scale_count(len(subqueries), 2),
         combined=float(frame.combined is not None),
         grouped=float(bool(frame.group)),
         ordered=float(bool(frame.order)),
-        filters=_scale(len(frame.where), 3),
-        length=_scale(length, 30),
+        filters=_scale_count(len(frame.where), 3),
+        length=_scale_count(length, 30),
         uncertain=float(any(mention.why in ("similar", "similar word", "unknown") for mention in assignment.mentions)),
-        shown=_scale(len(frame.select), 4),
-        sentences=_scale(draft.originals.rstrip(".").count("."), 1),
+        shown=_scale_count(len(frame.select), 4),
+        sentences=_scale_count(draft.originals.rstrip(".").count("."), 1),
         repeats=float(bool(plain_columns) and len(tables) > 1 and not frame.group and not frame.distinct),
         clean=float(unknown + unread + unread_cues == 0 and min(scores) >= _WHOLE_NAME),
         close=float(margin < _CLOSE_MARGIN),
@@ -137,7 +137,7 @@ def _list_subquery_tables(condition: object) -> list[str]:
     return list(list_tables(condition.frame)) if isinstance(condition, Membership) else []
 
 
-def _scale(count: float, maximum: int) -> float:
+def _scale_count(count: float, maximum: int) -> float:
     return max(0.0, min(count / maximum, 1.0))
 
 

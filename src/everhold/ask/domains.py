@@ -9,9 +9,9 @@ from everhold.ask.values import ValueIndex
 
 # Two columns belong to one domain if they share at least this share of the smaller column's values, and at least this
 # many values.
-_LEAST_SHARE = 0.4
-_LEAST_SHARED = 2
-_MOST_COLUMNS = 12  # a value that more columns have, such as "yes", does not connect columns
+_MIN_SHARE = 0.4
+_MIN_SHARED = 2
+_MAX_COLUMNS = 12  # a value that more columns have, such as "yes", does not connect columns
 
 
 class ValueDomains:
@@ -49,10 +49,10 @@ def _list_overlapping(values: ValueIndex) -> Iterable[tuple[ColumnRef, ColumnRef
     shared: Counter[tuple[ColumnRef, ColumnRef]] = Counter()
     for refs in values.group_columns_by_value():
         sizes.update(refs)
-        if len(refs) <= _MOST_COLUMNS:
+        if len(refs) <= _MAX_COLUMNS:
             shared.update(combinations(sorted(refs), 2))
     for (first, second), count in sorted(shared.items()):
-        if count >= max(_LEAST_SHARED, _LEAST_SHARE * min(sizes[first], sizes[second])):
+        if count >= max(_MIN_SHARED, _MIN_SHARE * min(sizes[first], sizes[second])):
             yield first, second
 
 

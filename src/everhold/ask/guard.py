@@ -95,9 +95,9 @@ def check_statement(
     text = _limit_rows(tree, row_limit).sql(dialect=dialect, comments=False, identify=dialect == "postgres")
     if dialect in _UNCERTAIN_ESCAPES and _ODD_BACKSLASHES.search(text):
         raise _refuse("a backslash stands before a quote", remedy="leave out the backslash")
-    again = _Check(dialect, tables, limits)
-    again.walk(_parse(text, dialect, limits, grown=True))
-    return CheckedStatement(text, dialect, frozenset(again.used), row_limit, _is_repeatable(tree))
+    recheck = _Check(dialect, tables, limits)
+    recheck.walk(_parse(text, dialect, limits, grown=True))
+    return CheckedStatement(text, dialect, frozenset(recheck.used), row_limit, _is_repeatable(tree))
 
 
 def find_read_tables(sql: str, dialect: str) -> frozenset[str]:

@@ -47,8 +47,8 @@ def check_columns(
 def suggest_spelling(name: str, known: Collection[str], otherwise: str = "use a table of this data set") -> str:
     """Return the remedy for an unknown name: the known name with nearly the same spelling, or else `otherwise`."""
     names = sorted(known)
-    close = get_close_matches(name[:_LONGEST].lower(), [each.lower() for each in names], n=1)
-    return next((f"did you mean {each!r}?" for each in names if [each.lower()] == close), otherwise)
+    close = get_close_matches(name[:_LONGEST].lower(), [known_name.lower() for known_name in names], n=1)
+    return next((f"did you mean {known_name!r}?" for known_name in names if [known_name.lower()] == close), otherwise)
 
 
 def _list_sources(

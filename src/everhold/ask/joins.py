@@ -8,7 +8,7 @@ from itertools import permutations
 from everhold.ask.schema import AskSchema, ColumnRef, ForeignKey
 from everhold.errors import InvalidInput
 
-_MOST_ORDERS = 4  # up to this many tables, every order of joining them is tried
+_MAX_ORDERS = 4  # up to this many tables, every order of joining them is tried
 # An inferred key costs more than two declared ones only if it is doubtful.
 _DOUBT = 2.5
 
@@ -33,7 +33,7 @@ def find_joins(schema: AskSchema, terminals: Sequence[str], via: Collection[Colu
     Raise InvalidInput if no keys connect the tables.
     """
     distinct = list(dict.fromkeys(terminals))
-    orders: Iterable[Sequence[str]] = permutations(distinct) if len(distinct) <= _MOST_ORDERS else [distinct]
+    orders: Iterable[Sequence[str]] = permutations(distinct) if len(distinct) <= _MAX_ORDERS else [distinct]
     trees = [tree for order in orders if (tree := _grow_tree(schema, order, via)) is not None]
     if not trees:
         fact = f"no keys connect the tables {', '.join(distinct)}"
@@ -64,12 +64,12 @@ def _grow_tree(schema: AskSchema, order: Sequence[str], via: Collection[ColumnRe
             return None
         for key in path:
             keys.append(key)
-            cost += _price(key, via)
+            cost += _compute_cost(key, via)
             tables.extend(name for name in (key.table, key.to_table) if name not in tables)
     return JoinTree(tuple(tables), tuple(keys), cost)
 
 
-def _price(key: ForeignKey, via: Collection[ColumnRef]) -> float:
+def _compute_cost(key: ForeignKey, via: Collection[ColumnRef]) -> float:
     return (1.0 + _DOUBT * (1.0 - key.confidence)) * key.preference * (0.5 if key.ref in via else 1.0)
 
 
@@ -91,5 +91,5 @@ def _find_path(
             other = key.to_table if key.table == table else key.table
             if other not in reached:
                 number += 1
-                heapq.heappush(queue, (cost + _price(key, via), number, other, [*path, key]))
+                heapq.heappush(queue, (cost + _compute_cost(key, via), number, other, [*path, key]))
     return None

@@ -13,7 +13,7 @@ from everhold.ask.schema import AskColumn, AskSchema, ColumnKind, ColumnRef, For
 LEARNED = "learned"  # the value of `Mention.why` for learned names
 _TAUGHT_SCORE = 1.05  # a little more than a whole name, because a user taught it
 _PREFERENCE = 0.8  # each confirmed use multiplies the cost of a join by this
-_MOST_USES = 3
+_MAX_USES = 3
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class Lessons:
         for join in self.joins:
             ends = {join.left, join.right}
             known = [index for index, key in enumerate(keys) if {key.ref, key.to_ref} == ends]
-            preference = _PREFERENCE ** min(join.uses, _MOST_USES)
+            preference = _PREFERENCE ** min(join.uses, _MAX_USES)
             for position in known:
                 keys[position] = replace(keys[position], preference=preference)
             if not known:

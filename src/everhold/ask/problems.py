@@ -12,7 +12,7 @@ from everhold.ask.reading import QuestionReading, Readings
 from everhold.ask.schema import AskSchema
 from everhold.ask.values import ValueIndex
 
-_MOST_CLOSEST = 3
+_MAX_CLOSEST = 3
 _GRAINS = frozenset({"year", "quarter", "month", "week", "day"})
 _LIKENESS = 0.7
 _UNCONNECTED = "is known, but no key connects it with the rest of the question"
@@ -69,7 +69,7 @@ def _list_unknown(schema: AskSchema, words: Iterable[str], entity: str | None = 
             yield NotUnderstood(word, _UNCONNECTED)
         else:
             names = [name for listed in owners.values() for name in listed]
-            yield NotUnderstood(word, _AMBIGUOUS, tuple(names[:_MOST_CLOSEST]))
+            yield NotUnderstood(word, _AMBIGUOUS, tuple(names[:_MAX_CLOSEST]))
 
 
 def _list_unreachable(schema: AskSchema, best: QuestionReading, entity: str) -> Iterator[str]:
@@ -98,7 +98,7 @@ def find_closest(schema: AskSchema, word: str) -> tuple[str, ...]:
         names.setdefault(column.name.lower(), f"{column.table}.{column.name}")
         for part in column.name.lower().split("_"):
             names.setdefault(part, f"{column.table}.{column.name}")
-    close = get_close_matches(word.lower(), names, _MOST_CLOSEST, _LIKENESS)
+    close = get_close_matches(word.lower(), names, _MAX_CLOSEST, _LIKENESS)
     return tuple(dict.fromkeys(names[name] for name in close))
 
 
@@ -117,7 +117,7 @@ def _list_unlinked_quotes(schema: AskSchema, values: ValueIndex, best: QuestionR
         where = f"{columns[0].table}.{columns[0].column}" if columns else ""
         reason = f"is not a value of {where}" if where else "is not a value here"
         similar = [str(match.value.raw) for match in values.find_similar(text.lower().split())]
-        yield NotUnderstood(text, reason, tuple(dict.fromkeys(similar))[:_MOST_CLOSEST])
+        yield NotUnderstood(text, reason, tuple(dict.fromkeys(similar))[:_MAX_CLOSEST])
 
 
 def _list_unused_names(schema: AskSchema, values: ValueIndex, best: QuestionReading) -> Iterator[NotUnderstood]:
@@ -156,7 +156,7 @@ def _describe_gap(tables: Iterable[str]) -> NotUnderstood:
 
 
 def _describe_nothing(schema: AskSchema) -> NotUnderstood:
-    names = [table.name for table in schema.tables[:_MOST_CLOSEST]]
+    names = [table.name for table in schema.tables[:_MAX_CLOSEST]]
     return NotUnderstood("", f"the question names no table, column or value; there is data about {', '.join(names)}")
 
 

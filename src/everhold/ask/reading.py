@@ -32,9 +32,9 @@ from everhold.ask.wording.frames import describe_frame
 from everhold.errors import InvalidInput
 from everhold.ports.synonyms import SynonymSource
 
-_MOST_ASSIGNMENTS = 12
+_MAX_ASSIGNMENTS = 12
 _UNREAD = 0.3  # the penalty for each mention that the grammar did not use
-_MOST_READINGS = 4
+_MAX_READINGS = 4
 # The codes of mentions, and of cues that change the result, such as "more than", "not" or "average".
 _UNUSED_CODES = "CVNPg>wn$sma"
 # The codes of numbers, periods, comparisons, shares and periods to group by. On the Spider data, no reading that
@@ -155,8 +155,8 @@ class QuestionReader:
         """
         readings = self._read(question, today, previous)
         unknown = readings.best.unexplained if readings.best else [token.text for token in tokenize(question)]
-        found = {word: self._spelling.find_correction(word) for word in unknown}
-        corrections = [(word, correction) for word, correction in found.items() if correction is not None]
+        proposals = {word: self._spelling.find_correction(word) for word in unknown}
+        corrections = [(word, correction) for word, correction in proposals.items() if correction is not None]
         if not corrections:
             return readings
         corrected_readings = self._read(replace_words(question, corrections), today, previous)
@@ -182,7 +182,7 @@ class QuestionReader:
         written: dict[QueryFrame, str | None] = {}  # several assignments often lead to the same frame
         drafts: dict[str, _ScoredDraft] = {}  # the best draft of each SQL
         unconnected: tuple[str, ...] = ()
-        for assignment in assign_mentions(self.schema, tokens, mentions)[:_MOST_ASSIGNMENTS]:
+        for assignment in assign_mentions(self.schema, tokens, mentions)[:_MAX_ASSIGNMENTS]:
             for built, draft in self._build(assignment, previous):
                 frame = _add_conditions(built, conditions)
                 if frame is None:
@@ -195,7 +195,7 @@ class QuestionReader:
                 score = assignment.score - _UNREAD * sum(code in "xCVNP" for code in draft.codes)
                 if sql and (sql not in drafts or drafts[sql].score < score):
                     drafts[sql] = _ScoredDraft(score, frame, draft, assignment)
-        ranked = sorted(drafts.items(), key=lambda item: item[1].score, reverse=True)[:_MOST_READINGS]
+        ranked = sorted(drafts.items(), key=lambda item: item[1].score, reverse=True)[:_MAX_READINGS]
         scores = [scored.score for _, scored in ranked]
         readings = [self._finish(tokens, sql, scored, scores) for sql, scored in ranked]
         return Readings(tuple(_note_conditions(readings, conditions)), unconnected)

@@ -8,7 +8,7 @@ from typing import Any
 
 Rows = Sequence[tuple[Any, ...]]
 _DECIMALS = 6
-_MOST_ORDERS = 5_000  # the maximum number of column orders to try; there are more only if many columns are equal
+_MAX_ORDERS = 5_000  # the maximum number of column orders to try; there are more only if many columns are equal
 
 
 def are_equal(expected: Rows, actual: Rows, is_ordered: bool) -> bool:
@@ -36,7 +36,7 @@ def _contains(narrow: Rows, wide: Rows, is_ordered: bool) -> bool:
         return True
     left, right = [_normalise(row) for row in narrow], [_normalise(row) for row in wide]
     for number, order in enumerate(_match_columns(left, right)):
-        if number >= _MOST_ORDERS:
+        if number >= _MAX_ORDERS:
             return False
         arranged = [tuple(row[index] for index in order) for row in right]
         if (arranged == left) if is_ordered else (Counter(arranged) == Counter(left)):

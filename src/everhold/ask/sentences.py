@@ -19,7 +19,7 @@ from everhold.ports.result_table import ResultTable
 
 _NAMED = 3  # the number of rows that a sentence names
 _LONGEST_LABEL = 60
-_MOST_CHANGE = 10  # a larger change, relative to the first value, is not shown in percent
+_MAX_CHANGE = 10  # a larger change, relative to the first value, is not shown in percent
 _STEADY = 0.005  # a smaller relative change is described as "about the same"
 
 
@@ -130,7 +130,7 @@ def _name_direction(first: float, last: float) -> str:
 
 
 def _show_change(first: float, last: float) -> str:
-    is_telling = first > 0 and _STEADY * first < abs(last - first) < _MOST_CHANGE * first
+    is_telling = first > 0 and _STEADY * first < abs(last - first) < _MAX_CHANGE * first
     return f" ({(last - first) / first:+.1%})" if is_telling else ""
 
 
@@ -159,9 +159,9 @@ def _show(column: ChartColumn, index: int) -> str:
     return text if len(text) <= _LONGEST_LABEL else f"{text[:_LONGEST_LABEL]}…"
 
 
-def _join(parts: Sequence[str], rest: int) -> str:
-    if rest > 0:
-        return f"{', '.join(parts)} and {rest:,} more"
+def _join(parts: Sequence[str], omitted: int) -> str:
+    if omitted > 0:
+        return f"{', '.join(parts)} and {omitted:,} more"
     return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
 
 

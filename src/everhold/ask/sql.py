@@ -124,7 +124,7 @@ class _SelectBuilder:
             return exp.Star()
         return exp.Column(this=exp.Star(), table=exp.to_identifier(self._frame.entity, quoted=True))
 
-    def _column(self, ref: ColumnRef) -> exp.Column:
+    def _make_column(self, ref: ColumnRef) -> exp.Column:
         return _write_column(self._moved.get(ref, ref), len(self._tree.tables) > 1)
 
     def _write_selected(self, item: Expression) -> exp.Expr:
@@ -153,15 +153,15 @@ class _SelectBuilder:
         inner = exp.Distinct(expressions=[inner]) if item.distinct else inner
         written = inner if item.function is Function.COMPUTED else _FUNCTIONS[item.function](this=inner)
         if item.per is not None:
-            others = exp.Count(this=exp.Distinct(expressions=[self._column(item.per)]))
+            others = exp.Count(this=exp.Distinct(expressions=[self._make_column(item.per)]))
             return exp.Div(this=_multiply_by_one(written), expression=others)
         return self._write_window(item, written) if item.window else written
 
     def _write_value(self, ref: ColumnRef, function: Function | None) -> exp.Expr:
         formula = self._schema.column(ref).formula
         if formula is None:
-            return self._column(ref)
-        written = write_formula(formula, self._column)
+            return self._make_column(ref)
+        written = write_formula(formula, self._make_column)
         is_operand = function in (None, Function.COMPUTED) and isinstance(written, exp.Binary)
         return exp.Paren(this=written) if is_operand else written
 
@@ -199,7 +199,7 @@ class _SelectBuilder:
             return exp.or_(*map(self._write_condition, predicate.choices), copy=False)
         if isinstance(predicate, Membership):
             inner = build_query(self._schema, self._skip_nulls(predicate), self._dialect)
-            among: exp.Expr = exp.In(this=self._column(predicate.column), query=inner.subquery(copy=False))
+            among: exp.Expr = exp.In(this=self._make_column(predicate.column), query=inner.subquery(copy=False))
             return exp.Not(this=among) if predicate.negated else among
         written = self._write_predicate(predicate)
         return exp.Not(this=written) if predicate.negated else written

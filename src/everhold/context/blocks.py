@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from everhold.context.fence import make_fence, neutralise_marks
-from everhold.context.lines import format_one_line, heading_of
+from everhold.context.lines import format_one_line, make_heading
 from everhold.context.section import BLOCKS, TITLES
 from everhold.model import Block
 
@@ -16,7 +16,7 @@ def render_blocks(blocks: Sequence[Block], *, numbered: bool = False) -> str:
     if not blocks:
         return ""
     entries = [line for block in blocks for line in _list_lines(block, numbered=numbered)]
-    return make_fence("\n".join([heading_of(TITLES[BLOCKS]), *entries]))
+    return make_fence("\n".join([make_heading(TITLES[BLOCKS]), *entries]))
 
 
 def _list_lines(block: Block, *, numbered: bool) -> list[str]:

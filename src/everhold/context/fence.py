@@ -33,7 +33,7 @@ _MAX_FOLDED = 20_000
 
 
 class _Fold(dict[int, str]):
-    """A table for `str.translate` that maps each character to the letters as which a model may read it."""
+    """A table for `str.translate` that maps each character to the letters that a model may take it for."""
 
     def __init__(self, *, reads_tags: bool) -> None:
         super().__init__()

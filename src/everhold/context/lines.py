@@ -17,12 +17,12 @@ _BRACKETS = str.maketrans("[]", "()")  # a source must not contain square bracke
 _MAX_SOURCE_LENGTH = 100
 
 
-def heading_of(title: str) -> str:
+def make_heading(title: str) -> str:
     """Return the heading line of a section."""
     return neutralise_marks(format_one_line(title)) + ":"
 
 
-def entry_of(item: Item) -> str:
+def make_entry(item: Item) -> str:
     """Return an item as a list entry: its source and text, with further lines indented."""
     source = _format_source(item)
     lines = [line.rstrip() for line in item.text.splitlines() if line.strip()]

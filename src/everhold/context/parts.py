@@ -159,7 +159,7 @@ def _shorten_part(part: Part, room: int, counter: Counter) -> Part | None:
 
 
 def find_level(costs: list[int], room: int) -> int:
-    """Return the highest level such that the sum is at most `room` if all higher costs are lowered to it."""
+    """Return the highest level for which the costs, each cut to at most this level, sum to at most `room`."""
     room_left = max(0, room)
     for index, cost in enumerate(sorted(costs)):
         share = room_left // (len(costs) - index)

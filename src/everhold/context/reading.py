@@ -57,7 +57,7 @@ def _read_parts(message: Message, role: Role) -> list[Part]:
     parts = [part for index, item in enumerate(items) for part in _read_item(item, f"{message.id}-content{index}")]
     # The text is left out if it repeats one text of the content or all of them, which callers store for search.
     texts = [text for part in parts for text in _list_texts(part)]
-    if message.text and _squeeze(message.text) not in map(_squeeze, ["".join(texts), *texts]):
+    if message.text and _remove_spaces(message.text) not in map(_remove_spaces, ["".join(texts), *texts]):
         parts.insert(0, TextPart(message.text))
     returns = [_read_return(item) for item in message.tool_returns]
     return [*parts, *returns] if role != "tool" else _join_returns(message.tool_call_id, parts, returns)
@@ -172,7 +172,7 @@ def _list_texts(part: Part) -> list[str]:
     return [item.text for item in inner if isinstance(item, TextPart)]
 
 
-def _squeeze(text: str) -> str:
+def _remove_spaces(text: str) -> str:
     return "".join(text.split())
 
 

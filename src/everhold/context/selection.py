@@ -4,7 +4,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
 from everhold.context.cutting import CHARACTERS_PER_TOKEN, cut_after_sentence
-from everhold.context.lines import entry_of, heading_of
+from everhold.context.lines import make_entry, make_heading
 from everhold.context.section import Counter, Item, Section
 from everhold.text.terms import normalise
 
@@ -36,13 +36,13 @@ class SectionDraft:
 
 def make_draft(section: Section, room: int, counter: Counter) -> SectionDraft:
     """Return a section with its heading and entries. An entry that cannot fit into `room` tokens is not counted."""
-    heading = heading_of(section.title)
+    heading = make_heading(section.title)
     entries = tuple(_make_entry(item, room, counter) for item in section.items if item.text.strip())
     return SectionDraft(section, heading, counter(heading + "\n"), entries)
 
 
 def _make_entry(item: Item, room: int, counter: Counter) -> ContextEntry:
-    line = entry_of(item)
+    line = make_entry(item)
     tokens = room + 1 if len(line) > room * CHARACTERS_PER_TOKEN else counter(line + "\n")
     keys = {f"text {normalise(item.text) or item.text}"}
     if item.memory is not None:
@@ -85,7 +85,7 @@ def _cut_to_fit(entry: ContextEntry, tokens_left: int, counter: Counter) -> Cont
     text = entry.item.text[: tokens_left * CHARACTERS_PER_TOKEN]
 
     def make_line(beginning: str) -> str:
-        return entry_of(replace(entry.item, text=beginning))
+        return make_entry(replace(entry.item, text=beginning))
 
     beginning = cut_after_sentence(text, lambda beginning: counter(make_line(beginning) + "\n") <= tokens_left)
     if beginning is None:

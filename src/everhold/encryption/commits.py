@@ -22,23 +22,23 @@ class CommitEncryption:
         self._cipher = cipher
         # The plain rows that earlier operations of this commit add or change. They are not in the store yet.
         self._pending: dict[tuple[type[Row], tuple[Any, ...]], dict[str, Any]] = {}
-        self._last: list[Operation] = []
+        self._final: list[Operation] = []
 
     def encrypt(self, operations: Sequence[Operation]) -> list[Operation]:
         """Return the operations with encrypted values, for the store."""
         encrypted = [inner for operation in operations for inner in self._encrypt(operation)]
-        return encrypted + self._last
+        return encrypted + self._final
 
     def _encrypt(self, operation: Operation) -> list[Operation]:
         """Return the operations that replace an operation, with its values encrypted."""
         match operation:
-            case Put(row) | Ensure(row) if self._cipher.is_concerned(type(row)):
+            case Put(row) | Ensure(row) if self._cipher.has_encrypted_fields(type(row)):
                 self._check_rules(type(row), self._cipher.list_columns(type(row)), row.__dict__)
                 self._pending[type(row), get_key(row)] = row.__dict__
                 return [type(operation)(self._cipher.encrypt_row(row))]
-            case Patch(entity, _, changes) if self._concerns(entity, changes):
+            case Patch(entity, _, changes) if self._changes_encrypted_columns(entity, changes):
                 return [self._encrypt_patch(operation)]
-            case Increment(entity, key, _, changes) if self._concerns(entity, changes):
+            case Increment(entity, key, _, changes) if self._changes_encrypted_columns(entity, changes):
                 after = {**self._read_current(entity, key), **changes}
                 encrypted = self._cipher.encrypt_values(get_table(entity), changes, after)
                 return [replace(operation, changes={**changes, **encrypted})]
@@ -48,7 +48,7 @@ class CommitEncryption:
             case _:
                 return [operation]
 
-    def _concerns(self, entity: type[Row], changes: Mapping[str, Any]) -> bool:
+    def _changes_encrypted_columns(self, entity: type[Row], changes: Mapping[str, Any]) -> bool:
         columns = self._cipher.list_columns(entity)
         if not columns:
             return False
@@ -91,4 +91,4 @@ class CommitEncryption:
         where = [Where("owner_id", Op.EQ, key[1]), Where("owner_kind", Op.EQ, "memory")]
         chunks = self._plain.scan(Chunk, key[0], where)
         if chunks:
-            self._last += [*(Delete(Chunk, get_key(chunk)) for chunk in chunks), *note_purge()]
+            self._final += [*(Delete(Chunk, get_key(chunk)) for chunk in chunks), *note_purge()]

@@ -70,11 +70,11 @@ class EncryptingRecords:
         keys: set[tuple[str, str]] = set()
         for operation in operations:
             match operation:
-                case Put(row) | Ensure(row) if self._cipher.is_concerned(type(row)):
+                case Put(row) | Ensure(row) if self._cipher.has_encrypted_fields(type(row)):
                     columns = self._cipher.list_columns(type(row))
                     ids = list_key_ids(row.__dict__[name] for name in columns)
                     keys |= {(row.__dict__["organization_id"], key_id) for key_id in ids}
-                case Patch(entity, key, changes) if self._cipher.is_concerned(entity):
+                case Patch(entity, key, changes) if self._cipher.has_encrypted_fields(entity):
                     keys |= {(key[0], key_id) for key_id in list_key_ids(changes.values())}
         return sorted(keys)
 
@@ -82,7 +82,7 @@ class EncryptingRecords:
 
     def get(self, entity: type[E], organization_id: str, ids: Sequence[str], *, deleted: bool = False) -> dict[str, E]:
         rows = self.inner.get(entity, organization_id, ids, deleted=deleted)
-        if not self._cipher.is_concerned(entity):
+        if not self._cipher.has_encrypted_fields(entity):
             return rows
         return {row_id: self._cipher.decrypt_row(row) for row_id, row in rows.items()}
 
@@ -116,7 +116,7 @@ class EncryptingRecords:
                 limit=page,
                 deleted=deleted,
             )
-            decrypted = map(self._cipher.decrypt_row, rows) if self._cipher.is_concerned(entity) else rows
+            decrypted = map(self._cipher.decrypt_row, rows) if self._cipher.has_encrypted_fields(entity) else rows
             matches += [row for row in decrypted if is_match(row, plain)] if plain else list(decrypted)
             if page is None or not plain or len(rows) < page or (limit is not None and len(matches) >= limit):
                 return matches if limit is None else matches[:limit]

@@ -42,11 +42,11 @@ def wrap_keys(records: Records, keys: RotatingDataKeys, count: Callable[[int], N
     for row in list_data_keys(records):
         if row.master_fingerprint == keys.master_fingerprint:
             continue
-        again = keys.wrap_again(row)
-        changes = {"wrapped_key": again.wrapped_key, "master_fingerprint": again.master_fingerprint}
+        rewrapped = keys.wrap_again(row)
+        changes = {"wrapped_key": rewrapped.wrapped_key, "master_fingerprint": rewrapped.master_fingerprint}
         try:
             records.commit([Patch(DataKey, get_key(row), {**changes, "updated_at": clock.now()}, version=row.version)])
-        except StaleVersion:  # another process has wrapped or destroyed it
+        except StaleVersion:  # another process has wrapped the key again or destroyed it
             continue
         wrapped += 1
         count(1)

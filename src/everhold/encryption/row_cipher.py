@@ -51,7 +51,7 @@ class RowCipher:
         self.keys = keys
         self.fields = fields
 
-    def is_concerned(self, entity: type[Row]) -> bool:
+    def has_encrypted_fields(self, entity: type[Row]) -> bool:
         """Return whether rows of an entity may have encrypted fields."""
         return get_table(entity).name in self.fields.read
 
@@ -101,7 +101,7 @@ class RowCipher:
         content: dict[str, Any] = {}
         for name in names:
             value = stored[name]
-            if value is None or not has_mark(value) or (table.by_name[name].kind is Kind.JSON and _is_scalar(value)):
+            if value is None or not has_mark(value) or (table.by_name[name].kind is Kind.JSON and _is_json_text(value)):
                 continue
             content[name] = self._decrypt(table, name, value, stored) if is_encrypted(value) else unmark_plain(value)
         return content
@@ -165,7 +165,7 @@ def _make_place(table: Table, name: str, row: Mapping[str, Any]) -> bytes:
     return make_context(table.name, name, *(str(row[part] or "") for part in list_place_columns(table)))
 
 
-def _is_scalar(value: Any) -> bool:
+def _is_json_text(value: Any) -> bool:
     """Return whether a JSON value is a text. Only objects and lists have a marked form."""
     return isinstance(value, str)
 

@@ -38,15 +38,17 @@ def summarise_before(
     scope's user and agent, and only those of `conversation` if that is not None. The time to make it does not grow with
     the session.
     """
-    parts = _read_complete(deps, session, before)
-    unbuilt = _read_rest(deps, session, parts, before)
+    parts = _read_complete_parts(deps, session, before)
+    unbuilt = _read_unbuilt(deps, session, parts, before)
     if len(unbuilt) > _MAX_UNBUILT:
         for _ in update_session(deps, session):
             pass
-        parts = _read_complete(deps, session, before)
-        unbuilt = _read_rest(deps, session, parts, before)
+        parts = _read_complete_parts(deps, session, before)
+        unbuilt = _read_unbuilt(deps, session, parts, before)
     number = (parts[-1].number + 1) * EPISODE_COUNTS[parts[-1].level] if parts else 0
-    parts = _group(deps, session, [*parts, *build_episodes(deps, session, unbuilt, number, before, before)], before)
+    parts = _group_parts(
+        deps, session, [*parts, *build_episodes(deps, session, unbuilt, number, before, before)], before
+    )
     quotes = [
         [
             quote
@@ -58,7 +60,7 @@ def summarise_before(
     return make_summary(deps, quotes, budget)
 
 
-def _read_complete(deps: EpisodeDeps, session: Session, before: datetime) -> list[Episode]:
+def _read_complete_parts(deps: EpisodeDeps, session: Session, before: datetime) -> list[Episode]:
     """Return the fewest chapters, sections and episodes that cover all complete episodes before a time, oldest
     first."""
     parts: list[Episode] = []
@@ -75,13 +77,13 @@ def _read_complete(deps: EpisodeDeps, session: Session, before: datetime) -> lis
     return parts
 
 
-def _read_rest(deps: EpisodeDeps, session: Session, parts: Sequence[Episode], before: datetime) -> list[Message]:
+def _read_unbuilt(deps: EpisodeDeps, session: Session, parts: Sequence[Episode], before: datetime) -> list[Message]:
     """Return the messages after the complete episodes up to a time, at most _MAX_UNBUILT + 1."""
     start = parts[-1].span_to + _MOMENT if parts else None
     return read_messages(deps, session, start, before + _MOMENT, limit=_MAX_UNBUILT + 1)
 
 
-def _group(deps: EpisodeDeps, session: Session, parts: Sequence[Episode], now: datetime) -> list[Episode]:
+def _group_parts(deps: EpisodeDeps, session: Session, parts: Sequence[Episode], now: datetime) -> list[Episode]:
     """Return the parts with each complete set of episodes or sections replaced by its section or chapter."""
     grouped = list(parts)
     for level, part_level in GROUP_PARTS.items():

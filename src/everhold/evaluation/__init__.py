@@ -1,1 +1,1 @@
-"""Measuring recall on data of one's own."""
+"""Measure recall on your own data."""

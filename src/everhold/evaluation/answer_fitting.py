@@ -34,12 +34,12 @@ from everhold.recall.request import Request
 PARTS = ("topic", "update", "chance", "chance_among_few")
 # The weights of chance are fitted to this many of the best candidates of each question.
 MAX_CHANCE_CANDIDATES = 12
-# For this many of the best candidates of each question, a newer memory that replaced them is searched.
+# A newer memory that replaced a candidate is searched for this many of the best candidates of each question.
 MAX_UPDATE_CANDIDATES = 2
 # The steps of gradient descent.
 MAX_STEPS = 300
 # Prevents a division by zero for tables without a target.
-_TINY = 1e-300
+_SMALLEST_DIVISOR = 1e-300
 # The strength of L2 regularisation.
 _L2_CHOICE, _L2_LOGISTIC = 2.0, 10.0
 
@@ -224,7 +224,7 @@ def _compute_excess(logits: Numbers, targets: NDArray[np.bool_], *, has_none: bo
     none = np.exp(-highest) if has_none else 0.0
     right = odds * targets
     chosen: Numbers = odds / (odds.sum(axis=1, keepdims=True) + none)
-    target_shares: Numbers = right / np.maximum(right.sum(axis=1, keepdims=True), _TINY)
+    target_shares: Numbers = right / np.maximum(right.sum(axis=1, keepdims=True), _SMALLEST_DIVISOR)
     return chosen - target_shares
 
 

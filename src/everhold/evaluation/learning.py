@@ -100,10 +100,10 @@ def split_by_template(pairs: Sequence[LearningPair], folds: int) -> list[list[Le
     return [[pair for pair in pairs if places[pair.template] == number] for number in range(folds)]
 
 
-def _list_rest(folds: Sequence[Sequence[LearningPair]], index: int) -> list[LearningPair]:
-    rest = [pair for number, fold in enumerate(folds) if number != index for pair in fold]
-    random.Random(_SEED + index).shuffle(rest)
-    return rest
+def _list_other_pairs(folds: Sequence[Sequence[LearningPair]], index: int) -> list[LearningPair]:
+    others = [pair for number, fold in enumerate(folds) if number != index for pair in fold]
+    random.Random(_SEED + index).shuffle(others)
+    return others
 
 
 def measure_curve(database: LearningDatabase, folds: Sequence[Sequence[LearningPair]], report: Report) -> list[Any]:
@@ -111,12 +111,12 @@ def measure_curve(database: LearningDatabase, folds: Sequence[Sequence[LearningP
     outcomes: dict[int, list[LearningOutcome]] = {}
     sizes: dict[int, list[int]] = {}
     for index, fold in enumerate(folds):
-        rest = _list_rest(folds, index)
-        stops = [*(stop for stop in CHECKPOINTS if stop < len(rest)), len(rest)]
+        others = _list_other_pairs(folds, index)
+        stops = [*(stop for stop in CHECKPOINTS if stop < len(others)), len(others)]
         memory, before = LearnedMemory(), 0
         for number, stop in enumerate(stops):
-            memory, before = teach_all(database, memory, rest[before:stop], report), stop
-            outcomes.setdefault(number, []).extend(ask_all(database, memory, fold, rest[:stop]))
+            memory, before = teach_all(database, memory, others[before:stop], report), stop
+            outcomes.setdefault(number, []).extend(ask_all(database, memory, fold, others[:stop]))
             sizes.setdefault(number, []).append(stop)
     return [{"confirmed": max(sizes[number]), **summarise_outcomes(listed)} for number, listed in outcomes.items()]
 
@@ -127,8 +127,8 @@ def measure_split(
     """Return the outcomes of each fold after all confirmed pairs of the other folds."""
     outcomes = []
     for index, fold in enumerate(folds):
-        rest = _list_rest(folds, index)
-        outcomes += ask_all(database, teach_all(database, LearnedMemory(), rest, report), fold, rest)
+        others = _list_other_pairs(folds, index)
+        outcomes += ask_all(database, teach_all(database, LearnedMemory(), others, report), fold, others)
     return outcomes
 
 
@@ -139,18 +139,18 @@ def measure_noise(
     noisy, corrected = [], []
     wrong_count = wrong_before = recovered = 0
     for index, fold in enumerate(folds):
-        rest = _list_rest(folds, index)
-        wrong = random.Random(_SEED).sample(range(len(rest)), round(WRONG_SHARE * len(rest)))
-        mistaken = {number: _mistake(database, rest, number) for number in wrong}
-        pairs = [mistaken.get(number, pair) for number, pair in enumerate(rest)]
+        others = _list_other_pairs(folds, index)
+        wrong = random.Random(_SEED).sample(range(len(others)), round(WRONG_SHARE * len(others)))
+        mistaken = {number: _make_wrong_pair(database, others, number) for number in wrong}
+        pairs = [mistaken.get(number, pair) for number, pair in enumerate(others)]
         memory = teach_all(database, LearnedMemory(), pairs, report)
-        noisy += ask_all(database, memory, fold, rest)
-        truths = [rest[number] for number in wrong]
+        noisy += ask_all(database, memory, fold, others)
+        truths = [others[number] for number in wrong]
         wrong_count += len(truths)
-        wrong_before += sum(not outcome.is_right for outcome in ask_all(database, memory, truths, rest))
+        wrong_before += sum(not outcome.is_right for outcome in ask_all(database, memory, truths, others))
         memory = teach_all(database, memory, truths, report)
-        recovered += sum(outcome.is_right for outcome in ask_all(database, memory, truths, rest))
-        corrected += ask_all(database, memory, fold, rest)
+        recovered += sum(outcome.is_right for outcome in ask_all(database, memory, truths, others))
+        corrected += ask_all(database, memory, fold, others)
     return {
         "wrong_confirmations": wrong_count,
         "answered_wrong_before_correction": wrong_before,
@@ -160,7 +160,7 @@ def measure_noise(
     }
 
 
-def _mistake(database: LearningDatabase, pairs: Sequence[LearningPair], number: int) -> LearningPair:
+def _make_wrong_pair(database: LearningDatabase, pairs: Sequence[LearningPair], number: int) -> LearningPair:
     """Return a question with the SQL of a different question that has a different result."""
     pair = pairs[number]
     others = [other for other in pairs if not database.is_right(pair, other.sql)]

@@ -27,7 +27,7 @@ from everhold.evaluation.sql_levels import is_sorted
 
 DIALECT = "sqlite"
 _SECONDS = 5.0
-_MOST_ROWS = 20_000
+_MAX_ROWS = 20_000
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ class LearningDatabase:
 
     def _run(self, sql: str) -> Rows | None:
         try:
-            statement = check_statement(sql, DIALECT, self.columns, row_limit=_MOST_ROWS)
-            return run_query(self._path, statement.sql, _SECONDS, _MOST_ROWS)
+            statement = check_statement(sql, DIALECT, self.columns, row_limit=_MAX_ROWS)
+            return run_query(self._path, statement.sql, _SECONDS, _MAX_ROWS)
         except (StatementRefused, StoreError):
             return None
 

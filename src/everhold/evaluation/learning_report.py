@@ -20,12 +20,12 @@ from everhold.evaluation.learning import (
 from everhold.evaluation.learning_data import LearningDatabase, read_databases
 
 # In a folder with more databases, only so many are measured: those with most questions.
-_MOST_DATABASES = 3
+_MAX_DATABASES = 3
 
 
 def choose_databases(folder: Path, limit: int | None) -> list[LearningDatabase]:
     """Return the databases that are measured. With `limit`, at most this many questions of each are used."""
-    databases = read_databases(folder)[:_MOST_DATABASES]
+    databases = read_databases(folder)[:_MAX_DATABASES]
     if limit is not None:
         for database in databases:
             database.pairs = split_by_question(database.pairs, 1)[0][:limit]

@@ -164,11 +164,11 @@ def _parse_parts(path: Path, document: dict[str, Any], name: str, model: type[P]
     return parts
 
 
-def _check_unique_ids(path: Path, what: str, parts: Sequence[LifeMemory] | Sequence[LifeQuestion]) -> None:
+def _check_unique_ids(path: Path, noun: str, parts: Sequence[LifeMemory] | Sequence[LifeQuestion]) -> None:
     seen: set[str] = set()
     for part in parts:
         if part.id in seen:
-            raise InvalidInput(f"{path} has two {what} ids {part.id!r}", value=part.id, remedy="rename one of them")
+            raise InvalidInput(f"{path} has two {noun} ids {part.id!r}", value=part.id, remedy="rename one of them")
         seen.add(part.id)
 
 
@@ -186,9 +186,11 @@ def _check_question(where: str, question: LifeQuestion, known_ids: set[str]) -> 
     for name, ids in (("expect", question.expect), ("also_ok", question.also_ok), ("stale", question.stale)):
         _check_known_ids(where, name, ids, known_ids)
     for name, ids in (("also_ok", question.also_ok), ("stale", question.stale)):
-        if both := set(question.expect) & set(ids):
+        if overlap := set(question.expect) & set(ids):
             raise InvalidInput(
-                f"{where}: {min(both)!r} is in 'expect' and in {name!r}", value=min(both), remedy="keep one of them"
+                f"{where}: {min(overlap)!r} is in 'expect' and in {name!r}",
+                value=min(overlap),
+                remedy="keep one of them",
             )
     if question.also_ok and not question.expect:
         raise InvalidInput(

@@ -53,11 +53,11 @@ class PrecisionReport:
 
     @property
     def precision(self) -> float:
-        return _mean(outcome.precision for outcome in self.outcomes)
+        return _compute_mean(outcome.precision for outcome in self.outcomes)
 
     @property
     def recall(self) -> float:
-        return _mean(outcome.recall for outcome in self.outcomes)
+        return _compute_mean(outcome.recall for outcome in self.outcomes)
 
     @property
     def nothing(self) -> tuple[CaseOutcome, ...]:
@@ -203,11 +203,11 @@ def _compute_figures(outcomes: Sequence[CaseOutcome]) -> dict[str, Any]:
     return {
         "cases": len(outcomes),
         "passed": sum(outcome.passed for outcome in outcomes),
-        "precision": round(_mean(outcome.precision for outcome in outcomes), _DIGITS),
-        "recall": round(_mean(outcome.recall for outcome in outcomes), _DIGITS),
+        "precision": round(_compute_mean(outcome.precision for outcome in outcomes), _DIGITS),
+        "recall": round(_compute_mean(outcome.recall for outcome in outcomes), _DIGITS),
     }
 
 
-def _mean(values: Iterable[float]) -> float:
+def _compute_mean(values: Iterable[float]) -> float:
     numbers = list(values)
     return sum(numbers) / len(numbers) if numbers else 0.0

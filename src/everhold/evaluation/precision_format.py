@@ -241,10 +241,10 @@ def _check_case(case: Case, known: Sequence[str], file: Path) -> None:
     for key in case.keys:
         if key not in known:
             raise InvalidInput(f"{where}: no memory has the key {key!r}", remedy=_suggest(key, known))
-    if both := set(case.must_not) & {*case.must, *case.may} or set(case.must) & set(case.may):
+    if overlap := set(case.must_not) & {*case.must, *case.may} or set(case.must) & set(case.may):
         raise InvalidInput(
-            f"{where}: {min(both)!r} is listed twice with different meanings",
-            value=min(both),
+            f"{where}: {min(overlap)!r} is listed twice with different meanings",
+            value=min(overlap),
             remedy="keep one of them",
         )
     if case.category == "nothing" and not case.wants_nothing:

@@ -24,11 +24,11 @@ def cut_lives(lives: Iterable[Life]) -> list[Life]:
 
 
 def _cut_life(life: Life) -> Iterator[Life]:
-    generator = random.Random(life.name)
+    rng = random.Random(life.name)
     for question in life.questions:
         for number in range(SCOPES_PER_QUESTION):
-            is_unanswered = not question.expect or generator.random() < _UNANSWERED
-            memory_ids = _choose_memories(life, question, generator, is_unanswered=is_unanswered)
+            is_unanswered = not question.expect or rng.random() < _UNANSWERED
+            memory_ids = _choose_memories(life, question, rng, is_unanswered=is_unanswered)
             yield life.model_copy(
                 update={
                     "persona": f"{life.persona}-{question.id}-{number}",
@@ -38,13 +38,13 @@ def _cut_life(life: Life) -> Iterator[Life]:
             )
 
 
-def _choose_memories(life: Life, question: LifeQuestion, generator: random.Random, *, is_unanswered: bool) -> set[str]:
+def _choose_memories(life: Life, question: LifeQuestion, rng: random.Random, *, is_unanswered: bool) -> set[str]:
     """Return the ids of the memories of a scope: those about the question, unless left out, and some others."""
-    about = {*question.right, *question.stale}
-    others = [memory.id for memory in life.memories if memory.id not in about]
-    kept: Sequence[str] = () if is_unanswered else sorted(about)
-    count = max(generator.choice(SIZES) - len(kept), _MIN_OTHERS)
-    return {*kept, *generator.sample(others, min(count, len(others)))}
+    answer_ids = {*question.right, *question.stale}
+    others = [memory.id for memory in life.memories if memory.id not in answer_ids]
+    kept: Sequence[str] = () if is_unanswered else sorted(answer_ids)
+    count = max(rng.choice(SIZES) - len(kept), _MIN_OTHERS)
+    return {*kept, *rng.sample(others, min(count, len(others)))}
 
 
 def _remove_answer(question: LifeQuestion) -> LifeQuestion:

@@ -23,7 +23,7 @@ from everhold.evaluation.sql_statuses import count_statuses
 TODAY = date(2024, 1, 1)
 PRECISION = 0.9
 _SECONDS = 5.0
-_MOST_ROWS = 20_000
+_MAX_ROWS = 20_000
 _DIGITS = 4
 
 
@@ -138,7 +138,7 @@ def _compare_all(gold: str, sql: str, variants: Iterable[Path]) -> Iterator[bool
 
 def _run(path: Path, sql: str) -> Rows | None:
     try:
-        return run_query(path, sql, _SECONDS, _MOST_ROWS)
+        return run_query(path, sql, _SECONDS, _MAX_ROWS)
     except StoreError:
         return None
 

@@ -138,7 +138,7 @@ class Header(NamedTuple):
     organization: str
 
 
-def header_of(first_line: str) -> Header | None:
+def read_header(first_line: str) -> Header | None:
     """Return the header of a bundle from the first line of a file, or None if the file is not a bundle.
 
     Raise InvalidInput if this program cannot read the bundle's version.

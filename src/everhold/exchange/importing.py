@@ -91,10 +91,10 @@ def _examine(
         counter.add(len(batch))
     checks.finish()
     if count:
-        more = f", and {count - len(collisions)} more" if count > len(collisions) else ""
+        suffix = f", and {count - len(collisions)} more" if count > len(collisions) else ""
         raise AlreadyExists(
             f"{count} {'row' if count == 1 else 'rows'} of the bundle have the id of something else in organization "
-            f"{organization!r}: {', and '.join(collisions)}{more}",
+            f"{organization!r}: {', and '.join(collisions)}{suffix}",
             value=organization,
             remedy="import into an organization of its own",
         )

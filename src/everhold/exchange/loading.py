@@ -15,7 +15,7 @@ from everhold.progress import ReportProgress, StepCounter, ignore_progress
 # Stores memories and returns them; the function is called with the size of each batch that is stored.
 Remember = Callable[[Iterable[Any], Callable[[int], None]], Sequence[Memory]]
 
-# Characters. The header of a bundle is shorter, and a file that is one long line is not read completely.
+# The number of characters read to find the header of a bundle, so that one very long line is not read completely.
 _MAX_FIRST_LINE = 65_536
 
 

@@ -178,10 +178,12 @@ def _copy(
 
 def _copy_keyed(source: Records, target: Records, entity: type[Row], table: Table, counter: StepCounter) -> int:
     """Copy the rows that the target lacks. Rows that it already has come from an interrupted move."""
-    keys = {get_key(row) for row in rows_of(target, entity, table)} if target.count(entity, None, deleted=True) else ()
+    keys = (
+        {get_key(row) for row in read_rows(target, entity, table)} if target.count(entity, None, deleted=True) else ()
+    )
     counter.add(len(keys))
     copied = 0
-    with closing(rows_of(source, entity, table)) as source_rows:
+    with closing(read_rows(source, entity, table)) as source_rows:
         rows = (row for row in parents_first(source_rows, table) if get_key(row) not in keys)
         while batch := list(islice(rows, _BATCH)):
             target.commit([Put(row) for row in batch])
@@ -209,7 +211,7 @@ def _copy_numbered(
     return copied
 
 
-def rows_of(records: Records, entity: type[Row], table: Table) -> Generator[Row]:
+def read_rows(records: Records, entity: type[Row], table: Table) -> Generator[Row]:
     """Yield every row of a table, organization by organization, deleted ones included.
 
     Close the generator before the store, because it may have an open cursor.
@@ -274,7 +276,7 @@ def table_hash(
 ) -> TableHash:
     """Return the number of rows and the sum of their hashes, which does not depend on their order."""
     total, count = 0, 0
-    with closing(rows_of(records, entity, table)) as rows:
+    with closing(read_rows(records, entity, table)) as rows:
         while batch := list(islice(rows, _BATCH)):
             total += sum(hash_row(row, table) for row in batch)
             count += len(batch)

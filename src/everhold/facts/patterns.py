@@ -340,14 +340,14 @@ def convert_to_third_person(value: str) -> str:
     return value
 
 
-def match_rules(lemma: str, rest: str, full: str) -> Iterator[Claim]:
-    """Yield the claims of a verb and the words after it. `rest` has no time at its end; `full` still has it."""
+def match_rules(lemma: str, complement: str, full: str) -> Iterator[Claim]:
+    """Yield the claims of a verb and the words after it. `complement` has no time at its end; `full` still has it."""
     if lemma == "favourite":
         yield from _find_favourite(full)
         return
     found_attributes: set[str] = set()
     for rule in RULES.get(lemma, ()):
-        match = rule.pattern.match(full if rule.whole else rest)
+        match = rule.pattern.match(full if rule.whole else complement)
         if match is None or rule.attribute in found_attributes:
             continue
         matched = trim_value(next(group for group in match.groupdict().values() if group))

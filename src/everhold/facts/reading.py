@@ -45,9 +45,9 @@ _LEMMAS = {
     }.items()
     for form in forms.split()
 }
-# Verbs whose perfect ("has lived") states something that is still true, with their lemmas.
+# Verbs whose perfect form ("has lived") states something that is still true, with their lemmas.
 _PERFECT = {"lived": "live", "worked": "work", "studied": "study", "loved": "like", "liked": "like", "owned": "own"}
-# Verbs whose past states where a person once was: the lemma, the attribute and the predicate.
+# Verbs whose past form states where a person once lived or worked: the lemma, the attribute and the predicate.
 _PAST_STAYS = {"lived": ("live", "lived_in", "lived in"), "worked": ("work", "worked_at", "worked at")}
 _NEGATORS = frozenset(("don't", "doesn't", "not", "never", "isn't", "aren't"))
 _WORD = re.compile(r"\s*([A-Za-z-]+(?:'[a-z]+)?)")
@@ -75,7 +75,7 @@ class _Verb(NamedTuple):
 
     lemma: str
     """A key of `RULES`, or "" if there is no rule for the verb."""
-    rest: str
+    complement: str
     """The words after the verb, or the whole predicate without a lemma."""
     negated: bool = False
     ended: bool = False
@@ -100,30 +100,30 @@ def read_statements(
 
 def _find_claims(clause: Clause) -> Iterator[Claim]:
     verb = _parse_verb(clause.predicate, speaking=clause.person == clause.speaker)
-    rest = _remove_last_time(verb.rest, clause.times)
+    complement = _remove_last_time(verb.complement, clause.times)
     since = next((time.start for time in clause.times if time.matched.lower().startswith("since")), None)
     claims = [
-        *find_relations(verb.lemma, rest, clause),
-        *match_rules(verb.lemma, rest, verb.rest),
+        *find_relations(verb.lemma, complement, clause),
+        *match_rules(verb.lemma, complement, verb.complement),
         *find_pets(clause.predicate),
     ]
     for claim in claims:
         yield claim._replace(negated=verb.negated, ended=verb.ended, valid_from=since)
     if claims or verb.negated or verb.ended:
         return
-    yield from list(_find_former_stay(rest, clause)) or [*find_plans(clause), *find_events(clause)]
+    yield from list(_find_former_stay(complement, clause)) or [*find_plans(clause), *find_events(clause)]
 
 
-def _find_former_stay(rest: str, clause: Clause) -> Iterator[Claim]:
+def _find_former_stay(complement: str, clause: Clause) -> Iterator[Claim]:
     """Yield where a person once lived or worked, which is no longer true."""
-    word, _, after = rest.partition(" ")
+    word, _, after = complement.partition(" ")
     if word not in _PAST_STAYS:
         return
-    lemma, attribute, says = _PAST_STAYS[word]
+    lemma, attribute, phrase = _PAST_STAYS[word]
     when = next(iter(clause.times), None)
     for claim in match_rules(lemma, after, after):
         if claim.attribute in ("lives_in", "works_at"):
-            yield Claim(attribute, claim.value, f"{says} {claim.value}", "episodic", occurred=when)
+            yield Claim(attribute, claim.value, f"{phrase} {claim.value}", "episodic", occurred=when)
 
 
 def _parse_verb(predicate: str, *, speaking: bool) -> _Verb:
@@ -132,43 +132,43 @@ def _parse_verb(predicate: str, *, speaking: bool) -> _Verb:
     `speaking` says that the subject is "I" or "we".
     """
     ended = bool(_ENDED.search(predicate))
-    rest = _ENDED.sub("", predicate)
-    if rest.startswith("no longer "):
-        rest, ended = rest.removeprefix("no longer "), True
-    if rest.startswith("used to "):
-        rest, ended = rest.removeprefix("used to "), True
+    remaining = _ENDED.sub("", predicate)
+    if remaining.startswith("no longer "):
+        remaining, ended = remaining.removeprefix("no longer "), True
+    if remaining.startswith("used to "):
+        remaining, ended = remaining.removeprefix("used to "), True
     negated = False
-    while match := _WORD.match(rest):
-        word, after = match[1].lower(), rest[match.end() :].strip()
+    while match := _WORD.match(remaining):
+        word, after = match[1].lower(), remaining[match.end() :].strip()
         if word in _NEGATORS:
             negated = True
         elif word in ("do", "does") and after.startswith("not "):
             negated, after = True, after[4:]
         elif word in _OF_SPEAKER and not (speaking or negated or ended):
             # In "Sounds like fun", "Sounds" is not a person.
-            return _Verb("", rest)
+            return _Verb("", remaining)
         elif word not in ADVERBS:
-            return _parse_known_verb(word, after, rest, negated and not ended, ended)
-        rest = after
-    return _Verb("", rest)
+            return _parse_known_verb(word, after, remaining, negated and not ended, ended)
+        remaining = after
+    return _Verb("", remaining)
 
 
-def _parse_known_verb(word: str, after: str, rest: str, negated: bool, ended: bool) -> _Verb:
+def _parse_known_verb(word: str, after: str, predicate: str, negated: bool, ended: bool) -> _Verb:
     if word in ("can", "can't"):
-        return _parse_ability(word, after, rest)
+        return _parse_ability(word, after, predicate)
     if word == "was" and after.startswith("born "):
         return _Verb("be", after)
     if word.endswith("'s"):
         word, after = word[:-2], f"is {after}"
     lemma = _LEMMAS.get(word, "")
     if lemma == "be":
-        return _parse_being(after, rest, negated, ended)
+        return _parse_being(after, predicate, negated, ended)
     if lemma == "have":
-        return _parse_having(after, rest, negated, ended)
-    return _Verb(lemma, after if lemma else rest, negated, ended)
+        return _parse_having(after, predicate, negated, ended)
+    return _Verb(lemma, after if lemma else predicate, negated, ended)
 
 
-def _parse_ability(word: str, after: str, rest: str) -> _Verb:
+def _parse_ability(word: str, after: str, predicate: str) -> _Verb:
     verb, _, remainder = after.partition(" ")
     lemma, negated = {
         ("can", "speak"): ("speak", False),
@@ -176,38 +176,38 @@ def _parse_ability(word: str, after: str, rest: str) -> _Verb:
         ("can't", "stand"): ("dislike", False),
         ("can't", "eat"): ("eat", True),
     }.get((word, verb), ("", False))
-    return _Verb(lemma, remainder if lemma else rest, negated)
+    return _Verb(lemma, remainder if lemma else predicate, negated)
 
 
-def _parse_being(after: str, rest: str, negated: bool, ended: bool) -> _Verb:
+def _parse_being(after: str, predicate: str, negated: bool, ended: bool) -> _Verb:
     first, _, remainder = after.partition(" ")
     while first in ADVERBS or first in ("not", "no"):
         if first == "no" and not remainder.startswith("longer "):
-            return _Verb("", rest)
+            return _Verb("", predicate)
         ended = ended or first == "no"
         negated = negated or first == "not"
         after = remainder.removeprefix("longer ") if first == "no" else remainder
         first, _, remainder = after.partition(" ")
     negated = negated and not ended
     if first in ("going", "planning", "about", "scheduled", "gonna"):
-        return _Verb("", rest, negated, ended)
+        return _Verb("", predicate, negated, ended)
     if first in ("working", "living", "studying"):
         return _Verb(_LEMMAS[first], remainder, negated, ended)
     return _Verb("be", after, negated, ended)
 
 
-def _parse_having(after: str, rest: str, negated: bool, ended: bool) -> _Verb:
+def _parse_having(after: str, predicate: str, negated: bool, ended: bool) -> _Verb:
     first, _, remainder = after.partition(" ")
     while first in ADVERBS:
         first, _, remainder = remainder.partition(" ")
     if first == "been" and not remainder.startswith(("to ", "in ")):
-        return _parse_being(remainder, rest, negated, ended)
+        return _parse_being(remainder, predicate, negated, ended)
     if first in _PERFECT:
         return _Verb(_PERFECT[first], remainder.removeprefix("always "), negated, ended)
     return _Verb("have", after.removeprefix("got "), negated, ended)
 
 
-def _remove_last_time(rest: str, times: tuple[TimeSpan, ...]) -> str:
+def _remove_last_time(complement: str, times: tuple[TimeSpan, ...]) -> str:
     for time in reversed(times):
-        rest = rest.removesuffix(time.matched).rstrip(" ,")
-    return rest
+        complement = complement.removesuffix(time.matched).rstrip(" ,")
+    return complement

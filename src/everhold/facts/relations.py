@@ -16,18 +16,18 @@ _HAS_NAMED = lazy_pattern(
 )
 
 
-def find_relations(lemma: str, rest: str, clause: Clause) -> Iterator[Claim]:
+def find_relations(lemma: str, complement: str, clause: Clause) -> Iterator[Claim]:
     """Yield the relation in "Anna is my sister", "my sister is Anna" or "I have a sister named Anna"."""
     owner, _, relation = clause.person.key.rpartition("'s ")
-    if lemma == "have" and (match := _HAS_NAMED.match(rest)):
+    if lemma == "have" and (match := _HAS_NAMED.match(complement)):
         yield _make_relation(match["relation"], match["value"], clause.person)
-    elif lemma == "be" and (match := _IS_MY.match(rest)) and clause.person != clause.speaker and not owner:
+    elif lemma == "be" and (match := _IS_MY.match(complement)) and clause.person != clause.speaker and not owner:
         yield _make_relation(match["relation"], clause.person.shown, clause.speaker)
     elif (
         lemma == "be"
         and owner
         and relation in RELATIONS
-        and (match := _IS_NAMED.match(rest))
+        and (match := _IS_NAMED.match(complement))
         and is_name(match["value"])
     ):
         owner_name = clause.person.shown.rpartition("'s ")[0]
@@ -43,8 +43,8 @@ def _make_relation(relation: str, value: str, owner: Person) -> Claim:
 _PET_NAMED = lazy_pattern(rf"(?P<animal>{PET})(?:'s name is| is called| is named|,?) (?P<value>{NAME})\b")
 
 
-def find_pets(rest: str) -> Iterator[Claim]:
+def find_pets(complement: str) -> Iterator[Claim]:
     """Yield the pet in "my dog Rex …" or "my dog is called Rex"."""
-    if match := _PET_NAMED.match(rest):
+    if match := _PET_NAMED.match(complement):
         value = f"{match['animal']} {match['value']}"
         yield Claim("owns_pet", value, f"has a {match['animal']} called {match['value']}", "entity")

@@ -15,7 +15,7 @@ from everhold.model.validation import suggest_name
 _SURE = 0.5
 # The files of a folder that are looked at. Others, such as pictures, belong to no system.
 _SUFFIXES = (*DATABASES, ".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".sql", ".af")
-_MOST_NAMED = 20
+_MAX_NAMED = 20
 
 
 class FoundParts(NamedTuple):
@@ -102,7 +102,7 @@ def _report_unknown(files: ForeignFiles, members: Sequence[str]) -> Iterator[Lef
         suffix = PurePath(member).suffix.lower()
         if files.is_archive and files.has_database_mark(member):
             yield LeftOut("files", f"{member} is a database in an archive; unpack it, and import the folder")
-        elif suffixes[suffix] <= _MOST_NAMED:
+        elif suffixes[suffix] <= _MAX_NAMED:
             yield LeftOut("files", f"{member} is not a file of a known system")
         else:
             yield LeftOut("files", f"files named *{suffix} are not those of a known system")

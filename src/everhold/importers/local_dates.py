@@ -44,7 +44,7 @@ _MONTHS = {
     7: "jul juil lug", 8: "aug aou ago", 9: "sep set", 10: "oct okt ott out", 11: "nov", 12: "dec dez dic",
 }  # fmt: skip
 _MONTH_OF = {name: number for number, names in _MONTHS.items() for name in names.split()}
-_MOST_WORDS = 8
+_MAX_WORDS = 8
 _CENTURY, _FIRST_OF_1900S = 100, 70
 # A year in this range is one of the Buddhist calendar, as Thai programs write it.
 _BUDDHIST, _BUDDHIST_YEARS = 543, range(2500, 2643)
@@ -161,12 +161,12 @@ def _parse_words(text: str) -> datetime | None:
     words = re.findall(r"[^\W\d_]+", plain)
     # The last name counts: in "mar. 12 avr. 2024" the first is a day of the week.
     months = [month for word in words if (month := _find_month(word.lower())) is not None]
-    if not months or len(words) > _MOST_WORDS:
+    if not months or len(words) > _MAX_WORDS:
         return None
     clock = _WORD_CLOCK.search(text)
-    rest = text if clock is None else text[: clock.start()] + " " + text[clock.end() :]
-    years = re.findall(r"(?<!\d)\d{4}(?!\d)", re.sub(r"[+-]\d{4}", "", rest))
-    days = re.findall(r"(?<!\d)\d{1,2}(?!\d)", rest)
+    date_text = text if clock is None else text[: clock.start()] + " " + text[clock.end() :]
+    years = re.findall(r"(?<!\d)\d{4}(?!\d)", re.sub(r"[+-]\d{4}", "", date_text))
+    days = re.findall(r"(?<!\d)\d{1,2}(?!\d)", date_text)
     if len(days) == 2 and not years:  # 13-Mar-24
         days, years = days[:1], [str(2000 + int(days[1]))]
     if len(years) != 1 or len(days) != 1:

@@ -6,7 +6,7 @@ from everhold.importers.records import Record
 from everhold.importers.source import BadRow
 
 # The most messages that are sorted at once, and the most characters in them. Longer sessions are sorted in parts.
-_MOST, _MOST_CHARACTERS = 5_000, 8_000_000
+_MAX_MESSAGES, _MAX_CHARACTERS = 5_000, 8_000_000
 
 
 def sort_messages(records: Iterator[Record | BadRow]) -> Iterator[Record | BadRow]:
@@ -17,7 +17,7 @@ def sort_messages(records: Iterator[Record | BadRow]) -> Iterator[Record | BadRo
         if isinstance(record, BadRow):
             yield record
             continue
-        is_full = len(messages) == _MOST or size > _MOST_CHARACTERS
+        is_full = len(messages) == _MAX_MESSAGES or size > _MAX_CHARACTERS
         if messages and (is_full or not _is_same_session(record, messages[0])):
             yield from _sort(messages)
             messages, size = [], 0

@@ -27,6 +27,6 @@ def find_session_user(session_id: str, is_known: Callable[[str], bool]) -> str |
 
 def _list_prefixes(session_id: str) -> Iterator[str]:
     """Yield the part of a session id before each underscore, the longest first."""
-    rest = session_id
-    while (rest := rest.rpartition("_")[0]) != "":
-        yield rest
+    prefix = session_id
+    while (prefix := prefix.rpartition("_")[0]) != "":
+        yield prefix

@@ -70,13 +70,13 @@ def _find_fault(entity: type[Row], values: Values) -> str | None:
     try:
         entity.model_validate(values)
     except ValidationError as error:
-        return _explain(error)
+        return _describe_validation_error(error)
     except RecursionError:
         return "JSON is nested too deeply"
     return None
 
 
-def _explain(error: ValidationError) -> str:
+def _describe_validation_error(error: ValidationError) -> str:
     faults = error.errors(include_url=False, include_input=False)  # never quote what a memory says
     named = [(".".join(map(str, fault["loc"])), fault["msg"]) for fault in faults]
     return "; ".join(f"{name}: {message}" if name else message for name, message in named)
@@ -89,10 +89,10 @@ def _read(records: Records, entity: type[Row], table: Table, organization: str |
 
 def _count_misplaced(records: Records, organization: str) -> int:
     """Return how many chunks have another user than their owner has."""
-    return sum(_count_misplaced_of(records, organization, searchable) for searchable in SEARCHABLE.values())
+    return sum(_count_misplaced_chunks(records, organization, searchable) for searchable in SEARCHABLE.values())
 
 
-def _count_misplaced_of(records: Records, organization: str, searchable: Searchable) -> int:
+def _count_misplaced_chunks(records: Records, organization: str, searchable: Searchable) -> int:
     misplaced = 0
     names, where = ("owner_id", "user_id"), [Where("owner_kind", Op.EQ, searchable.kind)]
     owned = ("id", "user_id") if searchable.has_column("user_id") else ("id",)

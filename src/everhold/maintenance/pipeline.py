@@ -176,9 +176,9 @@ class JobRun:
             return False
         return True
 
-    def add(self, what: str, count: int = 1) -> None:
+    def add(self, name: str, count: int = 1) -> None:
         """Count a finished batch and extend the lease; raise OutOfTime if time is up. Call it after each batch."""
-        self.counts[what] += count
+        self.counts[name] += count
         self.counter.add(count)
         self.check_time()
         if self.lease is not None:
@@ -191,7 +191,7 @@ class JobRun:
 
     def leave(self, left: Counts) -> None:
         """Set the remaining work that this run cannot do, for the report."""
-        self.left = {what: count for what, count in left.items() if count}
+        self.left = {name: count for name, count in left.items() if count}
 
 
 def select_jobs(jobs: Sequence[MaintenanceJob[D]], names: Sequence[str] | None) -> list[MaintenanceJob[D]]:
@@ -285,7 +285,7 @@ def _perform(records: Records, job: MaintenanceJob[D], deps: D, run: JobRun) -> 
 
 
 def _drop_zeros(counts: Counts) -> dict[str, int]:
-    return {what: count for what, count in counts.items() if count}
+    return {name: count for name, count in counts.items() if count}
 
 
 def read_runs(records: Records, limit: int) -> list[MaintenanceRun]:

@@ -15,7 +15,7 @@ from everhold.ports.records import Records
 # Seconds before the first run and after a failed one, unless the interval is shorter. A process that ends earlier
 # never begins a run.
 _FIRST_SECONDS = 60.0
-_RUNS = 50  # latest runs among which a run of all jobs is searched
+_RUNS = 50  # the number of latest runs that are searched for a run of all jobs
 
 
 def find_last_start(records: Records, job_names: Collection[str]) -> datetime | None:

@@ -25,8 +25,8 @@ def consolidate_memories(parts: Parts, run: JobRun) -> None:
     changed = find_changed_owners(parts.records)
     idle, busy = _split_by_idleness(parts, changed.owners)
     for owner in idle:
-        for what in consolidate(parts.journal_under(run.run_id).write_deps, owner):
-            run.add(what)
+        for step in consolidate(parts.journal_under(run.run_id).write_deps, owner):
+            run.add(step)
         run.check_time()
     if busy:
         run.leave({"users": len(busy)})

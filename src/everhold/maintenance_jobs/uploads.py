@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 from everhold import clock
-from everhold.adapters.address import scheme_of
+from everhold.adapters.address import read_scheme
 from everhold.maintenance.pipeline import Counts, JobRun
 from everhold.model import Secret
 from everhold.parts import Parts
@@ -18,7 +18,7 @@ def _has_files(parts: Parts) -> bool:
     The name of their folder is derived from the store's secret, so a store without one has none. The files of a store
     in memory are deleted with it.
     """
-    return scheme_of(parts.settings.storage) != "memory" and bool(parts.records.count(Secret, None))
+    return read_scheme(parts.settings.storage) != "memory" and bool(parts.records.count(Secret, None))
 
 
 def _find_start() -> datetime:

@@ -173,7 +173,9 @@ def _check_scalar(item: Any, check_leaf: Callable[[Any], None]) -> None:
 
 def _refuse_leaf(item: Any) -> None:
     name = type(item).__name__
-    raise PydanticCustomError("decode_json", f"JSON cannot hold a {name}; use text, numbers, lists and objects")
+    raise PydanticCustomError(
+        "decode_json", f"JSON cannot hold a value of type {name}; use text, numbers, lists and objects"
+    )
 
 
 def _make_size_error(limits: JsonLimits, depth: int, values: int) -> PydanticCustomError:

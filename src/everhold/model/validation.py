@@ -30,12 +30,12 @@ def validate_row(row: type[R], values: Mapping[str, Any], also: Iterable[str] = 
         raise explain_errors(error, row.__name__.lower(), [*row.model_fields, *also]) from None
 
 
-def validate_text(value: str, what: str) -> str:
+def validate_text(value: str, label: str) -> str:
     """Return the text; raise InvalidInput if a store could not hold it."""
     try:
         return check_text(value)
     except PydanticCustomError as error:
-        raise InvalidInput.from_sentence(f"{what}: {error}") from None
+        raise InvalidInput.from_sentence(f"{label}: {error}") from None
 
 
 def complete_row(
@@ -76,18 +76,18 @@ def _collect_default_factories(row: type[Row]) -> list[tuple[str, Callable[[], A
     return [(name, cast(Callable[[], Any], make)) for name, make in factories.items()]
 
 
-def explain_errors(error: ValidationError, what: str, known: Iterable[str]) -> InvalidInput:
+def explain_errors(error: ValidationError, label: str, known: Iterable[str]) -> InvalidInput:
     """Convert a pydantic error into an InvalidInput with fact, value and remedy."""
     faults = error.errors(include_url=False)
     first = faults[0]
     name = ".".join(str(step) for step in first["loc"])
     if first["type"] == "extra_forbidden":
-        return UnknownField(f"{what} has no field {name!r}", value=name, remedy=suggest_name(name, known))
+        return UnknownField(f"{label} has no field {name!r}", value=name, remedy=suggest_name(name, known))
     parts = [describe_fault(fault, format_value(fault["input"])) for fault in faults]
     facts, remedies = (dict.fromkeys(texts) for texts in zip(*parts, strict=True))
     kind = MalformedId if first["type"] == "malformed_id" else InvalidInput
     value = None if first["type"] == "missing" else first["input"]
-    return kind(f"{what}: {', and '.join(facts)}", value=value, remedy=", and ".join(remedies))
+    return kind(f"{label}: {', and '.join(facts)}", value=value, remedy=", and ".join(remedies))
 
 
 def describe_fault(fault: Any, shown_input: str) -> tuple[str, str]:
@@ -98,8 +98,8 @@ def describe_fault(fault: Any, shown_input: str) -> tuple[str, str]:
     message = _SURROGATE_MESSAGE if fault["type"] == "string_unicode" else fault["msg"]
     fact, _, remedy = message.rpartition("; ")
     if fact:  # the message of our own validators has a fact and a remedy
-        got = "" if shown_input in fact else f" (got {shown_input})"
-        return f"{name}: {fact}{got}" if name else f"{fact}{got}", remedy
+        received = "" if shown_input in fact else f" (got {shown_input})"
+        return f"{name}: {fact}{received}" if name else f"{fact}{received}", remedy
     requirement = remedy.removeprefix("Input ")  # "Input should be at least 1"
     subject = "it " if requirement != remedy else ""
     return f"{name or 'it'} is {shown_input}", f"{subject}{requirement[:1].lower()}{requirement[1:]}"

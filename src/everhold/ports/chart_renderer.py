@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from everhold.errors import InvalidInput
 
-MOST_ROWS = 5000
+MAX_ROWS = 5000
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 
 # Everything else is refused: addresses, links, images, expressions, signals and transforms, known or yet unknown.
@@ -77,8 +77,8 @@ def _check_data(data: Any) -> None:
     rows = data.get("values") if isinstance(data, Mapping) and data.keys() == {"values"} else None
     if not isinstance(rows, list | tuple):
         raise InvalidInput("the data of a chart are not inline", remedy="pass rows as data.values, and nothing else")
-    if len(rows) > MOST_ROWS:
-        raise InvalidInput(f"a chart has {len(rows):,} rows", value=len(rows), remedy=f"pass at most {MOST_ROWS:,}")
+    if len(rows) > MAX_ROWS:
+        raise InvalidInput(f"a chart has {len(rows):,} rows", value=len(rows), remedy=f"pass at most {MAX_ROWS:,}")
     for row in rows:
         if not isinstance(row, Mapping) or not all(_is_cell(name, value) for name, value in row.items()):
             raise InvalidInput("a row of a chart is not flat", remedy="pass texts, numbers and None by plain names")

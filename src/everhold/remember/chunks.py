@@ -186,10 +186,10 @@ def _embed(
     if not vectors:
         return embedder.embed(inputs) if inputs else []
     owner_ids = [owner.id for owner, owner_spans in zip(owners, spans, strict=True) for _ in owner_spans]
-    return _embed_rest(inputs, [vectors.get(owner_id, NO_VECTORS) for owner_id in owner_ids], embedder)
+    return _embed_missing(inputs, [vectors.get(owner_id, NO_VECTORS) for owner_id in owner_ids], embedder)
 
 
-def _embed_rest(texts: Sequence[str], vectors: Sequence[CallerVectors], embedder: Embedder) -> list[Vector | None]:
+def _embed_missing(texts: Sequence[str], vectors: Sequence[CallerVectors], embedder: Embedder) -> list[Vector | None]:
     """Return the vector of each text: the caller's if there is one, else the embedder's."""
     caller_vectors = [vectors_by_model.get(embedder.model) for vectors_by_model in vectors]
     texts_to_embed = [text for text, vector in zip(texts, caller_vectors, strict=True) if vector is None]

@@ -223,7 +223,7 @@ class _TraceCleaner:
                 yield Patch(Revision, (self.organization, revision.id), {"value": value})
         for change in self.records.get(Change, self.organization, merges, deleted=True).values():
             tags = [tag for tag in change.after.get("tags", []) if tag not in brought["tags"]]
-            if not self._names_gone(change) and tags != change.after.get("tags"):
+            if not self._names_purged_memory(change) and tags != change.after.get("tags"):
                 yield Patch(Change, get_key(change), {"after": {**change.after, "tags": tags}})
         if aliases != memory.aliases:
             yield from self._reindex(cleaned, set(memory.aliases) - set(aliases))
@@ -240,7 +240,7 @@ class _TraceCleaner:
         current = [chunk for chunk in chunks if chunk.known_to is None]
         yield from map(Put, rewrite_chunks(memory, current, self.chunking))
 
-    def _names_gone(self, change: Change) -> bool:
+    def _names_purged_memory(self, change: Change) -> bool:
         return not self.gone.isdisjoint(change.memory_ids)
 
     def _patch(self, memory: Memory, changes: dict[str, Any]) -> Operation:

@@ -59,8 +59,8 @@ class Merged:
 def merge_duplicates(deps: WriteDeps, scope: Scope, *, preview: bool) -> Merged:
     """Merge the duplicates of a scope. All merges into one survivor are one commit and one undoable change."""
     groups, exhaustive = plan_merges(deps, scope)
-    done = groups if preview else [group for group in groups if merge_group(deps, scope, group)]
-    pairs = [pair for group in done for pair in group]
+    merged_groups = groups if preview else [group for group in groups if merge_group(deps, scope, group)]
+    pairs = [pair for group in merged_groups for pair in group]
     return Merged(len(pairs), tuple(pairs[:SHOWN]), preview, exhaustive)
 
 
@@ -80,7 +80,7 @@ def plan_merges(
 
 
 def _choose_pairs(deps: WriteDeps, scope: Scope, similar: Sequence[SimilarPair]) -> list[MergedPair]:
-    """Return the pairs to merge; of two duplicates, the one with the lower `_precedence` is kept."""
+    """Return the pairs to merge; of two duplicates, the one with the lower `_make_sort_key` is kept."""
     memory_ids = list(dict.fromkeys(memory_id for pair in similar for memory_id in (pair.first, pair.second)))
     memories: dict[str, Memory] = {}
     for start in range(0, len(memory_ids), _BATCH):
@@ -93,7 +93,7 @@ def _choose_pairs(deps: WriteDeps, scope: Scope, similar: Sequence[SimilarPair])
             duplicates_by_id.setdefault(second.id, []).append((first.id, pair.cosine))
     pairs: list[MergedPair] = []
     merged_ids: set[str] = set()
-    for kept in sorted((memories[memory_id] for memory_id in duplicates_by_id), key=_precedence):
+    for kept in sorted((memories[memory_id] for memory_id in duplicates_by_id), key=_make_sort_key):
         # In order of precedence, so that a memory that is merged never receives another one.
         if kept.id not in merged_ids:
             duplicates = [
@@ -101,14 +101,14 @@ def _choose_pairs(deps: WriteDeps, scope: Scope, similar: Sequence[SimilarPair])
                 for memory_id, cosine in duplicates_by_id[kept.id]
                 if memory_id not in merged_ids
                 and not memories[memory_id].has_own_key
-                and _precedence(memories[memory_id]) > _precedence(kept)
+                and _make_sort_key(memories[memory_id]) > _make_sort_key(kept)
             ]
             pairs += [MergedPair(kept, memories[memory_id], cosine) for memory_id, cosine in duplicates]
             merged_ids.update(memory_id for memory_id, _ in duplicates)
     return pairs
 
 
-def _precedence(memory: Memory) -> tuple[Any, ...]:
+def _make_sort_key(memory: Memory) -> tuple[Any, ...]:
     """Return the sort key of survivors, lowest first."""
     # A memory with a key comes first, because callers look it up by that key.
     return not memory.has_own_key, not memory.pinned, -memory.importance, memory.created_at, memory.id
@@ -148,10 +148,10 @@ def merge_group(deps: WriteDeps, scope: Scope, pairs: Sequence[MergedPair]) -> b
     ids = [kept.id, *(memory.id for memory in merged)]
     before = {"revision": kept.revision, "deletion_id": deletion_id}
     try:
-        united = _unite(scope, kept, merged, tags, now)
+        survivor = _merge_values(scope, kept, merged, tags, now)
     except InvalidInput:
         return False
-    operations = make_revision_operations(deps, kept, united, now, "merge")
+    operations = make_revision_operations(deps, kept, survivor, now, "merge")
     operations += [Ensure(make_tag(kept, tag, now)) for tag in added]
     for memory in merged:
         operations += _hide_merged(deps, scope, memory, kept, deletion_id, now)
@@ -162,7 +162,9 @@ def merge_group(deps: WriteDeps, scope: Scope, pairs: Sequence[MergedPair]) -> b
     return True
 
 
-def _unite(scope: Scope, kept: Memory, merged: Sequence[Memory], tags: Mapping[str, set[str]], now: datetime) -> Memory:
+def _merge_values(
+    scope: Scope, kept: Memory, merged: Sequence[Memory], tags: Mapping[str, set[str]], now: datetime
+) -> Memory:
     aliases = dict.fromkeys(alias for memory in (kept, *merged) for alias in memory.aliases)
     # The survivor records what each memory adds, so that a later purge of that memory can remove it.
     own_aliases = set(kept.aliases)

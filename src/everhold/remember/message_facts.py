@@ -43,14 +43,14 @@ def _draft_facts(deps: WriteDeps, message: Message) -> list[Draft]:
     if not message.text:
         return []
     drafts = []
-    for draft in draft_facts(_as_turn(message), deps.reading.zone):
+    for draft in draft_facts(_make_turn(message), deps.reading.zone):
         provenance = {"message": message.id, "span": draft.memory.provenance["span"]}
         fact = draft.memory.evolve(provenance=provenance)
         drafts.append(draft._replace(memory=fact, idempotency_key=_make_key(message, fact), source_id=None))
     return drafts
 
 
-def _as_turn(message: Message) -> Memory:
+def _make_turn(message: Message) -> Memory:
     """Convert a message to the memory of a turn, from which facts can be read; it is not stored."""
     copied_fields = (
         "id",

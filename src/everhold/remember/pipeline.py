@@ -253,10 +253,10 @@ def _make_supersessions(deps: WriteDeps, scope: Scope, plan: WritePlan, now: dat
     added_ids = (draft.memory.id for draft in plan.drafts if draft.memory.id not in plan.known)
     unwritten = set(added_ids) if plan.replaced else ()
     operations: list[Operation] = []
-    for olds, successor, attribute in plan.replaced:
+    for old_memories, successor, attribute in plan.replaced:
         operations += make_supersession(
             scope,
-            olds,
+            old_memories,
             successor,
             now,
             begins=find_start(successor),
@@ -320,7 +320,7 @@ def _reinforce(
     provenance = _note_repetition(stored, repeated)
     if provenance != stored.provenance:
         changes["provenance"] = provenance
-    is_replaced = any(old.id == memory_id for replacement in plan.replaced for old in replacement.olds)
+    is_replaced = any(old.id == memory_id for replacement in plan.replaced for old in replacement.old_memories)
     # The supersession of a replaced memory checks its version; a patch before it would make that version stale.
     if changes and not is_replaced:
         operations.append(Patch(Memory, key, {**changes, "updated_at": now}, version=stored.version))

@@ -67,7 +67,7 @@ class ReflectionPlan(NamedTuple):
 
 
 def find_patterns(evidence: Sequence[Evidence]) -> list[Pattern]:
-    """Return the patterns in the evidence, those of most days first."""
+    """Return the patterns in the evidence, those that came up on most days first."""
     groups: dict[tuple[Place, str], list[Evidence]] = defaultdict(list)
     for item in evidence:
         for key in _list_keys(item):
@@ -75,7 +75,7 @@ def find_patterns(evidence: Sequence[Evidence]) -> list[Pattern]:
     by_sources: dict[tuple[Place, tuple[str, ...]], list[tuple[str, list[Evidence]]]] = defaultdict(list)
     for (place, key), items in groups.items():
         distinct = _drop_repeats(items)
-        if len({item.day for item in distinct}) >= MIN_DAYS and not _is_everywhere(key, distinct, len(evidence)):
+        if len({item.day for item in distinct}) >= MIN_DAYS and not _is_too_frequent(key, distinct, len(evidence)):
             by_sources[place, tuple(sorted(item.id for item in distinct))].append((key, distinct))
     # Keys with the same sources are one pattern: "Anna" and "Berg" that are always said together are one name.
     patterns = [_make_pattern(place, keyed_items) for (place, _), keyed_items in by_sources.items()]
@@ -97,7 +97,7 @@ def _drop_repeats(items: Iterable[Evidence]) -> list[Evidence]:
     return list({(item.day, item.text): item for item in reversed(list(items))}.values())[::-1]
 
 
-def _is_everywhere(key: str, items: Sequence[Evidence], total: int) -> bool:
+def _is_too_frequent(key: str, items: Sequence[Evidence], total: int) -> bool:
     return key.startswith("name:") and total >= _FEW and len(items) > total * _MAX_SHARE
 
 
@@ -189,7 +189,8 @@ def _make_scope(owner: Owner, place: Place) -> Scope:
 def _write_text(pattern: Pattern) -> str:
     days = pattern.days
     quotes = " · ".join(f"“{_cut(item.text)}”" for item in _choose_spread(pattern.evidence, _MAX_QUOTES))
-    return f"{pattern.label} came up on {len(days)} days between {_show(days[0])} and {_show(days[-1])}: {quotes}"
+    first, last = _format_day(days[0]), _format_day(days[-1])
+    return f"{pattern.label} came up on {len(days)} days between {first} and {last}: {quotes}"
 
 
 def _choose_spread(items: Sequence[Evidence], count: int) -> list[Evidence]:
@@ -204,7 +205,7 @@ def _cut(text: str) -> str:
     return line if len(line) <= _MAX_QUOTE_LENGTH else f"{line[:_MAX_QUOTE_LENGTH].rpartition(' ')[0]} …"
 
 
-def _show(day: date) -> str:
+def _format_day(day: date) -> str:
     return f"{day.day} {day:%B %Y}"
 
 

@@ -38,7 +38,7 @@ class Rival(NamedTuple):
 class Replacement(NamedTuple):
     """The memories that a successor supersedes, and the attribute of its statement."""
 
-    olds: tuple[Memory, ...]
+    old_memories: tuple[Memory, ...]
     successor: Memory
     attribute: str
 
@@ -144,17 +144,19 @@ class _Planner:
         """Increase the expected version of a replaced memory, because releasing its hash increases the version."""
         successor_id = self._gone[old_id]
         replacement = self._replaced[successor_id]
-        olds = tuple(old.evolve(version=old.version + 1) if old.id == old_id else old for old in replacement.olds)
-        self._replaced[successor_id] = replacement._replace(olds=olds)
+        old_memories = tuple(
+            old.evolve(version=old.version + 1) if old.id == old_id else old for old in replacement.old_memories
+        )
+        self._replaced[successor_id] = replacement._replace(old_memories=old_memories)
 
     def _make_history(self, memory: Memory, end: datetime) -> None:
         """End the validity of a draft about an earlier time at the time when the later rival begins."""
         if memory.valid_to is None or memory.valid_to > end:
             self._changes[memory.id]["valid_to"] = max(end, memory.valid_from or end)
 
-    def _replace(self, olds: Sequence[Memory], successor: Memory, statement: Statement) -> None:
-        self._replaced[successor.id] = Replacement(tuple(olds), successor, statement.attribute)
-        for old in olds:
+    def _replace(self, old_memories: Sequence[Memory], successor: Memory, statement: Statement) -> None:
+        self._replaced[successor.id] = Replacement(tuple(old_memories), successor, statement.attribute)
+        for old in old_memories:
             self._gone[old.id] = successor.id
             del self._rivals[_find_rival_group(old, str(old.attribute))][old.id]
             if old.id in self._fresh:

@@ -24,7 +24,7 @@ def make_ending(old: Memory, successor: Memory, now: datetime, begins: datetime)
 
 def make_supersession(
     scope: Scope,
-    olds: Sequence[Memory],
+    old_memories: Sequence[Memory],
     successor: Memory,
     now: datetime,
     *,
@@ -40,7 +40,7 @@ def make_supersession(
     `unwritten` are the ids of memories that the same commit adds. They are added with their end, so no patch is needed.
     """
     operations: list[Operation] = []
-    for old in olds:
+    for old in old_memories:
         if old.id not in unwritten:
             changes = {**make_ending(old, successor, now, begins), "updated_at": now}
             operations += [
@@ -50,8 +50,8 @@ def make_supersession(
         request = {"memory": old.id, "superseded_by": successor.id}
         line = make_access_line(scope, "update", now, request, memory_id=old.id, interface=interface)
         operations += [Put(make_relationship(scope, successor.id, old.id, "supersedes", now)), Put(line)]
-    ids = [*(old.id for old in olds), successor.id]
-    before = {old.id: old.model_dump(mode="json", include=set(ENDING)) for old in olds}
+    ids = [*(old.id for old in old_memories), successor.id]
+    before = {old.id: old.model_dump(mode="json", include=set(ENDING)) for old in old_memories}
     after = {"successor_is_new": successor_is_new}
     entry = make_change(scope, "supersede", ids, now, reason, before=before, after=after, run_id=run_id)
     return [*operations, Put(entry)]

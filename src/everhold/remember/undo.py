@@ -69,9 +69,10 @@ def _find_latest(deps: WriteDeps, scope: Scope, memory_id: str | None) -> tuple[
             return change, memories
         if memory_id is not None:
             break  # earlier changes of this memory cannot be undone before its latest one
-    about = f"memory {memory_id!r}" if memory_id else f"scope {scope}"
+    subject = f"memory {memory_id!r}" if memory_id else f"scope {scope}"
     raise NotFound(
-        f"nothing to undo for {about}", remedy="only revise, supersede and forget (not hard), and merges, can be undone"
+        f"nothing to undo for {subject}",
+        remedy="only revise, supersede and forget (not hard), and merges, can be undone",
     )
 
 
@@ -178,15 +179,15 @@ def _undo_supersede(
     deps: WriteDeps, scope: Scope, change: Change, memories: list[Memory], now: datetime
 ) -> list[Operation]:
     """Return the operations that make the old memories current again and hide the successor if the change added it."""
-    *olds, successor = memories
+    *old_memories, successor = memories
     where = [
         Where("source_memory_id", Op.EQ, successor.id),
-        Where("target_memory_id", Op.IN, [old.id for old in olds]),
+        Where("target_memory_id", Op.IN, [old.id for old in old_memories]),
         Where("relationship_type", Op.EQ, "supersedes"),
     ]
     links = deps.records.scan(Relationship, scope.organization, where)
     operations: list[Operation] = [Delete(Relationship, (scope.organization, link.id)) for link in links]
-    for old in olds:
+    for old in old_memories:
         before = validate_row(Memory, {**old.__dict__, **change.before[old.id]})
         changes = {name: before.__dict__[name] for name in ENDING}
         operations.append(Patch(Memory, (scope.organization, old.id), {**changes, "updated_at": now}))

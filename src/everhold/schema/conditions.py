@@ -51,9 +51,9 @@ def list_fields(conditions: Iterable[Condition]) -> Iterator[str]:
 
 def read_path(values: Mapping[str, Any], path: str) -> Any:
     """Return a field, or the value at a path inside a JSON field; None if there is nothing at the path."""
-    name, _, rest = path.partition(".")
+    name, _, subpath = path.partition(".")
     value: Any = values[name]
-    for step in rest.split(".") if rest else ():
+    for step in subpath.split(".") if subpath else ():
         if not isinstance(value, dict) or step not in value:
             return None
         value = value[step]

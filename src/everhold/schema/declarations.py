@@ -27,7 +27,7 @@ def _set_null(column: str, target: str) -> Reference:
     return Reference((column,), target, on_delete="set_null")
 
 
-def _index(*columns: str) -> Lookup:
+def _lookup(*columns: str) -> Lookup:
     return Lookup(columns)
 
 
@@ -79,39 +79,39 @@ DECLARATIONS: Mapping[str, Declaration] = {
         _declare(
             "User",
             "users",
-            lookups=(_index("status"), _index("created_at")),
+            lookups=(_lookup("status"), _lookup("created_at")),
             uniques=(Unique("email", ("email",), when="email"),),
         ),
         _declare(
             "Project",
             "projects",
-            lookups=(_index("user_id"),),
+            lookups=(_lookup("user_id"),),
             references=(_ORGANIZATION, _set_null("user_id", "users")),
         ),
         # agents
-        _declare("Agent", "agents", lookups=(_index("status"), _index("created_at"))),
+        _declare("Agent", "agents", lookups=(_lookup("status"), _lookup("created_at"))),
         _declare(
             "Block",
             "blocks",
-            lookups=(_index("user_id", "label"), _index("label")),
+            lookups=(_lookup("user_id", "label"), _lookup("label")),
             # An id is unique without the organization, but a foreign key needs a unique rule with exactly its columns,
             # and blocks_agents refers to both columns.
             uniques=(Unique("id_label", ("id", "label"), always=True),),
             references=(_ORGANIZATION, _USER),
         ),
-        _declare("Tool", "tools", lookups=(_index("name"),)),
+        _declare("Tool", "tools", lookups=(_lookup("name"),)),
         _declare(
             "BlockAgent",
             "blocks_agents",
             key=(TENANT, "block_id", "block_label", "agent_id"),
-            lookups=(_index("agent_id"),),
+            lookups=(_lookup("agent_id"),),
             references=(Reference(("block_id", "block_label"), "blocks", ("id", "label")), _AGENT),
         ),
         _declare(
             "ToolAgent",
             "tools_agents",
             key=(TENANT, "tool_id", "agent_id"),
-            lookups=(_index("agent_id"),),
+            lookups=(_lookup("agent_id"),),
             references=(_cascade("tool_id", "tools"), _AGENT),
         ),
         # conversations
@@ -119,31 +119,32 @@ DECLARATIONS: Mapping[str, Declaration] = {
             "Session",
             "sessions",
             lookups=(
-                _index("user_id", "last_active"), _index("project_id"), _index("agent_id"), _index("created_at"),
-                _index("session_type"),
+                _lookup("user_id", "last_active"), _lookup("project_id"), _lookup("agent_id"), _lookup("created_at"),
+                _lookup("session_type"),
             ),
             references=(_ORGANIZATION, _PROJECT, _USER, _AGENT),
         ),
         _declare(
             "AgentState",
             "agent_states",
-            lookups=(_index("agent_id"), _index("session_id"), _index("expires_at")),
+            lookups=(_lookup("agent_id"), _lookup("session_id"), _lookup("expires_at")),
             uniques=(Unique("agent_session", ("agent_id", "session_id"), when="session_id"),),
             references=(_ORGANIZATION, _AGENT, _set_null("session_id", "sessions")),
         ),
         _declare(
             "Conversation",
             "conversations",
-            lookups=(_index("session_id", "started_at"),),
+            lookups=(_lookup("session_id", "started_at"),),
             references=(_ORGANIZATION, _SESSION),
         ),
         _declare(
             "Message",
             "messages",
             lookups=(
-                _index("session_id", "created_at"), _index("agent_id", "created_at"), _index("user_id", "created_at"),
-                _index("updated_at"),
-                _index("conversation_id", "created_at"),
+                _lookup("session_id", "created_at"), _lookup("agent_id", "created_at"),
+                _lookup("user_id", "created_at"),
+                _lookup("updated_at"),
+                _lookup("conversation_id", "created_at"),
             ),
             uniques=(Unique("position", ("session_id", "position"), when="position"),),
             references=(
@@ -153,7 +154,7 @@ DECLARATIONS: Mapping[str, Declaration] = {
         _declare(
             "SessionArchive",
             "session_archives",
-            lookups=(_index("session_id"),),
+            lookups=(_lookup("session_id"),),
             references=(_ORGANIZATION, _SESSION),
             internal=True,  # an export writes the archived messages instead
         ),
@@ -161,8 +162,8 @@ DECLARATIONS: Mapping[str, Declaration] = {
             "Episode",
             "episodes",
             lookups=(
-                _index("session_id", "level", "span_from"), _index("user_id", "level", "span_from"),
-                _index("project_id", "level", "span_from"), _index("agent_id", "level", "span_from"),
+                _lookup("session_id", "level", "span_from"), _lookup("user_id", "level", "span_from"),
+                _lookup("project_id", "level", "span_from"), _lookup("agent_id", "level", "span_from"),
             ),
             references=(_ORGANIZATION, _SESSION, _USER, _PROJECT, _AGENT),
         ),
@@ -171,8 +172,8 @@ DECLARATIONS: Mapping[str, Declaration] = {
             "Execution",
             "executions",
             lookups=(
-                _index("message_id"), _index("session_id"), _index("agent_id", "started_at"), _index("status"),
-                _index("user_id", "started_at"), _index("project_id"), _index("parent_id"),
+                _lookup("message_id"), _lookup("session_id"), _lookup("agent_id", "started_at"), _lookup("status"),
+                _lookup("user_id", "started_at"), _lookup("project_id"), _lookup("parent_id"),
             ),
             references=(
                 _ORGANIZATION, _cascade("message_id", "messages"), _SESSION, _AGENT, _USER, _PROJECT,
@@ -183,10 +184,10 @@ DECLARATIONS: Mapping[str, Declaration] = {
             "Cycle",
             "cycles",
             lookups=(
-                _index("execution_id", "cycle_index"), _index("parent_id"),
+                _lookup("execution_id", "cycle_index"), _lookup("parent_id"),
                 # The unique rule below leaves out deleted rows. This index finds their numbers too, so that none is
                 # given to another cycle: a cycle that is restored gets its number back.
-                _index("agent_id", "cycle_index"),
+                _lookup("agent_id", "cycle_index"),
             ),
             uniques=(
                 Unique("agent_cycle", ("agent_id", "cycle_index"), when="agent_id"),
@@ -213,9 +214,9 @@ DECLARATIONS: Mapping[str, Declaration] = {
             "Memory",
             "memories",
             lookups=(
-                _index("user_id", "created_at"), _index("kind"), _index("created_at"), _index("importance"),
-                _index("session_id"), _index("agent_id"), _index("project_id"), _index("cycle_id"),
-                _index("source_agent"), _index("expires_at"), _index("attribute", "user_id"),
+                _lookup("user_id", "created_at"), _lookup("kind"), _lookup("created_at"), _lookup("importance"),
+                _lookup("session_id"), _lookup("agent_id"), _lookup("project_id"), _lookup("cycle_id"),
+                _lookup("source_agent"), _lookup("expires_at"), _lookup("attribute", "user_id"),
             ),
             uniques=(
                 Unique("hash", ("hash",), when="hash"),
@@ -227,13 +228,13 @@ DECLARATIONS: Mapping[str, Declaration] = {
             "Tag",
             "memory_tags",
             key=(TENANT, "memory_id", "tag"),
-            lookups=(_index("tag"),),
+            lookups=(_lookup("tag"),),
             references=(_cascade("memory_id", "memories"),),
         ),
         _declare(
             "Relationship",
             "memory_relationships",
-            lookups=(_index("target_memory_id"), _index("relationship_type")),
+            lookups=(_lookup("target_memory_id"), _lookup("relationship_type")),
             uniques=(Unique("relationship", ("source_memory_id", "target_memory_id", "relationship_type")),),
             references=(
                 _ORGANIZATION, _cascade("source_memory_id", "memories"), _cascade("target_memory_id", "memories"),
@@ -245,9 +246,9 @@ DECLARATIONS: Mapping[str, Declaration] = {
             key=("sequence",),
             generated="sequence",
             lookups=(
-                _index("memory_id"), _index("session_id"), _index("agent_id"),
+                _lookup("memory_id"), _lookup("session_id"), _lookup("agent_id"),
                 # One index for queries by time and by time and operation, because each index slows every write.
-                _index("timestamp", "operation"),
+                _lookup("timestamp", "operation"),
                 # Failed calls are rare.
                 Lookup(("success", "timestamp"), only_false=True),
             ),
@@ -259,7 +260,7 @@ DECLARATIONS: Mapping[str, Declaration] = {
         _declare(
             "Revision",
             "revisions",
-            lookups=(_index("owner_id"),),
+            lookups=(_lookup("owner_id"),),
             uniques=(Unique("revision", ("owner_kind", "owner_id", "revision")),),
             references=(
                 _ORGANIZATION,
@@ -270,27 +271,27 @@ DECLARATIONS: Mapping[str, Declaration] = {
         _declare(
             "Change",
             "changes",
-            lookups=(_index("user_id"), _index("created_at"), _index("run_id")),
+            lookups=(_lookup("user_id"), _lookup("created_at"), _lookup("run_id")),
             references=(_ORGANIZATION, _USER),
         ),
         # workspaces
         _declare(
             "Workspace",
             "workspaces",
-            lookups=(_index("agent_id"), _index("user_id"), _index("project_id")),
+            lookups=(_lookup("agent_id"), _lookup("user_id"), _lookup("project_id")),
             references=(_ORGANIZATION, _AGENT, _USER, _PROJECT),
         ),
         _declare(
             "WorkspaceFile",
             "workspace_files",
-            lookups=(_index("sha256"), _index("cycle_id")),
+            lookups=(_lookup("sha256"), _lookup("cycle_id")),
             uniques=(Unique("path", ("workspace_id", "path")),),
             references=(_ORGANIZATION, _cascade("workspace_id", "workspaces"), _set_null("cycle_id", "cycles")),
         ),
         _declare(
             "Snapshot",
             "snapshots",
-            lookups=(_index("workspace_id", "created_at"), _index("cycle_id"), _index("parent_id")),
+            lookups=(_lookup("workspace_id", "created_at"), _lookup("cycle_id"), _lookup("parent_id")),
             references=(
                 _ORGANIZATION, _cascade("workspace_id", "workspaces"), _set_null("cycle_id", "cycles"),
                 _set_null("parent_id", "snapshots"),
@@ -299,7 +300,8 @@ DECLARATIONS: Mapping[str, Declaration] = {
         _declare("Blob", "blobs", uniques=(Unique("sha256", ("sha256",)),), internal=True),
         # uploaded files and databases
         _declare(
-            "Source", "sources", lookups=(_index("project_id"), _index("sha256")), references=(_ORGANIZATION, _PROJECT)
+            "Source", "sources", lookups=(_lookup("project_id"), _lookup("sha256")),
+            references=(_ORGANIZATION, _PROJECT),
         ),
         _declare(
             "Connection",
@@ -311,7 +313,7 @@ DECLARATIONS: Mapping[str, Declaration] = {
             "TableMetadata",
             "table_metadata",
             uniques=(Unique("table_name", ("source_id", "connection_id", "table_name")),),
-            lookups=(_index("connection_id"), _index("project_id")),
+            lookups=(_lookup("connection_id"), _lookup("project_id")),
             references=(
                 _ORGANIZATION, _PROJECT, _cascade("source_id", "sources"), _cascade("connection_id", "connections"),
             ),
@@ -319,26 +321,26 @@ DECLARATIONS: Mapping[str, Declaration] = {
         _declare(
             "FieldMetadata",
             "field_metadata",
-            lookups=(_index("project_id"),),
+            lookups=(_lookup("project_id"),),
             uniques=(Unique("name", ("table_id", "name")),),
             references=(_ORGANIZATION, _PROJECT, _cascade("table_id", "table_metadata")),
         ),
         _declare(
             "QueryPattern",
             "query_patterns",
-            lookups=(_index("project_id"), _index("fingerprint"), _index("last_used")),
+            lookups=(_lookup("project_id"), _lookup("fingerprint"), _lookup("last_used")),
             references=(_ORGANIZATION, _PROJECT, _USER),
         ),
         _declare(
             "QueryLesson",
             "query_lessons",
-            lookups=(_index("project_id"),),
+            lookups=(_lookup("project_id"),),
             references=(_ORGANIZATION, _PROJECT, _USER),
         ),
         _declare(
             "QueryRun",
             "query_runs",
-            lookups=(_index("project_id"), _index("session_id"), _index("pattern_id")),
+            lookups=(_lookup("project_id"), _lookup("session_id"), _lookup("pattern_id")),
             references=(_ORGANIZATION, _PROJECT, _SESSION, _set_null("pattern_id", "query_patterns")),
         ),
         # search
@@ -346,7 +348,7 @@ DECLARATIONS: Mapping[str, Declaration] = {
             "Chunk",
             "chunks",
             key=(TENANT, "owner_id", "owner_kind", "namespace", "model", "revision", "chunk_index"),
-            lookups=(_index("namespace", "user_id"),),
+            lookups=(_lookup("namespace", "user_id"),),
             references=tuple(
                 Reference(("owner_id",), target, kind=("owner_kind", kind)) for kind, target in OWNER_TABLES.items()
             ),
@@ -377,7 +379,7 @@ DECLARATIONS: Mapping[str, Declaration] = {
         _declare(
             "ApiKey",
             "api_keys",
-            lookups=(_index("user_id"),),
+            lookups=(_lookup("user_id"),),
             uniques=(Unique("prefix", ("prefix",)),),
             references=(_ORGANIZATION, _USER),
         ),
@@ -390,6 +392,6 @@ DECLARATIONS: Mapping[str, Declaration] = {
             internal=True,
         ),
         _declare("UserErasure", "user_erasures", references=(), internal=True),  # kept when the user is erased
-        _declare("Job", "jobs", lookups=(_index("status"), _index("kind")), internal=True),
+        _declare("Job", "jobs", lookups=(_lookup("status"), _lookup("kind")), internal=True),
     ]
 }  # fmt: skip

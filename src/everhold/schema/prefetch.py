@@ -48,10 +48,10 @@ class Prefetch:
 
     def _fetch(self, table: Table, columns: tuple[str, ...], key: Key, answers: dict[Key, list[Row]]) -> None:
         predicted = self._predicted.pop((table.name, columns), {})
-        keys = [each for each in {key: None, **predicted} if each not in answers]
-        answers.update((each, []) for each in keys)
+        keys = [candidate for candidate in {key: None, **predicted} if candidate not in answers]
+        answers.update((candidate, []) for candidate in keys)
         # No row can have a value that the store cannot represent, and a driver may fail on such a value.
-        storable = [each for each in keys if all(map(is_storable, each))]
+        storable = [candidate for candidate in keys if all(map(is_storable, candidate))]
         for row in self._store.find_rows_by_columns(table, columns, storable) if storable else ():
             values = row.__dict__
             rows = answers.get(tuple(values[name] for name in columns))
@@ -112,8 +112,8 @@ class Prefetch:
 
 def find_problems_in_batches(store: BatchReader, table: Table, rows: Iterable[Row]) -> Iterator[str]:
     """Yield sentences about the problems of these rows of a table, with few queries for many rows."""
-    rest = iter(rows)
-    while batch := list(islice(rest, _CHECK_BATCH)):
+    iterator = iter(rows)
+    while batch := list(islice(iterator, _CHECK_BATCH)):
         reader = Prefetch(store)
         for row in batch:
             reader.predict_rules(table, row)

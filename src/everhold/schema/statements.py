@@ -145,7 +145,7 @@ class Compiler:
     def _match_key(self, table: Table) -> str:
         return " AND ".join(f"{quote(name)} = {self.dialect.placeholder}" for name in table.key)
 
-    def _assignments(self, entity: type[Row], changes: dict[str, Any]) -> tuple[list[str], list[Any]]:
+    def _compile_assignments(self, entity: type[Row], changes: dict[str, Any]) -> tuple[list[str], list[Any]]:
         codec = self.codecs[entity]
         check_changes(codec.table, changes)
         parts = [f"{quote(name)} = {self.dialect.placeholder}" for name in changes]
@@ -153,7 +153,7 @@ class Compiler:
 
     def _patch(self, patch: Patch) -> SqlStatement:
         table = get_table(patch.entity)
-        parts, values = self._assignments(patch.entity, dict(patch.changes))
+        parts, values = self._compile_assignments(patch.entity, dict(patch.changes))
         if table.versioned:
             parts.append('"version" = "version" + 1')
         sql = f"UPDATE {quote(table.name)} SET {', '.join(parts)} WHERE {self._match_key(table)}"
@@ -183,7 +183,7 @@ class Compiler:
 
     def _increment(self, increment: Increment) -> SqlStatement:
         table = get_table(increment.entity)
-        parts, values = self._assignments(increment.entity, dict(increment.changes))
+        parts, values = self._compile_assignments(increment.entity, dict(increment.changes))
         check_fields(table, increment.amounts)
         for name, amount in increment.amounts.items():
             parts.append(f"{quote(name)} = {quote(name)} + {self.dialect.placeholder}")

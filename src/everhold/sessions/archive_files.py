@@ -1,7 +1,7 @@
 """Files of archived messages, in the blob store that the settings name.
 
 A row names each file before it is written and until it is deleted, so that a crash leaves no unnamed file. The commit
-of an archive also changes the row of its file, on the condition of that row's version. It fails if another process
+of an archive also changes the row of its file, at the version that was read. So the commit fails if another process
 has begun to delete the file.
 """
 

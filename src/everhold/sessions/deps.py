@@ -52,7 +52,7 @@ class SessionDeps(Value):
     find_archive_files: "Callable[[], ArchiveFiles | None]" = _use_no_files
     """Returns the store of archive files, or None if archives are stored in the records."""
     retell: Callable[[Sequence[Message], datetime, bool], list[Operation]] = _retell_nothing
-    """Returns the operations that update summaries when messages are deleted; with the flag, when they are restored."""
+    """Returns the operations that update summaries after messages are deleted, or restored if the flag is true."""
 
 
 def make_session_key(scope: Scope) -> SessionKey:
@@ -95,5 +95,6 @@ def make_message_conditions(scope: Scope) -> list[Where]:
 
 
 def is_message_of(scope: Scope, message: Message) -> bool:
+    """Return whether a message meets the conditions of `make_message_conditions`."""
     values = message.__dict__
     return all(values[column] == value for column, value in scope.columns.items() if column != "project_id")

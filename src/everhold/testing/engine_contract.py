@@ -108,11 +108,11 @@ class EngineContract:
             assert "violin" not in {word for hit in view.recall("violin", minimum=0) for word in hit.why.matched}
         assert [revision.value["text"] for revision in alice.history(memory.id)] == ["Plays the violin"]
 
-    def test_recall_as_of_an_earlier_time(self, alice: View) -> None:
+    def test_recall_as_of_an_earlier_time_finds_the_text_of_that_time(self, alice: View) -> None:
         memory = alice.remember("Works in Oslo")
-        then = clock.now()
+        earlier = clock.now()
         alice.revise(memory.id, text="Works in Lima")
-        assert read_texts(alice.recall("works where", as_of=then, minimum=0)) == ["Works in Oslo"]
+        assert read_texts(alice.recall("works where", as_of=earlier, minimum=0)) == ["Works in Oslo"]
         assert read_texts(alice.recall("works where", minimum=0)) == ["Works in Lima"]
 
     def test_a_superseding_memory_is_found_instead_of_the_old_one(self, alice: View, other_alice: View) -> None:
@@ -169,7 +169,7 @@ class EngineContract:
                 break
         assert len(seen) == len(set(seen)) == 23
 
-    def test_tags_and_relations(self, alice: View, other_alice: View) -> None:
+    def test_memories_can_be_tagged_and_related(self, alice: View, other_alice: View) -> None:
         first, second = alice.remember("Bought a boat"), alice.remember("Learned to sail")
         assert alice.tag(first.id, "sea", "summer") == ("sea", "summer")
         other_alice.relate(first.id, second.id, "led_to")

@@ -69,7 +69,7 @@ class DeletionContract:
     """The rows that a deletion hides or purges, the rows that it leaves, and its undo."""
 
     @pytest.mark.parametrize("root", SOFT)
-    def test_hiding_takes_all_that_belongs_to_a_row(self, records: Records, root: str) -> None:
+    def test_hiding_a_row_hides_the_rows_that_belong_to_it(self, records: Records, root: str) -> None:
         rows = make_family("org")
         records.commit([Put(row) for row in rows.values()])
         records.commit([Hide(ENTITIES[root], get_key(rows[root]), "del", NOON)])
@@ -101,7 +101,7 @@ class DeletionContract:
         values = row.__dict__
         return row.model_copy(update={"version": 3}) if twice and not values["is_deleted"] else row
 
-    def test_hiding_reaches_the_end_of_the_longest_way_down(self, records: Records) -> None:
+    def test_hiding_reaches_the_end_of_the_longest_chain_of_references(self, records: Records) -> None:
         rows: list[Row] = [
             make_row(Organization, "org", "org"),
             make_row(User, "org", "u"),
@@ -122,7 +122,7 @@ class DeletionContract:
         records.commit([Unhide("org", "del")])
         assert all(records.count(type(row), "org") == 1 for row in rows)
 
-    def test_hiding_passes_over_what_is_not_live(self, records: Records) -> None:
+    def test_hiding_ignores_hidden_and_missing_rows(self, records: Records) -> None:
         self._put_two_memories(records)
         records.commit([Hide(Memory, ("org", "m"), "first", NOON)])
         records.commit(
@@ -143,7 +143,7 @@ class DeletionContract:
         assert [row.id for row in records.scan(Memory, "org")] == ["m", "n"]
         assert records.count(Tag, "org") == 1
 
-    def test_several_hidden_under_one_id_return_together(self, records: Records) -> None:
+    def test_rows_hidden_with_one_deletion_id_are_restored_together(self, records: Records) -> None:
         self._put_two_memories(records)
         records.commit([Hide(Memory, ("org", memory_id), "del", NOON) for memory_id in ("m", "n")])
         assert records.count(Memory, "org") == 0
@@ -162,20 +162,20 @@ class DeletionContract:
         records.commit([Hide(Memory, ("org", "n"), "del-2", NOON), Unhide("org", "del")])
         assert [row.id for row in records.scan(Relationship, "org")] == ["r"]
 
-    def test_a_deletion_id_means_nothing_to_another_organization(self, records: Records) -> None:
+    def test_restoring_a_deletion_id_leaves_other_organizations_alone(self, records: Records) -> None:
         self._put_two_memories(records)
         self._put_two_memories(records, "other")
         records.commit([Hide(Memory, (organization, "m"), "del", NOON) for organization in ("org", "other")])
         records.commit([Unhide("other", "del")])
         assert (records.count(Memory, "org"), records.count(Memory, "other")) == (1, 2)
 
-    def test_purging_passes_over_what_is_gone(self, records: Records) -> None:
+    def test_purging_a_missing_row_does_nothing(self, records: Records) -> None:
         self._put_two_memories(records)
         records.commit([Delete(Memory, ("org", "gone")), Delete(Memory, ("org", "m")), Delete(Memory, ("org", "m"))])
         assert [row.id for row in records.scan(Memory, "org", deleted=True)] == ["n"]
         assert records.count(Tag, "org") == records.count(Relationship, "org") == 0
 
-    def test_purging_takes_hidden_rows_too(self, records: Records) -> None:
+    def test_a_hidden_row_can_be_purged(self, records: Records) -> None:
         self._put_two_memories(records)
         records.commit([Hide(Memory, ("org", "m"), "del", NOON), Delete(Memory, ("org", "m"))])
         assert records.count(Tag, "org", deleted=True) == 0
@@ -183,7 +183,7 @@ class DeletionContract:
         assert [row.id for row in records.scan(Memory, "org")] == ["n"]
 
     @pytest.mark.parametrize("name", ["action_proposals", "action_results"])
-    def test_purging_takes_what_was_hidden_below_it_before(self, records: Records, name: str) -> None:
+    def test_purging_a_row_also_purges_rows_that_were_hidden_before(self, records: Records, name: str) -> None:
         rows = make_family("org", "one")
         cycle = rows["cycles"]
         records.commit([Put(row) for row in rows.values()])
@@ -192,7 +192,7 @@ class DeletionContract:
         assert records.scan(ENTITIES[name], "org", deleted=True) == []
         assert records.find_problems() == []
 
-    def test_a_purged_organization_leaves_nothing_and_takes_nothing_else(self, records: Records) -> None:
+    def test_purging_an_organization_deletes_all_of_its_rows_and_no_others(self, records: Records) -> None:
         for organization in ("org", "other"):
             for name in ("one", "two"):
                 rows = make_family(organization, name)
@@ -206,7 +206,7 @@ class DeletionContract:
         assert {name for name, rows in read_contents(records, "org").items() if rows} == kept_tables
         assert read_contents(records, "other") == others
 
-    def test_purging_ends_however_states_refer_to_sessions(self, records: Records) -> None:
+    def test_purging_sessions_and_agents_deletes_or_detaches_agent_states(self, records: Records) -> None:
         rows: list[Row] = [make_row(Organization, "org", "org"), make_row(Agent, "org", "a")]
         rows += [make_row(Session, "org", name, agent_id="a") for name in ("s", "t", "u")]
         rows += [make_row(AgentState, "org", name, agent_id="a", session_id=name, state={}) for name in ("s", "t")]
@@ -226,7 +226,7 @@ class DeletionContract:
         (stored,) = records.scan(AgentState, "org")
         assert (stored.session_id, stored.state) == (None, {"step": 1})
 
-    def test_a_line_of_the_log_keeps_the_ids_of_what_is_purged(self, records: Records) -> None:
+    def test_a_log_line_keeps_the_ids_of_purged_rows(self, records: Records) -> None:
         self._put_two_memories(records)
         line = AccessLog(
             organization_id="org", memory_id="m", session_id="s", operation="read", timestamp=NOON, digest=b"d"
@@ -238,7 +238,7 @@ class DeletionContract:
         records.commit([Delete(Organization, ("org",))])
         assert records.count(AccessLog, None) == 0
 
-    def test_the_feed_outlives_the_organization(self, records: Records) -> None:
+    def test_the_feed_keeps_the_lines_of_a_purged_organization(self, records: Records) -> None:
         self._put_two_memories(records)
         records.commit([Put(Outbox(organization_id="org", entity="memory", entity_id="m", operation="put"))])
         gone = Outbox(organization_id="org", entity="memory", entity_id="m", operation="delete")
@@ -247,7 +247,7 @@ class DeletionContract:
 
     # organizations
 
-    def test_equal_ids_of_two_organizations_never_meet(self, records: Records) -> None:
+    def test_equal_ids_in_two_organizations_are_different_rows(self, records: Records) -> None:
         for organization in ("org", "other"):
             records.commit([Put(row) for row in make_family(organization).values()])
         own_rows = read_contents(records, "org")
@@ -280,7 +280,7 @@ class DeletionContract:
     def _get_key(self, row: Row) -> tuple[Any, ...]:
         return get_key(row)
 
-    def test_a_row_of_another_organization_is_not_there(self, records: Records) -> None:
+    def test_reads_find_no_row_of_another_organization(self, records: Records) -> None:
         self._put_two_memories(records)
         records.commit([Put(make_row(Organization, "other", "other"))])
         assert records.get(Memory, "other", ["m", "n"], deleted=True) == {}

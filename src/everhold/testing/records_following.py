@@ -72,7 +72,7 @@ class FollowingContract:
         assert all(before.sequence < after.sequence for before, after in pairwise(lines))
         assert lines[0].sequence > 0
 
-    def test_the_store_draws_whatever_number_the_row_brings(self, records: Records) -> None:
+    def test_the_store_replaces_a_number_that_the_row_already_has(self, records: Records) -> None:
         records.commit([Put(make_row(Organization, "org", "org"))])
         line_with_number = make_log_line("a").model_copy(update={"sequence": 77})
         records.commit([Put(line_with_number), Put(line_with_number), Ensure(line_with_number)])
@@ -120,7 +120,7 @@ class FollowingContract:
         newest = records.scan(AccessLog, "org", order="timestamp", descending=True, limit=2)
         assert [line.operation for line in newest] == ["6", "5"]
 
-    def test_the_feed_begins_at_nothing(self, records: Records) -> None:
+    def test_the_feed_of_an_empty_store_is_empty(self, records: Records) -> None:
         feed = records.feed(0)
         assert feed.lines == []
         records.commit([Put(make_feed_line("a"))])
@@ -145,7 +145,7 @@ class FollowingContract:
         records.commit([Put(make_feed_line("c"))])
         assert [line.entity_id for line in records.feed(position).lines] == ["c"]
 
-    def test_the_head_is_where_the_feed_ends(self, records: Records) -> None:
+    def test_the_head_is_the_end_of_the_feed(self, records: Records) -> None:
         records.commit([Put(make_feed_line("a")), Put(make_feed_line("b"))])
         assert records.head() == records.feed(0).position
         assert records.feed(records.head()).lines == []

@@ -24,20 +24,20 @@ from everhold.testing.records_rows import (
 
 # All unique rules except those for rows that lack a value, which have their own test.
 UNIQUES = [(table, unique) for table in TABLES.values() for unique in table.uniques if not unique.unless]
-HIDING_UNIQUES = [(table, unique) for table, unique in UNIQUES if table.soft and not unique.always]
-FREE_UNIQUES = [(table, unique) for table, unique in UNIQUES if "id" not in unique.columns]
-WHEN_UNIQUES = [
+UNIQUES_OF_HIDABLE_ROWS = [(table, unique) for table, unique in UNIQUES if table.soft and not unique.always]
+UNIQUES_WITHOUT_ID = [(table, unique) for table, unique in UNIQUES if "id" not in unique.columns]
+CONDITIONAL_UNIQUES = [
     (table, unique)
     for table, unique in UNIQUES
     if unique.when and unique.when not in {rule.unless for rule in table.uniques}
 ]
-ABSENT_UNIQUES = [
+UNIQUES_WITH_NULLABLE_COLUMNS = [
     (table, unique)
     for table, unique in UNIQUES
     if any(table.by_name[name].nullable and name != unique.when for name in unique.columns)
 ]
 REFERENCES = [(table, reference) for table in TABLES.values() for reference in table.references]
-CHECKED = [table for table in TABLES.values() if table.name not in {"schema_versions", "organizations"}]
+CHECKED_TABLES = [table for table in TABLES.values() if table.name not in {"schema_versions", "organizations"}]
 
 
 def format_case_id(pair: tuple[Table, Unique | Reference]) -> str:
@@ -63,14 +63,14 @@ def put_and_make_rows(records: Records, table: Table, organization_id: str = "or
 
 
 def share_values(
-    unique: Unique, first: Row, second: Row, changes: Mapping[str, Any] | None = None, *, but: str = ""
+    unique: Unique, first: Row, second: Row, changes: Mapping[str, Any] | None = None, *, except_column: str = ""
 ) -> Row:
-    """Return the second row with the first row's values of a unique rule, except the column `but`."""
-    shared = {name: first.__dict__[name] for name in unique.columns if name != but}
+    """Return the second row with the first row's values of a unique rule, except in the column `except_column`."""
+    shared = {name: first.__dict__[name] for name in unique.columns if name != except_column}
     return second.model_copy(update={**shared, **(changes or {})})
 
 
-def make_third(table: Table, unique: Unique, second: Row) -> Row:
+def make_third_row(table: Table, unique: Unique, second: Row) -> Row:
     """Return a third row to which only this unique rule applies."""
     free = {rule.when: None for rule in table.uniques if rule is not unique and rule.when}
     return second.model_copy(update={**free, **({"id": "three"} if "id" in second.__dict__ else {})})
@@ -92,11 +92,13 @@ class IntegrityContract:
             with pytest.raises(AlreadyExists):
                 records.commit([Patch(type(second), key, {name: first.__dict__[name] for name in unique.columns})])
 
-    @pytest.mark.parametrize(("table", "unique"), FREE_UNIQUES, ids=map(format_case_id, FREE_UNIQUES))
-    def test_every_column_of_a_unique_rule_counts(self, records: Records, table: Table, unique: Unique) -> None:
+    @pytest.mark.parametrize(("table", "unique"), UNIQUES_WITHOUT_ID, ids=map(format_case_id, UNIQUES_WITHOUT_ID))
+    def test_rows_that_differ_in_one_column_break_no_unique_rule(
+        self, records: Records, table: Table, unique: Unique
+    ) -> None:
         first, second = put_and_make_rows(records, table)
         for name in unique.columns:
-            row = share_values(unique, first, second, but=name)
+            row = share_values(unique, first, second, except_column=name)
             if table.by_name[name].kind is Kind.INTEGER:
                 row = row.model_copy(update={name: first.__dict__[name] ^ 1})
             if name != "owner_kind":
@@ -104,25 +106,27 @@ class IntegrityContract:
                 if table.name != "memory_access_logs":  # a store may refuse to delete lines of the log
                     records.commit([Delete(type(row), read_key(records, table, row))])
 
-    @pytest.mark.parametrize(("table", "unique"), WHEN_UNIQUES, ids=map(format_case_id, WHEN_UNIQUES))
-    def test_rows_without_the_value_are_free_of_the_rule(self, records: Records, table: Table, unique: Unique) -> None:
+    @pytest.mark.parametrize(("table", "unique"), CONDITIONAL_UNIQUES, ids=map(format_case_id, CONDITIONAL_UNIQUES))
+    def test_a_unique_rule_ignores_rows_without_its_value(self, records: Records, table: Table, unique: Unique) -> None:
         first, second = put_and_make_rows(records, table)
         assert unique.when
         free = {unique.when: None}
         records.commit(
-            [Put(share_values(unique, first, row, free)) for row in (second, make_third(table, unique, second))]
+            [Put(share_values(unique, first, row, free)) for row in (second, make_third_row(table, unique, second))]
         )
         assert records.count(type(first), "org") == 3
 
-    @pytest.mark.parametrize(("table", "unique"), ABSENT_UNIQUES, ids=map(format_case_id, ABSENT_UNIQUES))
+    @pytest.mark.parametrize(
+        ("table", "unique"), UNIQUES_WITH_NULLABLE_COLUMNS, ids=map(format_case_id, UNIQUES_WITH_NULLABLE_COLUMNS)
+    )
     def test_absent_values_count_as_equal(self, records: Records, table: Table, unique: Unique) -> None:
         first, second = put_and_make_rows(records, table)
         absent = [name for name in unique.columns if table.by_name[name].nullable and name != unique.when]
-        for some in ([absent[0]], absent):
-            absent_values: dict[str, Any] = dict.fromkeys(some)
+        for names in ([absent[0]], absent):
+            absent_values: dict[str, Any] = dict.fromkeys(names)
             records.commit([Put(share_values(unique, first, second, absent_values))])
             with pytest.raises(AlreadyExists) as caught:
-                records.commit([Put(share_values(unique, first, make_third(table, unique, second), absent_values))])
+                records.commit([Put(share_values(unique, first, make_third_row(table, unique, second), absent_values))])
             assert caught.value.rule == unique.name
             records.commit([Delete(type(second), get_key(second))])
 
@@ -150,7 +154,9 @@ class IntegrityContract:
             records.commit([Patch(Cycle, ("org", "1"), {"agent_id": None})])
         records.commit([Patch(Cycle, ("org", "5"), {"agent_id": "a"})])
 
-    @pytest.mark.parametrize(("table", "unique"), HIDING_UNIQUES, ids=map(format_case_id, HIDING_UNIQUES))
+    @pytest.mark.parametrize(
+        ("table", "unique"), UNIQUES_OF_HIDABLE_ROWS, ids=map(format_case_id, UNIQUES_OF_HIDABLE_ROWS)
+    )
     def test_a_deleted_row_frees_its_unique_values(self, records: Records, table: Table, unique: Unique) -> None:
         first, second = put_and_make_rows(records, table)
         entity = type(first)
@@ -175,7 +181,7 @@ class IntegrityContract:
     # references
 
     @pytest.mark.parametrize(("table", "reference"), REFERENCES, ids=map(format_case_id, REFERENCES))
-    def test_a_reference_must_be_there(self, records: Records, table: Table, reference: Reference) -> None:
+    def test_the_target_of_a_reference_must_exist(self, records: Records, table: Table, reference: Reference) -> None:
         row, parents = make_referring_row(table, reference)
         elsewhere, their_parents = make_referring_row(table, reference, organization_id="other", name="two")
         records.commit([Put(parent) for parent in parents])
@@ -193,7 +199,9 @@ class IntegrityContract:
                     records.commit([Patch(type(row), read_key(records, table, row), changes)])
 
     @pytest.mark.parametrize(("table", "reference"), REFERENCES, ids=map(format_case_id, REFERENCES))
-    def test_purging_what_is_referred_to(self, records: Records, table: Table, reference: Reference) -> None:
+    def test_purging_a_target_deletes_or_detaches_the_rows_that_refer_to_it(
+        self, records: Records, table: Table, reference: Reference
+    ) -> None:
         row, parents = make_referring_row(table, reference)
         other, other_parents = make_referring_row(table, reference, organization_id="other")
         records.commit([Put(parent) for parent in [*parents, row, *other_parents, other]])
@@ -210,7 +218,7 @@ class IntegrityContract:
             assert is_same_row(stored[0], cleared)
         assert any(is_same_row(candidate, other) for candidate in records.scan(type(row), "other"))
 
-    def test_a_kind_says_which_table_is_meant(self, records: Records) -> None:
+    def test_the_kind_decides_which_table_a_reference_targets(self, records: Records) -> None:
         rows: list[Row] = [
             make_row(Organization, "org", "org"),
             make_row(Memory, "org", "same"),
@@ -224,7 +232,7 @@ class IntegrityContract:
         records.commit([Delete(Message, ("org", "same"))])
         assert [row.owner_kind for row in records.scan(Chunk, "org")] == ["memory"]
 
-    def test_a_changed_kind_must_fit_its_reference(self, records: Records) -> None:
+    def test_a_changed_kind_needs_a_target_of_that_kind(self, records: Records) -> None:
         value = {"revision": 1, "value": {"text": "", "aliases": []}, "known_from": NOON, "known_to": NOON}
         revision = make_row(Revision, "org", "r", owner_kind="memory", owner_id="m", **value)
         records.commit([Put(make_row(Organization, "org", "org")), Put(make_row(Memory, "org", "m")), Put(revision)])
@@ -245,7 +253,7 @@ class IntegrityContract:
 
     # checks
 
-    @pytest.mark.parametrize("table", CHECKED, ids=lambda table: table.name)
+    @pytest.mark.parametrize("table", CHECKED_TABLES, ids=lambda table: table.name)
     def test_values_out_of_bounds_are_refused(self, records: Records, table: Table) -> None:
         row, _ = put_and_make_rows(records, table)
         key = read_key(records, table, row)

@@ -83,21 +83,21 @@ class ReadingContract:
 
     @pytest.mark.parametrize("kind", FIELDS)
     @pytest.mark.parametrize("op", COMPARISONS)
-    def test_every_comparison_on_every_kind(self, records: Records, kind: str, op: Op) -> None:
+    def test_every_comparison_works_on_every_kind_of_field(self, records: Records, kind: str, op: Op) -> None:
         entity, field, values = FIELDS[kind]
         rows = put_values(records, entity, field, values)
         for value in values:
             self._assert_same_rows(records, rows, [Where(field, op, value)])
 
     @pytest.mark.parametrize("kind", FIELDS)
-    def test_an_in_condition_on_every_kind(self, records: Records, kind: str) -> None:
+    def test_an_in_condition_works_on_every_kind_of_field(self, records: Records, kind: str) -> None:
         entity, field, values = FIELDS[kind]
         rows = put_values(records, entity, field, values)
         for value in ([], values[:1], values[1:3], values[-1:], [None], values, [*values[:2], None]):
             self._assert_same_rows(records, rows, [Where(field, Op.IN, value)])
 
     @pytest.mark.parametrize("kind", ["text", "list", "inside json"])
-    def test_containing_a_part(self, records: Records, kind: str) -> None:
+    def test_contains_finds_parts_of_texts_and_items_of_lists(self, records: Records, kind: str) -> None:
         entity, field, values = FIELDS[kind]
         rows = put_values(records, entity, field, values)
         for value in CONTAINED:
@@ -121,7 +121,7 @@ class ReadingContract:
             )
             self._assert_same_rows(records, rows, [where])
 
-    def test_a_combination_with_a_place_inside_json(self, records: Records) -> None:
+    def test_conditions_on_json_paths_can_be_combined(self, records: Records) -> None:
         rows = put_values(records, Memory, "metadata", [{}, {"x": 1}, {"x": 2, "y": None}])
         inside = Where("metadata.x", Op.GE, 2)
         for where in (Not(inside), AnyOf((inside, Where("metadata", Op.EQ, {}))), AllOf((Not(inside),))):
@@ -157,10 +157,10 @@ class ReadingContract:
         assert get_ids(records.scan(Memory, "org", [Where("speaker", Op.IN, ["a", None])])) == ["0", "2"]
         assert records.scan(Memory, "org", [Where("speaker", Op.IN, [])]) == []
 
-    def test_an_in_condition_with_very_many_values(self, records: Records) -> None:
+    def test_an_in_condition_takes_70000_values(self, records: Records) -> None:
         put_values(records, Memory, "speaker", ["7", "69999", "x"])
-        many = [str(number) for number in range(70_000)]
-        assert get_ids(records.scan(Memory, "org", [Where("speaker", Op.IN, many)])) == ["0", "1"]
+        values = [str(number) for number in range(70_000)]
+        assert get_ids(records.scan(Memory, "org", [Where("speaker", Op.IN, values)])) == ["0", "1"]
 
     def test_text_is_contained_in_any_case(self, records: Records) -> None:
         put_values(records, Memory, "text", ["Straße", "STRASSE 5", "100% _sure_", "กาแฟเย็น"])
@@ -174,12 +174,12 @@ class ReadingContract:
         }.items():
             assert get_ids(records.scan(Memory, "org", [Where("text", Op.CONTAINS, part)])) == expected, part
 
-    def test_true_is_not_one_inside_json(self, records: Records) -> None:
+    def test_true_and_1_differ_inside_json(self, records: Records) -> None:
         put_values(records, Memory, "metadata.x", [1, True, 1.0, "1"])
         assert get_ids(records.scan(Memory, "org", [Where("metadata.x", Op.EQ, 1)])) == ["0", "2"]
         assert get_ids(records.scan(Memory, "org", [Where("metadata.x", Op.EQ, True)])) == ["1"]
 
-    def test_a_path_that_leads_nowhere_is_absent(self, records: Records) -> None:
+    def test_a_missing_json_path_counts_as_an_absent_value(self, records: Records) -> None:
         put_values(records, Memory, "metadata", [{}, {"a": 1}, {"a": {"b": 2}}])
         assert get_ids(records.scan(Memory, "org", [Where("metadata.a.b", Op.EQ, None)])) == ["0", "1"]
 
@@ -189,7 +189,7 @@ class ReadingContract:
         self._assert_same_rows(records, list(records.scan(Memory, "org")), where)
         self._assert_same_rows(records, list(records.scan(Memory, "org")), [*where, Where("revision", Op.GT, 3)])
 
-    def test_columns_are_those_asked_for_in_their_order(self, records: Records) -> None:
+    def test_columns_are_returned_in_the_order_of_the_request(self, records: Records) -> None:
         row = make_row(Memory, "org", "m", metadata={"a": [1]}, pinned=True, expires_at=NOON, hash=b"0" * 16, score=0.5)
         records.commit([Put(make_row(Organization, "org", "org")), Put(row)])
         names = ["pinned", "metadata", "id", "expires_at", "hash", "score", "speaker"]
@@ -198,7 +198,7 @@ class ReadingContract:
         assert list(records.columns(Memory, "org", names, [Where("metadata.a", Op.CONTAINS, 1)])) == [expected]
         assert list(records.columns(Memory, "org", ["id"], [Where("text", Op.CONTAINS, "zzz")])) == []
 
-    def test_a_half_read_answer_hides_no_later_write(self, records: Records) -> None:
+    def test_later_writes_are_seen_while_a_result_is_half_read(self, records: Records) -> None:
         records.commit([Put(make_row(Organization, "org", "org")), *map(Put, make_memories(30))])
         answer = records.columns(Memory, "org", ["id"])
         next(answer)
@@ -250,18 +250,18 @@ class ReadingContract:
         rows_found = records.scan(Memory, "org", after=Page(None, ("org", "0045")))
         assert get_ids(rows_found) == ["005", "006", "007", "008", "009"]
 
-    def test_a_limit_holds_after_conditions_that_python_judges(self, records: Records) -> None:
+    def test_a_limit_counts_only_rows_that_meet_every_condition(self, records: Records) -> None:
         rows = [make_row(Memory, "org", f"{index:04}", metadata={"rare": index % 100 == 99}) for index in range(1000)]
         records.commit([Put(make_row(Organization, "org", "org")), *map(Put, rows)])
         rows_found = records.scan(Memory, "org", [Where("metadata.rare", Op.EQ, True)], limit=4)
         assert get_ids(rows_found) == ["0099", "0199", "0299", "0399"]
 
-    def test_a_limit_of_nothing_finds_nothing(self, records: Records) -> None:
+    def test_a_limit_of_0_returns_no_rows(self, records: Records) -> None:
         records.commit([Put(make_row(Organization, "org", "org"))])
         assert records.scan(Organization, "org", limit=0) == []
 
     @pytest.mark.parametrize("order", ["expires_at", "speaker", "unheard_of", "metadata"])
-    def test_an_order_by_what_may_be_absent_is_refused(self, records: Records, order: str) -> None:
+    def test_an_order_by_an_optional_or_unknown_field_is_refused(self, records: Records, order: str) -> None:
         with pytest.raises(InvalidInput, match=order):
             records.scan(Memory, "org", order=order)
 
@@ -273,7 +273,7 @@ class ReadingContract:
         with pytest.raises(InvalidInput, match="unheard_of"):
             list(records.columns(Memory, "org", ["unheard_of"]))
 
-    def test_get_finds_what_is_there_and_nothing_else(self, records: Records) -> None:
+    def test_get_returns_the_existing_rows_and_no_others(self, records: Records) -> None:
         rows = make_memories(5)
         records.commit([Put(make_row(Organization, "org", "org")), *map(Put, rows)])
         assert records.get(Memory, "org", []) == {}
@@ -309,7 +309,7 @@ class ReadingContract:
         assert records.scan(Chunk, "org") == [chunk]
         assert records.count(Chunk, "org", deleted=True) == 1
 
-    def test_rows_without_an_id_are_ordered_by_their_whole_key(self, records: Records) -> None:
+    def test_rows_with_keys_of_several_columns_are_ordered_by_the_whole_key(self, records: Records) -> None:
         tags = [make_row(Tag, "org", "t", memory_id=memory, tag=tag) for memory in "ba" for tag in ("z", "a", "ก")]
         memories = [make_row(Memory, "org", name) for name in "ab"]
         records.commit([Put(make_row(Organization, "org", "org")), *map(Put, [*memories, *tags])])

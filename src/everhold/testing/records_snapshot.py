@@ -94,7 +94,7 @@ class SnapshotContract:
                 assert len(changes.touched) == len(changed) + 1
             assert snapshot.count(Memory) == len(records.scan(Memory, None, [Where("id", Op.NE, "")], deleted=True))
 
-    def test_a_mark_of_another_store_is_not_believed(self, records: Records) -> None:
+    def test_a_mark_of_another_store_is_ignored(self, records: Records) -> None:
         with records.read_snapshot() as snapshot:
             assert snapshot.read_changes(Memory, "another/1", print) is None
             assert snapshot.read_changes(Memory, "", print) is None

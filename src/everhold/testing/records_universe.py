@@ -220,7 +220,7 @@ _deletions: Values = st.sampled_from(["del-1", "del-2", "del-3"])
 @st.composite
 def filters(draw: st.DrawFn, entity: type[Row]) -> list[Condition]:
     """Draw comparisons that must all hold, or a tree of them."""
-    comparisons: list[Condition] = draw(st.lists(_comparisons(entity), max_size=4))
+    comparisons: list[Condition] = draw(st.lists(_draw_comparison(entity), max_size=4))
     shape = draw(st.integers(0, 511))
     return [_combine(comparisons, shape)] if shape % 2 else comparisons
 
@@ -236,7 +236,7 @@ def _combine(parts: list[Condition], shape: int) -> Condition:
 
 
 @st.composite
-def _comparisons(draw: st.DrawFn, entity: type[Row]) -> Condition:
+def _draw_comparison(draw: st.DrawFn, entity: type[Row]) -> Condition:
     """Draw a condition on a field, with a value of the field's own kind or None."""
     field, values = draw(st.sampled_from(_list_filter_fields(entity)))
     kind = _get_kind(get_table(entity), field)

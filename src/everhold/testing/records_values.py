@@ -131,7 +131,7 @@ class ValuesContract:
         assert records.count(FieldMetadata, "org", [Where("minimum", Op.EQ, None)]) == 1
 
     @pytest.mark.parametrize("value", BYTES[:4], ids=len)
-    def test_bytes_of_every_value(self, records: Records, value: bytes) -> None:
+    def test_bytes_of_every_value_round_trip(self, records: Records, value: bytes) -> None:
         rows = make_family("org")
         row = rows["connections"].model_copy(update={"dsn": value})
         records.commit([Put(parent) for parent in [*find_ancestors(TABLES["connections"], row, rows), row]])
@@ -159,13 +159,13 @@ class ValuesContract:
         assert read_stored(records, row) == row
         assert records.count(Organization, "org", [Where("created_at", Op.EQ, moment)]) == 1
 
-    def test_a_million_characters(self, records: Records) -> None:
+    def test_a_text_of_a_million_characters_round_trips(self, records: Records) -> None:
         text = ("ความจำ memory 🧠 " * (MEGABYTE // 16))[:MEGABYTE]
         row = make_row(Memory, "org", "m", text=text, content={"text": text})
         records.commit([Put(make_row(Organization, "org", "org")), Put(row)])
         assert read_stored(records, row) == row
 
-    def test_ids_of_the_greatest_length(self, records: Records) -> None:
+    def test_ids_of_the_maximum_length_are_stored(self, records: Records) -> None:
         longest = "ก" * 255
         rows = [make_row(Organization, longest, longest), make_row(Agent, longest, longest)]
         records.commit([Put(row) for row in rows])
@@ -182,7 +182,7 @@ class ValuesContract:
         stored.metadata["list"].append(3)
         assert records.get(Organization, "org", ["org"])["org"].metadata == {"list": [1]}
 
-    def test_a_blob_and_a_projection_of_any_name(self, records: Records) -> None:
+    def test_blobs_and_projections_with_any_name_round_trip(self, records: Records) -> None:
         max_integer = 2**63 - 1
         projection = ProjectionState(
             projection="scope image ก/🧠",

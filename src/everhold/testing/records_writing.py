@@ -120,7 +120,7 @@ class WritingContract:
                 records.commit([operation, later_one])
             assert caught.type is error
 
-    def test_a_failed_commit_takes_back_its_deletions(self, records: Records) -> None:
+    def test_a_failed_commit_undoes_its_deletions(self, records: Records) -> None:
         rows = make_family("org")
         records.commit([Put(row) for row in rows.values()])
         work: list[Operation] = [Hide(Agent, ("org", "one"), "del", NOON), Unhide("org", "del")]
@@ -139,7 +139,7 @@ class WritingContract:
             records.commit([Patch(Memory, MEMORY, {"text": "on"})])
         assert read_memory(records).version == 4
 
-    def test_a_taken_key_is_named(self, records: Records) -> None:
+    def test_the_error_about_an_existing_key_names_the_table(self, records: Records) -> None:
         put_memory(records)
         with pytest.raises(AlreadyExists) as caught:
             records.commit([Put(make_row(Memory, "org", "m", text="other"))])
@@ -152,7 +152,7 @@ class WritingContract:
         with pytest.raises(AlreadyExists):
             records.commit([Put(make_row(Memory, "org", "m"))])
 
-    def test_ensure_adds_what_is_missing_and_leaves_the_rest(self, records: Records) -> None:
+    def test_ensure_adds_missing_rows_and_leaves_existing_ones_unchanged(self, records: Records) -> None:
         before = put_memory(records, text="before")
         records.commit(
             [Ensure(make_row(Memory, *MEMORY, text="other")), Ensure(make_row(Memory, "org", "x", text="added"))]
@@ -162,7 +162,7 @@ class WritingContract:
         records.commit([Hide(Memory, MEMORY, "del", NOON), Ensure(make_row(Memory, *MEMORY, text="other"))])
         assert (read_memory(records).text, read_memory(records).is_deleted) == ("before", True)
 
-    def test_ensure_of_a_taken_key_asks_for_nothing_else(self, records: Records) -> None:
+    def test_ensure_of_an_existing_key_checks_no_other_rule(self, records: Records) -> None:
         rows = make_family("org")
         records.commit([Put(row) for row in rows.values()])
         chunk, state = rows["chunks"], rows["agent_states"]
@@ -184,7 +184,7 @@ class WritingContract:
         with pytest.raises(BrokenReference):
             records.commit([Ensure(make_row(Memory, "org", "x", user_id="nowhere"))])
 
-    def test_a_broken_unique_rule_comes_before_a_broken_reference(self, records: Records) -> None:
+    def test_a_broken_unique_rule_is_reported_before_a_broken_reference(self, records: Records) -> None:
         rows = make_family("org")
         records.commit([Put(row) for row in rows.values()])
         for name, column in {
@@ -208,12 +208,12 @@ class WritingContract:
         records.commit([Patch(Memory, MEMORY, changes)])
         assert read_memory(records) == before.model_copy(update={**changes, "version": 2})
 
-    def test_a_patch_of_nothing_still_counts(self, records: Records) -> None:
+    def test_an_empty_patch_increases_the_version(self, records: Records) -> None:
         before = put_memory(records)
         records.commit([Patch(Memory, MEMORY, {})])
         assert read_memory(records) == before.model_copy(update={"version": 2})
 
-    def test_a_patch_wants_the_version_it_names(self, records: Records) -> None:
+    def test_a_patch_with_another_expected_version_is_refused(self, records: Records) -> None:
         put_memory(records)
         records.commit([Patch(Memory, MEMORY, {"text": "a"}, version=1)])
         for version in (1, 3, 0):
@@ -222,14 +222,14 @@ class WritingContract:
         records.commit([Patch(Memory, MEMORY, {"text": "c"}, version=2)])
         assert (read_memory(records).text, read_memory(records).version) == ("c", 3)
 
-    def test_a_patch_of_a_row_that_is_gone_is_stale(self, records: Records) -> None:
+    def test_a_patch_of_a_missing_row_is_stale(self, records: Records) -> None:
         put_memory(records)
         records.commit([Delete(Memory, MEMORY)])
         for version in (None, 1):
             with pytest.raises(StaleVersion):
                 records.commit([Patch(Memory, MEMORY, {"text": "b"}, version=version)])
 
-    def test_a_patch_reaches_deleted_rows_too(self, records: Records) -> None:
+    def test_a_deleted_row_can_be_patched(self, records: Records) -> None:
         put_memory(records)
         records.commit([Hide(Memory, MEMORY, "del", NOON), Patch(Memory, MEMORY, {"text": "b"}, version=2)])
         assert (read_memory(records).text, read_memory(records).is_deleted, read_memory(records).version) == (
@@ -246,7 +246,7 @@ class WritingContract:
         changed = [row for row in records.scan(Memory, None) if row.version > 1 or row.access_count]
         assert [(row.organization_id, row.id) for row in changed] == [MEMORY]
 
-    def test_a_patch_by_a_key_of_several_columns(self, records: Records) -> None:
+    def test_a_row_with_a_key_of_several_columns_can_be_patched(self, records: Records) -> None:
         put_memory(records)
         records.commit([Put(make_row(Tag, "org", "t", memory_id="m", tag=tag)) for tag in ("a", "b")])
         records.commit([Patch(Tag, ("org", "m", "a"), {"metadata": {"x": 1}})])
@@ -255,14 +255,14 @@ class WritingContract:
             ("b", {}, 1),
         ]
 
-    def test_a_patch_of_a_row_without_versions(self, records: Records) -> None:
+    def test_a_row_without_a_version_can_be_patched(self, records: Records) -> None:
         state = ProjectionState(projection="vectors", generation=3, status="building")
         changes = {"status": "serving", "applied_sequence": 7, "caught_up_at": NOON}
         records.commit([Put(state)])
         records.commit([Patch(ProjectionState, ("vectors", 3), changes)])
         assert records.scan(ProjectionState, None) == [state.model_copy(update=changes)]
 
-    def test_a_patch_of_a_row_with_a_version_and_no_organization(self, records: Records) -> None:
+    def test_a_patch_checks_the_version_of_a_row_without_an_organization(self, records: Records) -> None:
         lease = Lease(name="work", holder="first", until=NOON)
         records.commit([Put(lease)])
         records.commit([Patch(Lease, ("work",), {"holder": "second"}, version=1)])
@@ -303,7 +303,7 @@ class WritingContract:
                         records.commit([Patch(Memory, MEMORY, {"text": "b"}), operation])
         assert read_memory(records).text != "b"
 
-    def test_an_increment_of_a_row_that_is_gone_is_passed_over(self, records: Records) -> None:
+    def test_an_increment_of_a_missing_row_is_ignored(self, records: Records) -> None:
         put_memory(records)
         records.commit([Increment(Memory, ("org", "gone"), {"access_count": 1}), Patch(Memory, MEMORY, {"text": "b"})])
         assert read_memory(records).text == "b"
@@ -334,7 +334,7 @@ class WritingContract:
         )
         assert records.get(Block, "org", ["b"])["b"].label == "persona"
 
-    def test_five_thousand_rows_in_one_commit(self, records: Records) -> None:
+    def test_one_commit_writes_5000_rows(self, records: Records) -> None:
         rows = [make_row(Memory, "org", f"{index:05}", hash=index.to_bytes(16)) for index in range(5000)]
         records.commit([Put(make_row(Organization, "org", "org")), *map(Put, rows)])
         assert records.count(Memory, "org") == 5000
@@ -350,7 +350,7 @@ class WritingContract:
             records.commit([organization] * (records.traits.commit_limit + 1))
         assert records.count(Organization, None, deleted=True) == 0
 
-    def test_the_traits_say_what_the_store_is(self, records: Records) -> None:
+    def test_every_trait_of_the_store_has_a_valid_value(self, records: Records) -> None:
         traits = records.traits
         assert traits.name
         assert {traits.words, traits.vectors} <= {"native", "portable"}
@@ -365,12 +365,12 @@ class WritingContract:
         records.maintain()
         assert {name: records.scan(type(row), None, deleted=True) for name, row in rows.items()} == left
 
-    def test_a_sound_store_finds_nothing_wrong_with_itself(self, records: Records) -> None:
+    def test_a_sound_store_reports_no_problems(self, records: Records) -> None:
         records.commit([Put(row) for row in make_family("org").values()])
         records.commit([Hide(Agent, ("org", "one"), "del", NOON), Delete(Session, ("org", "one"))])
         assert records.find_problems() == []
 
-    def test_a_closed_store_says_so(self, records: Records) -> None:
+    def test_the_error_of_a_closed_store_says_that_it_is_closed(self, records: Records) -> None:
         put_memory(records)
         records.close()
         with pytest.raises(StoreUnavailable, match="closed"):

@@ -103,13 +103,13 @@ class SessionCacheContract:
         assert working.last_active == session.last_active
         assert working.context == context
 
-    def test_a_session_without_messages(self, cache: SessionCache) -> None:
+    def test_a_session_without_messages_is_cached(self, cache: SessionCache) -> None:
         cache.write(KEY, make_working(messages=0))
         assert cache.read(KEY) == make_working(messages=0)
         assert cache.advance(KEY, make_step(1, make_message(0)))
         assert cache.read(KEY) == make_working(messages=1, version=2)
 
-    def test_writing_replaces_all_that_was_there(self, cache: SessionCache) -> None:
+    def test_writing_replaces_the_previous_value_completely(self, cache: SessionCache) -> None:
         cache.write(KEY, make_working(messages=4, topic="Tea", context={"state": "active"}))
         cache.write(KEY, make_working(messages=2, version=2))
         assert cache.read(KEY) == make_working(messages=2, version=2)
@@ -151,7 +151,7 @@ class SessionCacheContract:
             assert working.session == make_session(version=version + 1)
             assert working.stamp == Stamp(f"stamp {version + 1}")
 
-    def test_advancing_without_a_message(self, cache: SessionCache) -> None:
+    def test_advancing_without_a_message_updates_the_session(self, cache: SessionCache) -> None:
         cache.write(KEY, make_working(messages=2, topic="Tea"))
         assert cache.advance(KEY, make_step(1, topic="Rain"))
         assert cache.read(KEY) == make_working(messages=2, version=2, topic="Rain")
@@ -165,7 +165,7 @@ class SessionCacheContract:
         assert cache.read(KEY) is None
         assert cache.list_active("acme") == set()
 
-    def test_advancing_a_missing_session(self, cache: SessionCache) -> None:
+    def test_advancing_a_missing_session_writes_nothing(self, cache: SessionCache) -> None:
         assert not cache.advance(KEY, make_step(1, make_message(1)))
         assert cache.read(KEY) is None
         assert cache.list_active("acme") == set()
@@ -213,7 +213,7 @@ class SessionCacheContract:
         for organization in SPECIAL_NAMES:
             assert cache.list_active(organization) == set(SPECIAL_NAMES)
 
-    def test_the_latest_comes_first(self, cache: SessionCache) -> None:
+    def test_recent_sessions_are_listed_latest_first(self, cache: SessionCache) -> None:
         for number in (2, 3, 1):
             key = SessionKey("acme", f"s{number}")
             cache.write(key, make_working(key, version=number))
@@ -264,7 +264,7 @@ class SessionCacheContract:
         assert cache.clean("acme") == 0
         assert cache.read(keys[0]) == make_working(keys[0])
 
-    def test_usage(self, cache: SessionCache) -> None:
+    def test_usage_grows_with_the_cached_values(self, cache: SessionCache) -> None:
         before = cache.measure_usage()
         for number in range(50):
             key = SessionKey("acme", f"s{number}")

@@ -200,8 +200,8 @@ class _Checker:
         completed = []
         for index, item in enumerate(value):
             inner = f"/prefixItems/{index}" if index < len(first) else "/items" if "items" in schema else None
-            here = f"{path}[{index}]"
-            completed.append(item if inner is None else self.check(place + inner, item, here, faults))
+            item_path = f"{path}[{index}]"
+            completed.append(item if inner is None else self.check(place + inner, item, item_path, faults))
         _check_size(schema, len(value), ("minItems", "maxItems"), "items", path, value, faults)
         if schema.get("uniqueItems") and len(set(map(make_key, value))) < len(value):
             faults.append(make_fault(path, value, "pass each item once"))

@@ -160,9 +160,9 @@ def _tidy(schema: Any) -> Any:
     for keyword in {pointer.split("/", 2)[1] for pointer, _ in list_subschemas(kept)}:
         match kept[keyword]:
             case list() as several:
-                kept[keyword] = [_tidy(each) for each in several]
+                kept[keyword] = [_tidy(item) for item in several]
             case dict() as named if keyword in NAMED_SCHEMAS:
-                kept[keyword] = {name: _tidy(each) for name, each in named.items()}
+                kept[keyword] = {name: _tidy(item) for name, item in named.items()}
             case one:
                 kept[keyword] = _tidy(one)
     return kept

@@ -93,9 +93,9 @@ class _Parser:
             raise self._refuse("a ) without a (")
         return node
 
-    def _refuse(self, what: str, remedy: str = "correct it") -> InvalidInput:
+    def _refuse(self, fact: str, remedy: str = "correct it") -> InvalidInput:
         return InvalidInput(
-            f"the pattern {format_value(self._pattern)} has {what} at position {self._at}",
+            f"the pattern {format_value(self._pattern)} has {fact} at position {self._at}",
             value=self._pattern,
             remedy=remedy,
         )

@@ -135,9 +135,9 @@ def _escape(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
-def _require(is_right: object, what: str, expected: str) -> None:
+def _require(is_right: object, name: str, expected: str) -> None:
     if not is_right:
-        raise InvalidInput(f"{what} of the schema is malformed", remedy=f"write {expected}")
+        raise InvalidInput(f"{name} of the schema is malformed", remedy=f"write {expected}")
 
 
 def _collect_subschemas(schema: Schema) -> dict[str, Schema | bool]:

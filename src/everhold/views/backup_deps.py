@@ -99,7 +99,7 @@ class DecryptedContents:
         self._cipher = cipher
 
     def decrypt(self, entity: type[Row], values: dict[str, Any]) -> dict[str, Any]:
-        if not self._cipher.is_concerned(entity):
+        if not self._cipher.has_encrypted_fields(entity):
             return values
         try:
             return dict(self._cipher.decrypt_row(entity.build_unchecked(values)).__dict__)

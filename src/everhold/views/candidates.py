@@ -20,7 +20,7 @@ from everhold.recall.recipe import MEANING
 from everhold.recall.request import Request
 from everhold.views.data_deps import make_data_deps
 
-_MOST_SIMILAR = 20
+_MAX_SIMILAR = 20
 
 
 def make_candidate_sources(parts: Parts, scope: Scope) -> Sequence[CandidateSource]:
@@ -37,7 +37,7 @@ def make_learned_source(parts: Parts, scope: Scope) -> LearnedSource:
 
 def _find_meanings(parts: Parts, scope: Scope, question: str) -> Mapping[str, float]:
     """Return the query patterns of the scope that are most similar to a question, each id with its cosine."""
-    request = Request(question, _MOST_SIMILAR, minimum=0.0, among=("pattern",), recipe=MEANING)
+    request = Request(question, _MAX_SIMILAR, minimum=0.0, among=("pattern",), recipe=MEANING)
     own = narrow_to_project(scope) if scope.user is None else scope
     return {hit.record.id: hit.score for hit in recall(parts.recall_deps, own, request)}
 

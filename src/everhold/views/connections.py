@@ -134,13 +134,13 @@ def make_connection_deps(parts: "Parts") -> "ConnectionDeps":
 
 def make_connection_policy(parts: "Parts") -> "ConnectionPolicy":
     """Return the policy that says which databases the settings allow to connect."""
-    from everhold.adapters.address import read_file, scheme_of
+    from everhold.adapters.address import read_file, read_scheme
     from everhold.ask.connections.policy import ConnectionPolicy
     from everhold.settings import read_variable
 
     settings = parts.settings
     chosen = settings.connections
-    is_file = scheme_of(settings.storage) in ("sqlite", "duckdb")
+    is_file = read_scheme(settings.storage) in ("sqlite", "duckdb")
     own_files = (read_file(settings.storage).path,) if is_file else ()
     return ConnectionPolicy(
         read_variable,

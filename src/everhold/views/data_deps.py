@@ -13,7 +13,7 @@ from functools import cache, partial
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
 
-from everhold.adapters.address import scheme_of
+from everhold.adapters.address import read_scheme
 from everhold.ask.linking.model_synonyms import ModelSynonyms
 from everhold.ask.sources.deps import DataDeps, FetchedFile
 from everhold.ask.sources.files import SourceFiles, list_owners
@@ -90,7 +90,7 @@ def make_source_files(settings: Settings, records: Records) -> SourceFiles:
     """
     from everhold.adapters.files import FileBlobs  # slow to import
 
-    is_in_memory = scheme_of(settings.storage) == "memory" and settings.blobs == "auto"
+    is_in_memory = read_scheme(settings.storage) == "memory" and settings.blobs == "auto"
     place = _find_temporary_folder(records) if is_in_memory else find_blob_place(settings)
     folder = hashlib.sha256(b"sources" + load_secret(records)).hexdigest()[:32]
     return SourceFiles(FileBlobs(f"{place.rstrip('/')}/sources/{folder}"))

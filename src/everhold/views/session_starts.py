@@ -11,7 +11,7 @@ from everhold.sessions.bulk import import_session
 from everhold.sessions.deps import SessionDeps
 
 # The most sessions that are noted. Others begin when they are imported.
-_MOST = 200_000
+_MAX_SESSIONS = 200_000
 
 
 class SessionStarts:
@@ -31,7 +31,7 @@ class SessionStarts:
         if record.kind not in ("message", "memory") or session is None:
             return
         at, first = record.values["created_at"], self._first.get(session)
-        if len(self._first) < _MOST if first is None else at < first:
+        if len(self._first) < _MAX_SESSIONS if first is None else at < first:
             self._first[session] = at
 
     def complete(self, values: dict[str, Any], session_id: str) -> Mapping[str, Any]:

@@ -158,11 +158,11 @@ def open_second_store(options: DynamoOptions, tmp_path: Path) -> DynamoRecords:
     return DynamoRecords(options, FileBlobs(str(tmp_path / "blobs")))
 
 
-def is_settling(name: str, what: dict[str, Any]) -> bool:
+def is_settling(name: str, arguments: dict[str, Any]) -> bool:
     """Return whether a request settles staged items, which makes their new values final."""
     return name == "transact_write_items" and any(
         action.get("ConditionExpression") == "#stage = :name"
-        for item in what["TransactItems"]
+        for item in arguments["TransactItems"]
         for action in item.values()
     )
 
@@ -170,8 +170,8 @@ def is_settling(name: str, what: dict[str, Any]) -> bool:
 def cut_short_when_done(records: DynamoRecords, spy: Spy, operations: Sequence[Any]) -> None:
     """Make a large commit and end its process after the commit took effect, before any item is settled."""
 
-    def end(name: str, what: dict[str, Any]) -> None:
-        if is_settling(name, what):
+    def end(name: str, request: dict[str, Any]) -> None:
+        if is_settling(name, request):
             raise KeyboardInterrupt
 
     spy.before = end
@@ -191,8 +191,8 @@ def test_rolling_back_a_commit_leaves_later_commits_alone(
     other = open_second_store(options, tmp_path)
     asleep = iter([True])
 
-    def oversleep(name: str, what: dict[str, Any]) -> None:
-        if is_settling(name, what) and next(asleep, False):
+    def oversleep(name: str, request: dict[str, Any]) -> None:
+        if is_settling(name, request) and next(asleep, False):
             time.sleep(0.3)
             patches = [Patch(Memory, (ORGANIZATION, f"old{index}"), {"text": "theirs"}) for index in range(30)]
             other.commit([*patches, *[Put(memory(f"new{index}", text="theirs")) for index in range(50)]])
@@ -230,8 +230,8 @@ def test_rows_committed_before_a_crash_are_found_by_their_new_values(
 @use_options(lease_seconds=0.2)
 def test_a_commit_that_cannot_be_settled_at_once_has_happened(records: DynamoRecords, spy: Spy, dynamo: Dynamo) -> None:
 
-    def fail(name: str, what: dict[str, Any]) -> None:
-        if is_settling(name, what):
+    def fail(name: str, request: dict[str, Any]) -> None:
+        if is_settling(name, request):
             raise StoreBusy("too much to do")
 
     spy.before = fail

@@ -120,11 +120,11 @@ def test_an_engine_opens_a_dynamodb_store_by_its_address(
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name.upper(), value)
     store = Store("dynamodb", f"dynamodb://eu-north-1/engine{next(NUMBERS)}")
-    more: dict[str, Any] = {"dynamodb": {"endpoint": dynamodb_server.url, "seconds": 60}, "blobs": str(tmp_path)}
-    alice = store.open(**more).scope(user="alice")
+    settings: dict[str, Any] = {"dynamodb": {"endpoint": dynamodb_server.url, "seconds": 60}, "blobs": str(tmp_path)}
+    alice = store.open(**settings).scope(user="alice")
     alice.remember_many([f"Note {number} about tea" for number in range(40)])
     alice.remember("Prefers backend work over design", tags=["work"])
-    [hit] = store.open(**more).scope(user="alice").recall("backend or design work?", tags="work")
+    [hit] = store.open(**settings).scope(user="alice").recall("backend or design work?", tags="work")
     assert hit.memory.text == "Prefers backend work over design"
     store.close()
 
@@ -181,17 +181,17 @@ def test_a_row_is_read_while_it_moves_to_another_blob(
     records: DynamoRecords, options: DynamoOptions, tmp_path: Path
 ) -> None:
     records.commit([Put(memory("a", text="a" * 200_000))])
-    once = iter([True])
+    calls_left = iter([True])
 
     class OvertakenBlobs(FileBlobs):
         def get(self, organization_id: str, address: str) -> bytes:
-            if next(once, False):
+            if next(calls_left, False):
                 records.commit([Patch(Memory, (ORGANIZATION, "a"), {"importance": 0.9})])
             return super().get(organization_id, address)
 
     other = DynamoRecords(options, OvertakenBlobs(str(tmp_path / "blobs")))
     assert other.get(Memory, ORGANIZATION, ["a"])["a"].importance == 0.9
-    assert next(once, None) is None
+    assert next(calls_left, None) is None
     other.close()
 
 

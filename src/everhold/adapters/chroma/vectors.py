@@ -137,13 +137,13 @@ class ChromaVectors:
         """Wait at most `seconds` until Chroma serves, and return whether it does."""
         deadline = time.monotonic() + seconds
         while not self.serves:
-            left = deadline - time.monotonic()
-            if left <= 0:
+            seconds_left = deadline - time.monotonic()
+            if seconds_left <= 0:
                 return False
             with uninterrupted, self._round_done:
                 self._wake.set()
                 if not self.serves:
-                    self._round_done.wait(min(left, 0.1))
+                    self._round_done.wait(min(seconds_left, 0.1))
         return True
 
     @property

@@ -33,7 +33,10 @@ def require_format(path: str, expected: _Format) -> None:
         raise QueryFailure("format", f"{name} is not a file")
     with Path(path).open("rb") as file:
         head = file.read(_HEAD)
-    actual = next((each for each in (SQLITE, DUCKDB) if head[each.place :].startswith(each.mark)), None)
+    actual = next(
+        (file_format for file_format in (SQLITE, DUCKDB) if head[file_format.place :].startswith(file_format.mark)),
+        None,
+    )
     if actual is expected or (not head and expected is SQLITE):
         return
     if actual is not None:

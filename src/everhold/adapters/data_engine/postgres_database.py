@@ -78,7 +78,7 @@ def open_session(request: Mapping[str, Any]) -> "PostgresSession":
         connection = _connect(parameters, limits["seconds"])
         _refuse_dangerous_role(connection)
     except psycopg.Error as error:
-        raise fail_to_connect(_first_line(error)) from error
+        raise fail_to_connect(_take_first_line(error)) from error
     confinement.restrict_files([])
     confinement.refuse_calls()
     return PostgresSession(connection, data["schema"] or "public")
@@ -111,7 +111,7 @@ class PostgresSession:
         try:
             self._begin()
         except psycopg.Error as error:
-            raise QueryFailure("unreachable", _first_line(error)) from error
+            raise QueryFailure("unreachable", _take_first_line(error)) from error
         return _execute(self._connection, sql)
 
     def _begin(self) -> None:
@@ -236,8 +236,8 @@ def _translate(error: psycopg.Error) -> QueryFailure:
         return QueryFailure("time", "")
     if isinstance(error, psycopg.errors.OutOfMemory):
         return QueryFailure("memory", "")
-    return QueryFailure("failed", _first_line(error))
+    return QueryFailure("failed", _take_first_line(error))
 
 
-def _first_line(error: psycopg.Error) -> str:
+def _take_first_line(error: psycopg.Error) -> str:
     return str(error).partition("\n")[0][:300]

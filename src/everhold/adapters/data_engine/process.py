@@ -121,10 +121,10 @@ class QueryProcess:
             selector.register(requests, selectors.EVENT_WRITE)
             selector.register(answers, selectors.EVENT_READ)
             while selector.get_map() and len(output) <= most_bytes:
-                left = deadline - time.monotonic()
-                if left <= 0:
+                seconds_left = deadline - time.monotonic()
+                if seconds_left <= 0:
                     return True
-                for key, _ in selector.select(left):
+                for key, _ in selector.select(seconds_left):
                     if key.fileobj is answers:
                         chunk = os.read(answers.fileno(), _CHUNK)
                         output += chunk

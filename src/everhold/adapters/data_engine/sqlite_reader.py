@@ -121,7 +121,7 @@ def _fetch(cursor: sqlite3.Cursor, first: list[tuple[Any, ...]]) -> Iterator[lis
 
 
 def _find_type(values: list[Any]) -> str:
-    """SQLite gives a type to each value, not to a column of a result: the type that the first values share."""
+    """Return the type that the first values share. SQLite gives each value a type, but no column of a result."""
     kinds = {_TYPES[type(value)] for value in values if value is not None}
     if kinds == {"integer", "float"}:
         return "float"

@@ -54,7 +54,7 @@ _TIME = re.compile(r"^(.*\d)[ T](\d{1,2}:\d{2}(:\d{2})?(\.\d{1,6})?)(Z|[+-]\d{2}
 _PARTS = re.compile(r"\d+")
 # The share of a column's filled values that must fit a type. The remaining values become NULL and are reported.
 _SHARE_THAT_FITS = 0.98
-_LEAST_VALUES_TO_DROP = 20
+_MIN_VALUES_TO_DROP = 20
 _LONGEST = 60  # characters of a number or a date
 
 
@@ -105,7 +105,7 @@ def detect_type(values: Sequence[str], decimal: str | None = None) -> FileColumn
     if sum(len(text) > _LONGEST for text in texts) > (1 - _SHARE_THAT_FITS) * len(texts):
         return TEXT
     texts = [text for text in texts if len(text) <= _LONGEST]
-    least = len(texts) if len(texts) < _LEAST_VALUES_TO_DROP else _SHARE_THAT_FITS * len(texts)
+    least = len(texts) if len(texts) < _MIN_VALUES_TO_DROP else _SHARE_THAT_FITS * len(texts)
 
     def fits(check: Callable[[str], object]) -> bool:
         return sum(1 for text in texts if check(text)) >= least

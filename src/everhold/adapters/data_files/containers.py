@@ -12,7 +12,7 @@ from everhold.adapters.data_files.refusal import Refusal
 
 _BLOCK = 1024 * 1024
 _MAX_ENTRIES = 10_000
-# Tables of repeated values shrink to a fiftieth; bombs to a thousandth and less.
+# Tables of repeated values are compressed about 50 times, zip bombs 1,000 times and more.
 _MAX_RATIO = 250
 _FREE_BYTES = 16 * _BLOCK  # up to this size, a file is unpacked at any ratio of compression
 _MAX_LAYERS = 3
@@ -39,10 +39,10 @@ def detect_kind(path: Path) -> str:
         return "parquet"
     if head.startswith(b"SQLite format 3\x00"):
         return "sqlite"
-    for start, what in _OTHER_FILES.items():
+    for start, description in _OTHER_FILES.items():
         # A text may begin with the same letters as a program, but does not contain NUL bytes.
         if head.startswith(start) and (start[0] > 127 or b"\x00" in head or start == b"%PDF"):
-            raise Refusal(f"the file is {what}", "save its table as CSV or .xlsx")
+            raise Refusal(f"the file is {description}", "save its table as CSV or .xlsx")
     return "json" if head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[") else "text"
 
 
@@ -71,7 +71,7 @@ def count_entries(path: Path) -> int:
 
 
 class Budget:
-    """The bytes that may still be unpacked from one upload, and the size from which on a ratio is suspicious."""
+    """The number of bytes that may still be unpacked from one upload."""
 
     def __init__(self, packed_bytes: int, max_bytes: int) -> None:
         self._left = min(max_bytes, max(_FREE_BYTES, packed_bytes * _MAX_RATIO))

@@ -147,12 +147,12 @@ def _cut_footer(context: ReadContext, path: Path, footer: int, rows: Sequence[Se
         return path
     lines = tail.splitlines(keepends=True)
     count = sum(max(1, sum(cell.count("\n") for cell in row) + 1) for row in rows[len(rows) - footer :])
-    left = path.stat().st_size - sum(len(line.encode()) for line in lines[len(lines) - count :])
+    bytes_left = path.stat().st_size - sum(len(line.encode()) for line in lines[len(lines) - count :])
     target = context.make_path(".csv")
     with path.open("rb") as source, target.open("xb") as file:
-        while left > 0 and (block := source.read(min(_BLOCK, left))):
+        while bytes_left > 0 and (block := source.read(min(_BLOCK, bytes_left))):
             file.write(block)
-            left -= len(block)
+            bytes_left -= len(block)
     return target
 
 

@@ -88,8 +88,8 @@ def _open(address: str, allows_addresses: bool) -> Iterator[tuple[IO[bytes], int
     details = os.fstat(descriptor)
     if not stat.S_ISREG(details.st_mode):
         os.close(descriptor)
-        what = "a folder" if stat.S_ISDIR(details.st_mode) else "not a regular file"
-        raise UnreadableFile(f"{address!r} is {what}", value=address, remedy="name a file")
+        description = "a folder" if stat.S_ISDIR(details.st_mode) else "not a regular file"
+        raise UnreadableFile(f"{address!r} is {description}", value=address, remedy="name a file")
     with os.fdopen(descriptor, "rb") as file:
         yield file, details.st_size
 

@@ -111,7 +111,7 @@ def _is_header(first: Sequence[str], others: Grid, width: int) -> bool:
 
 def _is_double_header(body: Grid) -> bool:
     """Return whether the second row belongs to the header: texts above numbers that fill gaps of the first row."""
-    first, second, rest = body[0], body[1], body[2:]
+    first, second, remaining = body[0], body[1], body[2:]
     filled = [cell for cell in second if cell.strip()]
     # A year looks like a value, but is often a part of a header, such as in "2024" above "Q1" and "Q2".
     if len(filled) < len(second) * 0.6 or any(_is_value(cell) and not _YEAR.fullmatch(cell) for cell in filled):
@@ -119,7 +119,7 @@ def _is_double_header(body: Grid) -> bool:
     has_gaps = sum(1 for cell in first if not cell.strip()) > 0 or len(set(first)) < len(first)
     typed = [
         column for column in range(len(second))
-        if detect_type([row[column] for row in rest]).sql_type != "VARCHAR" and not is_missing(second[column])
+        if detect_type([row[column] for row in remaining]).sql_type != "VARCHAR" and not is_missing(second[column])
     ]  # fmt: skip
     return has_gaps and bool(typed)
 

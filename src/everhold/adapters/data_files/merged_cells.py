@@ -11,8 +11,8 @@ from everhold.adapters.data_files.refusal import Refusal
 _BLOCK = 256 * 1024
 _AREA = re.compile(rb'<(?:\w+:)?mergeCell\s[^>]*?ref="([A-Z]{1,3})(\d{1,7}):([A-Z]{1,3})(\d{1,7})"')
 _LONGEST_TAG = 200
-_MOST_AREAS = 20_000
-_MOST_COLUMNS = 1_000
+_MAX_AREAS = 20_000
+_MAX_COLUMNS = 1_000
 
 
 class MergedCells:
@@ -37,7 +37,7 @@ class MergedCells:
             if row == top:
                 self._values[number] = cells[left - 1] if left <= len(cells) else ""
             value = self._values.get(number, "")
-            for column in range(left, min(right, left + _MOST_COLUMNS) + 1):
+            for column in range(left, min(right, left + _MAX_COLUMNS) + 1):
                 if value and (column > len(cells) or not cells[column - 1]):
                     yield column, value
 
@@ -56,7 +56,7 @@ def read_merged_cells(stream: IO[bytes], budget: Budget) -> MergedCells:
                     if not areas or areas[-1] != area:
                         areas.append(area)
                         rows += min(5_000, max(0, area[2] - area[0]))
-                    if len(areas) > _MOST_AREAS or rows > 20 * _MOST_AREAS:
+                    if len(areas) > _MAX_AREAS or rows > 20 * _MAX_AREAS:
                         raise Refusal("a sheet has too many merged cells", "save its table as CSV")
                 before = window[-_LONGEST_TAG:]
         except (OSError, EOFError, zlib.error) as error:

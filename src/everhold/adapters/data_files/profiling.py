@@ -13,7 +13,7 @@ _VALUES = 2_000
 _VALUE_CHARACTERS = 200
 _TOP_VALUES = 20
 # From this many distinct values on, values are ids or free text: a sample of them is enough.
-_MOST_DISTINCT = 20_000
+_MAX_DISTINCT = 20_000
 _SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _QUANTILES = f"[{', '.join(map(str, _SHARES))}]"
 _SMALL_BYTES = 200_000
@@ -111,7 +111,7 @@ def _describe_column(
     column = quote_name(name)
     shown = f"left({column}, {_VALUE_CHARACTERS})" if data_type == "VARCHAR" else column
     values: list[tuple[Any, int]] = []
-    if distinct <= _MOST_DISTINCT:
+    if distinct <= _MAX_DISTINCT:
         grouped = f"SELECT {shown} AS v, count(*) AS n FROM {source} WHERE {column} IS NOT NULL GROUP BY 1"
         total = f"SELECT v, n, count(*) OVER () FROM ({grouped}) ORDER BY n DESC, v LIMIT {_VALUES}"
         rows = context.connection.execute(total).fetchall()
@@ -122,7 +122,7 @@ def _describe_column(
     if not values and filled:
         sample = f"SELECT DISTINCT {shown} FROM (SELECT {column} FROM {source} LIMIT {4 * _VALUES}) LIMIT {_VALUES}"
         values = [(row[0], 1) for row in context.connection.execute(sample).fetchall() if row[0] is not None]
-    is_counted = distinct <= _MOST_DISTINCT
+    is_counted = distinct <= _MAX_DISTINCT
     top_values = values[:_TOP_VALUES] if is_counted else []
     return ColumnStatistics(
         name=name,

@@ -45,14 +45,14 @@ class Database:
 
     Every call to the driver runs inside `with database`, which counts the running calls, so that closing can wait for
     them, and translates their errors. After closing, it raises StoreUnavailable. The main thread must enter it in an
-    uninterrupted section: an interrupt would leave the count wrong. DuckDB rejects two calls at
-    once on one connection, so each thread needs its own cursor.
+    uninterrupted section: an interrupt would leave the count wrong. DuckDB rejects two calls at once on one connection,
+    so each thread needs its own cursor.
     """
 
     def __init__(self, options: DuckdbOptions) -> None:
         self.options = options
         self._changed = threading.Condition()
-        self._inside = 0
+        self._running_calls = 0
         self._streams = 0
         self._swapping = False
         self._closed = False
@@ -71,11 +71,11 @@ class Database:
         with self._changed:
             self._changed.wait_for(lambda: not self._swapping)
             self.require_open()
-            self._inside += 1
+            self._running_calls += 1
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         with self._changed:
-            self._inside -= 1
+            self._running_calls -= 1
             self._changed.notify_all()
         _translate(error, self.options)
 
@@ -113,7 +113,7 @@ class Database:
         DuckDB never clears a freed block. The caller blocks writers; readers wait only while the files are swapped.
         """
         fresh = _make_copy_path(self.options)
-        _remove_leftovers(self.options)  # also a link that somebody created under this name
+        _remove_leftovers(self.options)  # this also removes a link that another program created under this name
         try:
             with self, self.cursor() as cursor:
                 _copy_live_rows(cursor, fresh)
@@ -124,9 +124,9 @@ class Database:
     def _swap(self, fresh: Path) -> bool:
         with self._changed:
             self.require_open()
-            self._swapping = True  # blocks new readers: otherwise there might always be one inside
+            self._swapping = True  # blocks new calls; otherwise the wait for running calls might never end
             try:
-                self._changed.wait_for(lambda: not self._inside)
+                self._changed.wait_for(lambda: not self._running_calls)
                 if self._streams:
                     return False
                 self._replace_file(fresh)
@@ -155,7 +155,7 @@ class Database:
             if self._closed:
                 return
             self._closed = True
-            self._changed.wait_for(lambda: not self._inside)
+            self._changed.wait_for(lambda: not self._running_calls)
             try:
                 self._connection.close()
             except duckdb.Error as error:

@@ -16,11 +16,11 @@ from everhold.retries import RetryPolicy, TryAgain, retry
 
 T = TypeVar("T")
 
-# Items of a batch write.
+# The maximum number of items in a batch write.
 MAX_BATCH_WRITES = 25
-# Keys of a batch read.
+# The maximum number of keys in a batch read.
 MAX_BATCH_READS = 100
-# Items of a transaction.
+# The maximum number of items in a transaction.
 MAX_TRANSACTION_ITEMS = 100
 TRANSACTION_BYTES = 4 * 1024 * 1024
 ITEM_BYTES = 400 * 1024

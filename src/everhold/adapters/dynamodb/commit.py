@@ -75,19 +75,22 @@ class Writer:
 
     def _build_item_changes(self, name: str, changes: Sequence[RowChange]) -> ItemChanges:
         """Return the items of the rows and of their guards (see `items.py`), before and after the commit."""
-        befores: dict[ItemKey, Item] = {}
+        items_before: dict[ItemKey, Item] = {}
         afters: dict[ItemKey, Item] = {}
         for change in changes:
             layout = LAYOUTS[change.table.name]
             item_key = layout.make_key(change.key)
             guard = {"of": {"S": item_key.p}, "at": {"S": item_key.s}}
             if change.before is not None:
-                befores[item_key] = self._read_before(layout, change.before, item_key)
-                befores.update(dict.fromkeys(layout.make_guards(change.before), guard))
+                items_before[item_key] = self._read_before(layout, change.before, item_key)
+                items_before.update(dict.fromkeys(layout.make_guards(change.before), guard))
             if change.after is not None:
                 afters[item_key] = self._build_after(layout, change.after, item_key, name)
                 afters.update(dict.fromkeys(layout.make_guards(change.after), guard))
-        return {item_key: ItemChange(befores.get(item_key), afters.get(item_key)) for item_key in {**befores, **afters}}
+        return {
+            item_key: ItemChange(items_before.get(item_key), afters.get(item_key))
+            for item_key in {**items_before, **afters}
+        }
 
     def _read_before(self, layout: Layout, row: Row, item_key: ItemKey) -> Item:
         body = layout.encode(row)
@@ -143,15 +146,15 @@ class Writer:
             for actions in stage_in_batches(name, changes):
                 self._dynamo.transact([make_stage_check(_require_stage(staged_head)), *actions], make_id("part"))
                 staged_head = self._extend_lease(staged_head)
-            done = staged_head.make_next(name, generated).make_staging(name, self._lease_seconds, "done")
-            self._transact([make_head_update(staged_head, done)], name)
+            committed_head = staged_head.make_next(name, generated).make_staging(name, self._lease_seconds, "done")
+            self._transact([make_head_update(staged_head, committed_head)], name)
         except (EverholdError, Overtaken):
             with suppress(StoreError, Overtaken):
                 self.settle(staged_head)
             raise
         with suppress(StoreError, Overtaken):  # it is committed; the next writer settles the rest
-            return self.settle(done)
-        return done
+            return self.settle(committed_head)
+        return committed_head
 
     def _extend_lease(self, staged_head: Head) -> Head:
         """Extend the lease if half of it has passed."""

@@ -31,10 +31,11 @@ INDEXES = ("by1", "by2", "by3", "by4", "by5")
 # How many rows of a table with generated numbers share a partition. A partition is limited to 10 GB.
 ROWS_PER_PARTITION = 100_000
 
-# Bytes of a sort key; DynamoDB allows 1,024.
+# The maximum number of bytes of a sort key; DynamoDB allows 1,024.
 _MAX_KEY_BYTES = 1000
 
-# Bytes of one value in a key. A longer value is cut and ends in a digest, so that equal values stay equal.
+# The maximum number of bytes of one value in a key. A longer value is cut and ends in a digest, so that equal values
+# stay equal.
 _MAX_PART_LENGTH, _KEPT_PART = 150, 60
 
 # The lookups that get an index, for tables with more than five: those that every write or recall needs.
@@ -113,9 +114,9 @@ class Layout:
         ]
 
     def make_guard(self, unique: Unique, values: Mapping[str, Any]) -> ItemKey:
-        whose = encode_value(values[TENANT]) if TENANT in self.table.by_name else "*"
+        tenant = encode_value(values[TENANT]) if TENANT in self.table.by_name else "*"
         return ItemKey(
-            f"!{whose}#{self.table.name}", encode_key([unique.name, *[values[name] for name in unique.columns]])
+            f"!{tenant}#{self.table.name}", encode_key([unique.name, *[values[name] for name in unique.columns]])
         )
 
     # values
@@ -202,5 +203,5 @@ def _measure_value(value: Mapping[str, Any]) -> int:
 
 def list_partitions(table: Table, last: int) -> Iterator[str]:
     """Yield the partitions of a table with generated numbers, up to a number."""
-    for stretch in range(last // ROWS_PER_PARTITION + 1):
-        yield f"*{table.name}#{stretch}"
+    for partition_number in range(last // ROWS_PER_PARTITION + 1):
+        yield f"*{table.name}#{partition_number}"

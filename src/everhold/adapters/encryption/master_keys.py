@@ -94,18 +94,18 @@ def _run_command(command: str) -> str:
         raise InvalidSettings("encryption.master_key names no command", remedy="write command:PROGRAM ARGUMENTS")
     try:
         # Without a shell: only the settings choose the program and its arguments.
-        done = subprocess.run(words, capture_output=True, timeout=_COMMAND_SECONDS, check=False)
+        process = subprocess.run(words, capture_output=True, timeout=_COMMAND_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         reason = error.strerror if isinstance(error, OSError) else f"no answer in {_COMMAND_SECONDS} seconds"
         raise MasterKeyMissing(
             f"the master key command {words[0]!r} failed ({reason})", remedy="run it in a terminal to see why"
         ) from None
-    if done.returncode != 0:
+    if process.returncode != 0:
         raise MasterKeyMissing(
-            f"the master key command {words[0]!r} exited with {done.returncode}",
+            f"the master key command {words[0]!r} exited with {process.returncode}",
             remedy="run it in a terminal to see why",
         )
-    return done.stdout.decode("ascii", "replace")
+    return process.stdout.decode("ascii", "replace")
 
 
 def _read_keyring(entry: str) -> str | None:

@@ -44,7 +44,7 @@ class BackupFiles:
         return self._root if self._is_local else str(self._files.unstrip_protocol(self._root))
 
     def write(self, name: str, content: bytes) -> None:
-        path = self._path(name)
+        path = self._make_path(name)
         with _translate_errors(f"{len(content):,} bytes cannot be stored at {path}"):
             if not self._is_local:
                 self._files.pipe_file(path, content)  # object stores are atomic by themselves
@@ -57,12 +57,12 @@ class BackupFiles:
     def sync(self, folder: str = "") -> None:
         if not self._is_local:
             return
-        path = self._path(folder) if folder else self._root
+        path = self._make_path(folder) if folder else self._root
         with _translate_errors(f"{path} cannot be written"), contextlib.suppress(FileNotFoundError):
             sync_folder(Path(path))
 
     def read(self, name: str, limit: int) -> bytes:
-        path = self._path(name)
+        path = self._make_path(name)
         with _translate_errors(f"{path} cannot be read"):
             try:
                 size = Path(path).stat().st_size if self._is_local else int(self._files.size(path))
@@ -76,12 +76,12 @@ class BackupFiles:
 
     def has(self, name: str) -> bool:
         with _translate_errors(f"{self.address} cannot be read"):
-            path = self._path(name)
+            path = self._make_path(name)
             return Path(path).exists() if self._is_local else bool(self._files.exists(path))
 
     def list_names(self, folder: str) -> Iterator[str]:
         with _translate_errors(f"{self.address} cannot be listed"):
-            paths = self._find(self._path(folder))
+            paths = self._find(self._make_path(folder))
         for path in paths:
             name = path.removeprefix(f"{self._root}/")
             if _NAME.fullmatch(name):  # not a temporary file of a writer that was killed
@@ -98,13 +98,13 @@ class BackupFiles:
 
     def delete(self, name: str) -> None:
         with _translate_errors(f"{name} at {self.address} cannot be deleted"), contextlib.suppress(FileNotFoundError):
-            path = self._path(name)
+            path = self._make_path(name)
             if self._is_local:
                 Path(path).unlink()
             else:
                 self._files.rm_file(path)
 
-    def _path(self, name: str) -> str:
+    def _make_path(self, name: str) -> str:
         if not _NAME.fullmatch(name) or ".." in name:
             raise StoreDamaged(f"{name!r:.80} is not the name of a file of a backup", remedy="use another backup")
         return f"{self._root}/{name}"

@@ -23,22 +23,22 @@ from everhold.retries import RetryPolicy, TryAgain, retry
 from everhold.settings import switch_telemetry_off
 
 if TYPE_CHECKING:
-    # A quarter of a second to import, which only those who open the model should spend.
+    # Importing these takes a quarter of a second, so only opening the model imports them.
     import onnxruntime
     import tokenizers
 
 SPECIAL_TOKENS = 2
-# Tokens. The model has 512 positions.
+# The model has 512 positions for tokens.
 MAX_TOKENS = 512 - SPECIAL_TOKENS
 
-# Letters. A key of 200 characters is one unknown word, and weighs no more than a long one.
+# A longer unknown word, such as a key of 200 characters, counts with this many letters.
 MAX_WORD_LETTERS = 16
 
-# Includes padding. Larger batches need more memory and are not faster.
+# The maximum size of a batch; tokens include padding. Larger batches need more memory and are not faster.
 BATCH_TEXTS = 32
 BATCH_TOKENS = 2048
 
-# So many texts are tokenised together and sorted by length before they are divided into batches.
+# The number of texts that are tokenised together and sorted by length before they are divided into batches.
 TOKENISED_TOGETHER = 1024
 
 _RETRIES = RetryPolicy(attempts=3)
@@ -73,8 +73,8 @@ class MiniLM:
         return self._find_token("[UNK]")
 
     @cached_property
-    def _words(self) -> NDArray[np.bool_]:
-        """For each token of the vocabulary, whether it is a word, a number or a part of one; not if punctuation."""
+    def _is_word_token(self) -> NDArray[np.bool_]:
+        """For each token of the vocabulary, whether it is a word, a number or a part of one, and not punctuation."""
         words = np.zeros(self._tokenizer.get_vocab_size(), np.bool_)
         words[[number for token, number in self._tokenizer.get_vocab().items() if token[-1].isalnum()]] = True
         return words
@@ -97,7 +97,7 @@ class MiniLM:
         return self._thesaurus
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        encoding = self._tokenizer.encode(_encodable(text), add_special_tokens=False)
+        encoding = self._tokenizer.encode(_replace_surrogates(text), add_special_tokens=False)
         offsets: list[tuple[int, int]] = encoding.offsets
         return offsets
 
@@ -114,7 +114,7 @@ class MiniLM:
         vectors: list[Vector | None] = [None] * len(texts)
         for begin in range(0, len(texts), TOKENISED_TOGETHER):
             tokenised = self._tokenise(texts[begin : begin + TOKENISED_TOGETHER], begin)
-            for batch in _batches(tokenised):
+            for batch in _make_batches(tokenised):
                 rows = round_to_half_precision(self._run([tokenised[index] for index in batch]))
                 for place, row in zip(batch, rows, strict=True):
                     vectors[begin + place] = row
@@ -122,7 +122,7 @@ class MiniLM:
 
     def _tokenise(self, texts: Sequence[str], begin: int) -> dict[int, NDArray[np.int64]]:
         """Return the token ids of each text that the model understands, by the position of the text."""
-        encodings = self._tokenizer.encode_batch_fast([_encodable(text) for text in texts])
+        encodings = self._tokenizer.encode_batch_fast([_replace_surrogates(text) for text in texts])
         tokenised = {}
         for index, encoding in enumerate(encodings):
             ids = np.array(encoding.ids, np.int64)
@@ -137,7 +137,7 @@ class MiniLM:
         return tokenised
 
     def _understands(self, text: str, ids: NDArray[np.int64]) -> bool:
-        """Whether more is known than unknown, both in tokens and in letters.
+        """Return whether more is known than unknown, both in tokens and in letters.
 
         Counting unknown tokens is not enough: "นัดประชุมวันศุกร์ 10:00 ห้อง A" has only two of them and three known
         ones.
@@ -145,7 +145,7 @@ class MiniLM:
         unknown = ids[1:-1] == self._unknown
         if not unknown.any():
             return len(unknown) > 0
-        known = self._words[ids[1:-1]]
+        known = self._is_word_token[ids[1:-1]]
         letters = np.minimum([end - start for start, end in self.offsets(text)], MAX_WORD_LETTERS)
         return bool(known.sum() > unknown.sum() and letters[known].sum() > letters[unknown].sum())
 
@@ -181,8 +181,8 @@ def _find_model(configured: Path | None, *, data: Path, cache: Path) -> _ModelFi
         receipts = weights.Receipts(private)
         weights.verify(folder, receipts)
         return _ModelFiles(folder, private, graph.load_cached(folder, private, receipts))
-    except OSError as unusable:
-        logger.warning("the model is built at every start; the cache %s is unusable: %s", cache, unusable)
+    except OSError as error:
+        logger.warning("the model is built at every start; the cache %s is unusable: %s", cache, error)
         return _ModelFiles(folder, None, graph.BuiltGraph(graph.build(graph.read_tensors(folder)).SerializeToString()))
 
 
@@ -190,7 +190,7 @@ def _load_model(files: _ModelFiles, threads: int) -> _LoadedModel:
     """Load the graph and the tokenizer, and begin to verify the large files."""
     folder, private, built = files
     switch_telemetry_off()
-    import onnxruntime  # noqa: F401  # needs the interpreter's lock, as the tokenizer does: the session comes first
+    import onnxruntime  # noqa: F401  # imported before the tokenizer's thread starts: both imports need the interpreter's lock
 
     # The session is created without the interpreter's lock, so the tokenizer is loaded meanwhile.
     tokenizer = BackgroundValue("everhold-tokenizer", partial(_load_tokenizer, folder))
@@ -253,7 +253,7 @@ def _load_tokenizer(folder: Path) -> "tokenizers.Tokenizer":
     import tokenizers
 
     tokenizer = tokenizers.Tokenizer.from_buffer(weights.read_verified(folder / weights.TOKENIZER))
-    # The published file pads every text to 128 tokens and silently drops what is beyond.
+    # The published file pads every text to 128 tokens and silently drops the rest.
     tokenizer.no_padding()
     tokenizer.no_truncation()
     # "[SEP]" in somebody's text is five characters, not the end of the text.
@@ -261,12 +261,12 @@ def _load_tokenizer(folder: Path) -> "tokenizers.Tokenizer":
     return tokenizer
 
 
-def _encodable(text: str) -> str:
-    """The text with lone halves of surrogate pairs, which no UTF-8 can carry, replaced one for one."""
+def _replace_surrogates(text: str) -> str:
+    """Return the text with each lone surrogate, which UTF-8 cannot encode, replaced by one character."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def _batches(tokenised: dict[int, NDArray[np.int64]]) -> Iterator[list[int]]:
+def _make_batches(tokenised: dict[int, NDArray[np.int64]]) -> Iterator[list[int]]:
     """Yield batches of the positions of texts of similar length, so that little time is spent on padding."""
     batch: list[int] = []
     for index in sorted(tokenised, key=lambda index: len(tokenised[index])):

@@ -33,7 +33,7 @@ PAD = 0
 INPUT = "ids"
 OUTPUT = "vector"
 
-# Bytes. Smaller constants stay in the graph, where onnxruntime looks at them while it optimizes.
+# The size in bytes from which a constant is stored apart. onnxruntime uses the smaller ones to optimize the graph.
 _MIN_EXTERNAL_BYTES = 1024
 _PAGE = 4096
 
@@ -121,15 +121,15 @@ def read_tensors(model: Path) -> Tensors:
 
 
 def build(tensors: Tensors) -> "onnx.ModelProto":
-    """The graph: from `ids` [texts, tokens], padded with 0, to `vector` [texts, 384]."""
+    """Return the graph from `ids` [texts, tokens], padded with 0, to `vector` [texts, 384]."""
     graph = _Graph(tensors)
     mask = graph.node("Cast", graph.node("Cast", INPUT, to=_BOOL), to=_FLOAT)
-    hidden = _embeddings(graph)
+    hidden = _add_embeddings(graph)
     # Added to the scores of padding, so that its share after softmax is 0; finite, so that nothing is NaN.
     ignored = graph.node("Mul", graph.node("Sub", mask, graph.number(1.0)), graph.number(1e4))
     ignored = graph.node("Unsqueeze", ignored, graph.integers(1, 2))
     for layer in range(LAYERS):
-        hidden = _layer(graph, f"encoder.layer.{layer}", hidden, ignored)
+        hidden = _add_layer(graph, f"encoder.layer.{layer}", hidden, ignored)
     _pool_tokens(graph, hidden, mask)
     return graph.model()
 
@@ -197,7 +197,7 @@ class _Graph:
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
 
 
-def _embeddings(graph: _Graph) -> str:
+def _add_embeddings(graph: _Graph) -> str:
     """Add the embeddings of words and positions. All tokens have the first type, so its embedding is added to each."""
     prefix = "embeddings"
     words = graph.weight(f"{prefix}.word_embeddings.weight")
@@ -212,8 +212,8 @@ def _embeddings(graph: _Graph) -> str:
     return graph.normalise_layer(f"{prefix}.LayerNorm", placed)
 
 
-def _layer(graph: _Graph, prefix: str, hidden: str, ignored: str) -> str:
-    mixed = _attention(graph, f"{prefix}.attention", hidden, ignored)
+def _add_layer(graph: _Graph, prefix: str, hidden: str, ignored: str) -> str:
+    mixed = _add_attention(graph, f"{prefix}.attention", hidden, ignored)
     attended = graph.linear(f"{prefix}.attention.output.dense", mixed)
     hidden = graph.normalise_layer(f"{prefix}.attention.output.LayerNorm", graph.node("Add", attended, hidden))
     wide = graph.node("Gelu", graph.linear(f"{prefix}.intermediate.dense", hidden))
@@ -221,8 +221,8 @@ def _layer(graph: _Graph, prefix: str, hidden: str, ignored: str) -> str:
     return graph.normalise_layer(f"{prefix}.output.LayerNorm", graph.node("Add", narrow, hidden))
 
 
-def _attention(graph: _Graph, prefix: str, hidden: str, ignored: str) -> str:
-    """Queries, keys and values from one product: one large multiplication is faster than three small ones."""
+def _add_attention(graph: _Graph, prefix: str, hidden: str, ignored: str) -> str:
+    """Add attention. Queries, keys and values come from one large product, which is faster than three small ones."""
     width = DIMENSIONS // HEADS
     # 1/√width belongs to the scores; in the weights of the queries it costs nothing at run time.
     scales = {"query": np.float32(1 / math.sqrt(width)), "key": np.float32(1), "value": np.float32(1)}
@@ -241,7 +241,7 @@ def _attention(graph: _Graph, prefix: str, hidden: str, ignored: str) -> str:
 
 
 def _pool_tokens(graph: _Graph, hidden: str, mask: str) -> None:
-    """The direction of the mean over the tokens. The sum has the same direction, so nothing is divided."""
+    """Return the direction of the mean over the tokens. The sum has the same direction, so nothing is divided."""
     row = graph.node("Unsqueeze", mask, graph.integers(1))
     total = graph.node("Squeeze", graph.node("MatMul", row, hidden), graph.integers(1))
     graph.node("LpNormalization", total, axis=-1, p=2, output=OUTPUT)

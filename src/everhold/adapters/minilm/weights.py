@@ -1,4 +1,4 @@
-"""Finding the published files of the model, and verifying them."""
+"""Find the published files of the model, and verify them."""
 
 import hashlib
 import importlib.util

@@ -15,7 +15,7 @@ except ImportError as missing:
     ) from missing
 
 FIRST_PAUSE = 0.6
-# Seconds. An endpoint that asks for more is, for the caller, unavailable.
+# The longest pause in seconds. An endpoint that asks for a longer one counts as unavailable.
 MAX_PAUSE = 60.0
 # A response with more bytes is not read to its end: a server may send without end.
 MAX_BYTES = 256_000_000

@@ -46,7 +46,7 @@ class MessagePacking:
         pack = _make_pack()
         if len(shape.key) == 1:  # as `itemgetter` returns it
             keys = [key[0] for key in keys]
-        return _digest(map(pack, keys))
+        return _compute_digests(map(pack, keys))
 
     def compress(self, content: bytes) -> bytes:
         compressor = getattr(self._local, "compressor", None)
@@ -96,7 +96,7 @@ class _KeyedPacker:
     def take(self) -> PackedRows:
         items = [*map(self._pack, self._rows)]
         keys = map(self._pack, map(self._get_key, self._rows))
-        packed = PackedRows(items, _digest(keys), _digest(items))
+        packed = PackedRows(items, _compute_digests(keys), _compute_digests(items))
         self._rows.clear()
         return packed
 
@@ -112,13 +112,13 @@ class _NumberedPacker:
     def take(self) -> PackedRows:
         items = [*map(self._pack, self._rows)]
         numbers = np.array([*map(self._get_number, self._rows)], np.uint64)
-        befores = [tuple(before) for before in map(self._get_before, self._rows)]
+        values_before = [tuple(before) for before in map(self._get_before, self._rows)]
         head = 1 if items and items[0][0] < _LONG_ARRAY else 3
         # The values before the number are few and repeat: organizations. So each combination is measured once.
-        starts = {before: head + sum(len(self._pack(value)) for value in before) for before in set(befores)}
-        rows = zip(items, map(starts.__getitem__, befores), _measure_numbers(numbers), strict=True)
+        starts = {before: head + sum(len(self._pack(value)) for value in before) for before in set(values_before)}
+        rows = zip(items, map(starts.__getitem__, values_before), _measure_numbers(numbers), strict=True)
         packed = PackedRows(
-            items, numbers, _digest([item[:start] + item[start + size :] for item, start, size in rows])
+            items, numbers, _compute_digests([item[:start] + item[start + size :] for item, start, size in rows])
         )
         self._rows.clear()
         return packed
@@ -130,7 +130,7 @@ def _make_pack() -> _Pack:
     return pack
 
 
-def _digest(contents: Iterable[bytes]) -> Digests:
+def _compute_digests(contents: Iterable[bytes]) -> Digests:
     return np.array([*map(xxh3_64_intdigest, contents)], np.uint64)
 
 
@@ -155,18 +155,18 @@ def _unpack_rows(unpacker: "msgpack.Unpacker") -> Iterator[list[Any]]:
 
 def _read_pieces(content: bytes, size: int) -> Iterator[bytes]:
     """Yield the decompressed content in pieces; raise StoreDamaged if it does not have exactly `size` bytes."""
-    left = size
+    bytes_left = size
     decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
     try:
         with decompressor.stream_reader(BytesIO(content)) as reader:
             while piece := reader.read(_PIECE):
-                left -= len(piece)
-                if left < 0:
+                bytes_left -= len(piece)
+                if bytes_left < 0:
                     break
                 yield piece
     except zstandard.ZstdError as error:
         raise _refuse_compressed(error) from None
-    if left:
+    if bytes_left:
         raise _refuse_size(size)
 
 

@@ -44,10 +44,10 @@ def write_parquet(table: ResultTable, path: Path, *, overwrite: bool = False) ->
         names = _make_unique([column.name for column in table.columns])
         types = ", ".join(f"{_quote(name)} {kind}" for name, (kind, _) in zip(names, columns, strict=True))
         connection.execute(f"CREATE TABLE result ({types})")
-        marks = ", ".join(f"unnest(?::{kind}[])" for kind, _ in columns)
+        placeholders = ", ".join(f"unnest(?::{kind}[])" for kind, _ in columns)
         for start in range(0, len(table.rows), _BATCH):
             part = [values[start : start + _BATCH] for _, values in columns]
-            connection.execute(f"INSERT INTO result SELECT {marks}", part)
+            connection.execute(f"INSERT INTO result SELECT {placeholders}", part)
         written = Path(folder) / "result.parquet"
         target = str(written).replace("'", "''")
         connection.execute(f"COPY result TO '{target}' (FORMAT parquet)")
@@ -55,7 +55,7 @@ def write_parquet(table: ResultTable, path: Path, *, overwrite: bool = False) ->
 
 
 def _prepare_column(values: Sequence[ResultValue]) -> tuple[str, list[Any]]:
-    """Return the type of a column and its values as that type takes them."""
+    """Return the type of a column, and its values converted to that type."""
     filled = [value for value in values if value is not None]
     for kind, name in _TYPES:
         if filled and all(isinstance(value, kind) and _has_exact_type(value, kind) for value in filled):

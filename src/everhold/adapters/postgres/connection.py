@@ -93,14 +93,14 @@ class PostgresOptions:
     @property
     def place(self) -> str:
         """The database without its password, for messages."""
-        parts = self._parts()
+        parts = self._parse_url()
         host = parts.get("host") or parts.get("hostaddr") or "local socket"
         port = f":{parts['port']}" if parts.get("port") else ""
         return f"{host}{port}/{parts.get('dbname') or parts.get('user') or ''}"
 
     def make_arguments(self) -> dict[str, Any]:
         """Return the arguments for psycopg.connect."""
-        parts = self._parts()
+        parts = self._parse_url()
         arguments = {
             "connect_timeout": max(2, round(self.connect_seconds)),
             "tcp_user_timeout": round(1000 * self.query_seconds),
@@ -120,7 +120,7 @@ class PostgresOptions:
         settings = {"statement_timeout": limit, "lock_timeout": limit, **_PLANNING}
         return {**settings, "default_transaction_read_only": "on"} if self.read_only else settings
 
-    def _parts(self) -> dict[str, Any]:
+    def _parse_url(self) -> dict[str, Any]:
         try:
             parts = conninfo_to_dict(self.url)
         except psycopg.ProgrammingError:  # its message may quote the password

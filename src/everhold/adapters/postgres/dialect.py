@@ -129,9 +129,8 @@ class _Context:
     def __init__(self) -> None:
         self.adapters = AdaptersMap(psycopg.adapters)
         self.adapters.register_dumper(VectorBytes, _VectorDumper)
-        self.adapters.register_dumper(
-            int, Int8Dumper
-        )  # one integer type, so that one prepared statement serves all values
+        # One type for all integers, so that one prepared statement serves all values.
+        self.adapters.register_dumper(int, Int8Dumper)
         self.adapters.register_loader("timestamptz", _TimeLoader)
         self.adapters.register_loader("jsonb", _JsonLoader)
 

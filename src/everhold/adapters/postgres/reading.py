@@ -104,9 +104,9 @@ class PostgresReading(SqlRecords):
         return self.ask([(sql, values)], access=choose_access(entity, organization_id))[0]
 
     def _stream(self, sql: str, values: Sequence[Any], access: Access | None = None) -> Iterator[tuple[Any, ...]]:
-        return self._stream_with(sql, values, access, None)
+        return self._stream_with_query(sql, values, access, None)
 
-    def _stream_with(
+    def _stream_with_query(
         self, sql: str, values: Sequence[Any], access: Access | None, extra_query: ExtraQuery | None
     ) -> Iterator[tuple[Any, ...]]:
         def begin() -> tuple[list[tuple[Any, ...]], Iterator[list[tuple[Any, ...]]]]:

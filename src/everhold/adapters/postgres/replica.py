@@ -200,7 +200,7 @@ class ReplicaReading(PostgresReading):
     def _stream_from_primary(self, sql: str, values: Sequence[Any], access: Access | None) -> Iterator[tuple[Any, ...]]:
         writes = self._primary.writes
         written = ExtraQuery(_WRITTEN, lambda position: self._require_position(position, writes))
-        return self._primary._stream_with(sql, values, access, written)
+        return self._primary._stream_with_query(sql, values, access, written)
 
     # other methods of a store
 

@@ -11,7 +11,7 @@ from everhold.interrupts import uninterrupted
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-# Seconds. Each consecutive failure doubles the pause.
+# The pauses in seconds. Each consecutive failure doubles the pause.
 FIRST_PAUSE = 0.1
 MAX_PAUSE = 5.0
 

@@ -66,7 +66,7 @@ class Keys:
         return self.session, self.history, self.active, self.by_activity
 
 
-def keys_of(prefix: str, session_key: SessionKey) -> Keys:
+def make_keys(prefix: str, session_key: SessionKey) -> Keys:
     organization_keys = OrganizationKeys(prefix, session_key.organization)
     session = session_key.session
     return Keys(

@@ -18,7 +18,7 @@ from everhold import clock
 from everhold.adapters.redis.breaker import Breaker
 from everhold.adapters.redis.codec import EntryHeader, from_parts, read_header, to_hash, to_item
 from everhold.adapters.redis.connection import FAILURES, Link, RedisOptions
-from everhold.adapters.redis.keys import Keys, OrganizationKeys, decode_id, encode_id, keys_of
+from everhold.adapters.redis.keys import Keys, OrganizationKeys, decode_id, encode_id, make_keys
 from everhold.adapters.redis.seal import Seal
 from everhold.interrupts import uninterrupted
 from everhold.model.fields import is_id
@@ -86,7 +86,7 @@ class RedisSessions:
         return self._writing.ask(lambda: self._clean(organization), 0)
 
     def measure_usage(self) -> Usage | None:
-        return self._reading.ask(self._usage, None)
+        return self._reading.ask(self._measure_usage, None)
 
     def find_problem(self) -> str | None:
         try:
@@ -103,7 +103,7 @@ class RedisSessions:
             self._link.close()
 
     def _read(self, session_key: SessionKey) -> WorkingMemory | None:
-        keys, last = keys_of(self._prefix, session_key), self.history - 1
+        keys, last = make_keys(self._prefix, session_key), self.history - 1
         caching = self._link.caching
         if caching is not None:
             fields, items = caching.hgetall(keys.session), caching.lrange(keys.history, 0, last)
@@ -134,7 +134,7 @@ class RedisSessions:
             return True
 
     def _write(self, session_key: SessionKey, working: WorkingMemory) -> None:
-        keys = keys_of(self._prefix, session_key)
+        keys = make_keys(self._prefix, session_key)
         generation = clock.make_id("generation")
         history = working.history[: self.history]
         items, code = [], ""
@@ -152,7 +152,7 @@ class RedisSessions:
 
     def _advance(self, session_key: SessionKey, step: Step) -> bool:
         """Apply a step to a cached session in one transaction; return False if the session was dropped instead."""
-        keys = keys_of(self._prefix, session_key)
+        keys = make_keys(self._prefix, session_key)
         with self._link.plain.pipeline(transaction=True) as pipeline:
             pipeline.watch(keys.session, keys.history)
             current = read_header(pipeline.hgetall(keys.session), keys.session, self._seal)
@@ -188,7 +188,7 @@ class RedisSessions:
             for start in range(0, len(organization_keys), _BATCH):
                 pipeline = self._link.plain.pipeline(transaction=True)
                 dropped = [
-                    keys_of(self._prefix, session_key) for session_key in organization_keys[start : start + _BATCH]
+                    make_keys(self._prefix, session_key) for session_key in organization_keys[start : start + _BATCH]
                 ]
                 for keys in dropped:
                     self._delete_entry(pipeline, keys)
@@ -223,7 +223,7 @@ class RedisSessions:
                 return 0
         return len(expired)
 
-    def _usage(self) -> Usage:
+    def _measure_usage(self) -> Usage:
         reports = [node.info("memory") for node in self._link.nodes()]
         used = sum(report["used_memory"] for report in reports)
         return Usage(used, sum(report["used_memory_peak"] for report in reports))

@@ -92,11 +92,11 @@ class SqliteSnapshot:
             self._reader.create_function(name, -1, collect_row)
             cursor = self._reader.execute(f"SELECT {name}({names}) FROM {quote(table.name)}{where}", values)
             self._queries[name] = cursor
-            while self._fetch_some(cursor):
+            while self._fetch_batch(cursor):
                 yield RowBatch(len(numbers), [*numbers])
                 numbers.clear()
 
-    def _fetch_some(self, cursor: sqlite3.Cursor) -> bool:
+    def _fetch_batch(self, cursor: sqlite3.Cursor) -> bool:
         """Return whether there were more rows."""
         with uninterrupted:  # SQLite turns an interrupt inside a function into an error of its own
             return bool(cursor.fetchmany(_COLLECTED_ROWS))

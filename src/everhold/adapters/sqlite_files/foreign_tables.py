@@ -24,7 +24,7 @@ class SqliteForeignTables:
 
     @cached_property
     def columns(self) -> Mapping[str, Sequence[str]]:
-        # A view or a virtual table may compute what it likes, and none of the known systems has one.
+        # Views and virtual tables are left out: they could run code, and no supported system writes any.
         query = "SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY rowid"
         names = [
             name
@@ -100,8 +100,8 @@ def _connect(path: Path) -> sqlite3.Connection:
             connection.close()
             if Path(f"{path}-wal").exists():
                 raise
-            # SQLite wants to create files beside a database in WAL mode, also if it only reads. In a folder that
-            # cannot be written to, it may only believe that nobody else writes.
+            # In WAL mode, SQLite creates files beside the database even to read it. In a folder that cannot be written
+            # to, this fails, so the file is opened as immutable: SQLite then creates no files.
             connection = sqlite3.connect(f"{address}?mode=ro&immutable=1", uri=True)
     except sqlite3.Error as error:
         raise UnreadableFile(

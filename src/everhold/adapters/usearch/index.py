@@ -108,9 +108,9 @@ class SpaceIndex:
         self._follower = FeedFollower(self._records, position.sequence)
 
     def _read_position(self) -> Position:
-        return self._position_at(self._records.head())
+        return self._find_position(self._records.head())
 
-    def _position_at(self, sequence: int) -> Position:
+    def _find_position(self, sequence: int) -> Position:
         line = self._read_line(sequence)
         return Position(sequence, line.entity_id if line else None)
 
@@ -181,7 +181,7 @@ class SpaceIndex:
         with self._lock:
             base, follower = self._base, self._follower
             changed, rows = set(self._recent.changed), self._recent.list_rows()
-            position = None if follower is None else self._position_at(follower.position)
+            position = None if follower is None else self._find_position(follower.position)
         if base is None or position is None or base.shape != shape:
             return None
         index = self._files.load_for_change(base)

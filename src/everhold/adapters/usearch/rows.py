@@ -66,6 +66,6 @@ def _read_chunks(records: Records, index_space: IndexSpace, owner_ids: Sequence[
 
 
 def split_into_blocks(rows: Iterable[VectorRow], size: int) -> Iterator[list[VectorRow]]:
-    rest = iter(rows)
-    while block := list(itertools.islice(rest, size)):
+    iterator = iter(rows)
+    while block := list(itertools.islice(iterator, size)):
         yield block

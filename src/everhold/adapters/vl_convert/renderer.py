@@ -41,9 +41,9 @@ class VlConvertRenderer:
         command = [sys.executable, "-I", "-m", _CHILD, kind, str(scale)]
         text = json.dumps(specification, allow_nan=False).encode()
         try:
-            done = subprocess.run(command, input=text, capture_output=True, timeout=self._timeout, check=False)
+            process = subprocess.run(command, input=text, capture_output=True, timeout=self._timeout, check=False)
         except subprocess.TimeoutExpired as error:
             raise InvalidInput(f"drawing the chart took more than {self._timeout:g} s", remedy=_REMEDY) from error
-        if done.returncode != 0:
-            raise InvalidInput(f"the chart cannot be drawn (exit code {done.returncode})", remedy=_REMEDY)
-        return done.stdout
+        if process.returncode != 0:
+            raise InvalidInput(f"the chart cannot be drawn (exit code {process.returncode})", remedy=_REMEDY)
+        return process.stdout

@@ -78,14 +78,14 @@ def _find_line(file: mmap.mmap, key: bytes) -> bytes:
 
     Lines are sorted. The licence at the top begins with spaces, which sort before every key.
     """
-    wanted, low, high = key + b" ", 0, len(file)
+    prefix, low, high = key + b" ", 0, len(file)
     while low < high:
         start = file.rfind(b"\n", 0, (low + high) // 2) + 1
         end = file.find(b"\n", start)
         line = file[start : end if end >= 0 else len(file)]
-        if line.startswith(wanted):
+        if line.startswith(prefix):
             return line
-        if line < wanted:
+        if line < prefix:
             low = start + len(line) + 1
         else:
             high = start

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from everhold.ask.charts.chart import Chart, ChartKind, ChartRow
-from everhold.ask.charts.costs import FEW_LABELS, MOST_COLORS, MOST_GROUPED
+from everhold.ask.charts.costs import FEW_LABELS, MAX_COLORS, MAX_GROUPED
 from everhold.ask.charts.fields import ChartColumn, ChartField, FieldType
 from everhold.ask.charts.intent import ChartIntent
 from everhold.ask.charts.number_rules import make_scatter
 from everhold.ask.charts.preparing import (
-    MOST_BARS,
+    MAX_BARS,
     fold_measures,
     keep_largest,
     keep_largest_series,
@@ -19,9 +19,9 @@ from everhold.ask.charts.preparing import (
     thin_rows,
 )
 from everhold.ask.charts.shape import ResultShape, share_unit, sums_to_whole
-from everhold.ask.charts.time_rules import MEASURE, MOST_PANELS, fold_value
+from everhold.ask.charts.time_rules import MAX_PANELS, MEASURE, fold_value
 
-MOST_SHARES = 6
+MAX_SHARES = 6
 _COUNT = ChartField("count", "count", FieldType.QUANTITY, is_additive=True)
 
 
@@ -54,9 +54,9 @@ def _propose_labelled(shape: ResultShape, intent: ChartIntent) -> Iterator[Chart
     if len(shape.quantities) == 1:
         yield from propose_bars(shape, intent)
         return
-    if share_unit(shape.quantities) and len(shape.quantities) <= MOST_GROUPED:
+    if share_unit(shape.quantities) and len(shape.quantities) <= MAX_GROUPED:
         yield _fold_bars(shape, intent)
-    if len(shape.quantities) <= MOST_PANELS:
+    if len(shape.quantities) <= MAX_PANELS:
         yield _make_bar_panels(shape, intent)
     if len(shape.quantities) == 2 and shape.row_count > FEW_LABELS:
         yield make_scatter(shape)
@@ -73,11 +73,11 @@ def propose_bars(shape: ResultShape, intent: ChartIntent) -> Iterator[Chart]:
     order = tuple(str(row[x.name]) for row in kept)
     bars = Chart(ChartKind.BARS, "", fields, tuple(kept), x, y, order=order, notes=tuple(notes))
     yield bars
-    if len(kept) <= MOST_BARS:
+    if len(kept) <= MAX_BARS:
         yield replace(bars, kind=ChartKind.COLUMNS)
     numbers = quantity.numbers
     is_whole = sums_to_whole(quantity) if y.percent else y.is_additive and min(numbers, default=-1.0) >= 0
-    if is_whole and 2 <= len(rows) <= MOST_SHARES and sum(numbers) > 0:
+    if is_whole and 2 <= len(rows) <= MAX_SHARES and sum(numbers) > 0:
         parts, _ = keep_largest(rows, x, y, keeps_order=bool(label.order))
         share = replace(
             bars, kind=ChartKind.SHARE_BAR, rows=tuple(parts), order=tuple(str(row[x.name]) for row in parts)
@@ -132,7 +132,7 @@ def _propose_raw(shape: ResultShape) -> Iterator[Chart]:
         order = tuple(rank_labels(rows, category.field, quantities[0].field))
         if category.order:
             order = category.order
-        if len(order) <= MOST_BARS:
+        if len(order) <= MAX_BARS:
             strip = Chart(
                 ChartKind.STRIP, "", fields, tuple(rows), category.field, quantities[0].field, order=order,
                 notes=tuple(notes),
@@ -147,21 +147,21 @@ def _propose_pairs(shape: ResultShape) -> Iterator[Chart]:
     y = shape.quantities[0].field
     fields = tuple(column.field for column in shape.columns)
     rows = make_rows(shape.columns)
-    order = _order_labels(rows, wide, y)[:MOST_BARS]
+    order = _order_labels(rows, wide, y)[:MAX_BARS]
     notes = [f"{len(order)} of {wide.distinct:,} are shown"] if wide.distinct > len(order) else []
     shown_rows = [row for row in rows if row[wide.field.name] in order]
-    kept, names, series_notes = keep_largest_series(shown_rows, wide.field, y, narrow.field, MOST_COLORS)
+    kept, names, series_notes = keep_largest_series(shown_rows, wide.field, y, narrow.field, MAX_COLORS)
     names = list(narrow.order) or names
     chart = Chart(
         ChartKind.GROUPED_BARS, "", fields, tuple(kept), wide.field, y, narrow.field, order=tuple(order),
         series_order=tuple(names), notes=tuple(notes + series_notes),
     )  # fmt: skip
     is_additive = y.is_additive and min(shape.quantities[0].numbers, default=-1.0) >= 0
-    if narrow.distinct <= (MOST_GROUPED if is_additive else MOST_COLORS):
+    if narrow.distinct <= (MAX_GROUPED if is_additive else MAX_COLORS):
         yield chart
     if is_additive:
         yield replace(chart, kind=ChartKind.STACKED_BARS)
-    narrow_order = tuple(_order_labels(rows, narrow, y)[:MOST_BARS])
+    narrow_order = tuple(_order_labels(rows, narrow, y)[:MAX_BARS])
     cells = tuple(row for row in shown_rows if row[narrow.field.name] in narrow_order)
     yield replace(chart, kind=ChartKind.HEATMAP, rows=cells, series_order=narrow_order, notes=tuple(notes))
 

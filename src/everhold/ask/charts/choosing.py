@@ -15,7 +15,7 @@ from everhold.ask.charts.terminal_text import clean_text
 from everhold.ask.charts.time_rules import propose_time_charts
 from everhold.ports.result_table import ResultTable
 
-MOST_ALTERNATIVES = 3
+MAX_ALTERNATIVES = 3
 # The kinds that can have a logarithmic scale. Bars and areas begin at zero, which a logarithmic scale lacks.
 _LOGARITHMIC_KINDS = (ChartKind.LINE, ChartKind.LINES, ChartKind.LINE_FACETS, ChartKind.SCATTER, ChartKind.STRIP)
 _WIDE_RANGE = 1000  # a value so many times the median makes the range wide
@@ -31,7 +31,7 @@ def choose_charts(table: ResultTable, intent: ChartIntent, title: str) -> tuple[
     ranked = sorted(
         (replace(chart, title=title, cost=compute_cost(chart, intent)) for chart in charts), key=lambda c: c.cost
     )
-    best = [replace(chart, notes=chart.notes + truncated) for chart in ranked[:MOST_ALTERNATIVES]]
+    best = [replace(chart, notes=chart.notes + truncated) for chart in ranked[:MAX_ALTERNATIVES]]
     best = [_consider_scale(chart, intent) for chart in best]
     return (_explain_word(best[0], intent), *best[1:])
 

@@ -21,8 +21,8 @@ from everhold.ask.charts.encoding import (
 from everhold.ask.charts.fields import ChartField, FieldType
 from everhold.ask.charts.single_marks import name_periods
 
-_MOST_POINTS = 120
-_MOST_CELL_TEXTS = 200
+_MAX_POINTS = 120
+_MAX_CELL_TEXTS = 200
 _PANEL_HEIGHT = 150
 _FACET_WIDTH, _FACET_HEIGHT = 200, 120
 # These shades are light enough for black numbers on them.
@@ -41,7 +41,7 @@ def write_lines(chart: Chart) -> Part:
         "tooltip": list_tooltips(chart.fields, chart.rows),
     }
     mark: Part = {"type": "line", "strokeWidth": 2}
-    if len(chart.rows) <= _MOST_POINTS:
+    if len(chart.rows) <= _MAX_POINTS:
         mark["point"] = {"filled": True, "size": 35}
     return make_base(chart, chart.rows) | {"mark": mark, "encoding": encoding}
 
@@ -211,7 +211,7 @@ def write_heatmap(chart: Chart) -> Part:
     }  # fmt: skip
     tooltip = list_tooltips(chart.fields, chart.rows)
     layers: list[Part] = [{"mark": {"type": "rect"}, "encoding": {"color": color, "tooltip": tooltip}}]
-    if len(chart.rows) <= _MOST_CELL_TEXTS:
+    if len(chart.rows) <= _MAX_CELL_TEXTS:
         text = {"field": y.name, "type": "quantitative", "format": choose_value_format(y, numbers)}
         layers.append({"mark": {"type": "text", "fontSize": 10}, "encoding": {"text": text}})
     return make_base(chart, chart.rows, height={"step": 24}) | {"encoding": grid, "layer": layers}

@@ -11,8 +11,8 @@ from everhold.ask.charts.intent import WORD_KINDS, ChartIntent
 
 SHORT_LABEL = 12  # characters
 FEW_LABELS = 7
-MOST_COLORS = 10
-MOST_GROUPED = 4
+MAX_COLORS = 10
+MAX_GROUPED = 4
 _NAMED = -100.0  # a chart that the question names wins if it fits at all
 
 # The basic cost of each kind. Horizontal bars leave room for labels, so vertical bars cost more (nominal_x).
@@ -43,9 +43,9 @@ _CROWDED_LABELS = 20.0  # more than 50 labels side by side
 def compute_cost(chart: Chart, intent: ChartIntent) -> float:
     """Return the cost of a chart for a question."""
     cost = _KIND_COSTS.get(chart.kind, 0.0) + _add_intent(chart.kind, intent) + _add_labels(chart)
-    if chart.series is not None and chart.kind != ChartKind.LINE_FACETS and len(chart.series_order) > MOST_COLORS:
+    if chart.series is not None and chart.kind != ChartKind.LINE_FACETS and len(chart.series_order) > MAX_COLORS:
         cost += _MANY_COLORS
-    if chart.kind == ChartKind.GROUPED_BARS and len(chart.series_order) > MOST_GROUPED:
+    if chart.kind == ChartKind.GROUPED_BARS and len(chart.series_order) > MAX_GROUPED:
         cost += _MANY_COLORS
     if chart.kind == ChartKind.HISTOGRAM:
         cost += _FEW_BINS if len(chart.rows) <= FEW_LABELS else _MANY_BINS if len(chart.rows) > 12 else 0

@@ -19,7 +19,7 @@ PALETTE = ("#3b6ea5", "#e08b3e", "#3b8a5a", "#c0504d", "#7d6bb0", "#8c6d4f", "#d
 OTHER_COLOR = "#bbbbbb"
 WIDTH, HEIGHT = 560, 320
 _TITLE_WIDTH = 72  # characters per line
-_MOST_TICKS = 12
+_MAX_TICKS = 12
 _CHARACTER = 7  # the width of a label's character in pixels
 _SHORT_NUMBERS = 1_000_000  # from here on, axes have short numbers; d3 would write the zero of smaller axes as "0k"
 _CONFIG: Mapping[str, Any] = {
@@ -103,8 +103,8 @@ def encode_time(field: ChartField, rows: Sequence[ChartRow]) -> Part:
     moments = sorted({value for row in rows if isinstance(value := row.get(field.name), datetime)})
     grain = field.grain or Grain.DAY
     axis: Part = {"format": AXIS_FORMATS[grain], "grid": False}
-    if grain not in (Grain.MINUTE, Grain.DAY, Grain.WEEK) or len(moments) <= _MOST_TICKS:
-        step = -(-len(moments) // _MOST_TICKS)
+    if grain not in (Grain.MINUTE, Grain.DAY, Grain.WEEK) or len(moments) <= _MAX_TICKS:
+        step = -(-len(moments) // _MAX_TICKS)
         axis["values"] = [_write_tick(moment) for moment in moments[::step]]
         axis["tickCount"] = len(axis["values"])
     axis["labelOverlap"] = "values" not in axis
@@ -161,5 +161,5 @@ def list_tooltips(fields: Iterable[ChartField], rows: Sequence[ChartRow]) -> lis
 def list_edges(starts: Sequence[float], end: float) -> list[float]:
     """Return the edges of bins for an axis, thinned if there are many."""
     edges = [*starts, end]
-    step = max(1, round(choose_step(len(edges), _MOST_TICKS)))
+    step = max(1, round(choose_step(len(edges), _MAX_TICKS)))
     return edges[::step]

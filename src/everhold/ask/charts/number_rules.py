@@ -7,7 +7,7 @@ from everhold.ask.charts.chart import Chart, ChartKind
 from everhold.ask.charts.fields import ChartField, FieldType, format_cell
 from everhold.ask.charts.preparing import count_bins, count_grid, make_rows, thin_rows
 from everhold.ask.charts.shape import ResultShape, share_unit
-from everhold.ports.chart_renderer import MOST_ROWS
+from everhold.ports.chart_renderer import MAX_ROWS
 
 _MIN_HISTOGRAM_ROWS = 8
 _LABEL = ChartField("label", "measure", FieldType.NOMINAL)
@@ -42,7 +42,7 @@ def propose_number_charts(shape: ResultShape) -> Iterator[Chart]:
     quantities = shape.quantities
     if len(quantities) == 1:
         yield from _propose_distribution(shape)
-    elif len(quantities) == 2 and shape.row_count > MOST_ROWS:
+    elif len(quantities) == 2 and shape.row_count > MAX_ROWS:
         yield _make_binned_heatmap(shape)
     elif len(quantities) in (2, 3):
         yield make_scatter(shape)
@@ -70,14 +70,15 @@ def make_scatter(shape: ResultShape) -> Chart:
 
     A category with repeated values sets the color, a third quantity the size.
     """
-    x, y, *more = (column.field for column in shape.quantities)
+    x, y, *further = (column.field for column in shape.quantities)
     fields = tuple(column.field for column in shape.columns)
     rows = [row for row in make_rows(shape.columns) if row[x.name] is not None and row[y.name] is not None]
     kept, notes = thin_rows(rows)
     series = next((c for c in shape.categories if not c.is_unique and c.distinct <= 10), None)
     names = tuple(sorted({str(label) for label in series.values})) if series else ()
     return Chart(
-        ChartKind.SCATTER, "", fields, tuple(kept), x, y, series.field if series else None, more[0] if more else None,
+        ChartKind.SCATTER, "", fields, tuple(kept), x, y, series.field if series else None,
+        further[0] if further else None,
         series_order=names, notes=tuple(notes),
     )  # fmt: skip
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from everhold.ask.charts.chart import OTHER, ChartRow
 from everhold.ask.charts.fields import ChartColumn, ChartField, ChartValue
-from everhold.ports.chart_renderer import MOST_ROWS
+from everhold.ports.chart_renderer import MAX_ROWS
 
-MOST_BARS = 25
-MOST_BINS = 12
+MAX_BARS = 25
+MAX_BINS = 12
 WANTED_BINS = 10
 GRID_BINS = 40
 
@@ -28,7 +28,7 @@ def get_number(row: ChartRow, field: ChartField) -> float:
 
 
 def keep_largest(
-    rows: Sequence[ChartRow], x: ChartField, y: ChartField, *, keeps_order: bool, most: int = MOST_BARS
+    rows: Sequence[ChartRow], x: ChartField, y: ChartField, *, keeps_order: bool, most: int = MAX_BARS
 ) -> tuple[list[ChartRow], list[str]]:
     """Return the rows with the largest values, largest first, and notes on the other rows.
 
@@ -38,11 +38,11 @@ def keep_largest(
     ordered = list(rows) if keeps_order else sorted(rows, key=lambda row: -get_number(row, y))
     if len(ordered) <= most:
         return ordered, []
-    kept, rest = ordered[:most], ordered[most:]
+    kept, others = ordered[:most], ordered[most:]
     if not y.is_additive or keeps_order:
         return kept, [f"{len(kept)} of {len(ordered):,} are shown"]
-    total = sum(get_number(row, y) for row in rest)
-    return [*kept, {x.name: OTHER, y.name: _round(total)}], [f"{OTHER!r} is the sum of {len(rest):,} more"]
+    total = sum(get_number(row, y) for row in others)
+    return [*kept, {x.name: OTHER, y.name: _round(total)}], [f"{OTHER!r} is the sum of {len(others):,} more"]
 
 
 def keep_largest_series(
@@ -63,8 +63,10 @@ def keep_largest_series(
     for row in rows:
         if row[series.name] not in kept:
             totals[row[x.name]] = totals.get(row[x.name], 0.0) + get_number(row, y)
-    rest: list[ChartRow] = [{x.name: key, series.name: OTHER, y.name: _round(total)} for key, total in totals.items()]
-    return chosen + rest, [*kept, OTHER], [f"{OTHER!r} is the sum of {len(names) - len(kept):,} more"]
+    other_rows: list[ChartRow] = [
+        {x.name: key, series.name: OTHER, y.name: _round(total)} for key, total in totals.items()
+    ]
+    return chosen + other_rows, [*kept, OTHER], [f"{OTHER!r} is the sum of {len(names) - len(kept):,} more"]
 
 
 def rank_labels(rows: Sequence[ChartRow], field: ChartField, y: ChartField) -> list[str]:
@@ -135,7 +137,7 @@ def count_grid(xs: Sequence[float], ys: Sequence[float]) -> list[tuple[float, fl
     ]
 
 
-def thin_rows(rows: Sequence[ChartRow], most: int = MOST_ROWS) -> tuple[list[ChartRow], list[str]]:
+def thin_rows(rows: Sequence[ChartRow], most: int = MAX_ROWS) -> tuple[list[ChartRow], list[str]]:
     """Return at most `most` rows, chosen at equal distances, and a note if some were left out."""
     if len(rows) <= most:
         return list(rows), []

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from everhold.ask.charts.fields import ChartColumn, ChartField, FieldType, split_name
 from everhold.ask.charts.intent import ChartIntent
 
-MOST_COLUMNS = 6
+MAX_COLUMNS = 6
 # Two columns such as first and last names become one label if less than this share of all combinations occurs.
 _SPARSE_GRID = 0.3
 _SIMILAR_SIZE = 50  # measures whose maximums differ by a larger factor cannot share an axis
@@ -24,7 +24,7 @@ class ResultShape:
 
     @property
     def is_drawable(self) -> bool:
-        return self.row_count > 0 and len(self.columns) <= MOST_COLUMNS and not self._has_text
+        return self.row_count > 0 and len(self.columns) <= MAX_COLUMNS and not self._has_text
 
     @property
     def _has_text(self) -> bool:

@@ -26,8 +26,8 @@ from everhold.ask.charts.periods import Grain, format_time
 
 _BAR_STEP = 26  # pixels per horizontal bar
 _COLUMN_STEP = 85  # pixels per vertical bar, as long as there is room
-_MOST_POINTS = 60  # a line with more points has no dots
-_MOST_VALUE_LABELS = 13  # if there are more vertical bars, they have no numbers above them
+_MAX_POINTS = 60  # a line with more points has no dots
+_MAX_VALUE_LABELS = 13  # if there are more vertical bars, they have no numbers above them
 _MIN_SHARE_LABEL = 0.05  # a smaller share has no room for a number
 _TEXT_COLOR = "#333333"
 
@@ -93,7 +93,7 @@ def write_columns(chart: Chart) -> Part:
         "tooltip": list_tooltips(chart.fields, rows),
     }
     layers: list[Part] = [{"mark": {"type": "bar", "color": MAIN_COLOR, "cornerRadiusEnd": 2}}]
-    if min(numbers, default=0.0) >= 0 and len(rows) <= _MOST_VALUE_LABELS:
+    if min(numbers, default=0.0) >= 0 and len(rows) <= _MAX_VALUE_LABELS:
         mark = {"type": "text", "baseline": "bottom", "dy": -3, "color": _TEXT_COLOR}
         layers.append({"mark": mark, "encoding": {"text": _encode_text(y, numbers)}})
     width = min(WIDTH, max(280, _COLUMN_STEP * len(rows)))
@@ -204,7 +204,7 @@ def write_line(chart: Chart) -> Part:
         "y": encode_quantity(y, numbers, zero=zero, log=chart.is_logarithmic),
         "tooltip": list_tooltips(chart.fields, chart.rows),
     }
-    point = len(chart.rows) <= _MOST_POINTS
+    point = len(chart.rows) <= _MAX_POINTS
     mark: Part = {"type": "line", "color": MAIN_COLOR, "strokeWidth": 2}
     if point:
         mark["point"] = {"filled": True, "color": MAIN_COLOR, "size": 40}

@@ -11,7 +11,7 @@ MAX_WIDTH = 100
 _MIN_WIDTH = 30
 _LABEL_SHARE = 0.35  # the maximum share of the width for labels
 _HEIGHT = 8  # lines of a line chart
-_MOST_LINES = 40
+_MAX_LINES = 40
 _EIGHTHS_ACROSS = " ▏▎▍▌▋▊▉█"
 _EIGHTHS_UP = " ▁▂▃▄▅▆▇█"
 _SHADES = " ░▒▓█"
@@ -28,8 +28,8 @@ def sketch_chart(chart: Chart, width: int = 80) -> str:
         return ""
     columns = max(_MIN_WIDTH, min(MAX_WIDTH, width))
     lines = list(sketch(chart, columns))
-    if len(lines) > _MOST_LINES:
-        lines = [*lines[:_MOST_LINES], f"… and {len(lines) - _MOST_LINES} more lines"]
+    if len(lines) > _MAX_LINES:
+        lines = [*lines[:_MAX_LINES], f"… and {len(lines) - _MAX_LINES} more lines"]
     notes = [f"({note})" for note in chart.notes]
     heading = [fit_text(chart.title, columns).rstrip()] if chart.title else []
     return "\n".join(
@@ -65,7 +65,7 @@ def _sketch_histogram(chart: Chart, width: int) -> Iterator[str]:
 def _sketch_groups(chart: Chart, width: int) -> Iterator[str]:
     x, y = chart.axes
     series = chart.series or x
-    if len(chart.rows) > _MOST_LINES and chart.order:
+    if len(chart.rows) > _MAX_LINES and chart.order:
         yield from _sketch_heatmap(chart, width)
         return
     bars = [

@@ -4,16 +4,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from everhold.ask.charts.chart import Chart, ChartKind, ChartRow
-from everhold.ask.charts.costs import MOST_COLORS
+from everhold.ask.charts.costs import MAX_COLORS
 from everhold.ask.charts.fields import ChartColumn, ChartField, FieldType
 from everhold.ask.charts.intent import ChartIntent
 from everhold.ask.charts.preparing import fold_measures, keep_largest_series, make_rows, rank_labels, thin_rows
 from everhold.ask.charts.shape import ResultShape, share_unit
 
 MEASURE = ChartField("measure", "measure", FieldType.NOMINAL)
-MOST_PANELS = 3
-_MOST_FACETS = 6
-_MOST_TIME_BARS = 40
+MAX_PANELS = 3
+_MAX_FACETS = 6
+_MAX_TIME_BARS = 40
 
 
 def propose_time_charts(shape: ResultShape, intent: ChartIntent) -> Iterator[Chart]:
@@ -39,7 +39,7 @@ def _propose(shape: ResultShape, time: ChartColumn, rows: list[ChartRow], intent
             yield from _propose_single(shape, time.field, rows, intent)
         elif share_unit(shape.quantities):
             yield _fold_lines(shape, time.field, rows)
-        elif len(shape.quantities) <= MOST_PANELS:
+        elif len(shape.quantities) <= MAX_PANELS:
             yield _make_panels(shape, time.field, rows)
     elif not shape.categories and len(shape.quantities) == 1:
         # With several values at the same time, the rows are events, not a series.
@@ -73,7 +73,7 @@ def _propose_single(shape: ResultShape, time: ChartField, rows: list[ChartRow], 
     # Areas begin at zero, so they are only for values that can be added up.
     if (quantity.field.is_additive or intent.is_running) and min(numbers, default=0.0) >= 0:
         yield replace(line, kind=ChartKind.AREA)
-    if len(rows) <= _MOST_TIME_BARS:
+    if len(rows) <= _MAX_TIME_BARS:
         yield bars
 
 
@@ -82,12 +82,12 @@ def _propose_series(shape: ResultShape, time: ChartField, rows: list[ChartRow]) 
     series, y = shape.categories[0].field, shape.quantities[0].field
     fields = tuple(column.field for column in shape.columns)
     # There are at least two different times, because `read_shape` drops a constant time.
-    kept, names, notes = keep_largest_series(rows, time, y, series, MOST_COLORS)
+    kept, names, notes = keep_largest_series(rows, time, y, series, MAX_COLORS)
     thinned, thin_notes = thin_rows(kept)
     shown = (*notes, *thin_notes)
     lines = Chart(ChartKind.LINES, "", fields, tuple(thinned), time, y, series, series_order=tuple(names), notes=shown)
     ranked = rank_labels(rows, series, y)
-    facets = ranked[:_MOST_FACETS]
+    facets = ranked[:_MAX_FACETS]
     shown_rows, thin_notes = thin_rows([row for row in rows if row[series.name] in facets])
     left_out = [f"{len(facets)} of {len(ranked):,} are shown"] if len(ranked) > len(facets) else []
     panels = replace(
@@ -95,7 +95,7 @@ def _propose_series(shape: ResultShape, time: ChartField, rows: list[ChartRow]) 
         notes=(*left_out, *thin_notes),
     )  # fmt: skip
     # If there are too many series for colors and they cannot be added up as "other", only panels are yielded.
-    yield from (panels,) if len(ranked) > MOST_COLORS and not y.is_additive else (lines, panels)
+    yield from (panels,) if len(ranked) > MAX_COLORS and not y.is_additive else (lines, panels)
     if y.is_additive and min(shape.quantities[0].numbers, default=0.0) >= 0:
         yield replace(lines, kind=ChartKind.STACKED_BARS)
 

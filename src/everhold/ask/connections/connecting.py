@@ -213,7 +213,7 @@ def _make_rows(
         make_table_rows(connection, table, content, keys.get(table.name, []), {"values": address, "place": number})
         for number, (table, content) in enumerate(zip(profile.tables, contents, strict=True))
     ]
-    return list(keep_descriptions(deps.data, described, [each.table for each in before]))
+    return list(keep_descriptions(deps.data, described, [described_table.table for described_table in before]))
 
 
 def _leave_out_views(keys: Mapping[str, Sequence[Any]], views: Collection[str]) -> dict[str, list[Any]]:

@@ -71,7 +71,9 @@ def choose_readings(question: str, candidates: Sequence[PlaceReadings]) -> Place
         return candidates[0]
     ranked = sorted(candidates, key=lambda candidate: _rank(question, candidate, candidates), reverse=True)
     best, second = ranked[0], ranked[1]
-    (can_best, confidence), (can_second, other) = (_rank(question, each, candidates) for each in (best, second))
+    (can_best, confidence), (can_second, other) = (
+        _rank(question, place_readings, candidates) for place_readings in (best, second)
+    )
     if not (can_best and can_second and confidence - other < _ABOUT_AS_LIKELY):
         return best
     note = f"asked of {best.place.name}; {second.place.name} could answer it too"
@@ -90,7 +92,7 @@ def explain_problems(
     question: str, problems: Sequence[NotUnderstood], place: DataPlace, candidates: Sequence[PlaceReadings]
 ) -> list[NotUnderstood]:
     """Return the problems of a question in a place. Words that only another place knows become problems that say so."""
-    chosen = next((each for each in candidates if each.place is place), None)
+    chosen = next((candidate for candidate in candidates if candidate.place is place), None)
     if chosen is None or len(candidates) == 1:
         return list(problems)
     elsewhere = _list_elsewhere(question, chosen, candidates)

@@ -16,16 +16,16 @@ def find_implied(draft: FrameDraft, adjective: str, tables: Iterable[str] = ()) 
 
     None if no table has such a column.
     """
-    words, more = ADJECTIVES[adjective]
+    words, means_more = ADJECTIVES[adjective]
     places = list(dict.fromkeys([*tables, *draft.mentioned_tables()]))
-    choices = [(words, more)]
+    choices = [(words, means_more)]
     if adjective in TURNED:
         choices.append(TURNED[adjective])
-    for options, is_more in choices:
+    for options, means_more in choices:
         for name in places:
             column = _find_by_words(draft.schema.table(name), options)
             if column:
-                return column, is_more
+                return column, means_more
     return None
 
 

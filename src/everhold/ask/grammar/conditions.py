@@ -91,7 +91,7 @@ def _read_counts(draft: FrameDraft) -> None:
     for match in draft.find(r"(?P<n>n)?(?P<op>>)?(?P<v>N)(?P<post>})?[x,fV]{0,3}(?P<t>[TC])?"):
         number = draft.mention(match.start("v"))
         index = match.start("t")
-        table = _count_what(draft, index) if index >= 0 else None
+        table = _find_counted_table(draft, index) if index >= 0 else None
         if number.counts_times and table is None:
             table = _find_related(draft, match.start("v"))
         cue = draft.cue(match.start("op")) if match["op"] else draft.cue(match.start("post")) if match["post"] else None
@@ -107,7 +107,7 @@ def _follows_have(draft: FrameDraft, position: int) -> bool:
     return bool(re.search(r"[hr]x?$", draft.originals[:position]))
 
 
-def _count_what(draft: FrameDraft, position: int) -> str | None:
+def _find_counted_table(draft: FrameDraft, position: int) -> str | None:
     """Return the table whose rows are counted; None if the number is compared with the values of a column."""
     mention = draft.mention(position)
     if draft.codes[position] == "T":

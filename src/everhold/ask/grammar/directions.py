@@ -33,11 +33,11 @@ def split_directed(
             draft.via.append(key.ref)
             others.append(condition)
         else:
-            directed.append(_direct(condition.predicate, key))
+            directed.append(_rewrite_for_key(condition.predicate, key))
     return directed, others
 
 
-def _direct(predicate: Predicate, key: ForeignKey) -> Membership | Predicate:
+def _rewrite_for_key(predicate: Predicate, key: ForeignKey) -> Membership | Predicate:
     """Rewrite a condition on a table as a condition on the key that refers to it, so that the table can be used
     twice."""
     if predicate.left.column == key.to_ref:

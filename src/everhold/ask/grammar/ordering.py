@@ -160,8 +160,10 @@ def _read_superlative_table(draft: FrameDraft, match: re.Match[str]) -> None:
     if cue.adjective:
         implied = find_implied(draft, cue.adjective, [table])
         if implied:
-            column, more = implied
-            draft.order.append(Ordering(Expression(column.ref), _turn(cue.adjective, bool(cue.value), more)))
+            column, is_more = implied
+            draft.order.append(
+                Ordering(Expression(column.ref), _choose_direction(cue.adjective, bool(cue.value), is_more))
+            )
             draft.limit = draft.limit or 1
             draft.take(match.start("s"))
             return
@@ -186,17 +188,17 @@ def _order_by_sales(draft: FrameDraft, position: int, table: str, descending: bo
     draft.take(position)
 
 
-def _turn(adjective: str, descending: bool, more: bool) -> bool:
+def _choose_direction(adjective: str, descending: bool, is_more: bool) -> bool:
     """Return the sort direction for a column. It is reversed if higher values mean less of the adjective."""
-    return descending if ADJECTIVES[adjective][1] == more else not descending
+    return descending if ADJECTIVES[adjective][1] == is_more else not descending
 
 
 def _read_bare_superlative(draft: FrameDraft, match: re.Match[str]) -> None:
     cue = draft.cue(match.start("s"))
     implied = find_implied(draft, cue.adjective) if cue.adjective and cue.adjective != SELLING else None
     if implied:
-        column, more = implied
-        draft.order.append(Ordering(Expression(column.ref), _turn(cue.adjective, bool(cue.value), more)))
+        column, is_more = implied
+        draft.order.append(Ordering(Expression(column.ref), _choose_direction(cue.adjective, bool(cue.value), is_more)))
         draft.limit = draft.limit or 1
         draft.take(match.start("s"))
     elif not cue.adjective:

@@ -33,7 +33,7 @@ def _read_flags(draft: FrameDraft) -> None:
     for match in draft.find(r"[rh=]+(?P<n>n)?[h=]*(?P<c>C)(?![=hi]?[VN>])"):
         column = draft.column(match.start("c"))
         if column.kind is ColumnKind.FLAG and column.true_value is not None:
-            _place(draft, match, _equal(column, column.true_value), bool(match["n"]))
+            _place(draft, match, _make_equality(column, column.true_value), bool(match["n"]))
 
 
 def _read_likes(draft: FrameDraft) -> None:
@@ -73,11 +73,11 @@ def _read_column_and_value(draft: FrameDraft) -> None:
         mention, column = draft.mention(match.start("v")), draft.column(match.start("c"))
         unknown = mention.column is None and not column.is_numeric
         if mention.value is not None and (mention.column == column.ref or unknown):
-            _place(draft, match, _equal(column, mention.value), bool(match["n"]))
+            _place(draft, match, _make_equality(column, mention.value), bool(match["n"]))
     for match in draft.find(r"(?P<n>n)?(?P<v>V)(?P<c>C)"):
         mention, column = draft.mention(match.start("v")), draft.column(match.start("c"))
         if mention.column == column.ref and mention.value is not None:
-            _place(draft, match, _equal(column, mention.value), bool(match["n"]))
+            _place(draft, match, _make_equality(column, mention.value), bool(match["n"]))
 
 
 def _read_bare_values(draft: FrameDraft) -> None:
@@ -86,9 +86,9 @@ def _read_bare_values(draft: FrameDraft) -> None:
         if mention.value is None:
             continue
         if mention.column is not None:
-            _place(draft, match, _equal(draft.schema.column(mention.column), mention.value), bool(match["n"]))
+            _place(draft, match, _make_equality(draft.schema.column(mention.column), mention.value), bool(match["n"]))
         elif (column := _guess_column(draft, match.start("v"))) is not None:
-            _place(draft, match, _equal(column, mention.value), bool(match["n"]))
+            _place(draft, match, _make_equality(column, mention.value), bool(match["n"]))
 
 
 def _guess_column(draft: FrameDraft, position: int) -> AskColumn | None:
@@ -105,7 +105,7 @@ def _guess_column(draft: FrameDraft, position: int) -> AskColumn | None:
     return places[0] if is_place and places else draft.schema.column(tables[-1].display_ref)
 
 
-def _equal(column: AskColumn, value: Literal) -> Predicate:
+def _make_equality(column: AskColumn, value: Literal) -> Predicate:
     return Predicate(Expression(column.ref), "=", (value,))
 
 
@@ -117,7 +117,7 @@ def _read_equal_numbers(draft: FrameDraft) -> None:
             is_number = column.is_numeric or column.kind in (ColumnKind.ID, ColumnKind.YEAR, ColumnKind.FLAG)
             is_year = "i" in match.group() and mention.value in _YEARS and not column.is_time
             if is_number and mention.value is not None and not is_year:
-                _place(draft, match, _equal(column, mention.value), bool(match["n"]))
+                _place(draft, match, _make_equality(column, mention.value), bool(match["n"]))
     for match in draft.find(r"(?P<v>N)(?:\|(?P<w>N))?y"):
         implied = find_implied(draft, "old")
         if implied:
@@ -129,12 +129,12 @@ def _read_equal_numbers(draft: FrameDraft) -> None:
         if isinstance(mention.value, int) and mention.value in _YEARS:
             time = find_time(draft, match.start())
             if time:
-                _place(draft, match, _equal_year(time, mention.value))
+                _place(draft, match, _make_year_equality(time, mention.value))
 
 
-def _equal_year(column: AskColumn, year: int) -> Predicate:
+def _make_year_equality(column: AskColumn, year: int) -> Predicate:
     if column.kind is ColumnKind.YEAR:
-        return _equal(column, year)
+        return _make_equality(column, year)
     return Predicate(Expression(column.ref), "between", (f"{year}-01-01", f"{year + 1}-01-01"), half_open=True)
 
 

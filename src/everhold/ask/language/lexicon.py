@@ -69,7 +69,7 @@ _TURNED: Mapping[str, tuple[tuple[str, ...], bool]] = {
 }
 
 
-def _superlative(adjective: str) -> str:
+def _make_superlative(adjective: str) -> str:
     if adjective.endswith("e"):
         return adjective + "st"
     if adjective.endswith("y"):
@@ -77,16 +77,19 @@ def _superlative(adjective: str) -> str:
     return adjective + ("gest" if adjective == "big" else "test" if adjective == "hot" else "est")
 
 
-def _comparative(adjective: str) -> str:
-    return _superlative(adjective)[:-2] + "r"
+def _make_comparative(adjective: str) -> str:
+    return _make_superlative(adjective)[:-2] + "r"
 
 
 ADJECTIVES: Mapping[str, tuple[tuple[str, ...], bool]] = {
     **{word: (columns, True) for word, columns in _MORE.items()},
     **{word: (columns, False) for word, columns in _LESS.items()},
 }
-SUPERLATIVES: Mapping[str, str] = {_superlative(word): word for word in ADJECTIVES} | {"latest": "late", "last": "last"}
-COMPARATIVES: Mapping[str, str] = {_comparative(word): word for word in ADJECTIVES}
+SUPERLATIVES: Mapping[str, str] = {_make_superlative(word): word for word in ADJECTIVES} | {
+    "latest": "late",
+    "last": "last",
+}
+COMPARATIVES: Mapping[str, str] = {_make_comparative(word): word for word in ADJECTIVES}
 TURNED = _TURNED
 # Adjectives that say how much there is of any measure.
 SIZES = frozenset({"long", "short", "high", "low", "big", "large", "small"})

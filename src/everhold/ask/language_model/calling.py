@@ -63,7 +63,7 @@ class BoundedModel:
         Raise ModelUnavailable if it takes longer than `seconds`, or if four calls are open.
         """
         with uninterrupted:
-            if not self._enter():
+            if not self._try_begin_call():
                 fact = f"{_MAX_WAITING} questions wait for the model {self.name!r}"
                 raise ModelUnavailable(fact, value=self.name, remedy="ask again later")
             answer = BackgroundValue("question to a language model", partial(self._complete, prompt), daemon=True)
@@ -73,7 +73,7 @@ class BoundedModel:
             fact = f"the model {self.name!r} did not answer within {seconds:.3g} seconds"
             raise ModelUnavailable(fact, value=self.name, remedy="raise `ask.llm_seconds`") from None
 
-    def _enter(self) -> bool:
+    def _try_begin_call(self) -> bool:
         with self._lock:
             is_free = self._waiting < _MAX_WAITING
             self._waiting += is_free

@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 # If a reading by rules or patterns has at least this confidence, the model is not asked.
 SURE: Final = 0.9
-_REPAIRED: Final = 5 / 6  # the factor for the confidence of a repaired statement
+_REPAIR_FACTOR: Final = 5 / 6  # the factor for the confidence of a repaired statement
 EMPTY_CONFIDENCE: Final = 0.3  # for a statement without rows, which often compares with a value that does not exist
 
 RunReading = Callable[[QuestionReading], QueryResult]
@@ -145,7 +145,7 @@ class ModelSource:
         if attempt.failure is None:
             return attempt
         repair = make_repair_prompt(prompt, attempt.sql, attempt.failure, task.schema)
-        return self._try(calls.ask(repair), task, scoped, run, round(_REPAIRED * confidence, 4))
+        return self._try(calls.ask(repair), task, scoped, run, round(_REPAIR_FACTOR * confidence, 4))
 
     def _try(self, text: str, task: ModelTask, scoped: ScopedReadings, run: RunReading, confidence: float) -> _Attempt:
         answer = read_answer(text, task.dialect)
@@ -161,7 +161,7 @@ class ModelSource:
         except (InvalidInput, QueryFailed) as error:
             failure = describe_failure(error, sql, task.schema, sends_values=task.sends_values)
             return _Attempt(sql, failure=failure)
-        except QueryError:  # at a limit of time or memory, or without the data: another statement would not help
+        except QueryError:  # a limit was reached or the data is missing, so a repaired statement would fail too
             return _Attempt(sql)
         if not result.rows:
             reading = replace(reading, confidence=EMPTY_CONFIDENCE)

@@ -16,13 +16,13 @@ from everhold.schema.operations import Op, Where
 PRIOR: Final = 0.6
 # The prior counts like ten verdicts, so that the first few verdicts change it little.
 _PRIOR_VERDICTS: Final = 10
-LEAST_VERDICTS: Final = 5
+MIN_VERDICTS: Final = 5
 # Limits of the confidence. Below the lowest, the model's statements would never be offered; above the highest, readings
 # by the rules would never be offered beside them.
 _LOWEST: Final = 0.35
 _HIGHEST: Final = 0.85
 _VERDICTS: Final = ("confirmed", "corrected", "chosen", "rejected")
-_MOST_RUNS: Final = 1_000
+_MAX_RUNS: Final = 1_000
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class ModelRecord:
     @property
     def is_used(self) -> bool:
         """Whether enough answers were judged to use the record."""
-        return self.right + self.wrong >= LEAST_VERDICTS
+        return self.right + self.wrong >= MIN_VERDICTS
 
     @property
     def confidence(self) -> float:
@@ -52,14 +52,14 @@ class ModelRecord:
     def describe(self) -> str:
         """Return the record in words."""
         total = self.right + self.wrong
-        rest = "" if self.is_used else f"; it is used from {LEAST_VERDICTS} on"
-        return f"{self.right} of {total} of its answers that were judged were right{rest}"
+        suffix = "" if self.is_used else f"; it is used from {MIN_VERDICTS} on"
+        return f"{self.right} of {total} of its answers that were judged were right{suffix}"
 
 
 def read_records(records: Records, scope: Scope) -> Mapping[str, ModelRecord]:
     """Return the record of each model by its name, computed from the latest verdicts on answers in the scope."""
     where = [Where("project_id", Op.EQ, find_project(scope)), Where("feedback", Op.IN, _VERDICTS)]
-    runs = records.scan(QueryRun, scope.organization, where, order="created_at", descending=True, limit=_MOST_RUNS)
+    runs = records.scan(QueryRun, scope.organization, where, order="created_at", descending=True, limit=_MAX_RUNS)
     models: dict[str, ModelRecord] = {}
     for run in runs:
         name = (run.metadata.get("language_model") or {}).get("model")

@@ -17,7 +17,7 @@ from everhold.ask.reading import QuestionReading, ReadingOrigin, Readings
 from everhold.ask.schema import AskSchema
 from everhold.ask.wording.frames import describe_frame
 
-_MOST_PROPOSALS = 3
+_MAX_PROPOSALS = 3
 _TAUGHT = 0.01  # a reading with lessons gets at least this much more confidence than the best reading without them
 
 
@@ -71,7 +71,7 @@ def propose_readings(
     matches = memory.patterns.propose(context, question if masks is None else masks, meanings)
     known = Lessons(metrics=memory.lessons.metrics)  # metrics are needed to describe statements in words
     schema = context.reader.teach(known).schema if known else context.reader.schema
-    return [*with_lessons, *(_make_reading(schema, match) for match in matches[:_MOST_PROPOSALS])]
+    return [*with_lessons, *(_make_reading(schema, match) for match in matches[:_MAX_PROPOSALS])]
 
 
 def rank_readings(

@@ -42,16 +42,16 @@ def find_previous(reader: QuestionReader, after: Sequence[EarlierQuestion], toda
     """Return the frame that a fragment changes, by reading the earlier questions one after the other.
 
     If an earlier question was answered by another statement than those of the rules, such as a learned one, the frame
-    is read from that statement; it may be None.
+    is read from that statement, and the result may be None.
     """
     previous: QueryFrame | None = None
     for earlier in after:
         readings = reader.read(earlier.text, today, previous)
-        meant = [reading for reading in readings.readings if reading.sql == earlier.sql]
-        if not meant and earlier.sql is not None:
+        matching = [reading for reading in readings.readings if reading.sql == earlier.sql]
+        if not matching and earlier.sql is not None:
             previous = read_frame(reader.schema, earlier.sql, reader.dialect)
             continue
-        reading = meant[0] if meant else readings.best
+        reading = matching[0] if matching else readings.best
         previous = previous if reading is None else reading.frame
     return previous
 

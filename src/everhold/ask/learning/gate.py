@@ -18,7 +18,7 @@ from everhold.ask.results import Rows, are_equal
 LessonKind = TypeVar("LessonKind", TaughtName, TaughtCondition, TaughtJoin, TaughtMetric)
 RunStatement = Callable[[str], Rows | None]
 """Returns the rows of a statement after the guard, None if it is refused or fails."""
-_MOST_REPLAYED = 40
+_MAX_REPLAYED = 40
 # The minimum similarity of masked questions at which a pattern can change the answer to another question. Below it, the
 # vote of the pattern is too small, and its confidence is lower than `_SURE`.
 _TRIGGER = 0.5
@@ -121,7 +121,7 @@ class ReplayGate:
     ) -> GateReport:
         """Compare the answers to confirmed questions before and after a change."""
         gained, broken, count = [], [], 0
-        for pair in list(pairs)[:_MOST_REPLAYED]:
+        for pair in list(pairs)[:_MAX_REPLAYED]:
             count += 1
             old, new = before(pair), after(pair)
             if old == new:

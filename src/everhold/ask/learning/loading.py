@@ -20,7 +20,7 @@ from everhold.ports.records import Records
 from everhold.schema.operations import Op, Where
 
 REJECTED = "rejected"
-_MOST_REJECTED = 200
+_MAX_REJECTED = 200
 
 RowVersions = frozenset[tuple[str, int]]
 
@@ -139,7 +139,7 @@ def _read_rejected(
     A statement that was confirmed for the same question after its rejection is left out.
     """
     runs = records.scan(
-        QueryRun, scope.organization, _limit_rejected(scope), order="created_at", descending=True, limit=_MOST_REJECTED
+        QueryRun, scope.organization, _limit_rejected(scope), order="created_at", descending=True, limit=_MAX_REJECTED
     )
     rows = [
         QueryPattern(

@@ -15,14 +15,14 @@ from everhold.ask.learning.slots import MaskedQuestion
 _VOTERS = 7
 _POWER = 4  # votes are weighted by this power of the similarity, so that the most similar questions decide
 _OTHER_SIGNATURE = 0.5
-_MOST_RECENT = 32
-_LEAST_WORDS = 0.2
-_MOST_COMPARED = 25  # patterns whose concepts are compared
-_SAME_VALUES, _LEAST_VALUES = 0.4, 2  # the bonus for the same values, and their minimum number
+_MAX_RECENT = 32
+_MIN_WORDS = 0.2
+_MAX_COMPARED = 25  # patterns whose concepts are compared
+_SAME_VALUES, _MIN_VALUES = 0.4, 2  # the bonus for the same values, and their minimum number
 _EMBEDDED = 0.5  # the share of the similarity by embedding, where it is known and greater
 # Convert a similarity into a chance. At a similarity of 0.6, about nine of ten statements are right on GeoQuery.
 _STEEPNESS, _EVEN = 14.0, 0.5
-_LEAST_SIMILARITY = 0.3
+_MIN_SIMILARITY = 0.3
 _OWN = 1.0  # the confidence of a statement that was confirmed for exactly this question
 
 
@@ -68,7 +68,7 @@ class PatternMemory:
 
     def put(self, pattern: LearnedPattern) -> "PatternMemory":
         """Return a memory with a pattern added or replaced. The index is built again after several additions."""
-        if len(self._recent) >= _MOST_RECENT:
+        if len(self._recent) >= _MAX_RECENT:
             return PatternMemory({**self._all, pattern.id: pattern}.values())
         changed = copy(self)
         changed._all = {**self._all, pattern.id: pattern}
@@ -109,7 +109,7 @@ class PatternMemory:
                 break
         total = sum(vote.similarity**_POWER for cast in votes.values() for vote in cast)
         matches = [_make_match(sql, cast, total) for sql, cast in votes.items()]
-        likely = [match for match in matches if match.similarity >= _LEAST_SIMILARITY]
+        likely = [match for match in matches if match.similarity >= _MIN_SIMILARITY]
         ranked = sorted(likely, key=lambda match: -match.confidence)
         own = self._find_own(concepts) if has_own else None
         return ranked if own is None else [own, *(match for match in ranked if match.sql != own.sql)]
@@ -133,13 +133,13 @@ class PatternMemory:
         for masked in concepts:
             for pattern, words in self._measure(masked):
                 meaning = meanings.get(pattern.id, 0.0)
-                if words < _LEAST_WORDS and not meaning:
+                if words < _MIN_WORDS and not meaning:
                     continue
                 similarity = max(words, (1 - _EMBEDDED) * words + _EMBEDDED * meaning)
                 similarity *= 1.0 if pattern.masked.signature == masked.signature else _OTHER_SIGNATURE
                 if pattern.id not in best or best[pattern.id][0] < similarity:
                     best[pattern.id] = similarity, masked
-        nearest = sorted(best.items(), key=lambda item: -item[1][0])[:_MOST_COMPARED]
+        nearest = sorted(best.items(), key=lambda item: -item[1][0])[:_MAX_COMPARED]
         ranked = []
         for pattern_id, (similarity, masked) in nearest:
             pattern = self._all[pattern_id]
@@ -174,7 +174,7 @@ class PatternMemory:
 def _have_same_values(first: MaskedQuestion, second: MaskedQuestion) -> bool:
     """Return whether two questions name the same values, at least two, which rarely happens by chance."""
     values = [sorted(fold_text(slot.text) for slot in masked.slots) for masked in (first, second)]
-    return len(values[0]) >= _LEAST_VALUES and values[0] == values[1]
+    return len(values[0]) >= _MIN_VALUES and values[0] == values[1]
 
 
 def _make_match(sql: str, votes: Sequence[_Vote], total: float) -> PatternMatch:

@@ -19,8 +19,8 @@ from everhold.ask.reading import QuestionReading
 from everhold.ask.schema import AskSchema, ColumnRef
 
 _LONGEST_PHRASE = 3  # words
-_MOST_CANDIDATES = 16
-_MOST_METRICS = 6
+_MAX_CANDIDATES = 16
+_MAX_METRICS = 6
 _OPERATORS = {exp.EQ: "=", exp.NEQ: "!=", exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<="}
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
@@ -83,13 +83,13 @@ def mine_lessons(schema: AskSchema, pattern: LearnedPattern, reading: QuestionRe
     )
     metrics = _list_metrics(schema, pattern)
     return [
-        *islice(conditions, _MOST_CANDIDATES),
-        *islice(values, _MOST_CANDIDATES),
-        *islice((metric for metric in metrics if not is_plain(metric.formula)), _MOST_METRICS),
-        *islice(names, _MOST_CANDIDATES),
-        *islice(entities, _MOST_CANDIDATES),
+        *islice(conditions, _MAX_CANDIDATES),
+        *islice(values, _MAX_CANDIDATES),
+        *islice((metric for metric in metrics if not is_plain(metric.formula)), _MAX_METRICS),
+        *islice(names, _MAX_CANDIDATES),
+        *islice(entities, _MAX_CANDIDATES),
         # Plain formulas come last, because for the total of a column an alias may suffice.
-        *islice((metric for metric in metrics if is_plain(metric.formula)), _MOST_METRICS),
+        *islice((metric for metric in metrics if is_plain(metric.formula)), _MAX_METRICS),
     ]
 
 

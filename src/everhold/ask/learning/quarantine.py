@@ -20,7 +20,7 @@ from everhold.ask.schema import AskSchema
 from everhold.model import QueryLesson, QueryPattern
 from everhold.schema.operations import Patch
 
-_MOST_RUN = 50  # the maximum number of statements to run at once; the others are checked at the next question
+_MAX_RUN = 50  # the maximum number of statements to run at once; the others are checked at the next question
 _USABLE = (LearnedStatus.ACTIVE, LearnedStatus.QUARANTINED)
 
 
@@ -65,7 +65,7 @@ def explain_disuse(schemas: Sequence[AskSchema], row: QueryPattern | QueryLesson
     missing = [table for table in tables if table.lower() not in names]
     if missing:
         return f"there is no table {missing[0]!r} any more"
-    types = {f"{each.table}.{each.name}": name_type(each) for schema in schemas for each in schema.columns()}
+    types = {f"{column.table}.{column.name}": name_type(column) for schema in schemas for column in schema.columns()}
     for name, before in (row.metadata.get("columns") or {}).items():
         if types.get(name) != before:
             return f"{name} was a {before} and is a {types[name]}" if name in types else f"{name} is gone"
@@ -92,7 +92,7 @@ def _check_patterns(
     count = 0
     for row in rows:
         current = make_fingerprint(schema, list_used_tables(row.sql, row.dialect))
-        if not _is_due(row, current) or count == _MOST_RUN:
+        if not _is_due(row, current) or count == _MAX_RUN:
             continue
         is_same = list_column_types(schema, row.sql, row.dialect) == row.metadata.get("columns")
         count += is_same

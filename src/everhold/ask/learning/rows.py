@@ -23,11 +23,11 @@ from everhold.ask.schema import AskColumn, AskSchema, ColumnKind, ColumnRef
 from everhold.errors import InvalidInput
 from everhold.model import QueryLesson, QueryPattern
 
-_MOST_PARSED = 10_000  # statements whose tables are kept: all rows of a scope are looked at again after each change
+_MAX_PARSED = 10_000  # statements whose tables are kept: all rows of a scope are looked at again after each change
 ALIAS, METRIC, JOIN = "alias", "metric", "join"
 
 
-@lru_cache(_MOST_PARSED)
+@lru_cache(_MAX_PARSED)
 def list_used_tables(sql: str, dialect: str) -> tuple[str, ...]:
     """Return the tables of a statement in lower case, without those that it defines; none if it cannot be parsed.
 

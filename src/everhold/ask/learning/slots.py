@@ -15,8 +15,8 @@ from everhold.ask.reading import QuestionReader
 from everhold.ask.schema import ColumnRef
 
 _YEARS = range(1800, 2200)
-_LEAST_SCORE = 0.5  # the minimum score of a mention of a value
-_MOST_MASKS = 6  # the maximum number of ways to mask a question whose values are in several domains
+_MIN_SCORE = 0.5  # the minimum score of a mention of a value
+_MAX_MASKS = 6  # the maximum number of ways to mask a question whose values are in several domains
 _NUMBER_LABEL, _PERIOD_LABEL, _TEXT_LABEL = "number", "period", "text"
 
 
@@ -128,7 +128,7 @@ def mask_question(tokens: Sequence[Token], slots: Sequence[QuestionSlot], labels
 
 def list_masks(tokens: Sequence[Token], slots: Sequence[QuestionSlot]) -> Iterator[MaskedQuestion]:
     """Yield ways to mask a question. A value of several domains, such as "Washington", has several labels."""
-    for labels in islice(product(*(slot.labels for slot in slots)), _MOST_MASKS):
+    for labels in islice(product(*(slot.labels for slot in slots)), _MAX_MASKS):
         yield mask_question(tokens, slots, labels)
 
 
@@ -138,7 +138,7 @@ def find_slots(reader: QuestionReader, tokens: Sequence[Token], today: date) -> 
     mentions = [
         mention
         for mention in reader.find_mentions(tokens, today)
-        if mention.kind in kinds and (mention.kind != VALUE or mention.score >= _LEAST_SCORE)
+        if mention.kind in kinds and (mention.kind != VALUE or mention.score >= _MIN_SCORE)
     ]
     mentions.sort(key=lambda mention: (mention.start - mention.end, kinds[mention.kind], mention.start))
     taken: set[int] = set()

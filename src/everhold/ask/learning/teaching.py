@@ -12,7 +12,7 @@ from everhold.ask.learning.mining import Lesson, list_joins, mine_lessons
 from everhold.ask.learning.patterns import LearnedPattern, has_same_shape, make_pattern
 from everhold.ask.lessons import Lessons, TaughtJoin, TaughtMetric
 
-_MOST_TRIED = 10  # the maximum number of lessons to try for one verdict
+_MAX_TRIED = 10  # the maximum number of lessons to try for one verdict
 
 
 class LearnedStatus(StrEnum):
@@ -169,6 +169,6 @@ def _list_candidates(gate: ReplayGate, lessons: Lessons, pattern: LearnedPattern
     pairs = list_joins(schema, pattern.template.sql, pattern.template.dialect)
     joins = [TaughtJoin("", *pair) for pair in pairs if pair not in known]
     mined = mine_lessons(schema, pattern, gate.read(pattern.question).best)
-    others = [lesson for lesson in mined if not isinstance(lesson, TaughtMetric)][: max(0, _MOST_TRIED - len(joins))]
+    others = [lesson for lesson in mined if not isinstance(lesson, TaughtMetric)][: max(0, _MAX_TRIED - len(joins))]
     # Metrics do not count for the limit, so that aliases are not displaced.
-    return [*joins[:_MOST_TRIED], *(lesson for lesson in mined if isinstance(lesson, TaughtMetric) or lesson in others)]
+    return [*joins[:_MAX_TRIED], *(lesson for lesson in mined if isinstance(lesson, TaughtMetric) or lesson in others)]

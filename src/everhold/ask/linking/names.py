@@ -18,8 +18,8 @@ _GENERIC = frozenset(map(stem, ("name", "id", "code", "number", "type", "date", 
 _SYNONYM, _PREFIX = 0.85, 0.7
 _SHORTEST_PREFIX = 4  # letters
 _SHORTEST_ROOT, _LONGEST_ENDING, _ROOT = 5, 3, 0.7
-_SOURCED, _LEAST_SIMILARITY = 0.8, 0.3  # for words that only a source of synonyms knows
-_LEAST_SCORE = 0.4
+_SOURCED, _MIN_SIMILARITY = 0.8, 0.3  # for words that only a source of synonyms knows
+_MIN_SCORE = 0.4
 _ID, _NAME, _PERSON = stem("id"), stem("name"), stem("person")
 _DISPLAY = 0.85
 _ONLY_COLUMN = 0.5
@@ -88,7 +88,7 @@ class NameIndex:
         for source in self._synonyms if written else ():
             for other, similarity in source.find_similar(written):
                 word = stem(other)
-                if word in self._vocabulary and similarity >= _LEAST_SIMILARITY:
+                if word in self._vocabulary and similarity >= _MIN_SIMILARITY:
                     meanings.setdefault(word, _SOURCED * min(1.0, 0.5 + similarity))
         return meanings
 
@@ -112,9 +112,9 @@ class NameIndex:
         for column in candidates.values():
             table = self._schema.table(column.table)
             score, why = _score_column(meanings, column, table)
-            if 0 < score < _LEAST_SCORE and len(candidates) == 1:
+            if 0 < score < _MIN_SCORE and len(candidates) == 1:
                 score = _ONLY_COLUMN  # no other column has these words
-            if score >= _LEAST_SCORE:
+            if score >= _MIN_SCORE:
                 matches.append(NameMatch(column.table, column, score, why))
         matches.extend(NameMatch(column.table, column, 1.0, "name") for column in self._labels.get(tuple(stems), ()))
         matches.extend(self._match_displays(stems))
@@ -146,7 +146,7 @@ class NameIndex:
         for table in {table.name: table for word, _ in meanings[-1] for table in self._tables.get(word, ())}.values():
             chosen, factor = _choose_meanings(meanings, table.words)
             score = factor * _score_table(chosen, table) if chosen else 0.0
-            if score >= _LEAST_SCORE:
+            if score >= _MIN_SCORE:
                 matches.append(NameMatch(table.name, None, score, _explain(factor, score)))
         best = max((match.score for match in matches), default=0.0)
         roles = self._roles.get(frozenset(stems), ()) if best < 0.95 else ()
@@ -225,8 +225,8 @@ def _score_column(
         return 0.0, ""
     if chosen == words or (core <= chosen and chosen - words):
         # "Refund amount" belongs to the table of refunds rather than to a table with more words in its name.
-        rest = chosen - words
-        score = 1.0 if not rest or set(table.core) <= chosen else 0.95
+        unmatched = chosen - words
+        score = 1.0 if not unmatched or set(table.core) <= chosen else 0.95
     elif chosen == core:
         score = 0.97
     elif _is_measure_of(column, table, chosen):

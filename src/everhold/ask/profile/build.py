@@ -101,8 +101,8 @@ def _choose_display(
     This is a column such as "name" or "title", else one named like the table, else one with "name" in its name, else
     the first text, else the key.
     """
-    for wanted in _DISPLAY_NAMES:
-        stems = {stem(word) for word in wanted}
+    for display_name in _DISPLAY_NAMES:
+        stems = {stem(word) for word in display_name}
         for column in columns:
             if set(column.words) in (stems, stems | set(table_words)) or set(column.core) == stems:
                 return column.name

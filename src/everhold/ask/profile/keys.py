@@ -12,9 +12,9 @@ from everhold.ports.table_content import ColumnContent, TableContent
 # The confidence of a key that names and values suggest. A declared key has a confidence of 1.
 _NAME_AND_VALUES = 0.8
 _VALUES_ONLY = 0.6  # for a key that only values suggest, such as an "origin" with codes of airports
-_LEAST_TEXTS = 4  # the minimum number of different texts of a column that is a key by its values only
-_LEAST_INCLUSION = 0.9  # the minimum share of the column's values that must be values of the key
-_LEAST_VALUES = 2
+_MIN_TEXTS = 4  # the minimum number of different texts of a column that is a key by its values only
+_MIN_INCLUSION = 0.9  # the minimum share of the column's values that must be values of the key
+_MIN_VALUES = 2
 _KEY_WORDS = frozenset({"id", "code", "key", "uid", "number", "no", "name"})
 
 
@@ -104,7 +104,7 @@ def _infer_by_values(table: TableContent, column: ColumnContent, targets: Sequen
     Columns of numbers are not considered, because the rows of every table may be numbered from 1.
     """
     texts = [value for value in column.values if isinstance(value, str) and not value.strip().isdigit()]
-    if len(set(texts)) < _LEAST_TEXTS or len(texts) < len(column.values) or _is_unique(table, column):
+    if len(set(texts)) < _MIN_TEXTS or len(texts) < len(column.values) or _is_unique(table, column):
         return None
     values = {_normalise(text) for text in texts}
     fitting = [
@@ -145,12 +145,12 @@ def _is_unique(table: TableContent, column: ColumnContent) -> bool:
 
 def _includes(target: _Target, column: ColumnContent) -> bool:
     values = {_normalise(value) for value in column.values}
-    if len(values) < _LEAST_VALUES:
+    if len(values) < _MIN_VALUES:
         return False
     # Only some values of a long column are known, so fewer values of the other column are among them.
     known = min(1.0, len(target.values) / max(target.column.distinct_count, 1))
     is_same_name = column.name.lower() == target.column.name.lower()
-    least = _LEAST_INCLUSION if known == 1.0 or not is_same_name else _LEAST_INCLUSION * known / 2
+    least = _MIN_INCLUSION if known == 1.0 or not is_same_name else _MIN_INCLUSION * known / 2
     return len(values & target.values) >= least * len(values)
 
 

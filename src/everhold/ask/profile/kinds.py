@@ -16,7 +16,7 @@ _TRUE_VALUES = frozenset({"1", "y", "yes", "t", "true"})
 _ID_WORDS = frozenset({"id", "key", "uuid", "guid"})
 _MISSING = frozenset({"", "null", "none", "na", "n/a", "nan", "-", "?", "unknown"})
 _SAMPLE = 200
-_MOST_CATEGORIES = 50
+_MAX_CATEGORIES = 50
 
 
 def detect_kind(column: ColumnContent, words: Sequence[str], row_count: int) -> ColumnKind:
@@ -24,8 +24,8 @@ def detect_kind(column: ColumnContent, words: Sequence[str], row_count: int) -> 
     kind = _find_special_kind(column, words)
     if kind is not None:
         return kind
-    few = column.distinct_count <= max(_MOST_CATEGORIES, row_count // 10)
-    return ColumnKind.CATEGORY if few and column.distinct_count < row_count else ColumnKind.TEXT
+    has_few_values = column.distinct_count <= max(_MAX_CATEGORIES, row_count // 10)
+    return ColumnKind.CATEGORY if has_few_values and column.distinct_count < row_count else ColumnKind.TEXT
 
 
 def _find_special_kind(column: ColumnContent, words: Sequence[str]) -> ColumnKind | None:

@@ -24,7 +24,7 @@ _CANDIDATES = 60
 _WEIGHTS = {"table": 1.0, "field": 0.8, "source": 0.4}
 _PER_NAMED_WORD = 0.5
 _PER_VALUE = 0.4
-_MOST_VALUE_TABLES = 200
+_MAX_VALUE_TABLES = 200
 _ASKING = frozenset(map(stem, ("which", "table", "tables", "column", "columns", "field", "has", "have", "where", "data",
                                "contains", "contain", "holds", "file", "files", "about", "information")))  # fmt: skip
 
@@ -83,7 +83,7 @@ def find_tables(
             evidence[table_id].score += _PER_NAMED_WORD * len(named)
     best = sorted(evidence, key=lambda table_id: (-evidence[table_id].score, tables[table_id].table_name))
     query_text = narrow.value if narrow.value is not None else question
-    _match_values(scope_tables, query_text, best[:_MOST_VALUE_TABLES], evidence)
+    _match_values(scope_tables, query_text, best[:_MAX_VALUE_TABLES], evidence)
     if narrow.value is not None or narrow.field is not None:
         evidence = _keep_matching(deps, scope_tables, tables, narrow, evidence)
     best = sorted(evidence, key=lambda table_id: (-evidence[table_id].score, tables[table_id].table_name))
@@ -143,10 +143,10 @@ def _search_descriptions(
 
 
 def _match_values(
-    scope_tables: ScopeTables, asked: str, table_ids: Sequence[str], evidence: dict[str, _Evidence]
+    scope_tables: ScopeTables, question_words: str, table_ids: Sequence[str], evidence: dict[str, _Evidence]
 ) -> None:
     """Add to the evidence the frequent values of columns that a question names."""
-    words = pad_words(asked)
+    words = pad_words(question_words)
     for table_id in table_ids:
         known = evidence[table_id]
         for frequent in scope_tables.frequent_values[table_id]:

@@ -76,7 +76,7 @@ def make_table_rows(
     files: Mapping[str, Any],
 ) -> DescribedTable:
     """Return the rows of one table. `files` has the addresses of its content and its values."""
-    own = _make_own(owner, owner.updated_at)
+    own = _make_owner_values(owner, owner.updated_at)
     row = _validate(
         TableMetadata,
         id=clock.make_id("tbl"),
@@ -98,7 +98,7 @@ def make_table_rows(
     return DescribedTable(row, fields)
 
 
-def _make_own(owner: Source | Connection, now: datetime) -> dict[str, Any]:
+def _make_owner_values(owner: Source | Connection, now: datetime) -> dict[str, Any]:
     return {
         "organization_id": owner.organization_id,
         "project_id": owner.project_id,
@@ -172,8 +172,8 @@ def _clean(value: Cell) -> Any:
 
 def _describe_table(table: ProfiledTable) -> str:
     names = [" ".join(split_name(column.name)) for column in table.columns[:_SHOWN_COLUMNS]]
-    rest = len(table.columns) - len(names)
-    listed = ", ".join(names) + (f" and {rest} more" if rest > 0 else "")
+    omitted = len(table.columns) - len(names)
+    listed = ", ".join(names) + (f" and {omitted} more" if omitted > 0 else "")
     return f"{' '.join(split_name(table.name))}: {table.row_count:,} rows of {listed}"
 
 

@@ -49,11 +49,11 @@ def _read_content(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _describe_scenario(row: Mapping[str, Any]) -> RowDraft:
-    about = [row.get("name"), row.get("description")]
+    descriptions = [row.get("name"), row.get("description")]
     values = {
         "id": f"scenario-{row['scenario_id']}",
         "kind": "plan",
-        "text": ": ".join(str(part) for part in about if part),
+        "text": ": ".join(str(part) for part in descriptions if part),
         "content": _read_content(row),
         "tags": ["scenario", *([str(row["type"])] if row.get("type") else [])],
         "created_at": row.get("created_at"),

@@ -18,9 +18,10 @@ from everhold.importers.source import (
 from everhold.json_streams import JsonStream
 
 _LISTS = ("results", "memories")
-_KNOWN = ("id", "memory", "text", "hash", "metadata", "created_at", "updated_at", "user_id", "agent_id", "run_id",
-          "app_id", "actor_id", "role", "categories", "score", "expiration_date", "immutable", "data",
-          "event", "text_lemmatized")  # fmt: skip
+_KNOWN_FIELDS = (
+    "id", "memory", "text", "hash", "metadata", "created_at", "updated_at", "user_id", "agent_id", "run_id", "app_id",
+    "actor_id", "role", "categories", "score", "expiration_date", "immutable", "data", "event", "text_lemmatized",
+)  # fmt: skip
 
 
 def detect_export(sample: Sample) -> float:
@@ -81,14 +82,14 @@ def _read_row(origin: str, place: str, row: Any) -> Iterator[SourceItem]:
 def describe_point(point: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a memory from a point of the vector store."""
     payload, vector = point["payload"], point.get("vector")
-    # The vectors of a point have names if it has several. That of the text has none.
+    # A point with several vectors has them by name; the vector of the text has an empty name.
     dense = vector.get("") if isinstance(vector, dict) else vector
     return {**_describe({**payload, "id": point["id"], "memory": payload["data"]}), "vector": dense}
 
 
 def _describe(row: Mapping[str, Any]) -> dict[str, Any]:
     metadata = row.get("metadata")
-    others = {name: value for name, value in row.items() if name not in _KNOWN and value is not None}
+    others = {name: value for name, value in row.items() if name not in _KNOWN_FIELDS and value is not None}
     return {
         "id": row.get("id"),
         "text": row.get("memory") or row.get("text"),
@@ -122,7 +123,7 @@ def _describe_relation(place: str, row: Any) -> SourceItem:
 
 
 def _read_changes(stream: JsonStream) -> Iterator[SourceItem]:
-    """Yield the relations that the reply to an addition lists by what became of them."""
+    """Yield the added relations in a reply to an addition. The reply groups relations by what was done with them."""
     for name in stream.iterate_members():
         if name != "added_entities" or stream.peek() != "[":
             stream.skip_value()
@@ -135,7 +136,7 @@ def _read_changes(stream: JsonStream) -> Iterator[SourceItem]:
 
 def detect_history(sample: Sample) -> float:
     is_known = sample.has_tables(history="memory_id new_memory event")
-    # The first versions called the columns otherwise.
+    # The first versions used other column names.
     return 0.95 if is_known or sample.has_tables(history="memory_id prev_value new_value event") else 0.0
 
 
@@ -143,22 +144,22 @@ def read_history(opened: ImportInput) -> Iterator[SourceItem]:
     """Yield each memory as it was after its last event."""
     with opened.files.open_database() as tables:
         latest: Mapping[str, Any] | None = None
-        began: Any = None
+        created_at: Any = None
         # Events are in the order in which they were appended. Some versions store deletions without a time.
         for row in tables.read_rows("history", ("memory_id", "rowid")):
             if latest is not None and row["memory_id"] != latest["memory_id"]:
-                yield _describe_latest(latest, began)
-                began = None
-            began = began or row.get("created_at") or row.get("timestamp")
+                yield _describe_latest(latest, created_at)
+                created_at = None
+            created_at = created_at or row.get("created_at") or row.get("timestamp")
             latest = row
         if latest is not None:
-            yield _describe_latest(latest, began)
+            yield _describe_latest(latest, created_at)
         if "messages" in tables.columns and (count := tables.count_rows("messages")):
             yield LeftOut("messages", "mem0 keeps only the last few of each scope", count)
         yield from report_unread(tables, "history", "messages")
 
 
-def _describe_latest(row: Mapping[str, Any], began: Any) -> SourceItem:
+def _describe_latest(row: Mapping[str, Any], created_at: Any) -> SourceItem:
     place = f"memory {row['memory_id']!r:.80}"
     if row.get("event") == "DELETE" or row.get("is_deleted") in (1, True):
         return LeftOut("history", "deleted in mem0")
@@ -166,7 +167,7 @@ def _describe_latest(row: Mapping[str, Any], began: Any) -> SourceItem:
         "id": row["memory_id"],
         "text": row.get("new_memory") or row.get("new_value"),
         "kind": "fact",
-        "created_at": began,
+        "created_at": created_at,
     }
     return RowDraft("memory", "history", place, values)
 

@@ -48,13 +48,13 @@ def read(opened: ImportInput) -> Iterator[SourceItem]:
 
 def _read_graph(opened: ImportInput) -> Iterator[SourceItem]:
     """Yield the entities and relations of one JSON object."""
-    for wanted in ("entities", "relations"):
+    for name in ("entities", "relations"):
         for row in iterate_rows(opened.files):
-            if row.table != wanted:
+            if row.table != name:
                 continue
             if row.fields is None:
-                yield BadRow(wanted, row.place, row.reason, row.value)
-            elif wanted == "entities":
+                yield BadRow(name, row.place, row.reason, row.value)
+            elif name == "entities":
                 yield from _read_entity(row, row.fields)
             else:
                 yield _describe_relation(row, row.fields)

@@ -119,10 +119,10 @@ def _parse_line(number: int, line: str) -> ChatLine | None:
     match = next((match for pattern in _LINES if (match := pattern.match(start)) is not None), None)
     if match is None or (start[match.end() - 2] == "," and match["before"] is None):
         return None
-    return ChatLine(number, get_numbers(match), match, _find_rest(text, start, match.end()))
+    return ChatLine(number, get_numbers(match), match, _find_body(text, start, match.end()))
 
 
-def _find_rest(text: str, start: str, end: int) -> str:
+def _find_body(text: str, start: str, end: int) -> str:
     """Return what follows the time of a line, as it was written."""
     # Cleaning leaves characters out, so the beginning may be longer than what was matched of it.
     lengths = range(end, min(len(text), _MAX_START) + 1)

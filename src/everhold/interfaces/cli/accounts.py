@@ -307,9 +307,9 @@ def _restore(call: Call, kind: str, name: str, organization: str) -> CommandResu
     return CommandResult({"restored": {"kind": kind, "id": name}}, show.render_text(f"restored {kind} {name}"))
 
 
-def _show_written(row: Row, done: str) -> CommandResult:
+def _show_written(row: Row, action: str) -> CommandResult:
     kind = type(row).__name__.lower()
-    return CommandResult({kind: row}, show.render_text(f"{done} {kind} {row.id} ({row.name})"))
+    return CommandResult({kind: row}, show.render_text(f"{action} {kind} {row.id} ({row.name})"))
 
 
 def _show_row(call: Call, row: Row) -> CommandResult:
@@ -321,12 +321,12 @@ def _show_row(call: Call, row: Row) -> CommandResult:
 _COLUMNS = {"organizations": (), "users": ("email", "status"), "projects": ("user_id", "description")}
 
 
-def _show_page(what: str, page: AccountPage[Any]) -> CommandResult:
-    columns = _COLUMNS[what]
+def _show_page(noun: str, page: AccountPage[Any]) -> CommandResult:
+    columns = _COLUMNS[noun]
     table = show.make_table("id", "name", *(column.removesuffix("_id") for column in columns))
     for row in page:
         cells = [row.id, row.name, *(row.__dict__[column] or "" for column in columns)]
         table.add_row(*(show.render_text(cell, 60) for cell in cells))
-    rest: list[RenderableType] = [Text(f"more: --cursor {page.cursor!r}", style="dim")] if page.cursor else []
-    shown = Group(table, *rest) if page else show.render_text(f"no {what}")
-    return CommandResult({what: page.rows, "cursor": page.cursor}, shown)
+    footer: list[RenderableType] = [Text(f"more: --cursor {page.cursor!r}", style="dim")] if page.cursor else []
+    shown = Group(table, *footer) if page else show.render_text(f"no {noun}")
+    return CommandResult({noun: page.rows, "cursor": page.cursor}, shown)

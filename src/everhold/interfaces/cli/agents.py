@@ -86,15 +86,15 @@ def list_agents(
     page = call.view.agents(status=status, deleted=deleted, limit=limit, cursor=cursor)  # type: ignore[arg-type]
     table = show.make_table("id", "name", "status", "about")
     for agent in page:
-        about = agent.description or agent.topic or agent.system or ""
+        description = agent.description or agent.topic or agent.system or ""
         table.add_row(
             show.render_text(agent.id),
             show.render_text(agent.name or "", 40),
             agent.status,
-            show.render_text(about, 60),
+            show.render_text(description, 60),
         )
-    rest: list[RenderableType] = [Text(f"more: --cursor {page.cursor!r}", style="dim")] if page.cursor else []
-    shown = Group(table, *rest) if page else show.render_text("no agents")
+    footer: list[RenderableType] = [Text(f"more: --cursor {page.cursor!r}", style="dim")] if page.cursor else []
+    shown = Group(table, *footer) if page else show.render_text("no agents")
     return CommandResult({"agents": page.rows, "cursor": page.cursor}, shown)
 
 
@@ -145,8 +145,8 @@ def terminate(call: Call) -> CommandResult:
 @command(app, "delete")
 def delete(call: Call, hard: Hard = False, yes: Yes = False, preview: Preview = False) -> CommandResult:
     """Delete an agent with all that belongs to it. Shows what will be deleted and asks first."""
-    what = f"agent {call.scope.get('agent')}"
-    return run_deletion(call.view.delete_agent, what, hard=hard, yes=yes, preview=preview)
+    label = f"agent {call.scope.get('agent')}"
+    return run_deletion(call.view.delete_agent, label, hard=hard, yes=yes, preview=preview)
 
 
 @command(app, "restore")
@@ -233,12 +233,14 @@ def _show_file(file: AgentFile, sentence: str) -> CommandResult:
     counts = {"blocks": file.blocks, "tools": file.tools, "messages": file.messages, "memories": file.memories}
     document = {"agent": file.agent, **counts, "has_state": file.has_state, "skipped": file.skipped}
     summary = ", ".join(f"{count:,} {name}" for name, count in counts.items())
-    lines = [f"{sentence}: {summary}", *(f"skipped: {what}" for what in file.skipped)]
+    lines = [f"{sentence}: {summary}", *(f"skipped: {part}" for part in file.skipped)]
     return CommandResult(document, Group(*map(show.render_text, lines)))
 
 
 def _show_state(call: Call, state: AgentState) -> CommandResult:
-    about = f"version {state.version}"
+    details = f"version {state.version}"
     if state.expires_at is not None:
-        about += f", expires {format_local(state.expires_at, call.zone)}"
-    return CommandResult({"state": state}, Group(show.render_text(encode_json(state.state)), Text(about, style="dim")))
+        details += f", expires {format_local(state.expires_at, call.zone)}"
+    return CommandResult(
+        {"state": state}, Group(show.render_text(encode_json(state.state)), Text(details, style="dim"))
+    )

@@ -142,7 +142,7 @@ def _render_table(table: ResultTable) -> RenderableType:
     for row in table.rows[:_MAX_ROWS]:
         cells = [_write_cell(row[index], table.columns[index]) for index in order]
         shown.add_row(*(show.render_text(cell, _MAX_TEXT) for cell in cells))
-    return _add_rest(shown, len(table.rows))
+    return _add_note_on_omitted_rows(shown, len(table.rows))
 
 
 def _is_figure(column: AnswerColumn) -> bool:
@@ -167,9 +167,9 @@ def _render_rows(names: list[str], rows: list[list[Any]], count: int) -> Rendera
     table = show.make_table(*names)
     for row in rows[:_MAX_ROWS]:
         table.add_row(*(show.render_text("" if cell is None else str(cell), _MAX_TEXT) for cell in row))
-    return _add_rest(table, count)
+    return _add_note_on_omitted_rows(table, count)
 
 
-def _add_rest(table: Table, count: int) -> RenderableType:
-    rest = count - _MAX_ROWS
-    return Group(table, Text(f"{rest:,} more rows", style="dim")) if rest > 0 else table
+def _add_note_on_omitted_rows(table: Table, count: int) -> RenderableType:
+    omitted = count - _MAX_ROWS
+    return Group(table, Text(f"{omitted:,} more rows", style="dim")) if omitted > 0 else table

@@ -70,11 +70,15 @@ def backup(
 
 
 def _show_backup(result: BackupResult) -> RenderableType:
-    what = "all rows" if result.is_full else f"{result.changed_rows:,} changed and {result.deleted_rows:,} deleted rows"
+    extent = (
+        "all rows" if result.is_full else f"{result.changed_rows:,} changed and {result.deleted_rows:,} deleted rows"
+    )
     lines = [
         show.render_text(f"backup {result.id} at {result.target}"),
         show.render_text(f"{result.rows:,} rows and {result.files:,} files at sequence number {result.sequence:,}"),
-        show.render_text(f"stored {what}, {_format_size(result.bytes)}{', encrypted' if result.is_encrypted else ''}"),
+        show.render_text(
+            f"stored {extent}, {_format_size(result.bytes)}{', encrypted' if result.is_encrypted else ''}"
+        ),
     ]
     if result.removed:
         lines.append(show.render_text(f"removed {len(result.removed)} old backups"))

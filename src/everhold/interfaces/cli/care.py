@@ -66,9 +66,9 @@ def log(
     )
     table = show.make_table("when", "did", "who", "what")
     for line in lines:
-        who = " ".join(name for name in (line.user_id, line.agent_id) if name) or "–"
+        actor = " ".join(name for name in (line.user_id, line.agent_id) if name) or "–"
         table.add_row(
-            format_local(line.timestamp, call.zone), line.operation, show.render_text(who), _describe_line(line)
+            format_local(line.timestamp, call.zone), line.operation, show.render_text(actor), _describe_line(line)
         )
     output: RenderableType = table if lines else Text("no lines of the log match", style="dim")
     return CommandResult({"lines": lines}, output)
@@ -146,8 +146,8 @@ def _list_source_names(call: Call, organization: str) -> list[str]:
 def _explain_left_out(names: Sequence[str]) -> str:
     """Return a sentence that lists the uploaded files whose data was left out of a bundle."""
     first_names = ", ".join(names[:_MAX_NAMED_SOURCES])
-    rest = len(names) - _MAX_NAMED_SOURCES
-    listing = f"{first_names} and {rest:,} others" if rest > 0 else first_names
+    omitted = len(names) - _MAX_NAMED_SOURCES
+    listing = f"{first_names} and {omitted:,} others" if omitted > 0 else first_names
     return f"not in the bundle: the data of {listing}; upload the files again after the import, or use `everhold move`"
 
 

@@ -42,7 +42,7 @@ def _make_document(connected: ConnectedDatabase) -> dict[str, Any]:
     return {
         "connection": connected.connection,
         "is_new": connected.is_new,
-        "tables": [each.table for each in connected.tables],
+        "tables": [described.table for described in connected.tables],
         "changes": list(connected.changes),
         "notes": list(connected.notes),
     }

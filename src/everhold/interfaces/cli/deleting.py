@@ -16,18 +16,18 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Preview = Annotated[bool, typer.Option("--preview", help="Only show what would be deleted.")]
 
 
-def run_deletion(delete: Callable[..., Deleted], what: str, *, hard: bool, yes: bool, preview: bool) -> CommandResult:
+def run_deletion(delete: Callable[..., Deleted], label: str, *, hard: bool, yes: bool, preview: bool) -> CommandResult:
     """Show how many rows a deletion takes along, ask, and delete; `delete` takes `hard` and `preview`."""
     affected = delete(hard=hard, preview=True)
     if preview:
-        return _show_deleted(affected, f"deleting {what} would take along")
+        return _show_deleted(affected, f"deleting {label} would take along")
     if not yes:
         Console(stderr=True, highlight=False).print(_make_counts_table(affected))
-        if not confirm(f"Delete {what}{' for good' if hard else ''}?"):
+        if not confirm(f"Delete {label}{' for good' if hard else ''}?"):
             return CommandResult({"rows": {}, "preview": False}, show.render_text("nothing was deleted"), 1)
     deleted = delete(hard=hard, preview=False)
     ending = " for good" if hard else "; `restore` undoes that"
-    return _show_deleted(deleted, f"deleted {what}{ending}")
+    return _show_deleted(deleted, f"deleted {label}{ending}")
 
 
 def _show_deleted(deleted: Deleted, heading: str) -> CommandResult:

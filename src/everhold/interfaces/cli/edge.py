@@ -20,7 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     argv = list(sys.argv[1:] if arguments is None else arguments)
     options = argv[: argv.index("--")] if "--" in argv else argv
     try:
-        done = make_root()(argv or ["--help"], prog_name="everhold", standalone_mode=False)
+        exit_value = make_root()(argv or ["--help"], prog_name="everhold", standalone_mode=False)
     except typer.TyperException as error:
         from everhold.interfaces.cli.misuse import describe_misuse  # only a mistake needs it
 
@@ -32,12 +32,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not failure.expected and "--debug" in options:
             traceback.print_exc()
     else:
-        return done if isinstance(done, int) else 0
-    _tell(failure, as_json="--json" in options)
+        return exit_value if isinstance(exit_value, int) else 0
+    _print_failure(failure, as_json="--json" in options)
     return code
 
 
-def _tell(failure: Failure, *, as_json: bool) -> None:
+def _print_failure(failure: Failure, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(failure.document), file=sys.stderr)
     else:

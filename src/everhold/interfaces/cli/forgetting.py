@@ -57,9 +57,9 @@ def forget(
         for name in dict.fromkeys(names):
             call.view.forget(name, hard=hard, expected_version=expected_version)
     else:  # forget all memories in one change, so that one undo restores all
-        wanted = {"where": {"id": [memory.id for memory in affected.memories]}} if names else filters
+        selection = {"where": {"id": [memory.id for memory in affected.memories]}} if names else filters
         with call.progress("forgetting", affected.count) as progress:
-            forgotten = call.view.forget_where(**wanted, hard=hard, progress=progress)
+            forgotten = call.view.forget_where(**selection, hard=hard, progress=progress)
         affected = replace(affected, count=forgotten.count)
     if with_messages:
         affected = _delete_messages(call, affected, hard=hard)
@@ -138,16 +138,16 @@ def _make_result(call: Call, affected: Affected, what: str, *, preview: bool = F
 
 def _make_table(call: Call, affected: Affected) -> Group:
     hidden = affected.count - len(affected.memories)
-    rest: list[RenderableType] = [Text(f"… and {hidden:,} more", style="dim")] if hidden else []
+    footer: list[RenderableType] = [Text(f"… and {hidden:,} more", style="dim")] if hidden else []
     if affected.derived:
         derived = memory_lists.make_memory_list(affected.derived, call.zone, {}, call.scope)
-        rest += [Text("derived from these, and gone with them:"), derived]
+        footer += [Text("derived from these, and gone with them:"), derived]
     if affected.messages:
         ids = " ".join(message.id for message in affected.messages)
-        rest.append(
+        footer.append(
             show.render_text(f"read from messages that still say it; `everhold messages delete {ids}` deletes them")
         )
-    return Group(memory_lists.make_memory_list(affected.memories, call.zone, affected.tags, call.scope), *rest)
+    return Group(memory_lists.make_memory_list(affected.memories, call.zone, affected.tags, call.scope), *footer)
 
 
 @command(app, "undo")

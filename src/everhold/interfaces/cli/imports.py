@@ -145,11 +145,11 @@ def _show(file: Path, loaded: ImportResult) -> RenderableType:
     ]
     if loaded.assumed_zone is not None:
         verb_phrase = "would be read" if loaded.is_dry_run else "were read"
-        what = f"times without a zone {verb_phrase} as times in {loaded.assumed_zone}; --timezone names another"
-        parts.append(show.render_text(what))
+        note = f"times without a zone {verb_phrase} as times in {loaded.assumed_zone}; --timezone names another"
+        parts.append(show.render_text(note))
     if loaded.vectors_kept or loaded.vectors_replaced:
-        what = f"{loaded.vectors_kept:,} embeddings kept, {loaded.vectors_replaced:,} of other models computed again"
-        parts.append(show.render_text(what))
+        note = f"{loaded.vectors_kept:,} embeddings kept, {loaded.vectors_replaced:,} of other models computed again"
+        parts.append(show.render_text(note))
     parts += [
         show.render_text(f"not imported: {fault.place}: {fault.reason}", style="red")
         for fault in loaded.faults[:_SHOWN_FAULTS]

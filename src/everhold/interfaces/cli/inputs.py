@@ -1,4 +1,4 @@
-"""Reading standard input and asking for confirmation."""
+"""Read standard input and ask for confirmation."""
 
 import sys
 from collections.abc import Sequence

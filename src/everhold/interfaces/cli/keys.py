@@ -36,10 +36,10 @@ def _show_report(call: Call, report: KeyReport) -> RenderableType:
         generation = f"{key.generation}" if key.is_current else f"{key.generation} (only decrypts)"
         created = format_local(key.created_at, call.zone)
         keys.add_row(key.id, key.organization, key.user or "", key.purpose, generation, key.master_fingerprint, created)
-    rest = len(report.keys) - _SHOWN
-    more = [Text(f"and {rest:,} further keys; --json shows all", style="dim")] if rest > 0 else []
+    omitted = len(report.keys) - _SHOWN
+    footer = [Text(f"and {omitted:,} further keys; --json shows all", style="dim")] if omitted > 0 else []
     problems = [show.render_text(f"problem: {problem}", style="bold red") for problem in report.problems]
-    return Group(show.render_text(heading), fields, keys, *more, *problems)
+    return Group(show.render_text(heading), fields, keys, *footer, *problems)
 
 
 @command(app, "create", make_call_without_store)

@@ -27,8 +27,8 @@ def merge(
 
 def _render_merged(merged: Merged) -> RenderableType:
     count = f"{merged.count or 'no'} {'memory' if merged.count == 1 else 'memories'}"
-    done = "would be merged" if merged.preview else "merged; `everhold undo ID` undoes one"
-    heading = Text(f"{count} {done if merged.count else 'to merge'}", style="bold")
+    phrase = "would be merged" if merged.preview else "merged; `everhold undo ID` undoes one"
+    heading = Text(f"{count} {phrase if merged.count else 'to merge'}", style="bold")
     table = show.make_table("similarity", "stays", "goes")
     for pair in merged.pairs:
         kept, merged_ids = (
@@ -36,10 +36,10 @@ def _render_merged(merged: Merged) -> RenderableType:
         )
         table.add_row(f"{pair.similarity:.3f}", kept, merged_ids)
     hidden = merged.count - len(merged.pairs)
-    rest = [Text(f"… and {hidden:,} more", style="dim")] if hidden else []
+    footer = [Text(f"… and {hidden:,} more", style="dim")] if hidden else []
     partial = (
         []
         if merged.exhaustive
         else [Text("too many to compare all pairs; only nearest neighbours were compared", style="dim")]
     )
-    return Group(heading, *([table] if merged.pairs else []), *rest, *partial)
+    return Group(heading, *([table] if merged.pairs else []), *footer, *partial)

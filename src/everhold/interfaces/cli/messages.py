@@ -32,7 +32,7 @@ def read_message_filters(
     before: Annotated[str | None, typer.Option(metavar="TIME", help="Before that time.")] = None,
     only: OnlySession = None,
 ) -> dict[str, Any]:
-    """Return the filters that were passed, as the verb takes them."""
+    """Return the filters that were passed, as keyword arguments of the verb."""
     return read_filters(call, where=where, after=after, before=before, only=only)
 
 
@@ -130,8 +130,8 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> CommandResult:
     """Delete messages. With --hard it asks first."""
-    messages, them = ("this message", "it") if len(names) == 1 else (f"these {len(names)} messages", "them")
-    if hard and not yes and not confirm(f"Purge {messages}, and the memories derived only from {them}?"):
+    phrase, pronoun = ("this message", "it") if len(names) == 1 else (f"these {len(names)} messages", "them")
+    if hard and not yes and not confirm(f"Purge {phrase}, and the memories derived only from {pronoun}?"):
         return CommandResult({"messages": []}, Text("nothing was deleted"), 1)
     deleted = [call.view.delete_message(name, hard=hard) for name in dict.fromkeys(names)]
     result = _show_messages(deleted, "deleted")

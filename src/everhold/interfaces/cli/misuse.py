@@ -16,7 +16,7 @@ from everhold.interfaces.shared.questions import is_question
 _QUOTES = "put a text of several words in quotes"
 _ASK = "`everhold recall QUESTION` asks and `everhold remember TEXT` stores"
 # A name less similar than this to what was typed is no help: "search" is not a slip for "user".
-_LEAST_SIMILARITY = 0.7
+_MIN_SIMILARITY = 0.7
 # Words that other tools use for a command, by the command.
 _OTHER_WORDS = {
     "remember": ("store", "save", "insert", "write", "note"), "recall": ("search", "find", "query", "retrieve"),
@@ -61,7 +61,7 @@ def _suggest_command(typed: str, similar: str) -> str | None:
     """Return the command, in quotes, that someone means by a word; None if no command is similar enough."""
     command = OTHER_COMMANDS.get(typed.lower())
     if command is None and similar:
-        is_similar = SequenceMatcher(None, typed.lower(), similar).ratio() >= _LEAST_SIMILARITY
+        is_similar = SequenceMatcher(None, typed.lower(), similar).ratio() >= _MIN_SIMILARITY
         command = similar if is_similar or similar.startswith(typed.lower()) else None
     return None if command is None else repr(command)
 

@@ -131,7 +131,7 @@ def fail(call: Call, error: Annotated[str, typer.Argument(metavar="ERROR")], run
 @command(app, "show")
 def show_run(call: Call, run_id: AnyRunId = None) -> CommandResult:
     """Tell the story of a run: what was done, why, and what came of it."""
-    run = _find_any(call, run_id)
+    run = _find_run(call, run_id)
     document = {"run": run.execution, "pending": run.pending, "steps": run.steps()}
     return CommandResult(document, show.render_text(run.story(timezone=str(call.zone))))
 
@@ -148,12 +148,12 @@ def list_runs(
     runs = call.view.runs(status=status, limit=limit)  # type: ignore[arg-type]  # the verb checks it
     table = show.make_table("run", "began", "status", "whose", "task")
     for run in runs:
-        whose = " · ".join(name for name in (run.user_id, run.agent_id, run.project_id) if name)
+        owners = " · ".join(name for name in (run.user_id, run.agent_id, run.project_id) if name)
         table.add_row(
             show.render_text(run.id),
             format_local(run.started_at, call.zone),
             run.status,
-            show.render_text(whose),
+            show.render_text(owners),
             show.render_text(run.task, 80),
         )
     shown: RenderableType = table if runs else Text("no runs", style="dim")
@@ -190,7 +190,7 @@ def cancel(
 @command(app, "retry")
 def retry(call: Call, run_id: AnyRunId = None) -> CommandResult:
     """Propose the failed action that a run ended with again."""
-    run = _find_any(call, run_id)
+    run = _find_run(call, run_id)
     return _show_step(run, run.retry())
 
 
@@ -203,7 +203,7 @@ def fork(
     own_id: Annotated[str | None, typer.Option("--id", metavar="ID", help="Your own id for the new run.")] = None,
 ) -> CommandResult:
     """Begin a run that shares another one's history up to a cycle."""
-    run = _find_any(call, run_id).fork(cycle, task=task, id=own_id)
+    run = _find_run(call, run_id).fork(cycle, task=task, id=own_id)
     return _show_run(run.execution, f"run {run.id} continues after cycle {cycle} of {run.execution.parent_id}")
 
 
@@ -286,7 +286,7 @@ def known_at(
     run_id: AnyRunId = None,
 ) -> CommandResult:
     """Find what was known when a cycle of a run began."""
-    hits = _find_any(call, run_id).known_at(cycle, question)
+    hits = _find_run(call, run_id).known_at(cycle, question)
     return CommandResult(
         {"hits": hits.hits},
         memory_lists.make_hit_list(hits, call.zone, call.scope, empty=memory_lists.NOTHING_RELEVANT),
@@ -302,7 +302,7 @@ def _find_unfinished(call: Call, run_id: str | None) -> "Run":
     raise NotFound("no unfinished run in this scope", remedy=Remedy("begin one with {}", Verb("run")))
 
 
-def _find_any(call: Call, run_id: str | None) -> "Run":
+def _find_run(call: Call, run_id: str | None) -> "Run":
     if run_id is not None:
         return call.view.get_run(run_id)
     latest = call.view.runs(limit=1)

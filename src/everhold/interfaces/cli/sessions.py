@@ -149,14 +149,14 @@ def list_sessions(call: Call, limit: Annotated[int, typer.Option(metavar="N", he
     sessions = call.view.sessions(limit=limit)
     table = show.make_table("session", "last active", "whose", "about")
     for session in sessions:
-        whose = " · ".join(name for name in (session.user_id, session.agent_id, session.project_id) if name)
-        about = session.topic or session.title or session.summary or ""
+        owners = " · ".join(name for name in (session.user_id, session.agent_id, session.project_id) if name)
+        description = session.topic or session.title or session.summary or ""
         ended = " (archived)" if session.is_archived else " (ended)" if session.ended_at else ""
         table.add_row(
             show.render_text(session.id + ended),
             format_local(session.last_active, call.zone),
-            show.render_text(whose),
-            show.render_text(about, 80),
+            show.render_text(owners),
+            show.render_text(description, 80),
         )
     shown: RenderableType = table if sessions else Text("no sessions", style="dim")
     return CommandResult({"sessions": sessions}, shown)

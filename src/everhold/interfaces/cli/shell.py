@@ -111,7 +111,7 @@ def _read_lines() -> Iterator[str]:
 
 def answer(call: Call, line: str) -> CommandResult:
     """Run one line: a command, a question, or a sentence to remember."""
-    name, _, rest = line.partition(" ")
+    name, _, argument = line.partition(" ")
     open_question, call.open_question = call.open_question, None
     choice = read_number(line)
     if open_question is not None and choice is not None:
@@ -119,7 +119,7 @@ def answer(call: Call, line: str) -> CommandResult:
     if line.lower() in _BARE_COMMANDS:
         return COMMANDS[f"/{line.lower()}"].act(call, "")
     if line.startswith("/"):
-        return COMMANDS[name].act(call, rest.strip()) if name in COMMANDS else _run_command(call, line[1:])
+        return COMMANDS[name].act(call, argument.strip()) if name in COMMANDS else _run_command(call, line[1:])
     if line.startswith("?"):
         return _recall(call, line[1:].strip())
     return _recall(call, line, note=TAKEN_AS_QUESTION) if is_question(line) else _remember(call, line)

@@ -38,7 +38,7 @@ def _make_document(file: UploadedFile) -> dict[str, Any]:
         "is_new": file.is_new,
         "details": dict(file.details),
         "notes": list(file.notes),
-        "tables": [each.table for each in file.tables],
+        "tables": [described.table for described in file.tables],
     }
 
 
@@ -76,8 +76,8 @@ def list_tables(
     tables = call.view.tables(source=source, limit=limit)
     shown = show.make_table("table", "rows", "about")
     for table in tables:
-        about = show.render_text(table.description or "", 2 * _MAX_TEXT)
-        shown.add_row(show.render_text(table.table_name), f"{table.row_count or 0:,}", about)
+        description = show.render_text(table.description or "", 2 * _MAX_TEXT)
+        shown.add_row(show.render_text(table.table_name), f"{table.row_count or 0:,}", description)
     return CommandResult({"tables": tables}, shown if tables else Text("no tables; `everhold upload FILE` adds some"))
 
 

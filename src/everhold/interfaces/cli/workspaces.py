@@ -41,9 +41,9 @@ def list_workspaces(call: Call, limit: Limit = 50) -> CommandResult:
     rows = call.view.workspaces(limit=limit)
     table = show.make_table("workspace", "id", "whose", "changed")
     for row in rows:
-        whose = " · ".join(name for name in (row.user_id, row.agent_id, row.project_id) if name)
+        owners = " · ".join(name for name in (row.user_id, row.agent_id, row.project_id) if name)
         changed = format_local(row.updated_at, call.zone)
-        table.add_row(show.render_text(row.name), row.id, show.render_text(whose), changed)
+        table.add_row(show.render_text(row.name), row.id, show.render_text(owners), changed)
     shown: RenderableType = table if rows else Text("no workspaces", style="dim")
     return CommandResult({"workspaces": rows}, shown)
 
@@ -144,9 +144,9 @@ def scan(call: Call, name: Name, cycle: InCycle = None) -> CommandResult:
     """Take in what other programs have written to a workspace's folder."""
     scanned = _open(call, name).scan(cycle=cycle)
     table = show.make_table("path", "what")
-    for what in ("added", "changed", "removed"):
-        for path in getattr(scanned, what):
-            table.add_row(show.render_text(path), what)
+    for kind in ("added", "changed", "removed"):
+        for path in getattr(scanned, kind):
+            table.add_row(show.render_text(path), kind)
     for path, reason in scanned.refused.items():
         table.add_row(show.render_text(path), show.render_text(f"refused: {reason}"))
     shown: RenderableType = table if table.row_count else Text("nothing has changed", style="dim")
@@ -188,14 +188,16 @@ def show_diff(
     """Show how two snapshots differ, or a snapshot and the folder."""
     differences = _open(call, name).diff(before, after)
     parts: list[RenderableType] = []
-    for each in differences:
-        sizes = " → ".join("none" if size is None else f"{size:,}" for size in (each.size_before, each.size_after))
-        origin = f" from {each.previous_path}" if each.previous_path else ""
-        parts.append(show.render_text(f"{each.change}{origin}: {each.path} ({sizes} bytes)", style="bold"))
-        if each.text:
-            parts.append(show.render_text(each.text))
+    for difference in differences:
+        sizes = " → ".join(
+            "none" if size is None else f"{size:,}" for size in (difference.size_before, difference.size_after)
+        )
+        origin = f" from {difference.previous_path}" if difference.previous_path else ""
+        parts.append(show.render_text(f"{difference.change}{origin}: {difference.path} ({sizes} bytes)", style="bold"))
+        if difference.text:
+            parts.append(show.render_text(difference.text))
     shown: RenderableType = Group(*parts) if parts else Text("no differences", style="dim")
-    return CommandResult({"differences": [asdict(each) for each in differences]}, shown)
+    return CommandResult({"differences": [asdict(difference) for difference in differences]}, shown)
 
 
 @command(app, "restore")

@@ -32,10 +32,10 @@ class Incoming(NamedTuple):
 
 def read_frames(frames: Sequence[bytes], peer: str | None) -> Incoming:
     """Return the request in these frames. A malformed one gets a reply without or with a delimiter, as it began."""
-    identity, *rest = frames
-    has_delimiter = len(rest) > 1 and rest[0] == b""
+    identity, *payload = frames
+    has_delimiter = len(payload) > 1 and payload[0] == b""
     envelope = Envelope(identity, has_delimiter)
-    match rest:
+    match payload:
         case [body] | [b"", body]:
             return Incoming(envelope, body, peer)
     return Incoming(envelope, None, peer)

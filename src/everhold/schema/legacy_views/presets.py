@@ -19,10 +19,10 @@ _ALIASES = {preset.alias: preset for preset in PRESETS.values()}
 
 def find_preset(name: str) -> ViewPreset:
     """Return the preset with this name or alias, in any case. Raise InvalidInput if there is none."""
-    wanted = name.lower().replace("-", "_")
-    preset = PRESETS.get(wanted) or _ALIASES.get(wanted)
+    folded_name = name.lower().replace("-", "_")
+    preset = PRESETS.get(folded_name) or _ALIASES.get(folded_name)
     if preset is None:
-        near = get_close_matches(wanted, PRESETS, n=1)
+        near = get_close_matches(folded_name, PRESETS, n=1)
         known = ", ".join(f"{known.name} ({known.alias})" for known in PRESETS.values())
         remedy = f"did you mean {near[0]!r}?" if near else f"use one of {known}"
         raise InvalidInput(f"no preset {name!r} of views", value=name, remedy=remedy)

@@ -40,7 +40,7 @@ def get_value(memory: Memory) -> Any:
 
 
 def announce_reminder(service: VoiceService, user: str, reminder: Any) -> None:
-    """Tell subscribers of the topic "reminder" about a reminder that asks for it with `"type": "reminder"`."""
+    """Send a reminder to the subscribers of the topic "reminder" if its type is "reminder"."""
     if not isinstance(reminder, dict) or reminder.get("type") != "reminder":
         return
     text, emotion = reminder.get("text") or "You have a new reminder.", reminder.get("emotion") or "neutral"

@@ -1,8 +1,8 @@
-"""The protocol "unified", for clients that talked to one of the unified agents when it is not known to which one.
+"""The protocol "unified", for clients of a unified agent whose version is not known.
 
-A request with a `command` is one of the fourth protocol, every other one of the first or the second. Replies have the
-fields of both: `get_context` has its summary as `summary` and as `context`. The third protocol answered everything in
-the same way, so its clients cannot be distinguished: bind "unified-3" for them.
+A request with a `command` belongs to the fourth protocol, any other request to the first or the second. Replies have
+the fields of both: `get_context` returns its summary as `summary` and as `context`. The third protocol answered
+everything in the same way, so its clients cannot be distinguished: bind "unified-3" for them.
 """
 
 from typing import Any
