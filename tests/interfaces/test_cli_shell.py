@@ -69,6 +69,18 @@ def test_a_memory_is_named_by_its_number_in_the_last_table(run: Run) -> None:
     assert (ran.code, ran.err) == (0, "")
     assert "\n2  My dog is called Rex" in ran.out
     assert ran.out.index("forgotten: My dog is called Rex") < ran.out.index("forgotten: I live in Rome")
+    lines = ["/list", "/get 2", "/revise 1 'I live in Oslo'", "/history 1", "/tag 2 x", "/relate 1 2", "/relations 1"]
+    lines += ["/why-not 1 'where do I live'", "/undo 1", "/supersede 1 'I live in Bern'", "/recall dog", "/get 1"]
+    lines += ["/list --kind fact", "/list", "/forget 1 2 --yes", "/undo", "/list"]
+    ran = run("shell", typed="My dog is called Rex\nI live in Rome\n" + "\n".join(lines))
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.count("My dog is called Rex") >= 6
+    ran = run("shell", "--json", typed="/list\n/revise 3 Rex\nA cat\n/undo\n/undo\n/list")
+    assert [memory["text"] for memory in ran.document["answers"][-1]["answer"]["memories"]] == [
+        "I live in Bern",
+        "I live in Rome",
+        "My dog is called Rex",
+    ]
     assert "no memory '7'" in run("shell", typed="/list\n/forget 7\n").err
     assert "memory_id has 5,000 characters" in run("shell", typed=f"/list\n/forget {'1' * 5000}\n").err
 

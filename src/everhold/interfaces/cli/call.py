@@ -7,13 +7,13 @@ the options of all its groups, so that each option is declared once.
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import typer
@@ -48,6 +48,15 @@ class CommandResult(Value):
     code: int = 0
 
 
+class ShellChange(NamedTuple):
+    """A change that was made in a shell."""
+
+    memory_id: str | None
+    """A memory that was stored or changed; None for a change of no known memory."""
+    is_new: bool
+    """Whether the memory was stored by this change."""
+
+
 class Call:
     """The store, scope and output format of one command. The store is opened when it is first needed."""
 
@@ -60,10 +69,10 @@ class Call:
         self.creates_store = False
         self.interface = "command line"
         """The program that the access log records as the user of the engine."""
-        self.history: list[str | None] = []
-        """The changes that `/undo` can undo, latest last: a stored memory's id, or None for another change."""
-        self.shown_ids: Sequence[str] = ()
-        """The ids of the memories in a shell's last table. The user can name a memory by its number in it."""
+        self.history: list[ShellChange] = []
+        """The changes of a shell that `/undo` can undo, latest last."""
+        self.shown_ids: list[str] | None = None
+        """The ids of the rows in a shell's last numbered table, shared with its commands; None outside a shell."""
         self.asked: list[EarlierQuestion] = []
         """The last questions about data that a shell answered, oldest first, on which follow-ups build."""
         self.prepare_data: Callable[[], None] = lambda: None
@@ -129,6 +138,13 @@ class Call:
 
         return parse_time(text, self.zone, option, durations=durations)
 
+    def number_rows(self, ids: Iterable[str]) -> bool:
+        """Return whether the rows of a table get numbers. In a shell they do, and then stand for these ids."""
+        if self.shown_ids is None:
+            return False
+        self.shown_ids[:] = ids
+        return True
+
     def note_organization(self) -> None:
         """Print a note if the organization does not exist, which explains an empty result."""
         name = self.scope.get("organization", DEFAULT_ORGANIZATION)
@@ -139,11 +155,12 @@ class Call:
         self._resources.close()
 
     def join(self, shell: "Call") -> None:
-        """Use the open store and the output format of a shell, and the shell's scope for each part that this call
-        omits."""
+        """Use the open store, the numbered table and the output format of a shell, and the shell's scope for each part
+        that this call omits."""
         if self.store is not None:
             raise InvalidInput("the shell has a store open", value=self.store, remedy="leave --store out")
         self.as_json = shell.as_json
+        self.shown_ids = shell.shown_ids
         own = {name: value for name, value in self.scope.items() if value not in (None, DEFAULT_ORGANIZATION)}
         self.scope = {**shell.scope, **own}
         # These are cached properties, which are not computed any more.

@@ -181,7 +181,8 @@ def supersede(
 @command(app, "history")
 def show_history(call: Call, name: MemoryName) -> CommandResult:
     """Show the earlier versions of a memory."""
-    revisions = call.view.history(resolve_id(call, name))
+    memory_id = resolve_id(call, name)
+    revisions = call.view.history(memory_id)
     from everhold.interfaces.cli.memory_results import show_revisions
 
-    return show_revisions(call, name, revisions)
+    return show_revisions(call, memory_id, revisions)
