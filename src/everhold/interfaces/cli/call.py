@@ -138,6 +138,14 @@ class Call:
 
         return parse_time(text, self.zone, option, durations=durations)
 
+    def parse_expiry(self, text: str | None) -> datetime | None:
+        """Return the moment of `--expires`, or None if the option was not passed. The moment must be in the future."""
+        if text is None:
+            return None
+        from everhold.interfaces.shared.times import parse_expiry  # most commands are given no time
+
+        return parse_expiry(text, self.zone, "--expires")
+
     def number_rows(self, ids: Iterable[str]) -> bool:
         """Return whether the rows of a table get numbers. In a shell they do, and then stand for these ids."""
         if self.shown_ids is None:
