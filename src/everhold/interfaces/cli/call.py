@@ -7,12 +7,13 @@ the options of all its groups, so that each option is declared once.
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -22,7 +23,7 @@ from everhold import settings
 from everhold.errors import InvalidInput, InvalidSettings, Remedy, StoreError, StoreMissing
 from everhold.model.scope import DEFAULT_ORGANIZATION
 from everhold.model.tenancy import check_timezone
-from everhold.opening import begin_opening
+from everhold.opening import begin_opening, find_file
 from everhold.progress import ReportProgress, StepCounter
 from everhold.values import Value, value_class
 
@@ -79,6 +80,7 @@ class Call:
         """Makes the data of a shell ready before the first command that reads it."""
         self.open_question: Answer | None = None
         """The answer of a shell that offers choices, until another line is typed."""
+        self._created_paths: Sequence[Path] = ()
         self._timezone = timezone
         self._resources = ExitStack()
 
@@ -103,6 +105,9 @@ class Call:
         Only commands with `creates_store` create a missing store: for the others, the user may just be in the wrong
         folder.
         """
+        file = find_file(self.settings)
+        if self.creates_store and file is not None and not file.exists():
+            self._created_paths = [file, *(folder for folder in file.parents if not folder.exists())]
         source = settings.find_storage_source(self.store)
         store_name = self.settings.storage.rpartition("/")[2]
         try:
@@ -159,8 +164,16 @@ class Call:
         if not self.creates_store and name != DEFAULT_ORGANIZATION and not self.engine.has_organization(name):
             print(f"everhold: no organization {name!r} in this store", file=sys.stderr)
 
-    def close(self) -> None:
+    def close(self, *, has_failed: bool = False) -> None:
+        """Close the store. If a failed command has just created it and stored nothing, delete it."""
         self._resources.close()
+        if has_failed and self._created_paths:
+            from everhold.stores import delete_empty_store
+
+            if delete_empty_store(self.settings):
+                with suppress(OSError):  # a folder in which there is anything else stays
+                    for folder in self._created_paths[1:]:
+                        folder.rmdir()
 
     def join(self, shell: "Call") -> None:
         """Use the open store, the numbered table and the output format of a shell, and the shell's scope for each part
@@ -301,8 +314,10 @@ def command(
                     _print_result(call, result)
                 else:
                     line.result = result
-            finally:
-                call.close()
+            except BaseException:
+                call.close(has_failed=True)
+                raise
+            call.close()
             return result.code
 
         own = [option for option in _list_options(action) if option.name not in groups]
