@@ -52,6 +52,8 @@ def test_commands_and_questions_without_a_sign_are_not_stored(run: Run) -> None:
     ran = run("shell", typed=lines)
     assert ran.code == 0
     assert ran.out.count("read as a question, so nothing was stored; /remember TEXT stores it") == 3
+    ran = run("shell", typed="why\nBye!\nnever kept\n")
+    assert "a single word is not stored: 'why'; ?why recalls it, /remember why stores it, and" in ran.err
     assert len(run("list", "--json").document["memories"]) == 1
     run("shell", typed="/remember what is love\nWhen I was young I lived in Rome\nquit\n")
     assert len(run("list", "--json").document["memories"]) == 3

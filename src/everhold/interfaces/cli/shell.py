@@ -35,7 +35,10 @@ _NOT_IN_A_SHELL = ("shell", "move", "model")
 # Commands whose changes `undo` takes back.
 _UNDOABLE_COMMANDS = ("revise", "supersede", "forget", "merge")
 _DATA_COMMANDS = ("ask", "sql", "tables", "describe", "sources")
-_BARE_COMMANDS = ("help", "quit", "exit", "undo", "list")
+_BARE_COMMANDS = {name: f"/{name}" for name in ("help", "quit", "exit", "undo", "list")}
+_BARE_COMMANDS |= dict.fromkeys(("q", ":q", "bye", "goodbye"), "/quit")
+# The first character after the Greek and Cyrillic alphabets. Other scripts may write sentences without spaces.
+_FIRST_OF_OTHER_SCRIPTS = "\u0530"
 TAKEN_AS_QUESTION = "read as a question, so nothing was stored; /remember TEXT stores it"
 
 
@@ -119,13 +122,19 @@ def answer(call: Call, line: str) -> CommandResult:
     choice = read_number(line)
     if open_question is not None and choice is not None:
         return _ask(call, open_question.question, choice)
-    if line.lower() in _BARE_COMMANDS:
-        return COMMANDS[f"/{line.lower()}"].act(call, "")
+    bare_command = _BARE_COMMANDS.get(line.lower().rstrip(".!()"))
+    if bare_command is not None:
+        return COMMANDS[bare_command].act(call, "")
     if line.startswith("/"):
         return COMMANDS[name].act(call, rest.strip()) if name in COMMANDS else _run_command(call, line[1:])
     if line.startswith("?"):
         return _recall(call, line[1:].strip())
-    return _recall(call, line, note=TAKEN_AS_QUESTION) if is_question(line) else _remember(call, line)
+    if is_question(line):
+        return _recall(call, line, note=TAKEN_AS_QUESTION)
+    if len(line.split()) == 1 and max(line) < _FIRST_OF_OTHER_SCRIPTS:
+        remedy = f"?{line} recalls it, /remember {line} stores it, and /help shows the commands"
+        raise InvalidInput(f"a single word is not stored: {line!r}", value=line, remedy=remedy)
+    return _remember(call, line)
 
 
 def _recall(call: Call, question: str, note: str = "") -> CommandResult:
