@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self, TypeVar, Unpack
@@ -377,8 +378,16 @@ def _finish_opening(
     return kind(build(opening.settings, embedder, also, opening.get_model))
 
 
+_IMPORTED_TOGETHER = 256
+
+
 def _remember_counted(view: "View", items: Iterable[Any], count: Callable[[int], None]) -> "list[Memory]":
-    return view.remember_many(items, progress=count)
+    """Store memories in batches that are small enough to show progress, and to stop soon after Ctrl-C."""
+    remaining, memories = iter(items), []
+    while batch := list(islice(remaining, _IMPORTED_TOGETHER)):
+        memories += view.remember_many(batch)
+        count(len(batch))
+    return memories
 
 
 def _open_records(chosen: settings.Settings, until: ExitStack) -> "Records":
