@@ -13,6 +13,7 @@ from everhold.engine import Everhold
 from everhold.model.scope import DEFAULT_ORGANIZATION
 from everhold.ports.embedder import Embedder
 from everhold.settings_fields import SettingsFields
+from everhold.settings_sections import hide_password
 from everhold.views.accounts import AsyncAccountVerbs
 from everhold.views.awaited import Awaited, make_async
 from everhold.views.hints import EngineHints, OpeningHints
@@ -78,7 +79,7 @@ class AsyncEverhold(AsyncAccountVerbs, EngineHints):
         """
         check_workers(workers, "workers")
         open_engine = partial(Everhold.open, target, create=create, embedder=embedder, also=also, **fields)
-        return OpeningEngine(lambda: cls(open_engine(), workers))
+        return OpeningEngine(lambda: cls(open_engine(), workers), target)
 
     def scope(
         self,
@@ -114,9 +115,13 @@ E = TypeVar("E", bound=AsyncEverhold)
 class OpeningEngine(OpeningHints, Generic[E]):
     """The result of `AsyncEverhold.open`. Awaiting it opens the engine; `async with` opens and also closes it."""
 
-    def __init__(self, open_engine: Callable[[], E]) -> None:
+    def __init__(self, open_engine: Callable[[], E], target: str | Path | None = None) -> None:
         self._open_engine = open_engine
+        self._target = target
         self._engine: E | None = None
+
+    def __repr__(self) -> str:
+        return f"OpeningEngine({'' if self._target is None else repr(hide_password(str(self._target)))})"
 
     def __await__(self) -> Generator[Any, None, E]:
         return asyncio.to_thread(self._open_engine).__await__()
