@@ -8,7 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, Unpack
 
-from everhold.arguments.checks import check_workers
+from everhold.arguments.checks import Identifier, check_workers
+from everhold.arguments.verbs import check_verb
 from everhold.engine import Everhold
 from everhold.model.scope import DEFAULT_ORGANIZATION
 from everhold.ports.embedder import Embedder
@@ -81,14 +82,15 @@ class AsyncEverhold(AsyncAccountVerbs, EngineHints):
         open_engine = partial(Everhold.open, target, create=create, embedder=embedder, also=also, **fields)
         return OpeningEngine(lambda: cls(open_engine(), workers), target)
 
+    @check_verb
     def scope(
         self,
         *,
-        organization: str = DEFAULT_ORGANIZATION,
-        project: str | None = None,
-        user: str | None = None,
-        agent: str | None = None,
-        session: str | None = None,
+        organization: Identifier = DEFAULT_ORGANIZATION,
+        project: Identifier | None = None,
+        user: Identifier | None = None,
+        agent: Identifier | None = None,
+        session: Identifier | None = None,
     ) -> AsyncView:
         """Return a view of one scope's data, as `Everhold.scope` does. It reads nothing, so it is not awaited."""
         view = self._engine.scope(organization=organization, project=project, user=user, agent=agent, session=session)

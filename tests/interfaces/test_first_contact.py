@@ -94,6 +94,8 @@ MISTAKES = [
         "too many arguments: 'is my dog'; put a text of several words in quotes",
     ),
     Mistake("misspelt option", "recall dog --usr mia", 2, "no option --usr; did you mean --user?"),
+    Mistake("log option after the command", "recall dog -v", 2, "write it before the command: `everhold -v COMMAND …`"),
+    Mistake("option of another tool", "remember dog --ttl 7d", 2, "no option --ttl; did you mean --expires?"),
     Mistake("word for a number", "recall dog -k many", 2, "-k 'many' is not a whole number"),
     Mistake("score above 1", "recall dog --minimum 2", 2, "minimum is 2.0; pass a score from 0 to 1"),
     Mistake("empty text", "remember ''", 2, "there is nothing to remember"),

@@ -50,7 +50,7 @@ def remember(
     own: dict[str, Any],
 ) -> CommandResult:
     """Store one or more memories."""
-    items = [{"text": text, **fields, **own} for text in read_texts(texts or [])]
+    items: list[Any] = [{"text": text, **fields, **own} for text in read_texts(texts or [])]
     if not texts and fields.get("content"):
         items = [{**fields, **own}]
     if not items:
