@@ -158,6 +158,9 @@ class Call:
         self.shown_ids[:] = ids
         return True
 
+    def describe_empty_scope(self) -> str:
+        return f"no memories in scope {' '.join(f'{name}={value}' for name, value in self.scope.items() if value)}"
+
     def note_organization(self) -> None:
         """Print a note if the organization does not exist, which explains an empty result."""
         name = self.scope.get("organization", DEFAULT_ORGANIZATION)

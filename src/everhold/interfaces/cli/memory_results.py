@@ -45,13 +45,16 @@ def _make_documents(memories: Sequence[Memory], tags: Mapping[str, Sequence[str]
     return add_tags(memories, tags)
 
 
-def show_hits(call: Call, hits: Hits, minimum: float | None, recipe: str, hint: str, *, explain: bool) -> CommandResult:
+def show_hits(
+    call: Call, hits: Hits, minimum: float | None, recipe: str, hint: str, *, explain: bool, among: Sequence[str]
+) -> CommandResult:
     """Return the result that shows hits and pinned memories.
 
     If nothing was found, a note says so, followed by `hint`.
     """
     is_limited = minimum or (minimum is None and get_recipe(recipe).minimum)
-    empty = (_NOTHING_RELEVANT if is_limited else memory_lists.NOTHING_FOUND) + hint
+    reason = _NOTHING_RELEVANT if is_limited else memory_lists.NOTHING_FOUND
+    empty = (reason if "message" in among else explain_no_hits(call, hits, reason)) + hint
     pinned = hits.pinned
     tags = call.view.tags_of([memory.id for memory in pinned]) if pinned else {}
     numbered = call.number_rows(hit.id for hit in hits)
@@ -75,6 +78,11 @@ def show_hits(call: Call, hits: Hits, minimum: float | None, recipe: str, hint: 
         "approximate": hits.approximate,
     }
     return CommandResult(document, stack(parts))
+
+
+def explain_no_hits(call: Call, hits: Hits, reason: str) -> str:
+    """Return `reason`, or that the scope has no memories, which a misspelt user or the wrong store explains."""
+    return reason if hits or call.view.list(limit=1) else call.describe_empty_scope()
 
 
 def render_cursor(cursor: str) -> TextList:

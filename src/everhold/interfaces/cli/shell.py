@@ -19,7 +19,7 @@ from everhold.interfaces.cli.failures import FAILED, describe, spell_for_termina
 from everhold.interfaces.cli.forgetting import render_undo
 from everhold.interfaces.cli.ids import resolve_id
 from everhold.interfaces.cli.inputs import read_standard_input
-from everhold.interfaces.cli.memory_results import show_memories
+from everhold.interfaces.cli.memory_results import explain_no_hits, show_memories
 from everhold.interfaces.cli.misuse import OTHER_COMMANDS, describe_misuse
 from everhold.interfaces.cli.numbers import read_number
 from everhold.interfaces.shared.questions import is_question
@@ -140,9 +140,8 @@ def answer(call: Call, line: str) -> CommandResult:
 def _recall(call: Call, question: str, note: str = "") -> CommandResult:
     hits = call.view.recall(question, k=_HITS)
     numbered = call.number_rows(hit.id for hit in hits)
-    table = memory_lists.make_hit_list(
-        hits, call.zone, call.scope, why=True, empty=memory_lists.NOTHING_RELEVANT, numbered=numbered
-    )
+    empty = explain_no_hits(call, hits, memory_lists.NOTHING_RELEVANT)
+    table = memory_lists.make_hit_list(hits, call.zone, call.scope, why=True, empty=empty, numbered=numbered)
     return CommandResult({"hits": hits.hits}, Group(table, Text(note, style="dim")) if note else table)
 
 
