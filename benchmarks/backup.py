@@ -27,7 +27,7 @@ import zstandard
 from benchmarks.backup_load import back_up_under_load, check_backups
 from benchmarks.report import Pairs, Report
 from benchmarks.texts import make_sentences
-from everhold import Everhold
+from everhold import Everhold, MemoryInput
 from everhold.backups.comparing import INDEX
 from everhold.backups.objects import Objects
 from everhold.backups.sealing import EVERYONE, NoSealing
@@ -49,7 +49,7 @@ def fill(engine: Everhold, memories: int) -> list[tuple[str, str]]:
     stored: list[tuple[str, str]] = []
     for start in range(0, memories, _BATCH):
         user = f"user-{start // _BATCH % _USERS}"
-        items = [{"text": f"{text} ({start + number})", "tags": ["bench", f"tag{number % 20}"]}
+        items: list[MemoryInput] = [{"text": f"{text} ({start + number})", "tags": ["bench", f"tag{number % 20}"]}
                  for number, text in enumerate(texts[start : start + _BATCH])]  # fmt: skip
         stored += [(user, memory.id) for memory in engine.scope(user=user).remember_many(items)]
     engine.flush()

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.engines import build_settings, open_engine
-from everhold import Everhold, View, clock
+from everhold import Everhold, MemoryInput, View, clock
 from everhold.maintenance.pipeline import JobRun, MaintenanceJob, MaintenanceReport, run_jobs
 from everhold.maintenance_jobs import JOBS
 from everhold.model import Memory, Scope
@@ -38,7 +38,7 @@ def fill(engine: Everhold) -> None:
     for user in USERS:
         view = engine.scope(user=user)
         parcels = [(number, end) for number in range(PAIRS) for end in ("", "!")]
-        items: list[dict[str, Any]] = [
+        items: list[MemoryInput] = [
             {"text": f"{user} keeps parcel {number} in shed {number % 5}{end}", "tags": [f"tag-{number % 7}{end}"]}
             for number, end in parcels
         ]

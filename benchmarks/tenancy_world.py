@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from everhold import Everhold, View
+from everhold import Everhold, MemoryInput, View
 from everhold.errors import EverholdError, NotFound
 from everhold.model import Chunk, Episode, Memory, Message, Scope, Tag
 from everhold.model.base import Row
@@ -90,9 +90,9 @@ class World:
             view.create_block("human", f"private core of {organization} {user} {agent}", id=f"block-{user}-{agent}")
             view.append_block(f"block-{user}-{agent}", "and its private end")
 
-    def _make_items(self, organization: str, named: dict[str, str], number: Iterable[int]) -> list[dict[str, Any]]:
+    def _make_items(self, organization: str, named: dict[str, str], number: Iterable[int]) -> list[MemoryInput]:
         owner = " ".join([organization, *named.values()])
-        items = []
+        items: list[MemoryInput] = []
         for _, n in zip(range(6), number, strict=False):
             # mostly the same names in both organizations
             name = f"m{n % 216}" if n % 6 else f"{organization}-{n % 216}"

@@ -127,7 +127,7 @@ from everhold.recall.recipe import Recipe
 from everhold.recall.timeline import Period
 from everhold.recall.why_not import WhyNot
 from everhold.remember.contradictions import MemoryConflict
-from everhold.remember.draft import MemoryFields
+from everhold.remember.draft import MemoryFields, MemoryInput
 from everhold.remember.forget import Forgotten
 from everhold.remember.merge import Merged, MergedPair
 from everhold.remember.relate import Related
@@ -148,7 +148,7 @@ from everhold.tools.definitions import ToolList
 from everhold.views.accounts import OrganizationFields, ProjectFields, UserFields
 from everhold.views.agents import AgentFields
 from everhold.views.blocks import BlockFields, NewBlockFields
-from everhold.views.messages import MessageFields
+from everhold.views.messages import MessageFields, MessageInput
 from everhold.views.restoring import Restored
 from everhold.views.run import AsyncRun, Run
 from everhold.views.sessions import ConversationFields, SessionFields
@@ -249,12 +249,14 @@ __all__ = [
     "Memory",
     "MemoryConflict",
     "MemoryFields",
+    "MemoryInput",
     "Merged",
     "MergedPair",
     "Message",
     "MessageFields",
     "MessageHit",
     "MessageHits",
+    "MessageInput",
     "Messages",
     "MissingExtra",
     "ModelDamaged",

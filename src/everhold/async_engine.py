@@ -8,11 +8,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, Unpack
 
-from everhold.arguments.checks import check_workers
+from everhold.arguments.checks import Identifier, check_workers
+from everhold.arguments.verbs import check_verb
 from everhold.engine import Everhold
 from everhold.model.scope import DEFAULT_ORGANIZATION
 from everhold.ports.embedder import Embedder
 from everhold.settings_fields import SettingsFields
+from everhold.settings_sections import hide_password
 from everhold.views.accounts import AsyncAccountVerbs
 from everhold.views.awaited import Awaited, make_async
 from everhold.views.hints import EngineHints, OpeningHints
@@ -78,16 +80,17 @@ class AsyncEverhold(AsyncAccountVerbs, EngineHints):
         """
         check_workers(workers, "workers")
         open_engine = partial(Everhold.open, target, create=create, embedder=embedder, also=also, **fields)
-        return OpeningEngine(lambda: cls(open_engine(), workers))
+        return OpeningEngine(lambda: cls(open_engine(), workers), target)
 
+    @check_verb
     def scope(
         self,
         *,
-        organization: str = DEFAULT_ORGANIZATION,
-        project: str | None = None,
-        user: str | None = None,
-        agent: str | None = None,
-        session: str | None = None,
+        organization: Identifier = DEFAULT_ORGANIZATION,
+        project: Identifier | None = None,
+        user: Identifier | None = None,
+        agent: Identifier | None = None,
+        session: Identifier | None = None,
     ) -> AsyncView:
         """Return a view of one scope's data, as `Everhold.scope` does. It reads nothing, so it is not awaited."""
         view = self._engine.scope(organization=organization, project=project, user=user, agent=agent, session=session)
@@ -114,9 +117,13 @@ E = TypeVar("E", bound=AsyncEverhold)
 class OpeningEngine(OpeningHints, Generic[E]):
     """The result of `AsyncEverhold.open`. Awaiting it opens the engine; `async with` opens and also closes it."""
 
-    def __init__(self, open_engine: Callable[[], E]) -> None:
+    def __init__(self, open_engine: Callable[[], E], target: str | Path | None = None) -> None:
         self._open_engine = open_engine
+        self._target = target
         self._engine: E | None = None
+
+    def __repr__(self) -> str:
+        return f"OpeningEngine({'' if self._target is None else repr(hide_password(str(self._target)))})"
 
     def __await__(self) -> Generator[Any, None, E]:
         return asyncio.to_thread(self._open_engine).__await__()

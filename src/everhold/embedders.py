@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from everhold.adapters.minilm import MiniLM
-from everhold.errors import EverholdError, InvalidSettings
+from everhold.errors import EverholdError, InvalidSettings, ModelNotFound
 from everhold.ports.embedder import Embedder
 from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
 from everhold.ports.tokenizer import Tokenizer
-from everhold.settings import Settings
+from everhold.settings import Settings, name_setting
 from everhold.settings_sections import DEFAULT_MODEL, EmbeddingModelSettings
 
 if TYPE_CHECKING:
@@ -61,7 +61,12 @@ def make_named_embedder(settings: Settings, chosen: EmbeddingModelSettings) -> E
             value=chosen.model,
             remedy=f"use {DEFAULT_MODEL!r}, set embedding.url, or pass embedder=…",
         )
-    model = MiniLM(chosen.path, data=settings.data, cache=settings.cache)
+    try:
+        model = MiniLM(chosen.path, data=settings.data, cache=settings.cache)
+    except ModelNotFound as error:
+        if chosen.path is not None:
+            error.fact += f" ({name_setting('embedding.path', chosen.path)})"
+        raise
     return EmbeddingParts(model, model, model.thesaurus)
 
 

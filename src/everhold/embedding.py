@@ -26,7 +26,7 @@ from everhold.ports.embedder import Embedder, Vector
 from everhold.ports.records import Records
 from everhold.ports.search_indexes import SearchIndexes
 from everhold.ports.thesaurus import Thesaurus
-from everhold.progress import ReportProgress, StepCounter
+from everhold.progress import ReportProgress, StepCounter, UnstoredProgress
 from everhold.recall.images import ImageCache
 from everhold.recall.request import RecallDeps
 from everhold.remember.chunks import Chunking, make_chunks_for_model
@@ -234,7 +234,7 @@ def find_recall_deps(
 
 def report_embedding(chunking: Chunking, report: ReportProgress) -> Chunking:
     """Return a chunking whose embedders report their progress, about once per second or more often."""
-    counter = StepCounter(report, "embedding", 0)
+    counter = StepCounter(report, "embedding", 0, UnstoredProgress)
     parts = [replace(part, embedder=_ReportingEmbedder(part.embedder, counter)) for part in (chunking, *chunking.also)]
     return replace(parts[0], also=tuple(parts[1:]))
 

@@ -4,7 +4,7 @@ Modules that only some verbs need are imported by those verbs, so that a process
 imports the parts and the views while the embedding model is loaded.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
 from functools import partial
@@ -38,11 +38,9 @@ from everhold.views.sql_views import SqlViewVerbs
 
 if TYPE_CHECKING:
     from everhold.maintenance.schedule import MaintenanceThread
-    from everhold.model import Memory
     from everhold.parts import Parts
     from everhold.ports.records import Records
     from everhold.views.recall import RecallVerbs
-    from everhold.views.view import View
 
 E = TypeVar("E", bound="Everhold")
 
@@ -182,7 +180,7 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         which can be corrected and imported; `overwrite` replaces it if it exists.
         """
         from everhold.exchange import bundle, loading
-        from everhold.views.imports import ForeignOptions, import_foreign, load_bundle, refuse_user
+        from everhold.views.imports import ForeignOptions, import_foreign, load_bundle, refuse_user, remember_in_batches
 
         place, report = Path(path), progress or ignore_progress
         saved = Path(quarantine) if quarantine else None
@@ -204,7 +202,7 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
             self._log_call("import", view.scope.organization, imported.count)
             return imported
         options.refuse_for("a list or a text that no known system writes")
-        remember = partial(_remember_counted, type(view)(parts, view.scope))
+        remember = partial(remember_in_batches, type(view)(parts, view.scope))
         return loading.load_document(place, self._parts.write_deps.chunking.tokenizer, remember, report)
 
     def _log_call(self, operation: LoggedOperation, organization: str, rows: int) -> None:
@@ -375,10 +373,6 @@ def _finish_opening(
     with ImportSection():  # while the model loads
         from everhold.parts import build
     return kind(build(opening.settings, embedder, also, opening.get_model))
-
-
-def _remember_counted(view: "View", items: Iterable[Any], count: Callable[[int], None]) -> "list[Memory]":
-    return view.remember_many(items, progress=count)
 
 
 def _open_records(chosen: settings.Settings, until: ExitStack) -> "Records":

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Self, Unpack, cast
 
 from everhold import settings
 from everhold.arguments.checks import check_callable, check_mapping, make_refusal
@@ -27,6 +27,7 @@ from everhold.model import Message
 from everhold.model.validation import suggest_name
 from everhold.ports.embedder import Embedder
 from everhold.settings_fields import SettingsFields
+from everhold.views.messages import MessageInput
 from everhold.views.view import AsyncView
 
 Model = Callable[[list[dict[str, Any]]], str | Awaitable[str]]
@@ -228,9 +229,9 @@ def _read_message(message: Any) -> dict[str, Any]:
     return {**message, "content": text}
 
 
-def _pick_message_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _pick_message_fields(fields: Mapping[str, Any]) -> MessageInput:
     others = {name: fields[name] for name in ("id", "name", "metadata") if fields.get(name) is not None}
-    return {"text": fields["content"], "role": fields.get("role") or "user", **others}
+    return cast(MessageInput, {"text": fields["content"], "role": fields.get("role") or "user", **others})
 
 
 def _read_context(context: Any) -> tuple[dict[str, Any], list[str]]:

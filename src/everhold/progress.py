@@ -12,6 +12,10 @@ class StepProgress(NamedTuple):
     total: int | None = None
 
 
+class UnstoredProgress(StepProgress):
+    """Progress inside a batch that is not stored yet. Work that is stopped at this point would lose the batch."""
+
+
 ReportProgress = Callable[[StepProgress], None]
 
 
@@ -25,10 +29,16 @@ class StepCounter:
     `total` may be changed while the step runs. It is never less than `done`.
     """
 
-    def __init__(self, report: ReportProgress, step: str, total: int | None = None) -> None:
+    def __init__(
+        self,
+        report: ReportProgress,
+        step: str,
+        total: int | None = None,
+        make_progress: type[StepProgress] = StepProgress,
+    ) -> None:
         self.total = total
         self.done = 0
-        self._report, self._step = report, step
+        self._report, self._step, self._make_progress = report, step, make_progress
         self.add(0)
 
     def add(self, count: int) -> None:
@@ -37,4 +47,4 @@ class StepCounter:
         self.done += count
         if self.total is not None:
             self.total = max(self.total, self.done)
-        self._report(StepProgress(self._step, self.done, self.total))
+        self._report(self._make_progress(self._step, self.done, self.total))

@@ -32,6 +32,10 @@ class Report:
     counts: Mapping[str, int]
     problems: Sequence[str] = field(default_factory=list)
 
+    def __repr__(self) -> str:
+        place = self.parts.get("file") or self.parts.get("store")
+        return f"Report({place!r}, memories={self.counts.get('memories', 0)}, problems={len(self.problems)})"
+
 
 def examine(parts: Parts) -> Report:
     traits = parts.records.traits

@@ -143,6 +143,11 @@ def find_storage_source(target: str | Path | None = None) -> str | None:
     return name_variable("storage") if "storage" in read_variables(os.environ) else str(file) if file else None
 
 
+def name_setting(name: str, value: object) -> str:
+    """Return the environment variable that gave a setting its value; if none did, the setting."""
+    return name_variable(name) if read_variables(os.environ).get(name) == str(value) else f"setting {name}"
+
+
 def convert_agent_config(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of an `agent_config.yaml`: its `memory` names a SQLite file, a Chroma folder and a Redis.
 
@@ -249,7 +254,12 @@ def _explain_fault(fault: Any, variables: Mapping[str, str]) -> InvalidSettings:
             return refuse_unknown(name, list_names())
         return InvalidSettings(f"no setting {name!r}", value=name, remedy=_suggest_names(name))
     if fault["type"] == "missing":  # its input is the whole section, secrets included, so it is not shown
-        return InvalidSettings(f"setting {name} is missing", remedy=f"set it, or leave out {name.rpartition('.')[0]}")
+        section = name.rpartition(".")[0]
+        present = next((setting for setting in variables if setting.startswith(f"{section}.")), None)
+        if present is None:
+            return InvalidSettings(f"setting {name} is missing", remedy=f"set it, or leave out {section}")
+        fact = f"{name_variable(name)} is missing, which {name_variable(present)} needs"
+        return InvalidSettings(fact, remedy=f"set it, or unset {name_variable(present)}")
     subject = name_variable(name) if is_variable else f"setting {name}"
     if fault["type"] == "model_type":
         inner = next(setting for setting in list_names() if setting.startswith(f"{name}."))

@@ -41,6 +41,25 @@ def open_store(settings: Settings) -> tuple[Records, SearchIndexes]:
     return choose_vectors(settings, *maker(settings))
 
 
+# Tables in which opening a store writes rows.
+_FIRST_ROWS = ("embedding_models", "schema_versions", "secrets")
+
+
+def delete_empty_store(settings: Settings) -> bool:
+    """Delete the file of a store in which nothing was stored, if no one else uses it; return whether it was deleted."""
+    from everhold.schema.catalog import TABLES
+
+    scheme = scheme_of(settings.storage)
+    path = read_file(settings.storage).path if scheme in ("sqlite", "duckdb") else None
+    if path is None or not path.exists():
+        return False
+    if scheme == "sqlite":
+        from everhold.adapters.sqlite.discarding import delete_empty_file
+    else:
+        from everhold.adapters.duckdb.discarding import delete_empty_file
+    return delete_empty_file(path, [table for table in TABLES if table not in _FIRST_ROWS])
+
+
 def choose_vectors(settings: Settings, records: Records, candidates: SearchIndexes) -> tuple[Records, SearchIndexes]:
     """Return the store with the vector index that the settings name; the store's own index is the fallback."""
     if settings.vectors == "auto":

@@ -500,7 +500,10 @@ def test_without_its_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
         make_language_model(load("memory://", llm={"url": "http://localhost/v1", "model": "reader"}))
 
 
-def test_a_missing_name_is_reported_without_the_secret() -> None:
+def test_a_missing_name_is_reported_without_the_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidSettings, match=r"setting llm\.model is missing") as raised:
         load("memory://", llm={"url": "http://localhost/v1", "api_key": KEY})
     assert KEY not in str(raised.value)
+    monkeypatch.setenv("EVERHOLD_LLM__URL", "http://localhost/v1")
+    with pytest.raises(InvalidSettings, match="EVERHOLD_LLM__MODEL is missing, which EVERHOLD_LLM__URL needs; set it"):
+        load("memory://")

@@ -14,6 +14,9 @@ from typing import Any
 import pytest
 
 from everhold import Everhold
+from everhold.interfaces.cli.failures import Interrupted
+from everhold.interfaces.cli.interrupts import explain_interrupted_import, track_steps
+from everhold.progress import StepProgress, UnstoredProgress
 from everhold.testing.fake_embedder import FakeEmbedder
 from tests.http_endpoint import Answer, HttpEndpoint
 from tests.interfaces.conftest import Run
@@ -132,6 +135,21 @@ def test_an_interrupted_import_says_what_was_stored(run: Run, start: Start, tmp_
         assert errors.decode() == f"everhold: interrupted: {message}\n"
         again = json.loads(start(*arguments, "--json", stdout=subprocess.PIPE).communicate(timeout=300)[0])
     assert (again["added"], again["embedded"]) == (0, 100 - 64)
+
+
+def test_an_interrupt_waits_until_a_batch_is_stored() -> None:
+    def import_two_batches() -> None:
+        with track_steps(explain_interrupted_import, is_quiet=True) as report:
+            os.kill(os.getpid(), signal.SIGINT)
+            report(UnstoredProgress("embedding", 128, 256))
+            report(StepProgress("importing", 256, 1500))
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(Interrupted, match="256 of 1,500 memories were imported and are kept"):
+            import_two_batches()
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_an_interrupted_export_to_a_pipe_says_that_it_is_incomplete(run: Run, start: Start, tmp_path: Path) -> None:

@@ -215,7 +215,7 @@ def test_another_scope_sees_nothing(run_filled: Run) -> None:
     ):
         assert run_filled("list", *scope, "--json").document["memories"] == []
         assert run_filled("recall", "dog", *scope, "--json").document["hits"] == []
-    assert "nothing found" in run_filled("recall", "dog", "--user", "bob", "--minimum", "0").out
+    assert "no memories in scope organization=default user=bob" in run_filled("recall", "dog", "--user", "bob").out
     assert "no memories" in run_filled("list", "--user", "bob").out
 
 

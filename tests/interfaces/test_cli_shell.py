@@ -52,6 +52,8 @@ def test_commands_and_questions_without_a_slash_or_question_mark_are_not_stored(
     result = run("shell", typed=lines)
     assert result.code == 0
     assert result.out.count("read as a question, so nothing was stored; /remember TEXT stores it") == 3
+    result = run("shell", typed="why\nBye!\nnever kept\n")
+    assert "a single word is not stored: 'why'; ?why recalls it, /remember why stores it, and" in result.err
     assert len(run("list", "--json").document["memories"]) == 1
     run("shell", typed="/remember what is love\nWhen I was young I lived in Rome\nquit\n")
     assert len(run("list", "--json").document["memories"]) == 3
@@ -69,6 +71,18 @@ def test_a_memory_is_named_by_its_number_in_the_last_table(run: Run) -> None:
     assert (result.code, result.err) == (0, "")
     assert "\n2  My dog is called Rex" in result.out
     assert result.out.index("forgotten: My dog is called Rex") < result.out.index("forgotten: I live in Rome")
+    lines = ["/list", "/get 2", "/revise 1 'I live in Oslo'", "/history 1", "/tag 2 x", "/relate 1 2", "/relations 1"]
+    lines += ["/why-not 1 'where do I live'", "/undo 1", "/supersede 1 'I live in Bern'", "/recall dog", "/get 1"]
+    lines += ["/list --kind fact", "/list", "/forget 1 2 --yes", "/undo", "/list"]
+    result = run("shell", typed="My dog is called Rex\nI live in Rome\n" + "\n".join(lines))
+    assert (result.code, result.err) == (0, "")
+    assert result.out.count("My dog is called Rex") >= 6
+    result = run("shell", "--json", typed="/list\n/revise 3 Rex\nA cat\n/undo\n/undo\n/list")
+    assert [memory["text"] for memory in result.document["answers"][-1]["answer"]["memories"]] == [
+        "I live in Bern",
+        "I live in Rome",
+        "My dog is called Rex",
+    ]
     assert "no memory '7'" in run("shell", typed="/list\n/forget 7\n").err
     assert "memory_id has 5,000 characters" in run("shell", typed=f"/list\n/forget {'1' * 5000}\n").err
 

@@ -14,7 +14,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from everhold import embedders
+from everhold import Everhold, embedders
+from everhold.adapters.sqlite.discarding import delete_empty_file
 from everhold.interfaces.cli.shell import TAKEN_AS_QUESTION
 from everhold.schema.changes import CURRENT
 from tests.interfaces.conftest import Run
@@ -93,6 +94,8 @@ MISTAKES = [
         "too many arguments: 'is my dog'; put a text of several words in quotes",
     ),
     Mistake("misspelt option", "recall dog --usr mia", 2, "no option --usr; did you mean --user?"),
+    Mistake("log option after the command", "recall dog -v", 2, "write it before the command: `everhold -v COMMAND …`"),
+    Mistake("option of another tool", "remember dog --ttl 7d", 2, "no option --ttl; did you mean --expires?"),
     Mistake("word for a number", "recall dog -k many", 2, "-k 'many' is not a whole number"),
     Mistake("score above 1", "recall dog --minimum 2", 2, "minimum is 2.0; pass a score from 0 to 1"),
     Mistake("empty text", "remember ''", 2, "there is nothing to remember"),
@@ -160,7 +163,7 @@ MISTAKES = [
     Mistake(
         "missing extra", "remember dog --store duckdb:///x.duckdb", 1, "pip install 'everhold[duckdb]'", remove_driver
     ),
-    Mistake("missing model", "recall dog", 1, "run `everhold model install`", remove_model),
+    Mistake("missing model", "recall dog", 1, "in the folder models (EVERHOLD_EMBEDDING__PATH)", remove_model),
     Mistake("question without an answer", "forget dog", 2, "nothing was done; pass --yes"),
 ]
 
@@ -229,3 +232,25 @@ def test_the_page_lists_the_other_messages(message: str) -> None:
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
 def test_the_page_lists_the_message(mistake: Mistake) -> None:
     assert mistake.printed in PAGE.read_text("utf-8")
+
+
+def test_refused_input_creates_no_store(run: Run, tmp_path: Path) -> None:
+    lines = [
+        "upload no.csv",
+        "connect x nowhere",
+        "remember ''",
+        "tool create no.json",
+        "agent import no",
+        "org create ''",
+    ]
+    for line in [*lines, "remember '' --store duckdb:///new/x.duckdb"]:
+        ran = run(*shlex.split(line))
+        assert (ran.code, ran.err[:9], list(tmp_path.iterdir())) == (ran.code or -1, "everhold:", []), line
+    path = tmp_path / "everhold.db"
+    Everhold.open(path).close()
+    with closing(sqlite3.connect(path)) as connection:  # another program that has the store open
+        connection.execute("SELECT * FROM memories").fetchall()
+        assert not delete_empty_file(path, ["memories"])
+    run("remember", "My dog is called Rex")
+    assert not delete_empty_file(path, ["memories"])
+    assert len(run("list", "--json").document["memories"]) == 1

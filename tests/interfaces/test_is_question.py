@@ -24,6 +24,13 @@ from everhold.interfaces.shared.questions import is_question
         "Is Anna allergic to nuts",
         "Has Anna been to Rome",
         "tell me about Rex",
+        "whats my number",
+        "isnt it late",
+        "why so late",
+        "list my allergies",
+        "any news about the van",
+        "I wonder where the bins are",
+        "I forgot where the keys are",
     ],
 )
 def test_questions_are_recognised(line: str) -> None:
@@ -47,6 +54,11 @@ def test_questions_are_recognised(line: str) -> None:
         "Will Turner is my boss",
         "May Lee is my doctor",
         "whatever happens, call Anna",
+        "Who dares wins is Dad's motto",
+        "Why I left Rome",
+        "Find a new flat",
+        "I want to learn Thai",
+        "Anyone can join the club",
     ],
 )
 def test_statements_are_not_questions(line: str) -> None:

@@ -99,6 +99,9 @@ def test_a_call_with_a_wrong_signature_raises_typeerror() -> None:
         Verbs().ask()  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="nothing"):
         Verbs().ask("x", nothing=1)  # type: ignore[call-arg]
+    for kind in (Everhold, AsyncEverhold):
+        with pytest.raises(TypeError, match=r"scope\(\) takes no argument 'usr'; did you mean 'user'\?"):
+            kind.scope(object(), usr="alice")  # type: ignore[call-overload]
 
 
 def test_an_annotation_without_a_check_is_refused_when_the_class_is_made() -> None:

@@ -56,6 +56,7 @@ def test_an_unknown_attribute_is_answered_with_the_right_one(
         (lambda view: view.remember("a", user="bob"), "name it in the scope: scope(user=…)"),
         (lambda view: view.recall("a", session_id="s1"), "name it in the scope: scope(session=…)"),
         (lambda view: view.remember("a", ttl_seconds=60), "use expires_at"),
+        (lambda view: view.say("a", ttl=60), "messages do not expire, so leave it out"),
     ],
 )
 def test_an_argument_of_another_library_is_answered_with_the_right_one(

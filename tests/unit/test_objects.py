@@ -47,6 +47,13 @@ def test_a_repr_is_one_short_line_that_names_the_scope(engine: Everhold, alice: 
     assert repr(hit) == f"Hit({hit.score:.2f}, 'I live in Porto')"
     assert repr(hits) == f"Hits(1: {hit!r})"
     [turn] = alice.recall("What is new?", k=1, among="message")
+    assert repr(alice.session()) == f"WorkingMemory(Session({scope.rpartition(',')[0]}, id='s1'), messages=2)"
+    assert repr(engine.list_users()) == "AccountPage(2: User('alice', id='alice'), …)"
+    reason = alice.why_not("m1", "Where do I live?")
+    assert repr(reason) == f"WhyNot({reason.memory!r}, 'it came back, at place {reason.place}')"
+    assert repr(alice.context("Where do I live?", budget=50))[:9] + "…" == "Context('…"
+    assert len(repr(alice.context("Where do I live?", budget=50))) < 120
+    assert repr(engine.doctor()) == "Report('in_memory', memories=2, problems=0)"
     assert repr(turn) == f"Hit({turn.score:.2f}, 'What is new?', kind='message')"
 
 
@@ -57,7 +64,9 @@ def test_a_repr_hides_the_password_of_a_store() -> None:
 
 def test_awaited_objects_have_the_same_reprs() -> None:
     async def flow() -> None:
-        async with AsyncEverhold.open("memory://", embedder=FakeEmbedder()) as engine:
+        opening = AsyncEverhold.open("memory://", embedder=FakeEmbedder())
+        assert repr(opening) == "OpeningEngine('memory://')"
+        async with opening as engine:
             assert repr(engine) == "AsyncEverhold('memory://')"
             assert repr(engine.scope(user="alice")) == "AsyncView(user='alice')"
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from datetime import datetime
 from pathlib import Path, PurePath
 from types import FunctionType, NoneType, UnionType
-from typing import IO, Annotated, Any, TypeVar, Union, Unpack, get_args, get_origin, get_type_hints
+from typing import IO, Annotated, Any, TypeVar, Union, Unpack, cast, get_args, get_origin, get_type_hints
 
 from everhold.arguments import checks
 from everhold.arguments.checks import SEQUENCE_LENGTH, Check, Checked
@@ -217,13 +217,18 @@ def check_verbs(kind: C) -> C:
     return kind
 
 
+def check_verb(verb: V) -> V:
+    """Check the arguments of a single method."""
+    return cast(V, _guard(verb))
+
+
 def _guard(verb: Callable[..., Any], *, bound: bool = True) -> Callable[..., Any]:
     """Return a verb that checks its arguments and logs its failures and slow calls.
 
     With `bound`, the first argument is the object of the method and is not checked.
     """
     signature = _read_signature(verb, bound=bound)
-    named, others, has_fields = signature.named, signature.others, signature.has_fields
+    named, others = signature.named, signature.others
     operation = verb.__dict__.get(_OPERATION)
     first = 1 if bound else 0
     leading = signature.positional[0] if signature.positional else None
@@ -242,12 +247,8 @@ def _guard(verb: Callable[..., Any], *, bound: bool = True) -> Callable[..., Any
                     check = named.get(name, others)
                     if check is not None:
                         keywords[name] = check(value, name)
-                    elif has_fields:  # otherwise Python raises TypeError
-                        raise UnknownField(
-                            f"{verb.__name__} takes no argument {name!r}",
-                            value=name,
-                            remedy=suggest_argument(name, named),
-                        )
+                    elif named:  # otherwise Python raises TypeError
+                        raise _refuse_argument(verb.__name__, name, signature)
             return verb(*args, **keywords)
         except EverholdError as error:
             if operation is not None:
@@ -259,6 +260,14 @@ def _guard(verb: Callable[..., Any], *, bound: bool = True) -> Callable[..., Any
 
     call.__dict__["__signature__"] = signature.shown
     return call
+
+
+def _refuse_argument(verb: str, name: str, signature: _Signature) -> Exception:
+    """Return the error for an argument that a verb does not take: TypeError if Python itself would refuse it."""
+    remedy = suggest_argument(name, signature.named)
+    if signature.has_fields:
+        return UnknownField(f"{verb} takes no argument {name!r}", value=name, remedy=remedy)
+    return TypeError(f"{verb}() takes no argument {name!r}; {remedy}")
 
 
 def _find_memory_id(signature: _Signature, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from everhold.model import Memory
+from everhold.model.base import cut_text
 
 PINNED, BLOCKS, SUMMARY, TURNS, RECALLED = "pinned", "blocks", "summary", "turns", "recalled"
 
@@ -102,3 +103,6 @@ class Context:
 
     def __str__(self) -> str:
         return self.text
+
+    def __repr__(self) -> str:
+        return f"Context({cut_text(self.text)!r}, tokens={self.tokens}, memories={len(self.memories)})"

@@ -13,6 +13,7 @@ from everhold.engine import Everhold
 from everhold.errors import InvalidInput
 from everhold.recall.hit import Hit
 from everhold.recall.recipe import HYBRID, Recipe
+from everhold.remember.draft import MemoryInput
 from everhold.text.date_words import MONTHS
 
 _EVIDENCE = re.compile(r"D:?(\d+):0*(\d+)")
@@ -114,12 +115,12 @@ def ingest(engine: Everhold, conversation: EvaluatedConversation) -> dict[str, s
     for session, group in groupby(conversation.turns, key=lambda turn: turn.session):
         view = engine.scope(user=conversation.id, session=f"{conversation.id}-{session}")
         turns = list(group)
-        memories = view.remember_many([_make_memory(turn) for turn in turns])
+        memories = view.remember_many(map(_make_memory, turns))
         turn_ids |= {memory.id: turn.id for memory, turn in zip(memories, turns, strict=True)}
     return turn_ids
 
 
-def _make_memory(turn: LocomoTurn) -> dict[str, Any]:
+def _make_memory(turn: LocomoTurn) -> MemoryInput:
     return {
         "text": turn.text or "(silence)", "kind": "conversation", "speaker": turn.speaker, "occurred_at": turn.at,
     }  # fmt: skip

@@ -4,7 +4,7 @@ To add a job, write a `preview` that counts what there is to do and a `perform` 
 to `JOBS`. A job that changes memories writes through `parts.journal_under(run.run_id)`, so that `undo_run` can undo it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -207,7 +207,7 @@ def extract_facts(parts: Parts) -> Extracted:
     return extraction.extract(parts.records, language_model, partial(_remember, parts), llm_settings.batch)
 
 
-def _remember(parts: Parts, scope: Scope, items: Sequence[Mapping[str, Any]]) -> None:
+def _remember(parts: Parts, scope: Scope, items: Sequence[Any]) -> None:
     View(parts, scope).remember_many(items)
 
 

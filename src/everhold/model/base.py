@@ -11,6 +11,11 @@ from everhold.interrupts import uninterrupted
 from everhold.model.fields import Flag, Id, Integer, JsonObject, Time
 
 _REPR_LENGTH = 60
+# The fields that say in words what a row is. A repr shows the first one that has a text.
+_TITLES = ("name", "title", "label", "table_name", "path", "task", "question", "summary", "text", "kind")
+_UNSHOWN_ORGANIZATION = "default"
+# The fields of an owner that a repr shows.
+_OWNERS = ("user_id", "project_id", "agent_id", "session_id")
 
 
 def cut_text(text: str) -> str:
@@ -114,6 +119,16 @@ class Tracked(Row):
     deletion_id: Id | None = None
     version: Integer = 1
     metadata: JsonObject = Field(default_factory=dict)
+
+    def __repr_args__(self) -> list[tuple[str | None, Any]]:
+        """Return what a repr shows: the title, the owners and the id, because all fields would fill a screen."""
+        values = self.__dict__
+        titles = [value for name in _TITLES if isinstance(value := values.get(name), str)]
+        title: list[tuple[str | None, Any]] = [(None, cut_text(titles[0]))] if titles else []
+        organization = values.get("organization_id", _UNSHOWN_ORGANIZATION)
+        owners = [] if organization == _UNSHOWN_ORGANIZATION else [("organization", organization)]
+        owners += [(name.removesuffix("_id"), values[name]) for name in _OWNERS if values.get(name) is not None]
+        return [*title, *owners, *([("id", values["id"])] if "id" in values else [])]
 
 
 class Owned(Tracked):

@@ -105,7 +105,10 @@ def describe_fault(fault: Any, shown_input: str) -> tuple[str, str]:
     return f"{name or 'it'} is {shown_input}", f"{subject}{requirement[:1].lower()}{requirement[1:]}"
 
 
-_EXPIRY = {"expires_at": "use expires_at, the time when the memory expires"}
+_EXPIRY = {
+    "expires_at": "use expires_at, the time when the memory expires",
+    "tool_call_id": "messages do not expire, so leave it out",  # a field that only messages have
+}
 
 # Maps the name that other libraries use for an argument to our names for it, each with the remedy to show.
 _SYNONYMS: Mapping[str, Mapping[str, str]] = {

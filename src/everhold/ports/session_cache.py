@@ -51,6 +51,9 @@ class WorkingMemory(Value):
     history: tuple[Message, ...]
     stamp: Stamp = field(repr=False)
 
+    def __repr__(self) -> str:
+        return f"WorkingMemory({self.session!r}, messages={len(self.history)})"
+
     @property
     def last_message(self) -> Message | None:
         return self.history[0] if self.history else None

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from everhold import clock
 from everhold.model import Memory, Scope
+from everhold.model.base import cut_text
 from everhold.recall.eligible import find_tagged_ids, resolve_tags
 from everhold.recall.hit import Hit, Why
 from everhold.recall.image_views import KeyedImages
@@ -37,6 +38,9 @@ class WhyNot:
     winner: Hit | None = None
     behind: float | None = None
     admitted_by: Mapping[str, float] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"WhyNot({self.memory!r}, {cut_text('; '.join(self.reasons))!r})"
 
 
 def why_not(deps: RecallDeps, scope: Scope, memory: Memory, request: Request) -> WhyNot:

@@ -55,6 +55,12 @@ class MemoryFields(TypedDict, total=False):
     vector: MemoryVector | None
 
 
+class MemoryInput(MemoryFields, total=False):
+    """A memory as `remember_many` takes it: the arguments of `remember` by name."""
+
+    text: str
+
+
 _CALLER_FIELDS = ("text", *(name for name in MemoryFields.__annotations__ if name not in _EXTRA_FIELDS))
 
 

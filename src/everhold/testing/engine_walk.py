@@ -14,6 +14,7 @@ from everhold.engine import Everhold
 from everhold.errors import EverholdError
 from everhold.model import Memory, Message
 from everhold.recall.hit import Hits
+from everhold.remember.draft import MemoryInput
 
 WORDS = ("tea", "rain", "river", "stone", "garden", "winter", "letter", "bridge", "music", "bread", "กาแฟ", "café")
 TAGS = ("red", "green", "blue")
@@ -106,7 +107,7 @@ def remember(rng: random.Random, organization: str) -> Step:
 
 def remember_many(rng: random.Random, organization: str) -> Step:
     scope = choose_scope(rng, organization)
-    items = [{"text": make_sentence(rng), "id": memory_id} for memory_id in rng.sample(MEMORIES, 3)]
+    items: list[MemoryInput] = [{"text": make_sentence(rng), "id": memory_id} for memory_id in rng.sample(MEMORIES, 3)]
     return lambda engine: engine.scope(**scope).remember_many(items)
 
 

@@ -1,10 +1,11 @@
 """Import a bundle, or data of another system into one scope."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from everhold import clock
@@ -29,9 +30,11 @@ from everhold.stores import add_partitions
 from everhold.views.import_writer import ImportWriter
 
 if TYPE_CHECKING:
+    from everhold import Memory, View
     from everhold.exchange.bundle import Header
     from everhold.parts import Parts
 
+_REMEMBERED_TOGETHER = 256
 # The kinds of files that can be imported, for error messages.
 KNOWN_FILES = "a bundle, .jsonl or .json of memories, .txt, .md, or a file of a system that docs/import.md lists"
 _TEXTS = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".sql")
@@ -65,6 +68,15 @@ def refuse_user(path: Path, user: str | None) -> None:
     if user is not None:
         remedy = Remedy("leave out {}", Argument("user"))
         raise InvalidInput(f"{path.name} is a bundle and says whose each row is", value=user, remedy=remedy)
+
+
+def remember_in_batches(view: "View", items: Iterable[Any], count: Callable[[int], None]) -> "list[Memory]":
+    """Store memories in batches that are small enough to show progress, and to stop soon after Ctrl-C."""
+    remaining, memories = iter(items), []
+    while batch := list(islice(remaining, _REMEMBERED_TOGETHER)):
+        memories += view.remember_many(batch)
+        count(len(batch))
+    return memories
 
 
 def load_bundle(

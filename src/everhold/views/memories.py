@@ -16,7 +16,7 @@ from everhold.recall.kinds import within_namespaces
 from everhold.recall.listing import Listing, count_matching, list_matching_ids, read_listing
 from everhold.recall.pipeline import read_tags
 from everhold.remember import forget, merge, relate, revise, undo
-from everhold.remember.draft import MemoryFields
+from everhold.remember.draft import MemoryFields, MemoryInput
 from everhold.remember.forget import MAX_SHOWN, Forgotten
 from everhold.remember.lookup import require_memory
 from everhold.remember.merge import Merged
@@ -29,7 +29,7 @@ from everhold.views.awaited import AsyncFacade, Awaited
 from everhold.views.base import ScopedView
 
 # A text, or the arguments of `remember` by name.
-MemoryItem = str | Mapping[str, Any]
+MemoryItem = str | MemoryInput
 # Is called with the number of memories that each batch has finished.
 Progress = Callable[[int], None]
 

@@ -39,8 +39,6 @@ from everhold.views.base import ScopedView
 
 _MESSAGE_KINDS = ("message",)
 
-MessageItem = str | Mapping[str, Any]
-
 
 class MessageFields(TypedDict, total=False):
     """The fields that a caller may pass in addition to the text and the role. None means the default."""
@@ -60,6 +58,16 @@ class MessageFields(TypedDict, total=False):
     metadata: Mapping[str, Any] | None
     id: str | None
     created_at: datetime | None
+
+
+class MessageInput(MessageFields, total=False):
+    """A message as `add` takes it: the arguments of `say` by name."""
+
+    role: str
+    text: str | None
+
+
+MessageItem = str | MessageInput
 
 
 @check_verbs
@@ -207,7 +215,8 @@ def read_message_fields(item: MessageItem, conversation: str | None) -> dict[str
         raise InvalidInput(
             f"{format_value(item)} is not a message", value=item, remedy="pass a text, or fields by name"
         )
-    fields = {"text": item} if isinstance(item, str) else {name: item[name] for name in item if item[name] is not None}
+    given = {"text": item} if isinstance(item, str) else item
+    fields: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     known = ("role", "text", *MessageFields.__annotations__)
     for name in fields:
         if name not in known:

@@ -37,7 +37,11 @@ def find(configured: Path | None, *, data: Path) -> Path:
     if configured is not None:
         if _is_model(configured):
             return configured
-        raise ModelNotFound(f"no {TENSORS} and {TOKENIZER} in the configured folder {configured}", remedy=REMEDY)
+        raise ModelNotFound(
+            f"no {TENSORS} and {TOKENIZER} in the folder {configured}",
+            value=str(configured),
+            remedy="name the folder that holds the model, or none, and run `everhold model install`",
+        )
     places = [*_list_package_folders(), get_install_folder(data), *_list_hugging_face_folders(Path.home())]
     for folder in places:
         if _is_model(folder):

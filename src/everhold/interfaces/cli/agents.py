@@ -203,7 +203,7 @@ def set_state(
     """Store the state of an agent in place of the one that is there."""
     state = call.view.set_state(
         parse_value(value, "the state"),
-        expires_at=call.parse_moment("--expires", expires, "ahead"),
+        expires_at=call.parse_expiry(expires),
         metadata=None if metadata is None else parse_object(metadata, "--metadata"),
         expected_version=expected_version,
     )

@@ -7,13 +7,14 @@ the options of all its groups, so that each option is declared once.
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import typer
@@ -22,7 +23,7 @@ from everhold import settings
 from everhold.errors import InvalidInput, InvalidSettings, Remedy, StoreError, StoreMissing
 from everhold.model.scope import DEFAULT_ORGANIZATION
 from everhold.model.tenancy import check_timezone
-from everhold.opening import begin_opening
+from everhold.opening import begin_opening, find_file
 from everhold.progress import ReportProgress, StepCounter
 from everhold.values import Value, value_class
 
@@ -48,6 +49,15 @@ class CommandResult(Value):
     code: int = 0
 
 
+class ShellChange(NamedTuple):
+    """A change that was made in a shell."""
+
+    memory_id: str | None
+    """A memory that was stored or changed; None for a change of no known memory."""
+    is_new: bool
+    """Whether the memory was stored by this change."""
+
+
 class Call:
     """The store, scope and output format of one command. The store is opened when it is first needed."""
 
@@ -60,16 +70,17 @@ class Call:
         self.creates_store = False
         self.interface = "command line"
         """The program that the access log records as the user of the engine."""
-        self.history: list[str | None] = []
-        """The changes that `/undo` can undo, latest last: a stored memory's id, or None for another change."""
-        self.shown_ids: Sequence[str] = ()
-        """The ids of the memories in a shell's last table. The user can name a memory by its number in it."""
+        self.history: list[ShellChange] = []
+        """The changes of a shell that `/undo` can undo, latest last."""
+        self.shown_ids: list[str] | None = None
+        """The ids of the rows in a shell's last numbered table, shared with its commands; None outside a shell."""
         self.asked: list[EarlierQuestion] = []
         """The last questions about data that a shell answered, oldest first, on which follow-ups build."""
         self.prepare_data: Callable[[], None] = lambda: None
         """Makes the data of a shell ready before the first command that reads it."""
         self.open_question: Answer | None = None
         """The answer of a shell that offers choices, until another line is typed."""
+        self._created_paths: Sequence[Path] = ()
         self._timezone = timezone
         self._resources = ExitStack()
 
@@ -94,6 +105,9 @@ class Call:
         Only commands with `creates_store` create a missing store: for the others, the user may just be in the wrong
         folder.
         """
+        file = find_file(self.settings)
+        if self.creates_store and file is not None and not file.exists():
+            self._created_paths = [file, *(folder for folder in file.parents if not folder.exists())]
         source = settings.find_storage_source(self.store)
         store_name = self.settings.storage.rpartition("/")[2]
         try:
@@ -129,21 +143,48 @@ class Call:
 
         return parse_time(text, self.zone, option, durations=durations)
 
+    def parse_expiry(self, text: str | None) -> datetime | None:
+        """Return the moment of `--expires`, or None if the option was not passed. The moment must be in the future."""
+        if text is None:
+            return None
+        from everhold.interfaces.shared.times import parse_expiry  # most commands are given no time
+
+        return parse_expiry(text, self.zone, "--expires")
+
+    def number_rows(self, ids: Iterable[str]) -> bool:
+        """Return whether the rows of a table get numbers. In a shell they do, and then stand for these ids."""
+        if self.shown_ids is None:
+            return False
+        self.shown_ids[:] = ids
+        return True
+
+    def describe_empty_scope(self) -> str:
+        return f"no memories in scope {' '.join(f'{name}={value}' for name, value in self.scope.items() if value)}"
+
     def note_organization(self) -> None:
         """Print a note if the organization does not exist, which explains an empty result."""
         name = self.scope.get("organization", DEFAULT_ORGANIZATION)
         if not self.creates_store and name != DEFAULT_ORGANIZATION and not self.engine.has_organization(name):
             print(f"everhold: no organization {name!r} in this store", file=sys.stderr)
 
-    def close(self) -> None:
+    def close(self, *, has_failed: bool = False) -> None:
+        """Close the store. If a failed command has just created it and stored nothing, delete it."""
         self._resources.close()
+        if has_failed and self._created_paths:
+            from everhold.stores import delete_empty_store
+
+            if delete_empty_store(self.settings):
+                with suppress(OSError):  # a folder in which there is anything else stays
+                    for folder in self._created_paths[1:]:
+                        folder.rmdir()
 
     def join(self, shell: "Call") -> None:
-        """Use the open store and the output format of a shell, and the shell's scope for each part that this call
-        omits."""
+        """Use the open store, the numbered table and the output format of a shell, and the shell's scope for each part
+        that this call omits."""
         if self.store is not None:
             raise InvalidInput("the shell has a store open", value=self.store, remedy="leave --store out")
         self.as_json = shell.as_json
+        self.shown_ids = shell.shown_ids
         own = {name: value for name, value in self.scope.items() if value not in (None, DEFAULT_ORGANIZATION)}
         self.scope = {**shell.scope, **own}
         # These are cached properties, which are not computed any more.
@@ -276,8 +317,10 @@ def command(
                     _print_result(call, result)
                 else:
                     line.result = result
-            finally:
-                call.close()
+            except BaseException:
+                call.close(has_failed=True)
+                raise
+            call.close()
             return result.code
 
         own = [option for option in _list_options(action) if option.name not in groups]

@@ -78,7 +78,10 @@ def show_overview(
     filters: dict[str, Any] = {"only": only}
     memories = call.view.overview(about, k=k, include=include or (), **filters)
     tags = call.view.tags_of([memory.id for memory in memories])
-    shown = memory_lists.make_memory_list(memories, call.zone, tags, call.scope, empty=memory_lists.NOTHING_FOUND)
+    numbered = call.number_rows(memory.id for memory in memories)
+    shown = memory_lists.make_memory_list(
+        memories, call.zone, tags, call.scope, empty=memory_lists.NOTHING_FOUND, numbered=numbered
+    )
     return CommandResult({"memories": add_tags(memories, tags)}, shown)
 
 

@@ -118,7 +118,6 @@ def read_memory_fields(
 ) -> dict[str, Any]:
     """Return the fields that were passed. The time `never` means None."""
     moments: dict[str, tuple[str, str | None, Direction | None]] = {
-        "expires_at": ("--expires", expires, "ahead"),
         "valid_from": ("--valid-from", valid_from, None),
         "valid_to": ("--valid-to", valid_to, "ahead"),
         "occurred_at": ("--at", at, None),
@@ -127,8 +126,10 @@ def read_memory_fields(
     others = {"kind": kind, "namespace": namespace, "key": key, "priority": priority, "importance": importance,
               "confidence": confidence,
               "speaker": speaker, "source_agent": source_agent, "aliases": alias or None, "pinned": pinned}  # fmt: skip
+    expiry = {} if expires is None else {"expires_at": None if expires == FOREVER else call.parse_expiry(expires)}
     return {
         **{name: value for name, value in others.items() if value is not None},
+        **expiry,
         **{name: None if moment[1] == FOREVER else call.parse_moment(*moment)
            for name, moment in moments.items() if moment[1] is not None},
         **{name: _parse_object(text, name) for name, text in objects.items() if text is not None},

@@ -24,8 +24,9 @@ def resolve_id(call: Call, name: str) -> str:
     InvalidInput lists the candidates if several ids begin with `name`.
     """
     number = read_number(name)
-    if number is not None and 1 <= number <= len(call.shown_ids):
-        return call.shown_ids[number - 1]
+    shown_ids = call.shown_ids or ()
+    if number is not None and 1 <= number <= len(shown_ids):
+        return shown_ids[number - 1]
     if len(name) < MIN_PREFIX_LENGTH or _GENERATED_ID.fullmatch(name):
         return name
     within = {"id": {">=": name, "<": name + _AFTER_EVERY_CHARACTER}}

@@ -8,7 +8,7 @@ from types import FrameType
 
 from everhold.interfaces.cli.failures import Interrupted
 from everhold.interfaces.cli.progress import show_steps
-from everhold.progress import ReportProgress, StepProgress
+from everhold.progress import ReportProgress, StepProgress, UnstoredProgress
 
 # The last report of each step, in the order in which the steps began.
 Steps = Mapping[str, StepProgress]
@@ -25,7 +25,8 @@ _STOPPING = "stopping after this batch; Ctrl-C again stops at once"
 def track_steps(explain: Explain, *, is_quiet: bool) -> Iterator[ReportProgress]:
     """Yield a function that shows each step and, after Ctrl-C, raises what `explain` returns.
 
-    The work calls it after each batch, so what it has reported is stored. A second Ctrl-C ends the work at once. A
+    The work calls it after each batch, so what it has reported is stored; inside a batch it reports `UnstoredProgress`,
+    which is only shown. A second Ctrl-C ends the work at once. A
     driver may turn that into an error of its own, so every error after Ctrl-C counts as the interruption.
     """
     is_pressed = False
@@ -46,7 +47,7 @@ def track_steps(explain: Explain, *, is_quiet: bool) -> Iterator[ReportProgress]
             def report(progress: StepProgress) -> None:
                 steps[progress.step] = progress
                 show(progress)
-                if is_pressed:
+                if is_pressed and not isinstance(progress, UnstoredProgress):
                     raise KeyboardInterrupt
 
             yield report

@@ -52,7 +52,8 @@ def show_relations(
     ] = None,
 ) -> CommandResult:
     """Show the memories related to a memory, nearest first."""
-    related = call.view.relations(resolve_id(call, name), depth=depth, relationship_type=relationship_type)
+    memory_id = resolve_id(call, name)
+    related = call.view.relations(memory_id, depth=depth, relationship_type=relationship_type)
     tags = call.view.tags_of([relation.memory.id for relation in related])
     table = show.make_table("steps", "relationship", "memory")
     for relation in related:
@@ -67,7 +68,7 @@ def show_relations(
         {"memory": memory, "relationship": relation.relationship, "depth": relation.depth}
         for relation, memory in zip(related, add_tags([relation.memory for relation in related], tags), strict=True)
     ]
-    shown: RenderableType = table if related else Text(f"nothing is related to {name}", style="dim")
+    shown: RenderableType = table if related else Text(f"nothing is related to {memory_id}", style="dim")
     return CommandResult({"related": documents}, shown)
 
 

@@ -50,7 +50,7 @@ def remember(
     own: dict[str, Any],
 ) -> CommandResult:
     """Store one or more memories."""
-    items = [{"text": text, **fields, **own} for text in read_texts(texts or [])]
+    items: list[Any] = [{"text": text, **fields, **own} for text in read_texts(texts or [])]
     if not texts and fields.get("content"):
         items = [{**fields, **own}]
     if not items:
@@ -99,7 +99,8 @@ def recall(
         question, k=k, as_of=moment, minimum=minimum, recipe=recipe, cursor=cursor, model=model,
         include_superseded=include_superseded, **where,
     )  # fmt: skip
-    return show_hits(call, hits, minimum, recipe, suggest_kinds(filters), explain=explain)
+    hint = suggest_kinds(filters)
+    return show_hits(call, hits, minimum, recipe, hint, explain=explain, among=among or ["memory"])
 
 
 @command(app, "get")
@@ -125,8 +126,7 @@ def list_memories(
     page = call.view.list(limit=limit, cursor=cursor, oldest_first=oldest_first, namespace=namespace or None, **filters)
     from everhold.interfaces.cli.memory_results import show_page
 
-    scope = " ".join(f"{name}={value}" for name, value in call.scope.items() if value)
-    return show_page(call, page, f"no memories in scope {scope}{suggest_kinds(filters)}")
+    return show_page(call, page, f"{call.describe_empty_scope()}{suggest_kinds(filters)}")
 
 
 @command(app, "count", filters=read_filters)
@@ -181,7 +181,8 @@ def supersede(
 @command(app, "history")
 def show_history(call: Call, name: MemoryName) -> CommandResult:
     """Show the earlier versions of a memory."""
-    revisions = call.view.history(resolve_id(call, name))
+    memory_id = resolve_id(call, name)
+    revisions = call.view.history(memory_id)
     from everhold.interfaces.cli.memory_results import show_revisions
 
-    return show_revisions(call, name, revisions)
+    return show_revisions(call, memory_id, revisions)

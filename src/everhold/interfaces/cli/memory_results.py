@@ -24,13 +24,13 @@ _NOTHING_RELEVANT = f"{memory_lists.NOTHING_RELEVANT}; --minimum 0 shows the nea
 
 
 def show_memories(
-    call: Call, memories: Sequence[Memory], heading: str = "", *, empty: str = "no memories", numbered: bool = False
+    call: Call, memories: Sequence[Memory], heading: str = "", *, empty: str = "no memories"
 ) -> CommandResult:
-    """Return memories with their tags; the table shows the first of very many, with numbers if `numbered`."""
+    """Return memories with their tags; the table shows the first of very many."""
     tags = call.view.tags_of([memory.id for memory in memories])
     parts: list[RenderableType] = [make_note(heading, "bold")] if heading else []
     rows = memories[:_MAX_SHOWN]
-    parts.append(memory_lists.make_memory_list(rows, call.zone, tags, call.scope, empty=empty, numbered=numbered))
+    parts.append(memory_lists.make_memory_list(rows, call.zone, tags, call.scope, empty=empty))
     if len(memories) > _MAX_SHOWN and heading:
         parts.append(make_note(f"… and {len(memories) - _MAX_SHOWN:,} more; --json shows all"))
     return CommandResult({"memories": _make_documents(memories, tags)}, stack(parts))
@@ -45,16 +45,22 @@ def _make_documents(memories: Sequence[Memory], tags: Mapping[str, Sequence[str]
     return add_tags(memories, tags)
 
 
-def show_hits(call: Call, hits: Hits, minimum: float | None, recipe: str, hint: str, *, explain: bool) -> CommandResult:
+def show_hits(
+    call: Call, hits: Hits, minimum: float | None, recipe: str, hint: str, *, explain: bool, among: Sequence[str]
+) -> CommandResult:
     """Return the result that shows hits and pinned memories.
 
     If nothing was found, a note says so, followed by `hint`.
     """
     is_limited = minimum or (minimum is None and get_recipe(recipe).minimum)
-    empty = (_NOTHING_RELEVANT if is_limited else memory_lists.NOTHING_FOUND) + hint
+    reason = _NOTHING_RELEVANT if is_limited else memory_lists.NOTHING_FOUND
+    empty = (reason if "message" in among else explain_no_hits(call, hits, reason)) + hint
     pinned = hits.pinned
     tags = call.view.tags_of([memory.id for memory in pinned]) if pinned else {}
-    parts: list[RenderableType] = [memory_lists.make_hit_list(hits, call.zone, call.scope, empty=empty)]
+    numbered = call.number_rows(hit.id for hit in hits)
+    parts: list[RenderableType] = [
+        memory_lists.make_hit_list(hits, call.zone, call.scope, empty=empty, numbered=numbered)
+    ]
     if explain and hits:
         from everhold.interfaces.cli import show
 
@@ -74,6 +80,11 @@ def show_hits(call: Call, hits: Hits, minimum: float | None, recipe: str, hint: 
     return CommandResult(document, stack(parts))
 
 
+def explain_no_hits(call: Call, hits: Hits, reason: str) -> str:
+    """Return `reason`, or that the scope has no memories, which a misspelt user or the wrong store explains."""
+    return reason if hits or call.view.list(limit=1) else call.describe_empty_scope()
+
+
 def render_cursor(cursor: str) -> TextList:
     return make_note(f"next page: --cursor {cursor}")
 
@@ -91,7 +102,10 @@ def show_memory(call: Call, memory: Memory) -> CommandResult:
 def show_page(call: Call, page: Listing, empty: str) -> CommandResult:
     """Return one page of memories."""
     tags = call.view.tags_of([memory.id for memory in page])
-    parts: list[RenderableType] = [memory_lists.make_memory_list(page, call.zone, tags, call.scope, empty=empty)]
+    numbered = call.number_rows(memory.id for memory in page)
+    parts: list[RenderableType] = [
+        memory_lists.make_memory_list(page, call.zone, tags, call.scope, empty=empty, numbered=numbered)
+    ]
     if page.cursor:
         parts.append(render_cursor(page.cursor))
     return CommandResult({"memories": _make_documents(page, tags), "cursor": page.cursor}, stack(parts))
@@ -102,7 +116,7 @@ def show_number(number: int) -> CommandResult:
     return CommandResult({"count": number}, make_note(f"{number:,}", ""))
 
 
-def show_revisions(call: Call, name: str, revisions: Sequence[Revision]) -> CommandResult:
+def show_revisions(call: Call, memory_id: str, revisions: Sequence[Revision]) -> CommandResult:
     """Return the earlier versions of a memory."""
     from everhold.interfaces.cli import show
 
@@ -115,4 +129,4 @@ def show_revisions(call: Call, name: str, revisions: Sequence[Revision]) -> Comm
             show.render_text(revision.reason or ""),
             show.render_text(revision.value.get("text", ""), 400),
         )
-    return CommandResult({"revisions": revisions}, table if revisions else make_note(f"{name} was never changed"))
+    return CommandResult({"revisions": revisions}, table if revisions else make_note(f"{memory_id} was never changed"))

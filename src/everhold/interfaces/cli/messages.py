@@ -50,7 +50,7 @@ def add(
 
     Each line is a message in JSON, such as {"role": "assistant", "content": "Hello"}, or a text that the user says.
     """
-    items = [_parse_line(call, number, line) for number, line in enumerate(_read_lines(file), 1)]
+    items: list[Any] = [_parse_line(call, number, line) for number, line in enumerate(_read_lines(file), 1)]
     if not items:
         raise InvalidInput("there are no messages to add", remedy="pass a file, or lines on standard input")
     added = call.view.add(items, conversation=conversation)

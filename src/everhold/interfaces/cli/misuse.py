@@ -27,6 +27,14 @@ _OTHER_WORDS = {
 OTHER_COMMANDS = {word: name for name, words in _OTHER_WORDS.items() for word in words}
 # Options that each command has, and that `everhold` itself has not.
 _OF_COMMANDS = ("--store", "--org", "--project", "--user", "--agent", "--session", "--timezone", "--json", "--debug")
+# Options of `everhold` itself, which come before the command.
+_BEFORE_COMMAND = ("-v", "-vv", "--verbose")
+# Options that other tools or our Python arguments have, and ours that do the same.
+_EXPIRES = ("--expires",)
+_OTHER_OPTIONS = {
+    "--ttl": _EXPIRES, "--ttl-seconds": _EXPIRES, "--expires-in": _EXPIRES, "--expires-at": _EXPIRES,
+    "--k": ("-k",), "--top-k": ("-k", "--limit"), "--limit": ("-k",), "-n": ("-k", "--limit"), "-k": ("--limit",),
+}  # fmt: skip
 _TYPES = {"Input should be a valid integer": "a whole number", "Input should be a valid number": "a number"}
 
 # A fact and a remedy. An empty remedy is replaced by a reference to the help of the command.
@@ -39,7 +47,7 @@ def describe_misuse(error: typer.TyperException, arguments: Sequence[str]) -> Fa
     see_help = f"see `{context.command_path if context else 'everhold'} --help`"
     for pattern, explain in _EXPLANATIONS.items():
         if match := pattern.match(message):
-            fact, remedy = explain(match, arguments)
+            fact, remedy = explain(match, arguments, _list_options(context))
             # A suggestion is a question and needs no more; anything else may need the help.
             advice = remedy if remedy.endswith("?") else "; ".join(filter(None, (remedy, see_help)))
             return Failure(fact, type(error).__name__, remedy=advice)
@@ -47,7 +55,12 @@ def describe_misuse(error: typer.TyperException, arguments: Sequence[str]) -> Fa
     return Failure(fact, type(error).__name__, remedy=see_help)
 
 
-def _explain_command(match: re.Match[str], arguments: Sequence[str]) -> Explanation:
+def _list_options(context: typer.Context | None) -> list[str]:
+    """Return the options of the command in whose arguments the fault is."""
+    return [name for parameter in context.command.params for name in parameter.opts] if context else []
+
+
+def _explain_command(match: re.Match[str], arguments: Sequence[str], _: Sequence[str]) -> Explanation:
     name, suggestion = match["name"], match["suggestion"]
     is_at_start = bool(arguments) and repr(arguments[0]) == name
     if is_at_start and not is_question(" ".join(arguments)):
@@ -66,8 +79,15 @@ def _suggest_command(typed: str, similar: str) -> str | None:
     return None if command is None else repr(command)
 
 
-def _explain_option(match: re.Match[str], arguments: Sequence[str]) -> Explanation:
+def _explain_option(match: re.Match[str], arguments: Sequence[str], options: Sequence[str]) -> Explanation:
     name, known = match["name"], (match["known"] or "").split(", ")
+    if name in _BEFORE_COMMAND:
+        return f"no option {name} after the command", f"write it before the command: `everhold {name} COMMAND …`"
+    other = next((option for option in _OTHER_OPTIONS.get(name, ()) if option in options), None)
+    if other is not None:
+        return f"no option {name}", f"did you mean {other}?"
+    if "--expires" in _OTHER_OPTIONS.get(name, ()):
+        return f"no option {name}", "what this command stores does not expire, so leave it out"
     before = arguments[: arguments.index(name)] if name in arguments else arguments
     if name in _OF_COMMANDS and all(argument.startswith("-") for argument in before):
         return f"no option {name} before the command", f"write it after the command: `everhold COMMAND … {name} …`"
@@ -75,11 +95,11 @@ def _explain_option(match: re.Match[str], arguments: Sequence[str]) -> Explanati
     return f"no option {name}", f"did you mean {nearest[0]}?" if nearest else ""
 
 
-def _explain_extra(match: re.Match[str], _: Sequence[str]) -> Explanation:
+def _explain_extra(match: re.Match[str], _: Sequence[str], __: Sequence[str]) -> Explanation:
     return f"too many arguments: {format_value(match['extra'])}", _QUOTES
 
 
-def _explain_value(match: re.Match[str], arguments: Sequence[str]) -> Explanation:
+def _explain_value(match: re.Match[str], arguments: Sequence[str], _: Sequence[str]) -> Explanation:
     option, reason = match["option"], match["reason"].rstrip(".").removeprefix("Value error, ")
     expected = next((name for start, name in _TYPES.items() if reason.startswith(start)), None)
     value = _find_value(option, arguments)
@@ -98,7 +118,7 @@ def _find_value(option: str, arguments: Sequence[str]) -> str | None:
     return None
 
 
-_EXPLANATIONS: dict[re.Pattern[str], Callable[[re.Match[str], Sequence[str]], Explanation]] = {
+_EXPLANATIONS: dict[re.Pattern[str], Callable[[re.Match[str], Sequence[str], Sequence[str]], Explanation]] = {
     re.compile(r"No such command (?P<name>.+?)\.(?: Did you mean (?P<suggestion>'[^']*').*)?$", re.DOTALL): (
         _explain_command
     ),

@@ -8,12 +8,11 @@ from functools import partial
 from importlib.resources import as_file, files
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from everhold import View
+from everhold import MemoryInput, View
 from everhold.interfaces.cli import memory_lists
 from everhold.interfaces.cli.call import Call, CommandResult
 from everhold.interfaces.shared.documents import document
@@ -77,7 +76,7 @@ def _upload_expenses(call: Call) -> None:
             call.view.upload(str(path), name=_DATA_FILE)
 
 
-def read_conversation() -> list[dict[str, Any]]:
+def read_conversation() -> list[MemoryInput]:
     text = files(__package__).joinpath("sample.jsonl").read_text("utf-8")
     return [json.loads(line) for line in text.splitlines()]
 

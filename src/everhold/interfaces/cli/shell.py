@@ -13,13 +13,13 @@ from rich.text import Text
 
 from everhold.errors import Argument, InvalidInput, NotFound, Verb
 from everhold.interfaces.cli import memory_lists, sample, show
-from everhold.interfaces.cli.call import Call, CommandResult, ShellLine, command, shell_line
+from everhold.interfaces.cli.call import Call, CommandResult, ShellChange, ShellLine, command, shell_line
 from everhold.interfaces.cli.commands import make_root
 from everhold.interfaces.cli.failures import FAILED, describe, spell_for_terminal
 from everhold.interfaces.cli.forgetting import render_undo
 from everhold.interfaces.cli.ids import resolve_id
 from everhold.interfaces.cli.inputs import read_standard_input
-from everhold.interfaces.cli.memory_results import show_memories
+from everhold.interfaces.cli.memory_results import explain_no_hits, show_memories
 from everhold.interfaces.cli.misuse import OTHER_COMMANDS, describe_misuse
 from everhold.interfaces.cli.numbers import read_number
 from everhold.interfaces.shared.questions import is_question
@@ -32,8 +32,13 @@ _LISTED = 20
 _FOLLOWED = 5  # how many questions about data a follow-up can build on
 # Commands that open a shell, or a different store than the shell's.
 _NOT_IN_A_SHELL = ("shell", "move", "model")
+# Commands whose changes `undo` takes back.
+_UNDOABLE_COMMANDS = ("revise", "supersede", "forget", "merge")
 _DATA_COMMANDS = ("ask", "sql", "tables", "describe", "sources")
-_BARE_COMMANDS = ("help", "quit", "exit", "undo", "list")
+_BARE_COMMANDS = {name: f"/{name}" for name in ("help", "quit", "exit", "undo", "list")}
+_BARE_COMMANDS |= dict.fromkeys(("q", ":q", "bye", "goodbye"), "/quit")
+# The first character after the Greek and Cyrillic alphabets. Other scripts may write sentences without spaces.
+_FIRST_OF_OTHER_SCRIPTS = "\u0530"
 TAKEN_AS_QUESTION = "read as a question, so nothing was stored; /remember TEXT stores it"
 
 
@@ -59,6 +64,7 @@ def shell(
 
 def _run_conversation(call: Call, introduction: RenderableType | None, *, terminal: bool) -> CommandResult:
     console = Console(highlight=False, quiet=call.as_json)
+    call.shown_ids = []
     if terminal:
         call.view  # noqa: B018 — opens the store, so that the first answer is not the slow one
         console.print(introduction)
@@ -116,21 +122,26 @@ def answer(call: Call, line: str) -> CommandResult:
     choice = read_number(line)
     if open_question is not None and choice is not None:
         return _ask(call, open_question.question, choice)
-    if line.lower() in _BARE_COMMANDS:
-        return COMMANDS[f"/{line.lower()}"].act(call, "")
+    bare_command = _BARE_COMMANDS.get(line.lower().rstrip(".!()"))
+    if bare_command is not None:
+        return COMMANDS[bare_command].act(call, "")
     if line.startswith("/"):
         return COMMANDS[name].act(call, argument.strip()) if name in COMMANDS else _run_command(call, line[1:])
     if line.startswith("?"):
         return _recall(call, line[1:].strip())
-    return _recall(call, line, note=TAKEN_AS_QUESTION) if is_question(line) else _remember(call, line)
+    if is_question(line):
+        return _recall(call, line, note=TAKEN_AS_QUESTION)
+    if len(line.split()) == 1 and max(line) < _FIRST_OF_OTHER_SCRIPTS:
+        remedy = f"?{line} recalls it, /remember {line} stores it, and /help shows the commands"
+        raise InvalidInput(f"a single word is not stored: {line!r}", value=line, remedy=remedy)
+    return _remember(call, line)
 
 
 def _recall(call: Call, question: str, note: str = "") -> CommandResult:
     hits = call.view.recall(question, k=_HITS)
-    call.shown_ids = [hit.id for hit in hits]
-    table = memory_lists.make_hit_list(
-        hits, call.zone, call.scope, why=True, empty=memory_lists.NOTHING_RELEVANT, numbered=True
-    )
+    numbered = call.number_rows(hit.id for hit in hits)
+    empty = explain_no_hits(call, hits, memory_lists.NOTHING_RELEVANT)
+    table = memory_lists.make_hit_list(hits, call.zone, call.scope, why=True, empty=empty, numbered=numbered)
     return CommandResult({"hits": hits.hits}, Group(table, Text(note, style="dim")) if note else table)
 
 
@@ -139,7 +150,7 @@ def _remember(call: Call, text: str) -> CommandResult:
         raise InvalidInput("/remember needs a text", remedy="write /remember TEXT")
     memory = call.view.remember(text)
     if memory.version == 1:  # otherwise it was stored before, and there is nothing to take back
-        call.history.append(memory.id)
+        call.history.append(ShellChange(memory.id, is_new=True))
     return show_memories(call, [memory], "remembered")
 
 
@@ -164,10 +175,8 @@ def _ask(call: Call, question: str, choice: int | None = None) -> CommandResult:
     return show_answer(answered)
 
 
-def _list(call: Call, _: str) -> CommandResult:
-    memories = call.view.list(limit=_LISTED)
-    call.shown_ids = [memory.id for memory in memories]
-    return show_memories(call, memories, numbered=True)
+def _list(call: Call, options: str) -> CommandResult:
+    return _run_command(call, f"list {options or f'--limit {_LISTED}'}")
 
 
 def _run_command(call: Call, line: str) -> CommandResult:
@@ -196,27 +205,43 @@ def _run_command(call: Call, line: str) -> CommandResult:
         raise InvalidInput(failure.fact, value=line, remedy=failure.remedy) from None
     finally:
         shell_line.reset(token)
+    if words[0] in _UNDOABLE_COMMANDS and running.result is not None and "--preview" not in words:
+        call.history.append(ShellChange(_find_changed_id(running.result.document), is_new=False))
     return running.result or CommandResult({}, None)  # --help has already printed its output
 
 
-def _forget(call: Call, name: str) -> CommandResult:
-    if not name:
+def _find_changed_id(document: Any) -> str | None:
+    """Return the id of the first memory that a command lists as changed; `merge` lists none."""
+    memories = document.get("memories") if isinstance(document, dict) else None
+    return memories[0]["id"] if memories else None
+
+
+def _forget(call: Call, names: str) -> CommandResult:
+    """Forget the memory of a number, an id or a key. A line with options or several names is a command."""
+    if not names:
         raise InvalidInput("/forget needs the number or the id of a memory", remedy="/list shows them")
-    memory = call.view.forget(resolve_id(call, name))
-    call.history.append(None)
+    if len(names.split()) > 1:
+        return _run_command(call, f"forget {names}")
+    memory = call.view.forget(resolve_id(call, names))
+    call.history.append(ShellChange(memory.id, is_new=False))
     return CommandResult({"memory": memory}, show.render_text(f"forgotten: {memory.text} (/undo restores it)"))
 
 
-def _undo(call: Call, _: str) -> CommandResult:
-    """Take back the last line that stored or changed something; if there is none, the last change in the store."""
-    memory_id = call.history.pop() if call.history else None
-    if memory_id is None:
-        change = call.view.undo()
-        return CommandResult({"change": change}, render_undo(change))
+def _undo(call: Call, name: str) -> CommandResult:
+    """Take back the last line that stored or changed something; if there is none, the last change in the store.
+
+    With the number or the id of a memory, take back the last change to it.
+    """
+    memory_id = resolve_id(call, name) if name else None
+    places = [place for place, change in enumerate(call.history) if memory_id in (None, change.memory_id)]
+    undone = call.history.pop(places[-1]) if places else ShellChange(memory_id, is_new=False)
     try:
-        change = call.view.undo(memory_id)  # the memory replaced another one, which becomes valid again
+        # If a new memory replaced another one, this makes the other one valid again.
+        change = call.view.undo(undone.memory_id)
     except NotFound:
-        memory = call.view.forget(memory_id)
+        if not undone.is_new or undone.memory_id is None:
+            raise
+        memory = call.view.forget(undone.memory_id)
         return CommandResult({"memory": memory}, show.render_text(f"taken back: {memory.text}"))
     return CommandResult({"change": change}, render_undo(change))
 
@@ -241,9 +266,9 @@ class Command:
 COMMANDS: Mapping[str, Command] = {
     "/remember": Command(_remember, "store a text, also one that reads like a question", takes=" TEXT"),
     "/ask": Command(_ask_data, "answer a question about uploaded data", takes=" QUESTION"),
-    "/list": Command(_list, f"the newest {_LISTED} memories"),
+    "/list": Command(_list, f"the newest {_LISTED} memories, with numbers that every command takes as an id"),
     "/forget": Command(_forget, "hide a memory: its number in the last table, or its id", takes=" NUMBER|ID"),
-    "/undo": Command(_undo, "take back the last sentence or change"),
+    "/undo": Command(_undo, "take back the last sentence or change (to a memory)", takes=" [ID]"),
     "/help": Command(_show_help, "this"),
     "/quit": Command(_quit, "leave (or Ctrl-D)"),
     "/exit": Command(_quit, "leave"),

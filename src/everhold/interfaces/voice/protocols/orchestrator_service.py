@@ -65,7 +65,7 @@ def add_memory(service: VoiceService, request: Document) -> dict[str, Any]:
 
 
 def batch_add_memories(service: VoiceService, request: Document) -> dict[str, Any]:
-    items = []
+    items: list[Any] = []
     for item in read_list(_read_data(request), "memories"):
         if not isinstance(item, dict):
             raise InvalidInput(f"memories holds {format_value(item)}", value=item, remedy="send objects")
