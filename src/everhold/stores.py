@@ -49,7 +49,7 @@ def delete_empty_store(settings: Settings) -> bool:
     """Delete the file of a store in which nothing was stored, if no one else uses it; return whether it was deleted."""
     from everhold.schema.catalog import TABLES
 
-    scheme = scheme_of(settings.storage)
+    scheme = read_scheme(settings.storage)
     path = read_file(settings.storage).path if scheme in ("sqlite", "duckdb") else None
     if path is None or not path.exists():
         return False

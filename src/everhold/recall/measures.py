@@ -24,6 +24,9 @@ _NOT_CORE = GENERAL_TERMS | TIME_TERMS
 # The columns of evidence.
 STATED, CHANGED, APART, THINGS = range(len(AttributeEvidence._fields))
 _FEW_TERMS = 2
+# A shorter time between a fact and a newer one counts as this. The weights are fitted to lives, in which most changes
+# come months later; but what a user says a minute later is a change, too.
+_MIN_DAYS = 100
 _FAR_BEHIND = 5.0
 _LOW_TOTAL = -2.0
 # A lower standard deviation of similarities counts as this.
@@ -295,8 +298,8 @@ def measure_update(
     The measures are meaningful only for candidates that are newer than `old`.
     """
     features, intent = candidates.features, profile.intent
-    days_later = np.maximum(candidates.when - candidates.when[old], 0) / DAY
-    days_of_age = max(0, profile.now - int(candidates.when[old])) / DAY
+    days_later = np.maximum((candidates.when - candidates.when[old]) / DAY, _MIN_DAYS)
+    days_of_age = max((profile.now - int(candidates.when[old])) / DAY, _MIN_DAYS)
     linked = _measure_linked(candidates, old)
     table = np.zeros((len(UPDATE_ROWS), len(topic)))
     table[UPDATE_ROWS["similarity_of_both"]] = np.vecdot(candidates.vectors, candidates.vectors[old])
