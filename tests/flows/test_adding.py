@@ -60,8 +60,11 @@ def test_adding_again_adds_nothing(engine: Everhold, chat: View) -> None:
 
 def test_a_newer_fact_supersedes_an_older_one_of_another_session(engine: Everhold, chat: View) -> None:
     [old] = chat.add(["I live in Bangkok.", "Hello!"]).memories
-    [new] = engine.scope(user="alice", session="tuesday").add(["I live in Lisbon now."]).memories
+    named = {"content": "I live in Lisbon now.", "name": "Ally Moss"}
+    [new] = engine.scope(user="alice", session="tuesday").add([named]).memories
     assert chat.get(old.id).superseded_by == new.id
+    [newest] = chat.add(["I live in Faro."]).memories
+    assert chat.get(new.id).superseded_by == newest.id
     both = engine.scope(user="bob", session="b").add(["I live in Rome.", "I live in Oslo."]).memories
     assert both[0].superseded_by == both[1].id
 

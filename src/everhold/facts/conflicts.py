@@ -4,6 +4,7 @@ If in doubt, texts count as different: keeping a duplicate only costs a row, but
 one of them.
 """
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
@@ -38,7 +39,6 @@ ONE_TIME = frozenset(("event", "plan", "lived_in", "worked_at"))
 
 _FILLERS = split_words("a an the of my our their his her named called inc corp ltd llc gmbh company co really")
 _WORDS = lazy_pattern(r"[^\W_]+")
-_CAPITALISED = lazy_pattern(r"[A-Z][\w-]+")
 _ORDINAL = lazy_pattern(r"(\d+)(?:st|nd|rd|th)$")
 
 
@@ -71,9 +71,9 @@ def _are_namesakes(old: "Statement", new: "Statement") -> bool:
 
 def _find_name(statement: "Statement") -> str:
     """Return the folded first name after a relation, such as "tess" in "Alice's sister Tess lives in Rome.", or ""."""
-    begins = "'s " in statement.subject and statement.text.lower().startswith(f"{statement.subject} ")
-    name = _CAPITALISED.match(statement.text, len(statement.subject) + 1) if begins else None
-    return fold(name[0]) if name else ""
+    relation = statement.subject.partition("'s ")[2]
+    name = re.match(rf".*?'s {re.escape(relation)} ([A-Z][\w-]+)", statement.text) if relation else None
+    return fold(name[1]) if name else ""
 
 
 def _is_dwelling(statement: "Statement") -> bool:

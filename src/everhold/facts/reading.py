@@ -1,11 +1,12 @@
 """Read the statements that a text makes."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 from datetime import datetime, tzinfo
 from typing import NamedTuple
 
-from everhold.facts.clauses import split_into_clauses
+from everhold.facts.clauses import USER, split_into_clauses
 from everhold.facts.events import find_events, find_plans
 from everhold.facts.patterns import match_rules
 from everhold.facts.relations import find_pets, find_relations
@@ -82,12 +83,19 @@ class _Verb(NamedTuple):
 
 
 def read_statements(
-    text: str, *, speaker: str | None, now: datetime, zone: tzinfo, lasting: bool = False
+    text: str,
+    *,
+    speaker: str | None,
+    now: datetime,
+    zone: tzinfo,
+    lasting: bool = False,
+    own_names: Collection[str] = (),
 ) -> list[Statement]:
     """Return the statements that a text clearly makes about its speaker and other people, in order.
 
     Questions, possibilities and quotations are skipped. With `lasting`, a text that can only state single events is
-    skipped too, which is faster.
+    skipped too, which is faster. `own_names` are the folded names of the user to whom the text belongs: the subject of
+    a statement about a person with one of these names is "user".
     """
     # Most texts are skipped here, before a pattern is compiled or searched.
     if (_LASTING if lasting else _KEYS).isdisjoint(text.lower().split()) and "favo" not in text and "Favo" not in text:
@@ -95,7 +103,13 @@ def read_statements(
     statements: list[Statement] = []
     for clause in split_into_clauses(text, speaker, now, zone):
         statements += [make_statement(claim, clause) for claim in _find_claims(clause)]
-    return statements
+    return [_name_user(statement, own_names) for statement in statements] if own_names else statements
+
+
+def _name_user(statement: Statement, own_names: Collection[str]) -> Statement:
+    """Return a statement with the subject "user" if its subject has one of these names."""
+    owner, mark, relation = statement.subject.partition("'s ")
+    return replace(statement, subject=f"{USER.key}{mark}{relation}") if owner in own_names else statement
 
 
 def _find_claims(clause: Clause) -> Iterator[Claim]:

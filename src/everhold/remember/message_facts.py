@@ -43,7 +43,7 @@ def _draft_facts(deps: WriteDeps, message: Message) -> list[Draft]:
     if not message.text:
         return []
     drafts = []
-    for draft in draft_facts(_as_turn(message), deps.reading.zone):
+    for draft in draft_facts(_as_turn(message), deps.reading.zone, is_users=message.user_id is not None):
         provenance = {"message": message.id, "span": draft.memory.provenance["span"]}
         fact = draft.memory.evolve(provenance=provenance)
         drafts.append(draft._replace(memory=fact, idempotency_key=_make_key(message, fact), source_id=None))

@@ -14,6 +14,8 @@ from everhold.model.validation import validate_row
 from everhold.remember.deps import ReadingOptions
 from everhold.remember.draft import Draft, compute_content_hash
 from everhold.text.dates import EARLIEST
+from everhold.text.own_name import find_own_names, is_assistant
+from everhold.text.terms import fold
 
 # The confidence of a fact that was read from a message; a rule may have misread it.
 CONFIDENCE = 0.8
@@ -72,8 +74,11 @@ def find_statement(memory: Memory, zone: tzinfo) -> Statement | None:
     is_unread = memory.kind in REPEATABLE_KINDS or memory.kind == VAULT or memory.pattern is not None
     if is_unread or len(memory.text) > MAX_STATEMENT_LENGTH:
         return None
+    # What is remembered for a user is said by that user, whatever name the speaker has.
+    speaker = memory.speaker if memory.user_id is None else None
+    own_names = find_own_names(memory.user_id)
     statements = read_statements(
-        memory.text, speaker=memory.speaker, now=find_event_time(memory), zone=zone, lasting=True
+        memory.text, speaker=speaker, now=find_event_time(memory), zone=zone, lasting=True, own_names=own_names
     )
     lasting = [statement for statement in statements if statement.attribute not in ONE_TIME] or statements
     if [statement.attribute for statement in lasting] == ["works_at", "job"] and lasting[0].span == lasting[1].span:
@@ -85,11 +90,18 @@ def find_statement(memory: Memory, zone: tzinfo) -> Statement | None:
     return lasting[0] if len(around) <= _MAX_WORDS_AROUND else None
 
 
-def draft_facts(message: Memory, zone: tzinfo) -> list[Draft]:
-    """Return drafts of the facts in a message; they belong to the message's owner and outlive its session."""
-    if len(message.text) > MAX_MESSAGE_LENGTH:
+def draft_facts(message: Memory, zone: tzinfo, *, is_users: bool = False) -> list[Draft]:
+    """Return drafts of the facts in a message; they belong to the message's owner and outlive its session.
+
+    `is_users` says that the user has written the message, whatever name its speaker has. What an assistant says about
+    itself is no fact.
+    """
+    if len(message.text) > MAX_MESSAGE_LENGTH or (is_assistant(message.speaker) and not is_users):
         return []
-    statements = read_statements(message.text, speaker=message.speaker, now=find_event_time(message), zone=zone)
+    own_names = {*find_own_names(message.user_id), *(_list_names(message.speaker) if is_users else ())}
+    statements = read_statements(
+        message.text, speaker=message.speaker, now=find_event_time(message), zone=zone, own_names=own_names
+    )
     # Reversed twice, so that the first of equal statements stays, in the order of the message.
     by_text = {
         (statement.kind, statement.text): statement
@@ -100,6 +112,11 @@ def draft_facts(message: Memory, zone: tzinfo) -> list[Draft]:
         Draft(_make_fact(message, statement), (), None, statement=statement, source_id=message.id)
         for statement in reversed(by_text.values())
     ]
+
+
+def _list_names(speaker: str | None) -> list[str]:
+    """Return the folded name of a speaker and its first word."""
+    return [fold(speaker), fold(speaker).split()[0]] if speaker and fold(speaker).strip() else []
 
 
 def _make_fact(message: Memory, statement: Statement) -> Memory:
