@@ -58,7 +58,8 @@ def compare_statements(old: "Statement", new: "Statement") -> Relation:
         return "same"
     # A negation ends only the statement with the negated value: after "I don't live in Oslo", "I live in Bergen" may
     # still be true. A statement about a single time does not end a statement that is true in general.
-    is_rival = new.exclusive and not (new.adds or old.negated or new.negated or new.occurred)
+    adds = new.adds and not (old.adds and old.attribute == "lives_in")  # another region is another home
+    is_rival = new.exclusive and not (adds or old.negated or new.negated or new.occurred)
     ends_old = has_same_value or (is_rival and _is_dwelling(old) == _is_dwelling(new))
     return "replaces" if ends_old and not _is_earlier(new, old) else "compatible"
 
@@ -111,7 +112,8 @@ def is_same_value(attribute: str, first: str, second: str) -> bool:
     if attribute == "birthday":  # "3 May" and "3 May 1990" are the same day
         return set(first_words) <= set(second_words) or set(second_words) <= set(first_words)
     shorter, longer = sorted((first_words, second_words), key=len)
-    if attribute == "name":  # "Anna" and "Anna Berg" are the same person
+    # "Anna" and "Anna Berg" are the same person, and "Philips Lighting" may be a more exact name for "Philips".
+    if attribute in ("name", "works_at"):
         return bool(shorter) and longer[: len(shorter)] == shorter
     # "Bangkok, Thailand" is the same place as "Bangkok"; "Bangkok Bank" is not.
     return (

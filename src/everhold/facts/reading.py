@@ -14,6 +14,7 @@ from everhold.facts.statement import Claim, Clause, Statement, make_statement
 from everhold.facts.words import ADVERBS, IRREGULAR_PAST, LIFE_EVENTS
 from everhold.text.date_words import split_words
 from everhold.text.dates import TimeSpan
+from everhold.text.lazy_pattern import lazy_pattern
 
 _LEMMAS = {
     form: lemma
@@ -52,6 +53,15 @@ _PERFECT = {"lived": "live", "worked": "work", "studied": "study", "loved": "lik
 _PAST_STAYS = {"lived": ("live", "lived_in", "lived in"), "worked": ("work", "worked_at", "worked at")}
 _NEGATORS = frozenset(("don't", "doesn't", "not", "never", "isn't", "aren't"))
 _WORD = re.compile(r"\s*([A-Za-z-]+(?:'[a-z]+)?)")
+# Where somebody stays only for a time is not where they live: "I'm living in Paris for three weeks".
+_TEMPORARY = lazy_pattern(
+    r"\bfor (?:the (?:time being|moment|weekend|week|month|summer|winter|spring|autumn|holidays?|season|term|semester)"
+    r"|(?:just |only )?(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|\d+|some|several|a few|a couple of|this|next)"
+    r" (?:\w+ )?(?:days?|nights?|weeks?|weekends?|fortnights?|months?|terms?|semesters?|summer|winter)|now\b(?=$|,))"
+    r"|\b(?:temporarily|meanwhile|in the meantime|until|till)\b|\bthis (?:week|weekend|month|summer|winter)\b",
+    re.IGNORECASE,
+)
+_PERFECT_TENSE = lazy_pattern(r"(?:have|has)\b")
 _ENDED = re.compile(r",? any ?(?:more|longer)$")
 # A text that has none of these words when it is split at spaces matches no rule.
 _KEYS = split_words(
@@ -116,11 +126,15 @@ def _find_claims(clause: Clause) -> Iterator[Claim]:
     verb = _parse_verb(clause.predicate, speaking=clause.person == clause.speaker)
     rest = _remove_last_time(verb.rest, clause.times)
     since = next((time.start for time in clause.times if time.matched.lower().startswith("since")), None)
+    relations = list(find_relations(verb.lemma, rest, clause))
     claims = [
-        *find_relations(verb.lemma, rest, clause),
-        *match_rules(verb.lemma, rest, verb.rest),
+        *relations,
+        # "My sister is called Ann" names one of perhaps several sisters, not the name of the only one.
+        *(claim for claim in match_rules(verb.lemma, rest, verb.rest) if not (relations and claim.attribute == "name")),
         *find_pets(clause.predicate),
     ]
+    if _TEMPORARY.search(clause.predicate) and not _PERFECT_TENSE.match(clause.predicate):
+        claims = [claim for claim in claims if claim.attribute != "lives_in"]
     for claim in claims:
         yield claim._replace(negated=verb.negated, ended=verb.ended, valid_from=since)
     if claims or verb.negated or verb.ended:

@@ -47,4 +47,4 @@ def find_pets(rest: str) -> Iterator[Claim]:
     """Yield the pet in "my dog Rex …" or "my dog is called Rex"."""
     if match := _PET_NAMED.match(rest):
         value = f"{match['animal']} {match['value']}"
-        yield Claim("owns_pet", value, f"has a {match['animal']} called {match['value']}", "entity")
+        yield Claim("owns_pet", value, f"has a {match['animal']} called {match['value']}")
