@@ -22,7 +22,10 @@ MIN_SIMILARITY = 0.92
 
 _OPPOSITES = {("likes", "dislikes"), ("dislikes", "likes")}
 # Maps an older and a newer attribute to the values of the newer attribute that end the older statement.
+_MEAT = frozenset(("meat", "red meat", "beef", "pork", "chicken"))
+_MEATLESS = frozenset(("vegan", "vegetarian", "pescatarian", "pescetarian"))
 _CANCELS = {
+    ("diet", "eats"): _MEAT,
     ("married_to", "relationship_status"): frozenset(("single", "divorced", "widowed")),
     ("partner", "relationship_status"): frozenset(("single",)),
     ("works_at", "job"): frozenset(("retired", "unemployed")),
@@ -51,7 +54,7 @@ def compare_statements(old: "Statement", new: "Statement") -> Relation:
         return "compatible"
     if old.attribute != new.attribute:
         return "replaces" if _is_cancelled(old, new) else "compatible"
-    has_same_value = is_same_value(old.attribute, old.value, new.value)
+    has_same_value = is_same_value(old.attribute, old.value, new.value) or _is_lost(old, new)
     if old.attribute in ONE_TIME:
         return "same" if has_same_value and old.negated == new.negated and _is_same_time(old, new) else "compatible"
     if has_same_value and old.negated == new.negated:
@@ -62,6 +65,13 @@ def compare_statements(old: "Statement", new: "Statement") -> Relation:
     is_rival = new.exclusive and not (adds or old.negated or new.negated or new.occurred)
     ends_old = has_same_value or (is_rival and _is_dwelling(old) == _is_dwelling(new))
     return "replaces" if ends_old and not _is_earlier(new, old) else "compatible"
+
+
+def _is_lost(old: "Statement", new: "Statement") -> bool:
+    """Return whether the newer statement says that a named thing is gone, and the older one names it more fully."""
+    if new.attribute not in ("owns_pet", "car") or not new.negated or not new.value[:1].isupper():
+        return False
+    return set(_extract_value_words(new.value)) <= set(_extract_value_words(old.value))
 
 
 def _are_namesakes(old: "Statement", new: "Statement") -> bool:
@@ -88,6 +98,8 @@ def _is_cancelled(old: "Statement", new: "Statement") -> bool:
         return False
     if (old.attribute, new.attribute) in _OPPOSITES:
         return is_same_value(old.attribute, old.value, new.value)
+    if old.attribute == "diet" and fold(old.value) not in _MEATLESS:
+        return False
     return fold(new.value) in _CANCELS.get((old.attribute, new.attribute), ())
 
 

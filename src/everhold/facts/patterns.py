@@ -157,11 +157,12 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "eat": (
         _make_rule(
             r"(?P<value>(?:red )?(?:meat|fish|pork|beef|dairy|eggs|gluten|sugar|seafood|shellfish|nuts"
-            r"|chicken|cheese|bread)\b(?:,? (?:or|and) \w+)?)$",
+            r"|chicken|cheese|bread)\b(?:,? (?:or|and) \w+)?)(?: again| now)*$",
             "eats",
             "eats {value}",
         ),
     ),
+    "report": (_make_rule(rf"to (?P<value>{NAME})$", "boss", "reports to {value}", exclusive=True, accept=is_name),),
     "own": (
         _make_rule(
             rf"(?P<value>{_COUNT} (?:[\w-]+ ){{0,2}}?{PET}\b(?:,? (?:named|called) {NAME}(?:,? and {NAME})?)?)",

@@ -7,7 +7,7 @@ from datetime import datetime, tzinfo
 from typing import NamedTuple
 
 from everhold.facts.clauses import USER, split_into_clauses
-from everhold.facts.events import find_events, find_plans
+from everhold.facts.events import find_events, find_losses, find_plans
 from everhold.facts.patterns import match_rules
 from everhold.facts.relations import find_pets, find_relations
 from everhold.facts.statement import Claim, Clause, Statement, make_statement
@@ -30,6 +30,7 @@ _LEMMAS = {
         "eat": "eat eats",
         "own": "own owns",
         "have": "have has",
+        "report": "report reports reporting",
         "be": "am is are",
         "call": "call calls",
         "grow": "grew",
@@ -52,11 +53,14 @@ _PERFECT = {"lived": "live", "worked": "work", "studied": "study", "loved": "lik
 # Verbs whose past states where a person once was: the lemma, the attribute and the predicate.
 _PAST_STAYS = {"lived": ("live", "lived_in", "lived in"), "worked": ("work", "worked_at", "worked at")}
 _NEGATORS = frozenset(("don't", "doesn't", "not", "never", "isn't", "aren't"))
+# The nouns after "my" that are keys of `RULES`, and "is now" after such a noun.
+_OWN_NOUNS = frozenset(("name", "nickname", "birthday", "email", "phone", "address", "hometown", "job", "car"))
+_STILL_IS = re.compile(r"^((?:\w+ )?is )(?:now|currently) ")
 _WORD = re.compile(r"\s*([A-Za-z-]+(?:'[a-z]+)?)")
 # Where somebody stays only for a time is not where they live: "I'm living in Paris for three weeks".
 _TEMPORARY = lazy_pattern(
-    r"\bfor (?:the (?:time being|moment|weekend|week|month|summer|winter|spring|autumn|holidays?|season|term|semester)"
-    r"|(?:just |only )?(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|\d+|some|several|a few|a couple of|this|next)"
+    r"\bfor (?:the (?:time being|moment|weekend|week|month|summer|winter|spring|autumn|holidays?|season|term)"
+    r"|(?:just |only )?(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|\d+|some|several|a few|a couple of)"
     r" (?:\w+ )?(?:days?|nights?|weeks?|weekends?|fortnights?|months?|terms?|semesters?|summer|winter)|now\b(?=$|,))"
     r"|\b(?:temporarily|meanwhile|in the meantime|until|till)\b|\bthis (?:week|weekend|month|summer|winter)\b",
     re.IGNORECASE,
@@ -68,16 +72,20 @@ _KEYS = split_words(
     """
     i i'm i’m i've i’ve i'll i’ll my we we're we’re our user calls name: birthday: email: phone: job: car: was
     allergic married based fluent originally born doesn't doesn’t lived worked
+    we've we’ve died died. died! passed broke broken relocated emigrated resettled sold switched
     """
 ).union(_LEMMAS, IRREGULAR_PAST, LIFE_EVENTS)
 # A text that has none of these words states no lasting fact.
 _LASTING = (_KEYS - {*IRREGULAR_PAST, *LIFE_EVENTS, "was"}) | split_words(
-    "moved joined left quit married divorced engaged adopted got broke split retired started became born"
+    """
+    moved joined left quit married divorced engaged adopted got broke split retired started became born relocated
+    emigrated resettled sold switched died passed died. died! away.
+    """
 )
 
 # Verb forms that follow "I" and "we" and never a name.
 _OF_SPEAKER = split_words(
-    "live work like love enjoy adore dislike hate despise detest prefer speak study drive eat own have am"
+    "report live work like love enjoy adore dislike hate despise detest prefer speak study drive eat own have am"
 )
 
 
@@ -139,7 +147,9 @@ def _find_claims(clause: Clause) -> Iterator[Claim]:
         yield claim._replace(negated=verb.negated, ended=verb.ended, valid_from=since)
     if claims or verb.negated or verb.ended:
         return
-    yield from list(_find_former_stay(rest, clause)) or [*find_plans(clause), *find_events(clause)]
+    losses = list(find_losses(clause))
+    yield from losses
+    yield from list(_find_former_stay(rest, clause)) or [*find_plans(clause), *(() if losses else find_events(clause))]
 
 
 def _find_former_stay(rest: str, clause: Clause) -> Iterator[Claim]:
@@ -189,6 +199,8 @@ def _parse_known_verb(word: str, after: str, rest: str, negated: bool, ended: bo
     if word.endswith("'s"):
         word, after = word[:-2], f"is {after}"
     lemma = _LEMMAS.get(word, "")
+    if lemma in _OWN_NOUNS:
+        after = _STILL_IS.sub(r"\1", after)
     if lemma == "be":
         return _parse_being(after, rest, negated, ended)
     if lemma == "have":
@@ -219,7 +231,7 @@ def _parse_being(after: str, rest: str, negated: bool, ended: bool) -> _Verb:
     negated = negated and not ended
     if first in ("going", "planning", "about", "scheduled", "gonna"):
         return _Verb("", rest, negated, ended)
-    if first in ("working", "living", "studying"):
+    if first in ("working", "living", "studying", "reporting"):
         return _Verb(_LEMMAS[first], remainder, negated, ended)
     return _Verb("be", after, negated, ended)
 

@@ -79,6 +79,8 @@ class Claim(NamedTuple):
     negated: bool = False
     ended: bool = False
     """Whether it was true and no longer is."""
+    loses: bool = False
+    """Whether it tells how something ended, as in "sold the Fiesta". The predicate is not put in the negative."""
     occurred: TimeSpan | None = None
     valid_from: datetime | None = None
     person: Person | None = None
@@ -97,7 +99,7 @@ def make_statement(claim: Claim, clause: Clause) -> Statement:
         f"{person.shown} {says}{when}.",
         claim.kind,
         claim.exclusive,
-        claim.negated or claim.ended,
+        claim.negated or claim.ended or claim.loses,
         claim.occurred,
         claim.valid_from,
         clause.span,

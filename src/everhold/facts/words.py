@@ -117,7 +117,7 @@ NOT_NAMES = split_words(
     Most Many All Any Every Each Another Nothing Last Next In On At For With From By As To Of After Before
     Since Because Although While Never Always Sometimes Dinner Lunch Breakfast Remember Note Being Having Going
     Living Working Let Lets Can Could Would Should Will May Might Must Did Do Does Is Are Was Were Am Has Have
-    Had
+    Had Me
     """
 )
 

@@ -1,6 +1,7 @@
 """Read what memories state: at most one statement of a memory, or the facts in a message, which become memories."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, tzinfo
 from typing import Any
 
@@ -119,8 +120,47 @@ def _list_names(speaker: str | None) -> list[str]:
     return [fold(speaker), fold(speaker).split()[0]] if speaker and fold(speaker).strip() else []
 
 
+def add_quotes(message: Memory, spans: Iterable[tuple[int, int]], facts: Sequence[Draft]) -> list[Draft]:
+    """Return drafts of the facts in a message of the user, and of the sentences at these spans in the user's words.
+
+    Sentences from which a lasting fact was read are left out. A sentence that tells of a loss takes the place of the
+    fact about the loss, because it may also tell of what came instead.
+    """
+    drafts = list(facts)
+    for start, end in spans:
+        within = [fact for fact in drafts if fact.statement is not None and start <= fact.statement.span[0] < end]
+        if any(_is_lasting(fact.statement) for fact in within if fact.statement is not None):
+            continue
+        text = message.text[start:end]
+        losses = [fact.statement for fact in within if fact.statement is not None and fact.statement.negated]
+        if len(losses) == 1:
+            statement = replace(losses[0], text=text, span=(start, end))
+            drafts = [draft for draft in drafts if draft.statement != losses[0]]
+            drafts.append(Draft(_make_fact(message, statement), (), None, statement, message.id))
+        else:
+            drafts.append(Draft(_build_fact(message, (start, end), {"kind": "fact", "text": text}), (), None))
+    return drafts
+
+
+def _is_lasting(statement: Statement) -> bool:
+    """Return whether a statement says all that lasts of its sentence. "My dog Rex is black" says more than the name."""
+    return statement.attribute not in ONE_TIME and statement.attribute != "owns_pet" and not statement.negated
+
+
 def _make_fact(message: Memory, statement: Statement) -> Memory:
     happened = statement.occurred.start if statement.occurred else None
+    fields = {
+        "kind": statement.kind,
+        "text": statement.text,
+        "content": _make_content(statement),
+        "attribute": format_attribute(statement),
+        "valid_from": statement.valid_from,
+        **({"occurred_at": happened} if happened and happened > EARLIEST else {}),
+    }
+    return _build_fact(message, statement.span, fields)
+
+
+def _build_fact(message: Memory, span: tuple[int, int], fields: Mapping[str, Any]) -> Memory:
     fact = validate_row(
         Memory,
         {
@@ -130,14 +170,10 @@ def _make_fact(message: Memory, statement: Statement) -> Memory:
             "created_at": message.created_at,
             "updated_at": message.updated_at,
             "created_by_id": message.created_by_id,
-            "kind": statement.kind,
-            "text": statement.text,
-            "content": _make_content(statement),
-            "attribute": format_attribute(statement),
             "confidence": CONFIDENCE,
-            "occurred_at": happened if happened and happened > EARLIEST else message.occurred_at,
-            "valid_from": statement.valid_from,
-            "provenance": {"memory": message.id, "span": list(statement.span)},
+            "occurred_at": message.occurred_at,
+            "provenance": {"memory": message.id, "span": list(span)},
+            **fields,
         },
     )
     fact.__dict__["hash"] = compute_content_hash(fact)  # no caller has the row before this function returns it
