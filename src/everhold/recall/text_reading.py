@@ -162,6 +162,12 @@ _LASTING = (
 )  # fmt: skip
 
 
+# The attributes whose value may be the subject of the sentence: "Omar took over our team".
+_PERSONS = frozenset(("manager", "doctor"))
+_OTHERS = RELATIVES | {UNKNOWN, POSSESSIVE}
+_ANY_VALUE = frozenset(("none",))
+
+
 def find_stating_sentences(text: str) -> list[tuple[int, int]]:
     """Return the start and the end of each sentence that states a lasting attribute of its speaker as a fact.
 
@@ -183,14 +189,17 @@ def _states_of_speaker(reading: TextReading) -> bool:
     if FIRST_PERSON.isdisjoint(reading.terms):
         return False
     lexicon = get_lexicon()
-    lasting = [lexicon.attributes[name] for name in _LASTING]
     return any(
-        clause.states & attribute and (clause.changes or "none" not in lexicon.values[attribute])
+        clause.states & lexicon.attributes[name] and _has_value(clause, lexicon.values[lexicon.attributes[name]])
         for clause in reading.clauses
-        if clause.is_real and not clause.people
-        for attribute in lasting
-        if not lexicon.values[attribute].isdisjoint(clause.values)
+        for name in _LASTING
+        if clause.is_real and (not clause.people or (name in _PERSONS and clause.people.isdisjoint(_OTHERS)))
     )
+
+
+def _has_value(clause: ClauseReading, types: frozenset[str]) -> bool:
+    """Return whether a clause has a value of one of these types; if any value will do, it must tell of a change."""
+    return not (types - _ANY_VALUE).isdisjoint(clause.values) or (clause.changes and not types.isdisjoint(_ANY_VALUE))
 
 
 def _is_rare(word: TextWord) -> bool:

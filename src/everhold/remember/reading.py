@@ -30,6 +30,8 @@ MAX_MESSAGE_LENGTH = 20_000
 # The maximum number of words of a memory outside its statement. More words say something else, which would be lost if
 # the memory were superseded.
 _MAX_WORDS_AROUND = 4
+# The share of a sentence that a statement of an event or a pet must repeat to say all of it.
+_MOST = 0.6
 # The maximum length of a value of the column `attribute`.
 _NAME_LENGTH = 255
 # The fields that a fact has from its message.
@@ -123,13 +125,13 @@ def _list_names(speaker: str | None) -> list[str]:
 def add_quotes(message: Memory, spans: Iterable[tuple[int, int]], facts: Sequence[Draft]) -> list[Draft]:
     """Return drafts of the facts in a message of the user, and of the sentences at these spans in the user's words.
 
-    Sentences from which a lasting fact was read are left out. A sentence that tells of a loss takes the place of the
+    Sentences whose facts say all that matters are left out. A sentence that tells of a loss takes the place of the
     fact about the loss, because it may also tell of what came instead.
     """
     drafts = list(facts)
     for start, end in spans:
         within = [fact for fact in drafts if fact.statement is not None and start <= fact.statement.span[0] < end]
-        if any(_is_lasting(fact.statement) for fact in within if fact.statement is not None):
+        if any(_covers(fact.statement, message.text[start:end]) for fact in within if fact.statement is not None):
             continue
         text = message.text[start:end]
         losses = [fact.statement for fact in within if fact.statement is not None and fact.statement.negated]
@@ -142,9 +144,16 @@ def add_quotes(message: Memory, spans: Iterable[tuple[int, int]], facts: Sequenc
     return drafts
 
 
-def _is_lasting(statement: Statement) -> bool:
-    """Return whether a statement says all that lasts of its sentence. "My dog Rex is black" says more than the name."""
-    return statement.attribute not in ONE_TIME and statement.attribute != "owns_pet" and not statement.negated
+def _covers(statement: Statement, sentence: str) -> bool:
+    """Return whether a statement says what matters of its sentence.
+
+    A statement of an event or a pet does if it repeats most of the sentence, or its end: "My dog Rex is black" says
+    more than the name.
+    """
+    if statement.attribute in ONE_TIME or (statement.attribute == "owns_pet" and not statement.negated):
+        ending = statement.value.rpartition(" ")[2]
+        return len(statement.value) >= _MOST * len(sentence) or sentence.rstrip(" .!…").endswith(ending)
+    return not statement.negated
 
 
 def _make_fact(message: Memory, statement: Statement) -> Memory:
