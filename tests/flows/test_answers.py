@@ -74,6 +74,9 @@ def test_i_is_the_user_whatever_name_is_stored(engine: Everhold) -> None:
     for question in ("Where do I live?", "Where does Valerie live?"):
         assert [hit.memory.text for hit in valerie.recall(question)] == ["Valerie moved to Lübeck."]
     assert not valerie.recall("Where do I live?", among="message")
+    assert valerie.recall("Where do you live?", among="message")
+    assert not valerie.recall("Where do you live?")
+    assert valerie.recall("Do you know where I live?")
     assert not valerie.recall("What am I allergic to?")
     assert valerie.recall("What is Boris allergic to?")
 

@@ -16,7 +16,43 @@ from everhold.text.own_name import is_assistant, put_in_first_person
 
 _ADDRESSES = re.compile(r"\b(?:you|your|yours|u)\b", re.IGNORECASE)
 _SPEAKS_OF_SELF = re.compile(r"\b(?:I|my|mine|myself)\b|\bi['’]", re.IGNORECASE)
+_SPEAKS_OF_USER = re.compile(r"\b(?:I|me|my|mine|myself|we|us|our)\b", re.IGNORECASE)
 _USER_ROLE = "user"
+
+
+# A question about the assistant itself, not "Do you know …?" or "What do you have on …?".
+_ASKS_ASSISTANT = re.compile(
+    r"\b(?:are|were|do|did|have) you\b(?! (?:know|remember|recall|think|have|got|see|seen|tell|say|said|find|found|mean"
+    r"|suggest|recommend|keep|store|stored|understand|sure|able|going|aware)\b)|\byour\b",
+    re.IGNORECASE,
+)
+_ADDRESSED = (
+    (re.compile(r"\bare you\b", re.IGNORECASE), "am I"),
+    (re.compile(r"\byours?\b", re.IGNORECASE), "my"),
+    (re.compile(r"\byou\b", re.IGNORECASE), "I"),
+)
+
+
+def turn_to_assistant(query: str) -> str | None:
+    """Return a question about the assistant as the assistant would ask it of itself; None for any other question."""
+    if _SPEAKS_OF_USER.search(query) or not _ASKS_ASSISTANT.search(query):
+        return None
+    for pattern, word in _ADDRESSED:
+        query = pattern.sub(word, query)
+    return query
+
+
+def find_about_user(records: Records, scope: Scope, scored: Sequence[Scored], asked: AskedAttribute) -> frozenset[str]:
+    """Return the ids of the candidates by which the user states the attribute that is asked of the assistant."""
+    memory_ids = [
+        candidate.owner_id for candidate in scored if candidate.kind == "memory" and not _is_by_assistant(candidate)
+    ]
+    message_ids = [candidate.owner_id for candidate in scored if candidate.kind == "message"]
+    texts = read_texts(records, scope, memory_ids) if memory_ids else {}
+    if message_ids:
+        where = [Where("id", Op.IN, message_ids), Where("role", Op.EQ, _USER_ROLE)]
+        texts |= {key: text or "" for key, text in records.columns(Message, scope.organization, ("id", "text"), where)}
+    return frozenset(key for key, text in texts.items() if states_of_speaker(read_text(text), asked))
 
 
 def read_texts(records: Records, scope: Scope, memory_ids: Sequence[str]) -> dict[str, str]:

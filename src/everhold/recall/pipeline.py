@@ -22,7 +22,7 @@ from everhold.ports.records import Records
 from everhold.ports.search_indexes import Statistics
 from everhold.ports.thesaurus import Thesaurus
 from everhold.recall import answers
-from everhold.recall.about_others import find_about_others, leave_out, read_texts
+from everhold.recall.about_others import find_about_others, find_about_user, leave_out, read_texts, turn_to_assistant
 from everhold.recall.answers import JudgingInput, choose_bounds, rank_answers
 from everhold.recall.cursor import HitPlace, decode_hit_place
 from everhold.recall.diverse import ScoredRecord, SeenTexts
@@ -68,7 +68,7 @@ def recall(deps: RecallDeps, scope: Scope, request: Request) -> Hits:
         image_views, prepared, statistics = _prepare_search(deps, scope, request, images)
         enough = request.k + _SLACK
         while True:
-            scored = _rank_for_user(deps, scope, image_views, prepared, enough, statistics)
+            scored = _rank_for_user(deps, scope, request.query, image_views, prepared, enough, statistics)
             best_score = scored[0].score if scored else 0.0
             min_score = choose_bounds(scored, request, prepared.question).find_minimum(best_score)
             hits, more = _read_hits(deps.records, scope, request, *_split_admitted(scored, min_score, after))
@@ -94,7 +94,7 @@ def rank_all(
     """
     image_views, prepared, statistics = _prepare_search(deps, scope, request, images)
     everything = sum(image_view.image.size for image_view in image_views)
-    scored = _rank_for_user(deps, scope, image_views, prepared, everything, statistics)
+    scored = _rank_for_user(deps, scope, request.query, image_views, prepared, everything, statistics)
     bounds = choose_bounds(scored, request, prepared.question)
     return scored, bounds, "image" if statistics is None else "candidates"
 
@@ -125,6 +125,7 @@ def examine_answers(deps: RecallDeps, scope: Scope, request: Request) -> Judging
 def _rank_for_user(
     deps: RecallDeps,
     scope: Scope,
+    query: str,
     image_views: Sequence[ImageView],
     prepared: PreparedQuestion,
     limit: int,
@@ -132,16 +133,21 @@ def _rank_for_user(
 ) -> list[Scored]:
     """Return the best `limit` candidates, best first.
 
-    If a user asks for something about themselves, candidates that state it of somebody else are left out.
+    If a user asks for something about themselves, candidates that state it of somebody else are left out. If they ask
+    it of the assistant, with "you", candidates that state it of the user are left out.
     """
     scored = rank_answers(image_views, prepared, limit, statistics)
-    intent = prepared.question.intent
-    if scope.user is None or not intent.first_person or not intent.asked.attributes or intent.asked.people:
+    if scope.user is None:
         return scored
-    about_others = find_about_others(deps.records, scope, scored[:MAX_JUDGED], intent.asked)
-    if not about_others:
+    of_assistant = turn_to_assistant(query)
+    intent = prepared.question.intent if of_assistant is None else read_intent(of_assistant)
+    if not intent.first_person or not intent.asked.attributes or intent.asked.people:
         return scored
-    image_views = [leave_out(image_view, about_others) for image_view in image_views]
+    find_others = find_about_others if of_assistant is None else find_about_user
+    others = find_others(deps.records, scope, scored[:MAX_JUDGED], intent.asked)
+    if not others:
+        return scored
+    image_views = [leave_out(image_view, others) for image_view in image_views]
     return rank_answers(image_views, prepared, limit, statistics)
 
 
