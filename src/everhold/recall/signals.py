@@ -32,8 +32,6 @@ _STORED_SHARE = 0.2
 _HALF_AGE = 30
 # The maximum number of similar words used for a term of the question. Less similar words mean something else.
 MAX_SIMILAR_WORDS = 8
-# A shorter vector is that of the name alone.
-_MIN_LENGTH = 1e-3
 _WORDS_AS_MEANING = 0.6
 # The maximum number of question terms whose respellings, and whose rows of similar words, are cached.
 _MAX_KEPT_TERMS = 1000
@@ -220,10 +218,8 @@ def _compare_in_third_person(own: Signal, image: Image, name: OwnName, threads: 
     if threads is not None:
         rows = rows[~np.isin(rows, threads.rows)]
     if len(rows):
-        vectors = image.vectors[rows].astype(np.float64)
-        vectors -= np.outer(vectors @ name.vector, name.vector)
-        lengths = np.maximum(np.linalg.norm(vectors, axis=1), _MIN_LENGTH)
-        own[rows] = np.maximum(own[rows], vectors @ name.question / lengths)
+        # `name.question` has no part in the direction of the name, so the name in a row adds nothing.
+        own[rows] = np.maximum(own[rows], image.vectors[rows] @ name.question)
 
 
 def _score_words(image: Image, words: Sequence[Word], recipe: Recipe, threads: Threads | None) -> dict[str, Signal]:
