@@ -60,8 +60,27 @@ def test_adding_again_adds_nothing(engine: Everhold, chat: View) -> None:
 
 def test_a_newer_fact_supersedes_an_older_one_of_another_session(engine: Everhold, chat: View) -> None:
     [old] = chat.add(["I live in Bangkok.", "Hello!"]).memories
-    [new] = engine.scope(user="alice", session="tuesday").add(["I live in Lisbon now."]).memories
+    named = {"content": "I live in Lisbon now.", "name": "Ally Moss"}
+    [new] = engine.scope(user="alice", session="tuesday").add([named]).memories
     assert chat.get(old.id).superseded_by == new.id
+    [newest] = chat.add(["I live in Faro."]).memories
+    assert chat.get(new.id).superseded_by == newest.id
+    said = [
+        "I drive a Ford Fiesta.",
+        "We sold the Fiesta and bought a Kona.",
+        "I cancelled FitBox and joined PureGym.",
+        "I have a parrot called Kiwi.",
+        "My parrot Kiwi is green.",
+        "How was your day? Mine was long.",
+    ]
+    drawn = engine.scope(user="kim", session="k").add(said).memories
+    assert [memory.text for memory in drawn] == [
+        "User drives a Ford Fiesta.",
+        *said[1:3],
+        "User has a parrot called Kiwi.",
+        said[4],
+    ]
+    assert drawn[0].superseded_by == drawn[1].id
     both = engine.scope(user="bob", session="b").add(["I live in Rome.", "I live in Oslo."]).memories
     assert both[0].superseded_by == both[1].id
 

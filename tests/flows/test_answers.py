@@ -40,18 +40,45 @@ FILLERS = [
 
 
 @pytest.fixture(scope="module")
-def view() -> Iterator[View]:
-    with Everhold.open("memory://") as engine:
-        view = engine.scope(user="jonas")
-        for day, text in SENTENCES:
-            view.remember(text, occurred_at=datetime.fromisoformat(day).replace(tzinfo=UTC))
-        for text in FILLERS:
-            view.remember(text, occurred_at=datetime(2025, 2, 1, tzinfo=UTC))
-        yield view
+def engine() -> Iterator[Everhold]:
+    with Everhold.open("memory://") as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def view(engine: Everhold) -> View:
+    view = engine.scope(user="jonas")
+    for day, text in SENTENCES:
+        view.remember(text, occurred_at=datetime.fromisoformat(day).replace(tzinfo=UTC))
+    for text in FILLERS:
+        view.remember(text, occurred_at=datetime(2025, 2, 1, tzinfo=UTC))
+    return view
 
 
 def ask(view: View, question: str) -> list[str]:
     return [hit.memory.text for hit in view.recall(question, asked_at=datetime(2025, 12, 1, tzinfo=UTC))]
+
+
+def test_i_is_the_user_whatever_name_is_stored(engine: Everhold) -> None:
+    """A speaker's name, the user's own name in the text, other people, and the assistant's words about itself."""
+    told = engine.scope(user="kim")
+    told.remember("I moved to Chiang Mai", speaker="Kim")
+    [named] = told.recall("Where do I live?")
+    without_speaker = engine.scope(user="kai")
+    without_speaker.remember("I moved to Chiang Mai")
+    assert [hit.score for hit in without_speaker.recall("Where do I live?")] == [named.score]
+    valerie = engine.scope(user="valerie", session="chat")
+    valerie.add([{"role": "assistant", "text": "I'm a language model, I live in the cloud."}])
+    for text in ("Boris is allergic to nuts.", "Valerie moved to Lübeck."):
+        valerie.remember(text)
+    for question in ("Where do I live?", "Where does Valerie live?"):
+        assert [hit.memory.text for hit in valerie.recall(question)] == ["Valerie moved to Lübeck."]
+    assert not valerie.recall("Where do I live?", among="message")
+    assert valerie.recall("Where do you live?", among="message")
+    assert not valerie.recall("Where do you live?")
+    assert valerie.recall("Do you know where I live?")
+    assert not valerie.recall("What am I allergic to?")
+    assert valerie.recall("What is Boris allergic to?")
 
 
 def test_the_newest_value_comes_first_and_why_names_the_older_one(view: View) -> None:

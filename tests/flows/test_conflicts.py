@@ -31,8 +31,10 @@ def changes(engine: Everhold) -> list[Change]:
     ("text", "fields", "attribute"),
     [
         ("I live in Bangkok", {}, "user/lives_in"),
-        ("I live in Bangkok", {"speaker": "Alice"}, "alice/lives_in"),
-        ("My sister lives in Oslo", {"speaker": "Alice"}, "alice's sister/lives_in"),
+        ("I live in Bangkok", {"speaker": "Mireille"}, "user/lives_in"),
+        ("Alice lives in Bangkok", {}, "user/lives_in"),
+        ("Tess lives in Bangkok", {}, "tess/lives_in"),
+        ("My sister lives in Oslo", {"speaker": "Mireille"}, "user's sister/lives_in"),
         ("I moved to Lisbon last May.", {}, "user/lives_in"),
         ("The build takes four minutes", {}, None),
         ("I live in Bangkok and work at Acme", {}, None),

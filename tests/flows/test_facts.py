@@ -27,8 +27,8 @@ def test_facts_are_extracted_from_a_message(engine: Everhold) -> None:
     assert (message.text, message.attribute, message.source_id) == (text, None, None)
     outside = engine.scope(user="alice", agent="helper", project="home")
     first, second = facts(outside)
-    assert (first.text, first.kind, first.attribute) == ("Alice lives in Bangkok.", "fact", "alice/lives_in")
-    assert (second.text, second.attribute) == ("Alice's sister lives in Oslo.", "alice's sister/lives_in")
+    assert (first.text, first.kind, first.attribute) == ("Alice lives in Bangkok.", "fact", "user/lives_in")
+    assert (second.text, second.attribute) == ("Alice's sister lives in Oslo.", "user's sister/lives_in")
     assert (first.user_id, first.agent_id, first.project_id, first.session_id) == ("alice", "helper", "home", None)
     assert (first.reach, first.confidence, first.trust, first.source_id) == ("agent", 0.8, 0.5, message.id)
     assert first.occurred_at == message.occurred_at
@@ -147,6 +147,7 @@ def test_facts_of_many_messages_are_stored_at_once(engine: Everhold, alice: View
             ("Bob", "I live in Oslo."),
             ("Alice", "I live in Lisbon now. I like tea."),
             ("Bob", "That sounds great!"),
+            ("assistant", "I live in the cloud."),
             ("Alice", "I live in Bangkok."),
         ]
     ]
@@ -155,7 +156,7 @@ def test_facts_of_many_messages_are_stored_at_once(engine: Everhold, alice: View
     assert sorted(read_fact_texts(alice)) == ["Alice likes tea.", "Alice lives in Bangkok.", "Bob lives in Oslo."]
     assert len(facts(alice, all_of_them=True)) == 5
     sources = {fact.provenance["memory"] for fact in facts(alice) if fact.text == "Alice lives in Bangkok."}
-    assert sources == {memories[4].id}
+    assert sources == {memories[5].id}
 
 
 def test_older_messages_imported_later_become_history(alice: View) -> None:

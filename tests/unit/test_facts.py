@@ -189,6 +189,7 @@ SAID = [
     ("My cat is called Momo.", [("alice", "owns_pet", "cat Momo")]),
     ("Ben's favourite colour is red.", [("ben", "favourite_colour", "red")]),
     ("I'm an engineer at a startup", [("alice", "job", "engineer"), ("alice", "works_at", "a startup")]),
+    ("I drive an Outback.", [("alice", "car", "Outback")]),
     ("I live in Oslo but work in Bergen.", [("alice", "lives_in", "Oslo")]),
 ]
 
@@ -230,6 +231,9 @@ def test_a_note_without_a_speaker_is_about_the_user(text: str, expected: list[tu
 
 SAYS_NOTHING = [
     "Do you live in Rome?",
+    "I'm living in Paris for three weeks.",
+    "We broke up the fight.",
+    "I left the party and started at the buffet.",
     "Where do you live",
     "If I lived in Rome I would be happy.",
     "I wish I worked at Acme.",

@@ -21,7 +21,7 @@ MAX_SENTENCE_LENGTH = 400
 # Longest first, because a pattern takes the first alternative that matches.
 RELATION = "|".join(sorted(RELATIONS, key=len, reverse=True))
 NAME = r"[A-Z][\w-]+(?: [A-Z][\w-]+){0,2}"
-_WHOSE = r"(?:older |younger |elder |little |big |eldest |youngest |oldest |best |twin |good |late )?"
+_WHOSE = r"(?:new |current |older |younger |elder |little |big |eldest |youngest |oldest |best |twin |good |late )?"
 
 _ABBREVIATION = lazy_pattern(r"\b(?:mr|mrs|ms|dr|st|prof|jr|sr|vs|e\.g|i\.e|approx|inc|ltd)\.\s$", re.IGNORECASE)
 _UNSURE_WORDS = split_words(
@@ -45,8 +45,8 @@ _LEAD_IN = lazy_pattern(
     r"|to be honest|just so you know|ok|okay|nope|sure|thanks|for the record|as you know|remember that"
     r"|note that|these days"
     r"|nowadays|right now|at the moment|currently|recently|in fact|plus|personally|since then|update|lately|wow|ha|haha"
-    r"|guess what|good news|great news|finally|then)\b[,!:.…]*\s+|no[,!.]\s+|(?:hi|hey|hello|thanks|yes"
-    r"|no),? [A-Z]\w+[,!.]\s+)*",
+    r"|guess what|good news|great news|finally|then|sadly|unfortunately)\b[,!:.…]*\s+|no[,!.]\s+"
+    r"|(?:hi|hey|hello|thanks|yes|no),? [A-Z]\w+[,!.]\s+)*",
     re.IGNORECASE,
 )
 # A cheap test before `_BREAK`: a sentence that this pattern does not match has no break.
@@ -76,7 +76,8 @@ _ATTRIBUTES = (
     + "|".join(ANIMALS)
 )
 _OWN = lazy_pattern(
-    rf"(?:(?:[Mm]y|[Oo]ur)|(?P<user>(?:[Tt]he )?[Uu]ser's)|(?P<owner>{NAME})'s) (?=(?i:{_ATTRIBUTES})\b)"
+    rf"(?:(?:[Mm]y|[Oo]ur)|(?P<user>(?:[Tt]he )?[Uu]ser's)|(?P<owner>{NAME})'s) (?:new |current )?"
+    rf"(?=(?i:{_ATTRIBUTES})\b)"
 )
 _LABEL = lazy_pattern(rf"(?i:{_ATTRIBUTES})\b(?= (?:[\w-]+ ){{0,3}}is\b|[\w -]*:)")
 _CALLED = lazy_pattern(

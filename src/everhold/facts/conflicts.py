@@ -4,6 +4,7 @@ If in doubt, texts count as different: keeping a duplicate only costs a row, but
 one of them.
 """
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
@@ -21,7 +22,10 @@ MIN_SIMILARITY = 0.92
 
 _OPPOSITES = {("likes", "dislikes"), ("dislikes", "likes")}
 # Maps an older and a newer attribute to the values of the newer attribute that end the older statement.
+_MEAT = frozenset(("meat", "red meat", "beef", "pork", "chicken"))
+_MEATLESS = frozenset(("vegan", "vegetarian", "pescatarian", "pescetarian"))
 _CANCELS = {
+    ("diet", "eats"): _MEAT,
     ("married_to", "relationship_status"): frozenset(("single", "divorced", "widowed")),
     ("partner", "relationship_status"): frozenset(("single",)),
     ("works_at", "job"): frozenset(("retired", "unemployed")),
@@ -38,7 +42,6 @@ ONE_TIME = frozenset(("event", "plan", "lived_in", "worked_at"))
 
 _FILLERS = split_words("a an the of my our their his her named called inc corp ltd llc gmbh company co really")
 _WORDS = lazy_pattern(r"[^\W_]+")
-_CAPITALISED = lazy_pattern(r"[A-Z][\w-]+")
 _ORDINAL = lazy_pattern(r"(\d+)(?:st|nd|rd|th)$")
 
 
@@ -51,16 +54,24 @@ def compare_statements(old: "Statement", new: "Statement") -> Relation:
         return "compatible"
     if old.attribute != new.attribute:
         return "replaces" if _is_cancelled(old, new) else "compatible"
-    has_same_value = is_same_value(old.attribute, old.value, new.value)
+    has_same_value = is_same_value(old.attribute, old.value, new.value) or _is_lost(old, new)
     if old.attribute in ONE_TIME:
         return "same" if has_same_value and old.negated == new.negated and _is_same_time(old, new) else "compatible"
     if has_same_value and old.negated == new.negated:
         return "same"
     # A negation ends only the statement with the negated value: after "I don't live in Oslo", "I live in Bergen" may
     # still be true. A statement about a single time does not end a statement that is true in general.
-    is_rival = new.exclusive and not (new.adds or old.negated or new.negated or new.occurred)
+    adds = new.adds and not (old.adds and old.attribute == "lives_in")  # another region is another home
+    is_rival = new.exclusive and not (adds or old.negated or new.negated or new.occurred)
     ends_old = has_same_value or (is_rival and _is_dwelling(old) == _is_dwelling(new))
     return "replaces" if ends_old and not _is_earlier(new, old) else "compatible"
+
+
+def _is_lost(old: "Statement", new: "Statement") -> bool:
+    """Return whether the newer statement says that a named thing is gone, and the older one names it more fully."""
+    if new.attribute not in ("owns_pet", "car") or not new.negated or not new.value[:1].isupper():
+        return False
+    return set(_extract_value_words(new.value)) <= set(_extract_value_words(old.value))
 
 
 def _are_namesakes(old: "Statement", new: "Statement") -> bool:
@@ -71,9 +82,9 @@ def _are_namesakes(old: "Statement", new: "Statement") -> bool:
 
 def _find_name(statement: "Statement") -> str:
     """Return the folded first name after a relation, such as "tess" in "Alice's sister Tess lives in Rome.", or ""."""
-    begins = "'s " in statement.subject and statement.text.lower().startswith(f"{statement.subject} ")
-    name = _CAPITALISED.match(statement.text, len(statement.subject) + 1) if begins else None
-    return fold(name[0]) if name else ""
+    relation = statement.subject.partition("'s ")[2]
+    name = re.match(rf".*?'s {re.escape(relation)} ([A-Z][\w-]+)", statement.text) if relation else None
+    return fold(name[1]) if name else ""
 
 
 def _is_dwelling(statement: "Statement") -> bool:
@@ -87,6 +98,8 @@ def _is_cancelled(old: "Statement", new: "Statement") -> bool:
         return False
     if (old.attribute, new.attribute) in _OPPOSITES:
         return is_same_value(old.attribute, old.value, new.value)
+    if old.attribute == "diet" and fold(old.value) not in _MEATLESS:
+        return False
     return fold(new.value) in _CANCELS.get((old.attribute, new.attribute), ())
 
 
@@ -111,7 +124,8 @@ def is_same_value(attribute: str, first: str, second: str) -> bool:
     if attribute == "birthday":  # "3 May" and "3 May 1990" are the same day
         return set(first_words) <= set(second_words) or set(second_words) <= set(first_words)
     shorter, longer = sorted((first_words, second_words), key=len)
-    if attribute == "name":  # "Anna" and "Anna Berg" are the same person
+    # "Anna" and "Anna Berg" are the same person, and "Philips Lighting" may be a more exact name for "Philips".
+    if attribute in ("name", "works_at"):
         return bool(shorter) and longer[: len(shorter)] == shorter
     # "Bangkok, Thailand" is the same place as "Bangkok"; "Bangkok Bank" is not.
     return (

@@ -31,13 +31,25 @@ _UNRESOLVED_WORD = lazy_pattern(r"\b(?:you|your|I|it|that|those|something|news|w
 _VERB = lazy_pattern(r"[a-z]+")
 _ED_BUT_NOT_PAST = frozenset(("need", "feed", "speed", "seed", "proceed", "succeed", "exceed", "indeed", "red"))
 _CAPITALIZED_NAME = r"[A-Z]\w+(?:,? [A-Z]\w+)*"
-_MOVED_TO = lazy_pattern(rf"moved (?:back |out |from {_CAPITALIZED_NAME} )?to {PLACE}")
+_MOVED_TO = lazy_pattern(
+    rf"(?:moved|relocated|emigrated|resettled) (?:back |out |from {_CAPITALIZED_NAME} )?to {PLACE}"
+)
 _EMPLOYER = r"(?:the )?[A-Z][\w.'&-]*(?: [A-Z][\w.'&-]*)*"
+# An employer without a name: "the bakery". Only read where one employer takes the place of another.
+_KIND_OF_EMPLOYER = r"(?:the|an?|my|our) (?!house|flat|party|room|gym|table|car|queue|kids)[a-z-]+(?: [a-z-]+){0,2}?"
 _STARTED_JOB = lazy_pattern(
-    rf"(?:(?:left|quit|resigned from) {_EMPLOYER} (?:and (?:just |now )?(?:joined|(?:started|began|begun)"
+    rf"(?:left|quit|resigned from) (?:{_EMPLOYER}|{_KIND_OF_EMPLOYER}) and (?:just |now |then )?(?:have )?"
+    rf"(?:joined|(?:started|began|begun) (?:work |working )?(?:at|with|for))"
+    r" (?P<kind>(?:the|an?) [a-z-]+(?: [a-z-]+)?)$|"
+    rf"(?:(?:left|quit|resigned from) (?:{_EMPLOYER}|{_KIND_OF_EMPLOYER})"
+    r" (?:and (?:just |now )?(?:joined|(?:started|began|begun)"
     r"(?: at| with| (?:work|working|a new job|my new job) (?:at|with|for)))|to join)|"
     r"started (?:working |work |a new job |a job |my new job |as [\w ]+? )(?:at|for)|joined|got (?:a|a"
     rf" new|the) job (?:at|with)|was hired (?:at|by)) (?P<value>{_EMPLOYER})"
+)
+_NEW_DOCTOR = lazy_pattern(
+    r"(?:have |has )?(?:switched|changed|moved|gone|transferred) (?:over )?to (?:a (?:new )?(?:doctor|gp),? )?"
+    r"(?P<value>(?:Dr\.?|Doctor) [A-Z][\w-]+)"
 )
 _LEFT_JOB = lazy_pattern(
     r"(?:quit|left|lost|resigned from|was fired from|was laid off from|got laid off from|got fired from"
@@ -91,7 +103,10 @@ def find_events(clause: Clause) -> Iterator[Claim]:
     predicate = clause.predicate
     for adverb in ("just ", "finally ", "recently ", "also ", "actually "):
         predicate = predicate.removeprefix(adverb)
-    if match := re.match(r"(?:have|has) (?:just |finally |recently )?(?=moved|joined|quit|left|adopted)", predicate):
+    if match := re.match(
+        r"(?:have|has) (?:just |finally |recently )?(?=moved|relocated|emigrated|resettled|joined|quit|left|adopted)",
+        predicate,
+    ):
         predicate = predicate[match.end() :]
     when = _find_past_time(clause)
     yield from _find_changes(predicate, when)
@@ -131,13 +146,17 @@ def _find_changes(predicate: str, when: TimeSpan | None) -> Iterator[Claim]:
     if match := _MOVED_TO.match(predicate):
         yield Claim("lives_in", match["value"], f"lives in {match['value']}", exclusive=True, valid_from=since)
     if match := _STARTED_JOB.match(predicate):
-        yield Claim("works_at", match["value"], f"works at {match['value']}", exclusive=True, valid_from=since)
+        employer = match["value"] or match["kind"]
+        yield Claim("works_at", employer, f"works at {employer}", exclusive=True, valid_from=since)
     elif match := _LEFT_JOB.match(predicate):
         # "left Paris" or "left Anna" does not mean a job.
         if predicate.startswith("left ") and not any(noun in predicate for noun in (" job ", " position ", " role ")):
             return
         employer = match["value"]
         yield Claim("works_at", employer, f"works at {employer}", exclusive=True, ended=True, valid_from=since)
+    if match := _NEW_DOCTOR.match(predicate):
+        doctor = match["value"]
+        yield Claim("doctor", doctor, f"has a doctor called {doctor}", "entity", exclusive=True, valid_from=since)
     if match := _RELATIONSHIP_STATUS.match(predicate):
         status = match["value"]
         yield Claim("relationship_status", status, f"is {status}", exclusive=True, valid_from=since)
@@ -147,6 +166,33 @@ def _find_changes(predicate: str, when: TimeSpan | None) -> Iterator[Claim]:
             yield Claim("partner", match["name"], f"is engaged to {match['name']}", exclusive=True, valid_from=since)
     if match := _GOT_PET.match(predicate):
         yield Claim("owns_pet", match["value"], f"has {match['value']}", valid_from=since)
+
+
+_SOLD_CAR = lazy_pattern(
+    r"(?:sold|scrapped|totall?ed|crashed|wrote off|traded in|got rid of|gave away) (?:the |my |our )(?:old )?"
+    r"(?P<value>[A-Z][\w-]*(?: [A-Z0-9][\w-]*)*)"
+)
+_PARTED = lazy_pattern(r"(?:broke|broken|split) up(?: with [A-Z]\w+)?$")
+DIED = lazy_pattern(
+    r"(?:has |sadly |just )*(?:died|passed away|passed on|was put (?:down|to sleep)|crossed the rainbow bridge)\b"
+)
+_PERFECT = lazy_pattern(r"(?:(?:have|has|just|finally|recently|sadly) )*")
+
+
+def find_losses(clause: Clause) -> Iterator[Claim]:
+    """Yield what is no longer true of the speaker: "sold the Fiesta", "we broke up", "Rex died".
+
+    A name is compared with the earlier values of the attribute, so the loss of something else ends nothing.
+    """
+    predicate = _remove_times(_PERFECT.sub("", clause.predicate, count=1), clause.times)
+    if clause.person != clause.speaker:
+        if DIED.match(predicate) and "'s " not in clause.person.key:
+            person = clause.speaker._replace(shown=clause.person.shown)
+            yield Claim("owns_pet", person.shown, trim_value(predicate), "episodic", loses=True, person=person)
+    elif match := _SOLD_CAR.match(predicate):
+        yield Claim("car", match["value"], match[0], "episodic", loses=True)
+    elif _PARTED.match(trim_value(predicate)):
+        yield Claim("relationship_status", "single", f"{trim_value(predicate)} and is single", exclusive=True)
 
 
 def _remove_times(phrase: str, times: tuple[TimeSpan, ...]) -> str:

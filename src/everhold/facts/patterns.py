@@ -157,11 +157,12 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "eat": (
         _make_rule(
             r"(?P<value>(?:red )?(?:meat|fish|pork|beef|dairy|eggs|gluten|sugar|seafood|shellfish|nuts"
-            r"|chicken|cheese|bread)\b(?:,? (?:or|and) \w+)?)$",
+            r"|chicken|cheese|bread)\b(?:,? (?:or|and) \w+)?)(?: again| now)*$",
             "eats",
             "eats {value}",
         ),
     ),
+    "report": (_make_rule(rf"to (?P<value>{NAME})$", "boss", "reports to {value}", exclusive=True, accept=is_name),),
     "own": (
         _make_rule(
             rf"(?P<value>{_COUNT} (?:[\w-]+ ){{0,2}}?{PET}\b(?:,? (?:named|called) {NAME}(?:,? and {NAME})?)?)",
@@ -354,8 +355,7 @@ def match_rules(lemma: str, complement: str, full: str) -> Iterator[Claim]:
         for value in _split_values(rule, matched):
             if value and rule.accept(value):
                 found_attributes.add(rule.attribute)
-                says = rule.says.format(value=convert_to_third_person(_add_article(rule, value)))
-                yield Claim(rule.attribute, value, says, rule.kind, rule.exclusive)
+                yield Claim(rule.attribute, value, _phrase(rule, value), rule.kind, rule.exclusive)
 
 
 def _split_values(rule: Rule, matched: str) -> list[str]:
@@ -368,10 +368,13 @@ def _split_values(rule: Rule, matched: str) -> list[str]:
     return values if all(rule.accept(value) for value in values) else []
 
 
-def _add_article(rule: Rule, value: str) -> str:
-    if rule.says != "works as {value}":
-        return value
-    return f"an {value}" if value[0].lower() in "aeiou" else f"a {value}"
+def _phrase(rule: Rule, value: str) -> str:
+    """Return the predicate of a rule with a value and the article that fits it."""
+    value = convert_to_third_person(value)
+    article = "an" if value[0].lower() in "aeiou" else "a"
+    if rule.says == "works as {value}":
+        return f"works as {article} {value}"
+    return rule.says.replace(" a {value}", f" {article} {{value}}").format(value=value)
 
 
 def _find_favourite(text: str) -> Iterator[Claim]:

@@ -1,18 +1,20 @@
 """Read the statements that a text makes."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 from datetime import datetime, tzinfo
 from typing import NamedTuple
 
-from everhold.facts.clauses import split_into_clauses
-from everhold.facts.events import find_events, find_plans
+from everhold.facts.clauses import USER, split_into_clauses
+from everhold.facts.events import find_events, find_losses, find_plans
 from everhold.facts.patterns import match_rules
 from everhold.facts.relations import find_pets, find_relations
 from everhold.facts.statement import Claim, Clause, Statement, make_statement
 from everhold.facts.words import ADVERBS, IRREGULAR_PAST, LIFE_EVENTS
 from everhold.text.date_words import split_words
 from everhold.text.dates import TimeSpan
+from everhold.text.lazy_pattern import lazy_pattern
 
 _LEMMAS = {
     form: lemma
@@ -28,6 +30,7 @@ _LEMMAS = {
         "eat": "eat eats",
         "own": "own owns",
         "have": "have has",
+        "report": "report reports reporting",
         "be": "am is are",
         "call": "call calls",
         "grow": "grew",
@@ -50,23 +53,39 @@ _PERFECT = {"lived": "live", "worked": "work", "studied": "study", "loved": "lik
 # Verbs whose past form states where a person once lived or worked: the lemma, the attribute and the predicate.
 _PAST_STAYS = {"lived": ("live", "lived_in", "lived in"), "worked": ("work", "worked_at", "worked at")}
 _NEGATORS = frozenset(("don't", "doesn't", "not", "never", "isn't", "aren't"))
+# The nouns after "my" that are keys of `RULES`, and "is now" after such a noun.
+_OWN_NOUNS = frozenset(("name", "nickname", "birthday", "email", "phone", "address", "hometown", "job", "car"))
+_STILL_IS = re.compile(r"^((?:\w+ )?is )(?:now|currently) ")
 _WORD = re.compile(r"\s*([A-Za-z-]+(?:'[a-z]+)?)")
+# Where somebody stays only for a time is not where they live: "I'm living in Paris for three weeks".
+_TEMPORARY = lazy_pattern(
+    r"\bfor (?:the (?:time being|moment|weekend|week|month|summer|winter|spring|autumn|holidays?|season|term)"
+    r"|(?:just |only )?(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|\d+|some|several|a few|a couple of)"
+    r" (?:\w+ )?(?:days?|nights?|weeks?|weekends?|fortnights?|months?|terms?|semesters?|summer|winter)|now\b(?=$|,))"
+    r"|\b(?:temporarily|meanwhile|in the meantime|until|till)\b|\bthis (?:week|weekend|month|summer|winter)\b",
+    re.IGNORECASE,
+)
+_PERFECT_TENSE = lazy_pattern(r"(?:have|has)\b")
 _ENDED = re.compile(r",? any ?(?:more|longer)$")
 # A text that has none of these words when it is split at spaces matches no rule.
 _KEYS = split_words(
     """
     i i'm i’m i've i’ve i'll i’ll my we we're we’re our user calls name: birthday: email: phone: job: car: was
     allergic married based fluent originally born doesn't doesn’t lived worked
+    we've we’ve died died. died! passed broke broken relocated emigrated resettled sold switched
     """
 ).union(_LEMMAS, IRREGULAR_PAST, LIFE_EVENTS)
 # A text that has none of these words states no lasting fact.
 _LASTING = (_KEYS - {*IRREGULAR_PAST, *LIFE_EVENTS, "was"}) | split_words(
-    "moved joined left quit married divorced engaged adopted got broke split retired started became born"
+    """
+    moved joined left quit married divorced engaged adopted got broke split retired started became born relocated
+    emigrated resettled sold switched died passed died. died! away.
+    """
 )
 
 # Verb forms that follow "I" and "we" and never a name.
 _OF_SPEAKER = split_words(
-    "live work like love enjoy adore dislike hate despise detest prefer speak study drive eat own have am"
+    "report live work like love enjoy adore dislike hate despise detest prefer speak study drive eat own have am"
 )
 
 
@@ -82,12 +101,19 @@ class _Verb(NamedTuple):
 
 
 def read_statements(
-    text: str, *, speaker: str | None, now: datetime, zone: tzinfo, lasting: bool = False
+    text: str,
+    *,
+    speaker: str | None,
+    now: datetime,
+    zone: tzinfo,
+    lasting: bool = False,
+    own_names: Collection[str] = (),
 ) -> list[Statement]:
     """Return the statements that a text clearly makes about its speaker and other people, in order.
 
     Questions, possibilities and quotations are skipped. With `lasting`, a text that can only state single events is
-    skipped too, which is faster.
+    skipped too, which is faster. `own_names` are the folded names of the user to whom the text belongs: the subject of
+    a statement about a person with one of these names is "user".
     """
     # Most texts are skipped here, before a pattern is compiled or searched.
     if (_LASTING if lasting else _KEYS).isdisjoint(text.lower().split()) and "favo" not in text and "Favo" not in text:
@@ -95,23 +121,42 @@ def read_statements(
     statements: list[Statement] = []
     for clause in split_into_clauses(text, speaker, now, zone):
         statements += [make_statement(claim, clause) for claim in _find_claims(clause)]
-    return statements
+    return [_name_user(statement, own_names) for statement in statements] if own_names else statements
+
+
+def _name_user(statement: Statement, own_names: Collection[str]) -> Statement:
+    """Return a statement with the subject "user" if its subject has one of these names."""
+    owner, mark, relation = statement.subject.partition("'s ")
+    return replace(statement, subject=f"{USER.key}{mark}{relation}") if owner in own_names else statement
 
 
 def _find_claims(clause: Clause) -> Iterator[Claim]:
     verb = _parse_verb(clause.predicate, speaking=clause.person == clause.speaker)
     complement = _remove_last_time(verb.complement, clause.times)
     since = next((time.start for time in clause.times if time.matched.lower().startswith("since")), None)
+    relations = list(find_relations(verb.lemma, complement, clause))
     claims = [
-        *find_relations(verb.lemma, complement, clause),
-        *match_rules(verb.lemma, complement, verb.complement),
+        *relations,
+        # "My sister is called Ann" names one of perhaps several sisters, not the name of the only one.
+        *(
+            claim
+            for claim in match_rules(verb.lemma, complement, verb.complement)
+            if not (relations and claim.attribute == "name")
+        ),
         *find_pets(clause.predicate),
     ]
+    if _TEMPORARY.search(clause.predicate) and not _PERFECT_TENSE.match(clause.predicate):
+        claims = [claim for claim in claims if claim.attribute != "lives_in"]
     for claim in claims:
         yield claim._replace(negated=verb.negated, ended=verb.ended, valid_from=since)
     if claims or verb.negated or verb.ended:
         return
-    yield from list(_find_former_stay(complement, clause)) or [*find_plans(clause), *find_events(clause)]
+    losses = list(find_losses(clause))
+    yield from losses
+    yield from list(_find_former_stay(complement, clause)) or [
+        *find_plans(clause),
+        *(() if losses else find_events(clause)),
+    ]
 
 
 def _find_former_stay(complement: str, clause: Clause) -> Iterator[Claim]:
@@ -161,6 +206,8 @@ def _parse_known_verb(word: str, after: str, predicate: str, negated: bool, ende
     if word.endswith("'s"):
         word, after = word[:-2], f"is {after}"
     lemma = _LEMMAS.get(word, "")
+    if lemma in _OWN_NOUNS:
+        after = _STILL_IS.sub(r"\1", after)
     if lemma == "be":
         return _parse_being(after, predicate, negated, ended)
     if lemma == "have":
@@ -191,7 +238,7 @@ def _parse_being(after: str, predicate: str, negated: bool, ended: bool) -> _Ver
     negated = negated and not ended
     if first in ("going", "planning", "about", "scheduled", "gonna"):
         return _Verb("", predicate, negated, ended)
-    if first in ("working", "living", "studying"):
+    if first in ("working", "living", "studying", "reporting"):
         return _Verb(_LEMMAS[first], remainder, negated, ended)
     return _Verb("be", after, negated, ended)
 

@@ -5,12 +5,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from typing import Literal, NamedTuple
 
+from everhold.facts.words import REGIONS
 from everhold.text.dates import EARLIEST, LATEST, TimeSpan
 from everhold.text.lazy_pattern import lazy_pattern
+from everhold.text.terms import fold
 
 Kind = Literal["fact", "preference", "plan", "episodic", "entity"]
 
 _ADDITION = lazy_pattern(r"\b(?:also|as well|in addition|additionally|too$)\b", re.IGNORECASE)
+_CHANGE = lazy_pattern(r"\b(?:now|nowadays|instead|since|these days|finally|currently)\b", re.IGNORECASE)
+_STAYING = ("live", "living", "am ", "is ", "are ", "reside", "based", "have lived", "have been living")
 _BASE_FORMS = {"studies": "study", "has": "have", "goes": "go", "does": "do"}
 
 
@@ -75,6 +79,8 @@ class Claim(NamedTuple):
     negated: bool = False
     ended: bool = False
     """Whether it was true and no longer is."""
+    loses: bool = False
+    """Whether it tells how something ended, as in "sold the Fiesta". The predicate is not put in the negative."""
     occurred: TimeSpan | None = None
     valid_from: datetime | None = None
     person: Person | None = None
@@ -93,12 +99,30 @@ def make_statement(claim: Claim, clause: Clause) -> Statement:
         f"{person.shown} {says}{when}.",
         claim.kind,
         claim.exclusive,
-        claim.negated or claim.ended,
+        claim.negated or claim.ended or claim.loses,
         claim.occurred,
         claim.valid_from,
         clause.span,
-        _ADDITION.search(clause.predicate) is not None,
+        _ADDITION.search(clause.predicate) is not None or _names_region_only(claim, clause),
     )
+
+
+def _names_region_only(claim: Claim, clause: Clause) -> bool:
+    """Return whether a claim says in which country or region somebody lives, without a word of change.
+
+    The city that was stated before may be in it.
+    """
+    return (
+        claim.attribute == "lives_in"
+        and is_region(claim.value)
+        and clause.predicate.startswith(_STAYING)
+        and _CHANGE.search(clause.predicate) is None
+    )
+
+
+def is_region(place: str) -> bool:
+    """Return whether a place is a country or a larger region."""
+    return fold(place).removeprefix("the ") in REGIONS
 
 
 def end_predicate(says: str) -> str:

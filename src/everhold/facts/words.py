@@ -73,6 +73,29 @@ NATIONALITIES = LANGUAGES | split_words(
     """
 )
 
+# Countries and larger regions, folded. A city may be in one of them.
+REGIONS = frozenset(
+    """
+afghanistan|africa|albania|algeria|andorra|angola|argentina|armenia|asia|australia|austria|azerbaijan|bahamas|bahrain
+bangladesh|barbados|bavaria|belarus|belgium|belize|benin|bhutan|bolivia|bosnia|botswana|brazil|britain|brittany|brunei
+bulgaria|burkina faso|burundi|california|cambodia|cameroon|canada|catalonia|chad|chile|china|colombia|congo|cornwall
+costa rica|croatia|cuba|cyprus|czech republic|czechia|denmark|dominican republic|ecuador|egypt|el salvador|england
+eritrea|estonia|ethiopia|europe|fiji|finland|flanders|florida|france|gabon|gambia|georgia|germany|ghana|great britain
+greece|guatemala|guinea|guyana|haiti|hawaii|honduras|hungary|iceland|india|indonesia|iran|iraq|ireland|israel|italy
+ivory coast|jamaica|japan|jordan|kazakhstan|kenya|korea|kosovo|kuwait|kyrgyzstan|laos|latvia|lebanon|liberia|libya
+liechtenstein|lithuania|luxembourg|madagascar|malawi|malaysia|maldives|mali|malta|mauritania|mauritius|mexico|moldova
+mongolia|montenegro|morocco|mozambique|myanmar|namibia|nepal|netherlands|new zealand|nicaragua|niger|nigeria
+north america|north macedonia|northern ireland|norway|oman|oregon|pakistan|panama|papua new guinea|paraguay|peru
+philippines|poland|portugal|qatar|romania|russia|rwanda|saudi arabia|scandinavia|scotland|senegal|serbia|sicily
+sierra leone|slovakia|slovenia|somalia|south africa|south america|south korea|spain|sri lanka|sudan|sweden|switzerland
+syria|taiwan|tajikistan|tanzania|texas|thailand|togo|tunisia|turkey|turkmenistan|uae|uganda|uk|ukraine
+united arab emirates|united kingdom|united states|uruguay|us|usa|uzbekistan|venezuela|vietnam|wales|wallonia|yemen
+zambia|zimbabwe
+""".replace("\n", "|")
+    .strip("|")
+    .split("|")
+)
+
 FAITHS = split_words("Christian Muslim Jewish Buddhist Hindu Catholic Protestant Sikh Mormon")
 
 ADVERBS = split_words(
@@ -94,7 +117,7 @@ NOT_NAMES = split_words(
     Most Many All Any Every Each Another Nothing Last Next In On At For With From By As To Of After Before
     Since Because Although While Never Always Sometimes Dinner Lunch Breakfast Remember Note Being Having Going
     Living Working Let Lets Can Could Would Should Will May Might Must Did Do Does Is Are Was Were Am Has Have
-    Had
+    Had Me
     """
 )
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from everhold.recall.lexicon import expand_contractions, find_phrases, get_lexicon, list_words
 from everhold.recall.text_reading import (
+    FIRST_PERSON,
     POSSESSIVE,
     RELATIVES,
     UNKNOWN,
@@ -125,6 +126,26 @@ def measure_evidence(reading: TextReading, asked: AskedAttribute) -> AttributeEv
     if changed == 1.0 and len(reading.clauses) <= _SHORT_TEXT:
         changed *= _SHORT_TEXT_FACTOR
     return AttributeEvidence(stated, changed, apart, things)
+
+
+def states_of_others(reading: TextReading, asked: AskedAttribute) -> bool:
+    """Return whether a text states the attribute asked for only of persons who were not asked about.
+
+    A text that has "I" or "my", or that names the thing asked about, may be about the person asked about too.
+    """
+    stating = [clause for clause in reading.clauses if clause.states & asked.attributes]
+    others = [clause for clause in stating if clause.people and UNKNOWN not in clause.people]
+    return (
+        bool(stating)
+        and len(others) == len(stating)
+        and (FIRST_PERSON | asked.things).isdisjoint(reading.terms)
+        and not any(_is_relevant(clause, asked) for clause in others)
+    )
+
+
+def states_of_speaker(reading: TextReading, asked: AskedAttribute) -> bool:
+    """Return whether a text states the attribute asked for of its speaker."""
+    return any(clause.states & asked.attributes and not clause.people for clause in reading.clauses)
 
 
 def _measure_windows(clauses: Sequence[ClauseReading], attributes: int) -> tuple[float, float]:

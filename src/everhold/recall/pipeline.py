@@ -22,6 +22,7 @@ from everhold.ports.records import Records
 from everhold.ports.search_indexes import Statistics
 from everhold.ports.thesaurus import Thesaurus
 from everhold.recall import answers
+from everhold.recall.about_others import find_about_others, find_about_user, leave_out, read_texts, turn_to_assistant
 from everhold.recall.answers import JudgingInput, choose_bounds, rank_answers
 from everhold.recall.cursor import HitPlace, decode_hit_place
 from everhold.recall.diverse import ScoredRecord, SeenTexts
@@ -30,16 +31,24 @@ from everhold.recall.hit import Hit, Hits, Why
 from everhold.recall.image import Image
 from everhold.recall.image_views import KeyedImages, list_spaces, make_image_views
 from everhold.recall.intent import read_intent
-from everhold.recall.judging import Bounds
+from everhold.recall.judging import MAX_JUDGED, Bounds
 from everhold.recall.past import read_as_known
 from everhold.recall.pinned import list_pinned
-from everhold.recall.question import Question, read_question, read_times, rewrite_in_first_person
+from everhold.recall.question import (
+    Question,
+    add_own_name,
+    read_question,
+    read_times,
+    rewrite_in_first_person,
+)
 from everhold.recall.request import RecallDeps, Request
 from everhold.recall.scoring import ImageView, PreparedQuestion, Scored, compute_all_signals, rank
 from everhold.recall.signals import DAY, Signal
 from everhold.recall.spelling import correct_spelling
 from everhold.schema.operations import Op, Where
 from everhold.text.dates import Anchor, find_anchor
+from everhold.text.own_name import find_own_names
+from everhold.text.terms import extract_terms
 
 T = TypeVar("T")
 
@@ -59,7 +68,7 @@ def recall(deps: RecallDeps, scope: Scope, request: Request) -> Hits:
         image_views, prepared, statistics = _prepare_search(deps, scope, request, images)
         enough = request.k + _SLACK
         while True:
-            scored = rank_answers(image_views, prepared, enough, statistics)
+            scored = _rank_for_user(deps, scope, request.query, image_views, prepared, enough, statistics)
             best_score = scored[0].score if scored else 0.0
             min_score = choose_bounds(scored, request, prepared.question).find_minimum(best_score)
             hits, more = _read_hits(deps.records, scope, request, *_split_admitted(scored, min_score, after))
@@ -85,7 +94,7 @@ def rank_all(
     """
     image_views, prepared, statistics = _prepare_search(deps, scope, request, images)
     everything = sum(image_view.image.size for image_view in image_views)
-    scored = rank_answers(image_views, prepared, everything, statistics)
+    scored = _rank_for_user(deps, scope, request.query, image_views, prepared, everything, statistics)
     bounds = choose_bounds(scored, request, prepared.question)
     return scored, bounds, "image" if statistics is None else "candidates"
 
@@ -113,6 +122,35 @@ def examine_answers(deps: RecallDeps, scope: Scope, request: Request) -> Judging
     return with_images(deps, scope, request, examine_images)
 
 
+def _rank_for_user(
+    deps: RecallDeps,
+    scope: Scope,
+    query: str,
+    image_views: Sequence[ImageView],
+    prepared: PreparedQuestion,
+    limit: int,
+    statistics: Statistics | None,
+) -> list[Scored]:
+    """Return the best `limit` candidates, best first.
+
+    If a user asks for something about themselves, candidates that state it of somebody else are left out. If they ask
+    it of the assistant, with "you", candidates that state it of the user are left out.
+    """
+    scored = rank_answers(image_views, prepared, limit, statistics)
+    if scope.user is None:
+        return scored
+    of_assistant = turn_to_assistant(query)
+    intent = prepared.question.intent if of_assistant is None else read_intent(of_assistant)
+    if not intent.first_person or not intent.asked.attributes or intent.asked.people:
+        return scored
+    find_others = find_about_others if of_assistant is None else find_about_user
+    others = find_others(deps.records, scope, scored[:MAX_JUDGED], intent.asked)
+    if not others:
+        return scored
+    image_views = [leave_out(image_view, others) for image_view in image_views]
+    return rank_answers(image_views, prepared, limit, statistics)
+
+
 def _prepare_search(
     deps: RecallDeps, scope: Scope, request: Request, images: KeyedImages | None
 ) -> tuple[list[ImageView], PreparedQuestion, Statistics | None]:
@@ -125,17 +163,12 @@ def _prepare_search(
         request.recipe,
         clock.micros(request.asked_at or clock.now()),
         deps.thesaurus,
-        lambda memory_ids: _read_texts(deps.records, scope, memory_ids),
+        lambda memory_ids: read_texts(deps.records, scope, memory_ids),
     )
     anchor = find_anchor(request.query) if request.recipe.uses("time") else None
     if anchor is not None and 0 < anchor.offset[1] <= _FAR and images is not None:
         prepared = _resolve_event_time(deps, request, prepared, anchor, image_views)
     return image_views, prepared, statistics
-
-
-def _read_texts(records: Records, scope: Scope, memory_ids: Sequence[str]) -> dict[str, str]:
-    rows = records.columns(Memory, scope.organization, ("id", "text"), [Where("id", Op.IN, memory_ids)])
-    return dict(rows)
 
 
 def _resolve_event_time(
@@ -187,6 +220,9 @@ def _read_question(deps: RecallDeps, scope: Scope, request: Request, images: Key
     if scope.user is not None:
         query = rewrite_in_first_person(query, scope.user, speakers)
     question = read_question(deps.embedder, query, now, deps.zone, speakers, request.vector)
+    if scope.user is not None and question.intent.first_person:
+        names = [name for name in find_own_names(scope.user) if _is_in_images(name, images or ())]
+        question = add_own_name(question, query, names, deps.embedder)
     if scope.is_open:
         question = question._replace(session=scope.session)
     if question.times and scope.user is not None:  # the user's zone is looked up only where it matters
@@ -194,6 +230,10 @@ def _read_question(deps: RecallDeps, scope: Scope, request: Request, images: Key
         if user is not None and user.timezone != str(deps.zone):
             return question._replace(times=read_times(request.query, now, ZoneInfo(user.timezone)))
     return question
+
+
+def _is_in_images(name: str, images: KeyedImages) -> bool:
+    return any(term in image.postings.terms for term in extract_terms(name) for _, image in images)
 
 
 def _correct_spelling(query: str, images: KeyedImages, thesaurus: Thesaurus) -> str:

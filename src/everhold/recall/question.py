@@ -5,16 +5,31 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, tzinfo
 from typing import NamedTuple
 
+import numpy as np
+
 from everhold import clock
 from everhold.ports.embedder import Embedder, Vector
 from everhold.recall.intent import Intent, read_intent, split_before
 from everhold.text.dates import find_time_spans, is_when_question
+from everhold.text.own_name import put_in_third_person
 from everhold.text.terms import extract_terms, fold
 
 MAX_NAME_WORDS = 4
 _MIN_NAME_LENGTH = 3
 # "What do I do for a living?" does not ask where somebody lives.
 _IDIOM = re.compile(r"\bfor a living\b", re.IGNORECASE)
+
+
+class OwnName(NamedTuple):
+    """The name of the asking user: its term, its vector, and the vector of the question with the name for "I".
+
+    The part of the name is taken out of the vector of the question. Otherwise every memory that has the name would be
+    similar to it.
+    """
+
+    term: str
+    vector: Vector
+    question: Vector
 
 
 class Question(NamedTuple):
@@ -26,7 +41,8 @@ class Question(NamedTuple):
     the same object as `vector` if the question names no speaker. `times` are the periods that the question names, as
     start and end in microseconds, and `when` says whether it asks for a time. `session` is the session in which it is
     asked, if other sessions are searched too. `intent` is the kind of answer it wants. For "Where did I work before the
-    bar?", `rest` is the question "Where did I work", and `anchor` has the terms of "the bar".
+    bar?", `rest` is the question "Where did I work", and `anchor` has the terms of "the bar". If a user asks about
+    themselves and memories have the user's name, `own_name` is that name.
     """
 
     terms: tuple[str, ...]
@@ -40,6 +56,7 @@ class Question(NamedTuple):
     intent: Intent = Intent()
     rest: "Question | None" = None
     anchor: tuple[str, ...] = ()
+    own_name: "OwnName | None" = None
 
     @property
     def voiced(self) -> bool:
@@ -129,6 +146,22 @@ def rewrite_in_first_person(query: str, user: str, speakers: Mapping[str, str]) 
             query = re.sub(rf"\b{re.escape(name)}['’]s\b", "my", query, flags=re.IGNORECASE)
             query = re.sub(rf"\b{re.escape(name)}\b", "I", query, flags=re.IGNORECASE)
     return query
+
+
+def add_own_name(question: Question, query: str, names: Iterable[str], embedder: Embedder) -> Question:
+    """Return a question of a user with its vector in the third person. `names` are the user's names in memories."""
+    for name in names:
+        shown = name.capitalize()
+        in_third_person, alone = embedder.embed([put_in_third_person(query, shown), shown])
+        if in_third_person is None or alone is None:
+            break
+        rest = in_third_person - (in_third_person @ alone) * alone
+        length = float(np.linalg.norm(rest))
+        if length:
+            return question._replace(
+                own_name=OwnName(extract_terms(name)[0], alone, (rest / length).astype(np.float32))
+            )
+    return question
 
 
 def _rewrite_as_speaker(query: str, names: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
 from everhold.recall.image import ALWAYS, Image
 from everhold.recall.postings import Posting, Rows
-from everhold.recall.question import Question
+from everhold.recall.question import OwnName, Question
 from everhold.recall.recipe import Recipe
 from everhold.recall.spelling import find_respellings
 from everhold.recall.threads import Threads
@@ -198,6 +198,8 @@ def _score_meaning(
         if words is not None and (vector is None or image.has_blanks):
             blank = image.column("blank") if vector is not None else slice(None)
             own[blank] = _WORDS_AS_MEANING * words[blank]
+        if question.own_name is not None and name == "meaning":
+            _compare_in_third_person(own, image, question.own_name, threads)
         signals[f"{name}.own"] = own
         if threads is not None:
             turns = own[threads.rows]
@@ -205,6 +207,19 @@ def _score_meaning(
                 signals[f"{name}.{window}"] = threads.place_values(own, threads.mean(turns, window))
             signals[f"{name}.session"] = threads.place_values(own, threads.best(turns))
     return signals
+
+
+def _compare_in_third_person(own: Signal, image: Image, name: OwnName, threads: Threads | None) -> None:
+    """Raise the similarity of rows with the asking user's name to that of the question with the name for "I".
+
+    Turns are left out, because their speakers may talk about others with that name.
+    """
+    rows = image.postings.find(name.term).rows
+    if threads is not None:
+        rows = rows[~np.isin(rows, threads.rows)]
+    if len(rows):
+        # `name.question` has no part in the direction of the name, so the name in a row adds nothing.
+        own[rows] = np.maximum(own[rows], image.vectors[rows] @ name.question)
 
 
 def _score_words(image: Image, words: Sequence[Word], recipe: Recipe, threads: Threads | None) -> dict[str, Signal]:

@@ -156,6 +156,54 @@ def read_text(text: str) -> TextReading:
     return TextReading(tuple(clauses), attributes, frozenset(stems), frozenset(rare))
 
 
+# Attributes of a person that change now and then, and of which a person usually has one value at a time.
+_LASTING = (
+    "employer", "job title", "manager", "salary", "residence", "rent", "partner", "phone number", "email", "username",
+    "car", "pet", "diet", "allergy", "medication", "doctor", "gym", "bank", "provider", "school", "studies", "name",
+    "device",
+)  # fmt: skip
+
+
+# The attributes whose value may be the subject of the sentence: "Omar took over our team".
+_PERSONS = frozenset(("manager", "doctor"))
+_OTHERS = RELATIVES | {UNKNOWN, POSSESSIVE}
+_ANY_VALUE = frozenset(("none",))
+
+
+def find_stating_sentences(text: str) -> list[tuple[int, int]]:
+    """Return the start and the end of each sentence that states a lasting attribute of its speaker as a fact.
+
+    The sentence has "I" or "my", a phrase that states the attribute, and a value of the attribute's type. If any value
+    is of that type, it has a word of change.
+    """
+    spans: list[tuple[int, int]] = []
+    start = 0
+    for end in [*(match.end() for match in SENTENCE_END.finditer(text[:MAX_LENGTH])), len(text[:MAX_LENGTH])]:
+        sentence = text[start:end].strip()
+        if sentence and _states_of_speaker(read_text(sentence)):
+            first = text.index(sentence, start)
+            spans.append((first, first + len(sentence)))
+        start = end
+    return spans
+
+
+def _states_of_speaker(reading: TextReading) -> bool:
+    if FIRST_PERSON.isdisjoint(reading.terms):
+        return False
+    lexicon = get_lexicon()
+    return any(
+        clause.states & lexicon.attributes[name] and _has_value(clause, lexicon.values[lexicon.attributes[name]])
+        for clause in reading.clauses
+        for name in _LASTING
+        if clause.is_real and (not clause.people or (name in _PERSONS and clause.people.isdisjoint(_OTHERS)))
+    )
+
+
+def _has_value(clause: ClauseReading, types: frozenset[str]) -> bool:
+    """Return whether a clause has a value of one of these types; if any value will do, it must tell of a change."""
+    return not (types - _ANY_VALUE).isdisjoint(clause.values) or (clause.changes and not types.isdisjoint(_ANY_VALUE))
+
+
 def _is_rare(word: TextWord) -> bool:
     return word.is_name or word.has_digit or (len(word.text) > 3 and _is_unusual(word.stem, word.text))
 

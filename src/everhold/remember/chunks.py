@@ -6,13 +6,14 @@ from dataclasses import replace
 from everhold.errors import InvalidInput, ModelError, format_value
 from everhold.model import Chunk, Memory
 from everhold.model.base import Entity
-from everhold.model.memory import LONG_TERM
+from everhold.model.memory import LONG_TERM, REPEATABLE_KINDS
 from everhold.model.searchable import SEARCHABLE_BY_CLASS_NAME, Searchable
 from everhold.model.validation import suggest_name
 from everhold.ports.embedder import Embedder, Vector
 from everhold.ports.tokenizer import Tokenizer
 from everhold.text.chunking import Span
 from everhold.text.chunking import split_into_chunks as cut_text
+from everhold.text.own_name import is_assistant, name_user
 from everhold.text.terms import QUESTION_MARK, extract_terms
 from everhold.values import Value, value_class
 
@@ -25,6 +26,9 @@ FIRST_MODEL = ""
 NO_VECTORS: CallerVectors = {}
 # The callers' vectors by the id of their entity, if no caller passed any.
 NO_CALLER_VECTORS: Mapping[str, CallerVectors] = {}
+
+# The name that callers give as speaker for the user of any scope.
+_USER_ROLE = "user"
 
 # The usual number of letters in a token of English text.
 _USUAL_LETTERS = 4
@@ -178,15 +182,31 @@ def _embed(
     embedder: Embedder,
     vectors: Mapping[str, CallerVectors],
 ) -> Sequence[Vector | None]:
-    """Return the vector of each piece; the speaker's name is embedded with the piece."""
-    speakers = [
-        kind.get_value(owner, "speaker") for owner, owner_spans in zip(owners, spans, strict=True) for _ in owner_spans
+    """Return the vector of each piece."""
+    inputs = [
+        _make_input(kind, owner, piece)
+        for owner, piece in zip(
+            (owner for owner, owner_spans in zip(owners, spans, strict=True) for _ in owner_spans), pieces, strict=True
+        )
     ]
-    inputs = [f"{speaker}: {piece}" if speaker else piece for speaker, piece in zip(speakers, pieces, strict=True)]
     if not vectors:
         return embedder.embed(inputs) if inputs else []
     owner_ids = [owner.id for owner, owner_spans in zip(owners, spans, strict=True) for _ in owner_spans]
     return _embed_missing(inputs, [vectors.get(owner_id, NO_VECTORS) for owner_id in owner_ids], embedder)
+
+
+def _make_input(kind: Searchable, owner: Entity, piece: str) -> str:
+    """Return the text to embed for a piece of an entity's text.
+
+    The name of a speaker is embedded with the words, except in a plain memory of a user: it was said by the user,
+    whatever name it carries, unless the name is a word for an assistant.
+    """
+    values, speaker = owner.__dict__, kind.get_value(owner, "speaker")
+    if kind.kind == "memory" and values["user_id"] is not None and values["kind"] not in REPEATABLE_KINDS:
+        # The weights of recall are fitted to texts with the speaker "user", which is a role and no name.
+        speaker = speaker if speaker == _USER_ROLE or is_assistant(speaker) else None
+        piece = name_user(piece, values["content"])
+    return f"{speaker}: {piece}" if speaker else piece
 
 
 def _embed_missing(texts: Sequence[str], vectors: Sequence[CallerVectors], embedder: Embedder) -> list[Vector | None]:

@@ -1,7 +1,7 @@
 """Store the facts in a session's messages as memories whose provenance names the message."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from everhold import clock
 from everhold.model import Memory, Message, Outbox, Scope
@@ -9,8 +9,11 @@ from everhold.model.validation import validate_row
 from everhold.remember.deps import WriteDeps
 from everhold.remember.draft import Draft
 from everhold.remember.pipeline import store
-from everhold.remember.reading import draft_facts
+from everhold.remember.reading import add_quotes, draft_facts
 from everhold.schema.operations import Op, Where
+
+# Returns the start and the end of sentences in a text.
+FindSentences = Callable[[str], Sequence[tuple[int, int]]]
 
 # Facts are read only from messages of this role: what an assistant says need not be true.
 _READ_ROLE = "user"
@@ -19,14 +22,20 @@ _BATCH = 500
 _DIGEST_BYTES = 16
 
 
-def remember_facts(deps: WriteDeps, scope: Scope, messages: Sequence[Message]) -> list[Memory]:
+def remember_facts(
+    deps: WriteDeps, scope: Scope, messages: Sequence[Message], find_sentences: FindSentences
+) -> list[Memory]:
     """Store the facts in messages and return the stored facts, each once.
 
-    A fact that was stored from the same message before is not stored again, even if it has been forgotten since.
+    `find_sentences` returns the start and the end of each sentence of a text that states a lasting attribute of its
+    speaker. If no fact can be read from such a sentence, the sentence itself is stored, so that it outranks an older
+    fact. A fact that was stored from the same message before is not stored again, even if it has been forgotten since.
     """
     if not deps.reading.extract:
         return []
-    drafts_by_message = [_draft_facts(deps, message) for message in messages if message.role == _READ_ROLE]
+    drafts_by_message = [
+        _draft_facts(deps, message, find_sentences) for message in messages if message.role == _READ_ROLE
+    ]
     stored_ids_by_key = _find_used(deps, scope, [draft for drafts in drafts_by_message for draft in drafts])
     memory_ids = list(stored_ids_by_key.values())
     # Each message is a separate write, because a later message may repeat or replace what an earlier one says.
@@ -39,11 +48,13 @@ def remember_facts(deps: WriteDeps, scope: Scope, messages: Sequence[Message]) -
     return [facts[memory_id] for memory_id in dict.fromkeys(memory_ids) if memory_id in facts]
 
 
-def _draft_facts(deps: WriteDeps, message: Message) -> list[Draft]:
+def _draft_facts(deps: WriteDeps, message: Message, find_sentences: FindSentences) -> list[Draft]:
     if not message.text:
         return []
     drafts = []
-    for draft in draft_facts(_make_turn(message), deps.reading.zone):
+    turn, is_users = _make_turn(message), message.user_id is not None
+    facts = draft_facts(turn, deps.reading.zone, is_users=is_users)
+    for draft in add_quotes(turn, find_sentences(message.text), facts) if is_users else facts:
         provenance = {"message": message.id, "span": draft.memory.provenance["span"]}
         fact = draft.memory.evolve(provenance=provenance)
         drafts.append(draft._replace(memory=fact, idempotency_key=_make_key(message, fact), source_id=None))

@@ -1,6 +1,7 @@
 """Read what memories state: at most one statement of a memory, or the facts in a message, which become memories."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, tzinfo
 from typing import Any
 
@@ -14,6 +15,8 @@ from everhold.model.validation import validate_row
 from everhold.remember.deps import ReadingOptions
 from everhold.remember.draft import Draft, compute_content_hash
 from everhold.text.dates import EARLIEST
+from everhold.text.own_name import find_own_names, is_assistant
+from everhold.text.terms import fold
 
 # The confidence of a fact that was read from a message; a rule may have misread it.
 CONFIDENCE = 0.8
@@ -27,6 +30,8 @@ MAX_MESSAGE_LENGTH = 20_000
 # The maximum number of words of a memory outside its statement. More words say something else, which would be lost if
 # the memory were superseded.
 _MAX_WORDS_AROUND = 4
+# The share of a sentence that a statement of an event or a pet must repeat to say all of it.
+_MOST = 0.6
 # The maximum length of a value of the column `attribute`.
 _NAME_LENGTH = 255
 # The fields that a fact has from its message.
@@ -72,8 +77,11 @@ def find_statement(memory: Memory, zone: tzinfo) -> Statement | None:
     is_unread = memory.kind in REPEATABLE_KINDS or memory.kind == VAULT or memory.pattern is not None
     if is_unread or len(memory.text) > MAX_STATEMENT_LENGTH:
         return None
+    # What is remembered for a user is said by that user, whatever name the speaker has.
+    speaker = memory.speaker if memory.user_id is None else None
+    own_names = find_own_names(memory.user_id)
     statements = read_statements(
-        memory.text, speaker=memory.speaker, now=find_event_time(memory), zone=zone, lasting=True
+        memory.text, speaker=speaker, now=find_event_time(memory), zone=zone, lasting=True, own_names=own_names
     )
     lasting = [statement for statement in statements if statement.attribute not in ONE_TIME] or statements
     if [statement.attribute for statement in lasting] == ["works_at", "job"] and lasting[0].span == lasting[1].span:
@@ -85,11 +93,18 @@ def find_statement(memory: Memory, zone: tzinfo) -> Statement | None:
     return lasting[0] if len(around) <= _MAX_WORDS_AROUND else None
 
 
-def draft_facts(message: Memory, zone: tzinfo) -> list[Draft]:
-    """Return drafts of the facts in a message; they belong to the message's owner and outlive its session."""
-    if len(message.text) > MAX_MESSAGE_LENGTH:
+def draft_facts(message: Memory, zone: tzinfo, *, is_users: bool = False) -> list[Draft]:
+    """Return drafts of the facts in a message; they belong to the message's owner and outlive its session.
+
+    `is_users` says that the user has written the message, whatever name its speaker has. What an assistant says about
+    itself is no fact.
+    """
+    if len(message.text) > MAX_MESSAGE_LENGTH or (is_assistant(message.speaker) and not is_users):
         return []
-    statements = read_statements(message.text, speaker=message.speaker, now=find_event_time(message), zone=zone)
+    own_names = {*find_own_names(message.user_id), *(_list_names(message.speaker) if is_users else ())}
+    statements = read_statements(
+        message.text, speaker=message.speaker, now=find_event_time(message), zone=zone, own_names=own_names
+    )
     # Reversed twice, so that the first of equal statements stays, in the order of the message.
     by_text = {
         (statement.kind, statement.text): statement
@@ -102,8 +117,59 @@ def draft_facts(message: Memory, zone: tzinfo) -> list[Draft]:
     ]
 
 
+def _list_names(speaker: str | None) -> list[str]:
+    """Return the folded name of a speaker and its first word."""
+    return [fold(speaker), fold(speaker).split()[0]] if speaker and fold(speaker).strip() else []
+
+
+def add_quotes(message: Memory, spans: Iterable[tuple[int, int]], facts: Sequence[Draft]) -> list[Draft]:
+    """Return drafts of the facts in a message of the user, and of the sentences at these spans in the user's words.
+
+    Sentences whose facts say all that matters are left out. A sentence that tells of a loss takes the place of the
+    fact about the loss, because it may also tell of what came instead.
+    """
+    drafts = list(facts)
+    for start, end in spans:
+        within = [fact for fact in drafts if fact.statement is not None and start <= fact.statement.span[0] < end]
+        if any(_covers(fact.statement, message.text[start:end]) for fact in within if fact.statement is not None):
+            continue
+        text = message.text[start:end]
+        losses = [fact.statement for fact in within if fact.statement is not None and fact.statement.negated]
+        if len(losses) == 1:
+            statement = replace(losses[0], text=text, span=(start, end))
+            drafts = [draft for draft in drafts if draft.statement != losses[0]]
+            drafts.append(Draft(_make_fact(message, statement), (), None, statement, message.id))
+        else:
+            drafts.append(Draft(_build_fact(message, (start, end), {"kind": "fact", "text": text}), (), None))
+    return drafts
+
+
+def _covers(statement: Statement, sentence: str) -> bool:
+    """Return whether a statement says what matters of its sentence.
+
+    A statement of an event or a pet does if it repeats most of the sentence, or its end: "My dog Rex is black" says
+    more than the name.
+    """
+    if statement.attribute in ONE_TIME or (statement.attribute == "owns_pet" and not statement.negated):
+        ending = statement.value.rpartition(" ")[2]
+        return len(statement.value) >= _MOST * len(sentence) or sentence.rstrip(" .!…").endswith(ending)
+    return not statement.negated
+
+
 def _make_fact(message: Memory, statement: Statement) -> Memory:
     happened = statement.occurred.start if statement.occurred else None
+    fields = {
+        "kind": statement.kind,
+        "text": statement.text,
+        "content": _make_content(statement),
+        "attribute": format_attribute(statement),
+        "valid_from": statement.valid_from,
+        **({"occurred_at": happened} if happened and happened > EARLIEST else {}),
+    }
+    return _build_fact(message, statement.span, fields)
+
+
+def _build_fact(message: Memory, span: tuple[int, int], fields: Mapping[str, Any]) -> Memory:
     fact = validate_row(
         Memory,
         {
@@ -113,14 +179,10 @@ def _make_fact(message: Memory, statement: Statement) -> Memory:
             "created_at": message.created_at,
             "updated_at": message.updated_at,
             "created_by_id": message.created_by_id,
-            "kind": statement.kind,
-            "text": statement.text,
-            "content": _make_content(statement),
-            "attribute": format_attribute(statement),
             "confidence": CONFIDENCE,
-            "occurred_at": happened if happened and happened > EARLIEST else message.occurred_at,
-            "valid_from": statement.valid_from,
-            "provenance": {"memory": message.id, "span": list(statement.span)},
+            "occurred_at": message.occurred_at,
+            "provenance": {"memory": message.id, "span": list(span)},
+            **fields,
         },
     )
     fact.__dict__["hash"] = compute_content_hash(fact)  # no caller has the row before this function returns it

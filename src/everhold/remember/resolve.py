@@ -259,7 +259,10 @@ def _find_candidate_ids(records: Records, scope: Scope, stating: Sequence[tuple[
 def _make_probes(statement: Statement) -> tuple[str, ...]:
     """Return word beginnings, most of which a text must contain to be replaced; none if any text may be replaced."""
     # The probes exclude rows by their text alone, before whole memories are loaded and parsed.
-    words = () if statement.exclusive else extract_terms(statement.value.partition(",")[0])
+    # What somebody eats may end a diet, whose name has none of these words.
+    words = (
+        () if statement.exclusive or statement.attribute == "eats" else extract_terms(statement.value.partition(",")[0])
+    )
     return tuple(word[: max(_MIN_PROBE_LETTERS, len(word) - _ENDING)] for word in words)
 
 

@@ -26,6 +26,7 @@ from everhold.recall.message_hits import MessageHits, add_neighbours
 from everhold.recall.pipeline import recall
 from everhold.recall.recipe import Recipe, get_recipe
 from everhold.recall.request import Request
+from everhold.recall.text_reading import find_stating_sentences
 from everhold.remember.forget import make_message_eraser
 from everhold.remember.message_facts import remember_facts
 from everhold.schema.operations import Op, Where
@@ -100,7 +101,7 @@ class MessageVerbs(ScopedView):
         for fields in items:
             draft_message(session_deps, self.scope, fields)
         stored = [say(session_deps, self.scope, fields) for fields in items]
-        return AddResult(tuple(stored), tuple(remember_facts(write_deps, self.scope, stored)))
+        return AddResult(tuple(stored), tuple(remember_facts(write_deps, self.scope, stored, find_stating_sentences)))
 
     @log_as("delete")
     def delete_message(self, message_id: Identifier, *, hard: bool = False) -> Message:
