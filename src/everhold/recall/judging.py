@@ -76,7 +76,7 @@ class Bounds(NamedTuple):
         return max(self.minimum, self.share * best) if self.share else self.minimum
 
 
-ONE_ANSWER = Bounds(0.26, 0.4)
+ONE_ANSWER = Bounds(0.24, 0.4)
 # For questions with several answers. The best answer must still reach the minimum of ONE_ANSWER.
 SEVERAL_ANSWERS = Bounds(0.065, 0.14)
 # The bounds for one answer and for several answers if there are few candidates.

@@ -26,7 +26,7 @@ STATED, CHANGED, APART, THINGS = range(len(AttributeEvidence._fields))
 _FEW_TERMS = 2
 # A shorter time between a fact and a newer one counts as this. The weights are fitted to lives, in which most changes
 # come months later; but what a user says a minute later is a change, too.
-_MIN_DAYS = 100
+_MIN_DAYS = 60
 _FAR_BEHIND = 5.0
 _LOW_TOTAL = -2.0
 # A lower standard deviation of similarities counts as this.
