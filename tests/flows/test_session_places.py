@@ -1,6 +1,7 @@
 """A session is where something is written; it does not hide the rest of what its user may see."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -50,7 +51,9 @@ def test_memories_of_the_asking_session_come_first(store: Store) -> None:
     """Of hits that fit equally well, the one of the asking session comes first, and `why` shows it."""
     engine = store.open()
     for day in ("monday", "tuesday"):
-        engine.scope(user="alice", session=day).remember(f"The soup recipe is on the {day} page")
+        # At the same time, because a newer memory may be an update, which comes first whatever its session.
+        view = engine.scope(user="alice", session=day)
+        view.remember(f"The soup recipe is on the {day} page", occurred_at=datetime(2026, 5, 4, tzinfo=UTC))
     for reader in readers(store, engine):
         for day in ("monday", "tuesday"):
             hits = reader.scope(user="alice", session=day).recall("soup recipe page", minimum=0)

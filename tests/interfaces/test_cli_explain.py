@@ -92,7 +92,7 @@ def test_an_empty_answer_says_how_to_see_the_nearest_memories(run_filled: Run) -
     assert len(run_filled(*far, "--minimum", "0", "--json").document["hits"]) == 3
     assert run_filled(*far, "--minimum", "0.99").out.startswith("nothing relevant enough")
     assert run_filled("recall", "dog", "--user", "bob").out == "no memories in scope organization=default user=bob\n"
-    assert run_filled("recall", "dog", "--among", "message", "--minimum", "0").out == "nothing found\n"
+    assert run_filled("recall", "dog", "--among", "message", "--minimum", "0").out.startswith("nothing found\n")
 
 
 def test_pinned_memories_are_shown_below_the_hits(run_filled: Run) -> None:

@@ -56,6 +56,7 @@ def test_sessions_are_printed_as_json(run: Run) -> None:
     assert run("session", "end", *CHAT, "--json").document["session"]["ended_at"]
 
 
+@pytest.mark.usefixtures("empty_store")
 def test_wrong_input_is_refused(run: Run) -> None:
     assert run("session", "say", "x").code == 2
     assert "names no session" in run("session", "show").err

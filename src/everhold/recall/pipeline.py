@@ -117,7 +117,9 @@ def examine_answers(deps: RecallDeps, scope: Scope, request: Request) -> Judging
 
     def examine_images(images: KeyedImages | None) -> JudgingInput | None:
         image_views, prepared, _ = _prepare_search(deps, scope, request, images)
-        return answers.examine_answers(image_views, prepared)
+        scored = rank_answers(image_views, prepared, MAX_JUDGED)
+        views = _leave_out_others(deps, scope, request.query, image_views, prepared, scored)
+        return answers.examine_answers(views, prepared)
 
     return with_images(deps, scope, request, examine_images)
 
@@ -137,18 +139,28 @@ def _rank_for_user(
     it of the assistant, with "you", candidates that state it of the user are left out.
     """
     scored = rank_answers(image_views, prepared, limit, statistics)
+    views = _leave_out_others(deps, scope, query, image_views, prepared, scored)
+    return scored if views is image_views else rank_answers(views, prepared, limit, statistics)
+
+
+def _leave_out_others(
+    deps: RecallDeps,
+    scope: Scope,
+    query: str,
+    image_views: Sequence[ImageView],
+    prepared: PreparedQuestion,
+    scored: Sequence[Scored],
+) -> Sequence[ImageView]:
+    """Return the views without what is stated of other people, if a user asks about themselves or the assistant."""
     if scope.user is None:
-        return scored
+        return image_views
     of_assistant = turn_to_assistant(query)
     intent = prepared.question.intent if of_assistant is None else read_intent(of_assistant)
     if not intent.first_person or not intent.asked.attributes or intent.asked.people:
-        return scored
+        return image_views
     find_others = find_about_others if of_assistant is None else find_about_user
     others = find_others(deps.records, scope, scored[:MAX_JUDGED], intent.asked)
-    if not others:
-        return scored
-    image_views = [leave_out(image_view, others) for image_view in image_views]
-    return rank_answers(image_views, prepared, limit, statistics)
+    return [leave_out(image_view, others) for image_view in image_views] if others else image_views
 
 
 def _prepare_search(
