@@ -12,24 +12,25 @@ from everhold.recall.asked_attribute import AskedAttribute, states_of_others, st
 from everhold.recall.scoring import ImageView, Scored
 from everhold.recall.text_reading import read_text
 from everhold.schema.operations import Op, Where
+from everhold.text.lazy_pattern import lazy_pattern
 from everhold.text.own_name import is_assistant, put_in_first_person
 
-_ADDRESSES = re.compile(r"\b(?:you|your|yours|u)\b", re.IGNORECASE)
-_SPEAKS_OF_SELF = re.compile(r"\b(?:I|my|mine|myself)\b|\bi['’]", re.IGNORECASE)
-_SPEAKS_OF_USER = re.compile(r"\b(?:I|me|my|mine|myself|we|us|our)\b", re.IGNORECASE)
+_ADDRESSES = lazy_pattern(r"\b(?:you|your|yours|u)\b", re.IGNORECASE)
+_SPEAKS_OF_SELF = lazy_pattern(r"\b(?:I|my|mine|myself)\b|\bi['’]", re.IGNORECASE)
+_SPEAKS_OF_USER = lazy_pattern(r"\b(?:I|me|my|mine|myself|we|us|our)\b", re.IGNORECASE)
 _USER_ROLE = "user"
 
 
 # A question about the assistant itself, not "Do you know …?" or "What do you have on …?".
-_ASKS_ASSISTANT = re.compile(
+_ASKS_ASSISTANT = lazy_pattern(
     r"\b(?:are|were|do|did|have) you\b(?! (?:know|remember|recall|think|have|got|see|seen|tell|say|said|find|found|mean"
     r"|suggest|recommend|keep|store|stored|understand|sure|able|going|aware)\b)|\byour\b",
     re.IGNORECASE,
 )
 _ADDRESSED = (
-    (re.compile(r"\bare you\b", re.IGNORECASE), "am I"),
-    (re.compile(r"\byours?\b", re.IGNORECASE), "my"),
-    (re.compile(r"\byou\b", re.IGNORECASE), "I"),
+    (lazy_pattern(r"\bare you\b", re.IGNORECASE), "am I"),
+    (lazy_pattern(r"\byours?\b", re.IGNORECASE), "my"),
+    (lazy_pattern(r"\byou\b", re.IGNORECASE), "I"),
 )
 
 

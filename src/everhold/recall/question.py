@@ -11,13 +11,14 @@ from everhold import clock
 from everhold.ports.embedder import Embedder, Vector
 from everhold.recall.intent import Intent, read_intent, split_before
 from everhold.text.dates import find_time_spans, is_when_question
+from everhold.text.lazy_pattern import lazy_pattern
 from everhold.text.own_name import put_in_third_person
 from everhold.text.terms import extract_terms, fold
 
 MAX_NAME_WORDS = 4
 _MIN_NAME_LENGTH = 3
 # "What do I do for a living?" does not ask where somebody lives.
-_IDIOM = re.compile(r"\bfor a living\b", re.IGNORECASE)
+_IDIOM = lazy_pattern(r"\bfor a living\b", re.IGNORECASE)
 
 
 class OwnName(NamedTuple):

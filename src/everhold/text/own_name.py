@@ -7,6 +7,7 @@ from typing import Any
 
 from everhold.text.common_words import get_common_terms
 from everhold.text.date_words import MONTHS, WEEKDAYS
+from everhold.text.lazy_pattern import lazy_pattern
 from everhold.text.terms import STOP_WORDS, extract_terms, fold
 
 _MIN_NAME_LENGTH = 3
@@ -14,7 +15,7 @@ _MIN_NAME_LENGTH = 3
 _NOT_NAMES = frozenset(("user", "users", "admin", "assistant", "agent", "default", "guest", "test", "tester"))
 # Speakers with these names are the assistant, not a person.
 _ASSISTANTS = frozenset(("assistant", "ai", "bot", "chatbot", "model", "agent", "system", "ai assistant"))
-_LEADING_NAME = re.compile(r"^[A-Z][\w.'-]*(?: [A-Z][\w.'-]*)*(?= [a-z])")
+_LEADING_NAME = lazy_pattern(r"^[A-Z][\w.'-]*(?: [A-Z][\w.'-]*)*(?= [a-z])")
 _VERBS = (("is", "am"), ("has", "have"), ("was", "was"), ("does", "do"), ("doesn't", "don't"), ("isn't", "am not"))
 
 
@@ -91,10 +92,10 @@ def put_in_third_person(question: str, name: str) -> str:
 
 
 _THIRD_PERSON = (
-    (re.compile(r"\bam i\b", re.IGNORECASE), "is {name}"),
-    (re.compile(r"\bi am\b|\bi'm\b", re.IGNORECASE), "{name} is"),
-    (re.compile(r"\bdo i\b", re.IGNORECASE), "does {name}"),
-    (re.compile(r"\bhave i\b", re.IGNORECASE), "has {name}"),
-    (re.compile(r"\b(?:my|mine)\b", re.IGNORECASE), "{name}'s"),
-    (re.compile(r"\b(?:i|me)\b", re.IGNORECASE), "{name}"),
+    (lazy_pattern(r"\bam i\b", re.IGNORECASE), "is {name}"),
+    (lazy_pattern(r"\bi am\b|\bi'm\b", re.IGNORECASE), "{name} is"),
+    (lazy_pattern(r"\bdo i\b", re.IGNORECASE), "does {name}"),
+    (lazy_pattern(r"\bhave i\b", re.IGNORECASE), "has {name}"),
+    (lazy_pattern(r"\b(?:my|mine)\b", re.IGNORECASE), "{name}'s"),
+    (lazy_pattern(r"\b(?:i|me)\b", re.IGNORECASE), "{name}"),
 )
