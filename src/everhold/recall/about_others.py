@@ -9,6 +9,7 @@ from everhold.model import Memory, Message, Scope
 from everhold.model.memory import REPEATABLE_KINDS
 from everhold.ports.records import Records
 from everhold.recall.asked_attribute import AskedAttribute, states_of_others, states_of_speaker
+from everhold.recall.image import Image
 from everhold.recall.scoring import ImageView, Scored
 from everhold.recall.text_reading import read_text
 from everhold.schema.operations import Op, Where
@@ -88,8 +89,12 @@ def _is_about_others(candidate: Scored, asked: AskedAttribute) -> bool:
 
 def _is_by_assistant(candidate: Scored) -> bool:
     image = candidate.image
-    names = [name for name in image.speakers.values() if is_assistant(name)]
-    return bool(names) and image.column("speaker")[candidate.row] in [image.code("speaker", name) for name in names]
+    return image.column("speaker")[candidate.row] in image.compute_once("assistants", _find_assistants)
+
+
+def _find_assistants(image: Image) -> frozenset[int]:
+    """Return the codes of the speakers that are assistants. The image keeps them until it changes."""
+    return frozenset(image.code("speaker", name) for name in image.speakers.values() if is_assistant(name))
 
 
 def _find_turns(records: Records, scope: Scope, ids: Sequence[str], asked: AskedAttribute) -> Iterator[str]:
