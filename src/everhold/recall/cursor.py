@@ -12,6 +12,7 @@ from everhold.model.fields import is_id
 from everhold.model.searchable import SEARCHABLE
 from everhold.schema.operations import Page
 
+# The negative score, the id and the kind of a hit: hits are in the order of their ranks.
 Rank = tuple[float, str, str]
 
 MAX_SEEN = 100

@@ -191,7 +191,7 @@ class ImageCache:
     def _blocks(self, space: SearchSpace) -> Iterator[list[ImageEntry]]:
         rows = self._records.columns(space.owner.entity, space.organization_id, space.owner.columns, space.owners())
         while block := list(islice(rows, _BATCH)):
-            yield list(entries(self._records, space, block))
+            yield list(join_chunks(self._records, space, block))
 
     def _catch_up(self, space: SearchSpace, entry: CachedImage) -> None:
         """Apply the pending changes of the store to a loaded image."""
@@ -248,10 +248,10 @@ def read_entries(
     for start in range(0, len(ids), _BATCH):
         where = [Where("id", Op.IN, ids[start : start + _BATCH]), *conditions]
         rows = list(records.columns(owner.entity, space.organization_id, owner.columns, where))
-        yield from entries(records, space, rows)
+        yield from join_chunks(records, space, rows)
 
 
-def entries(records: Records, space: SearchSpace, rows: Sequence[tuple[Any, ...]]) -> Iterator[ImageEntry]:
+def join_chunks(records: Records, space: SearchSpace, rows: Sequence[tuple[Any, ...]]) -> Iterator[ImageEntry]:
     """Yield the chunks of these owners, including those of earlier texts, each with its owner's columns."""
     arrange = space.owner.arrange
     owners = {row[0]: arrange(row) for row in rows}

@@ -67,8 +67,8 @@ def _find_predecessor_rows(image: Image) -> tuple[NDArray[Any], NDArray[Any], Ma
     rows = _map_rows_by_owner(image)
     pairs = [
         (row, successor_row, successor not in image.successors)
-        for old, successor in image.successors.items()
-        for row in rows.get(old, ())
+        for superseded_id, successor in image.successors.items()
+        for row in rows.get(superseded_id, ())
         for successor_row in rows.get(successor, ())
     ]
     superseded, successors, current = zip(*pairs, strict=True) if pairs else ((), (), ())
@@ -80,11 +80,11 @@ def _find_successor_rows(image: Image) -> tuple[NDArray[Any], NDArray[Any]]:
     rows = _map_rows_by_owner(image)
     superseded: list[int] = []
     successors: list[int] = []
-    for old in image.successors:
-        successor, steps = image.successors[old], 0
+    for superseded_id in image.successors:
+        successor, steps = image.successors[superseded_id], 0
         while successor in image.successors and steps < len(image.successors):
             successor, steps = image.successors[successor], steps + 1
-        for row in rows.get(old, ()):
+        for row in rows.get(superseded_id, ()):
             superseded += [row] * len(rows.get(successor, ()))
             successors += rows.get(successor, ())
     return np.array(superseded, np.int64), np.array(successors, np.int64)

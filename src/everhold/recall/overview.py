@@ -12,8 +12,8 @@ def find_named(hits: Hits, about: str) -> list[Memory]:
 
     The hits must come from a recall by words.
     """
-    named = frozenset(extract_terms(about))
-    return [hit.memory for hit in hits if named and named <= set(hit.why.matched)]
+    name_terms = frozenset(extract_terms(about))
+    return [hit.memory for hit in hits if name_terms and name_terms <= set(hit.why.matched)]
 
 
 def order_by_weight(memories: Iterable[Memory]) -> list[Memory]:

@@ -283,13 +283,13 @@ def _read_hits(
     leaves_out_repeats = request.recipe.calibrated or by_message
     if leaves_out_repeats and before:
         seen_texts.take_new(_read_visible(records, scope, request, before))
-    seen = 0
-    while seen < len(scored) and len(hits) < request.k:
-        batch = scored[seen : seen + request.k - len(hits)]
-        seen += len(batch)
+    position = 0
+    while position < len(scored) and len(hits) < request.k:
+        batch = scored[position : position + request.k - len(hits)]
+        position += len(batch)
         readable = _read_visible(records, scope, request, batch)
         hits += seen_texts.take_new(readable) if leaves_out_repeats else readable
-    return hits, seen < len(scored)
+    return hits, position < len(scored)
 
 
 def _read_visible(records: Records, scope: Scope, request: Request, scored: Sequence[Scored]) -> list[ScoredRecord]:

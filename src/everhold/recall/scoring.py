@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from everhold.ports.search_indexes import Statistics
 from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
+from everhold.recall.cursor import Rank
 from everhold.recall.hit import Why
 from everhold.recall.image import Image, Mask
 from everhold.recall.judging import Verdict
@@ -39,9 +40,6 @@ _MIN_POOL_SIZE = 8
 _MARGIN = 1e-5
 # The number of rows taken at first beyond the needed ones, so that a few ties do not need a second pass.
 _TIES = 2
-
-# The negative score, the id and the kind: the order of hits.
-Rank = tuple[float, str, str]
 
 
 class ImageView(NamedTuple):
@@ -68,7 +66,9 @@ class PreparedQuestion(NamedTuple):
 class Pool(NamedTuple):
     """The rows of an image that could be among the best, and the signals of all rows.
 
-    The image may change before a caller reads `hit.why`, so everything that explains a score is kept here.
+    The image may change before a caller reads `hit.why`, so everything that explains a score is kept here. `rows`,
+    `owners` and `totals` have an entry for each row of the pool. The signals, `link_gains` and `blank`, which says
+    whether a row has no vector, have an entry for each row of the image. `weights` are those of the signals.
     """
 
     image: Image

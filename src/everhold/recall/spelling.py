@@ -19,6 +19,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _MIN_LETTERS = 4
 _MIN_BASE_LETTERS = 3
 _MIN_NAME_LETTERS = 5
+# From this length on, any slip is corrected, because few long words are similar to another word.
 _LONG = 8
 _MAX_LETTERS = 32  # about 54 spellings are tried per letter; longer words are rarely typed
 
@@ -28,11 +29,12 @@ MAX_CORRECTED_LENGTH = 1000
 _WORD = re.compile(r"\b[A-Za-z]{4,32}\b")
 _SWAP, _OMISSION, _SURPLUS, _WRONG_LETTER = range(4)
 _ENDINGS = ("s", "es", "ed", "ing", "ly")
-_AFTER_ENDING = ("", "e")
+# Added to what is left without the ending: "making" is a form of "make".
+_RESTORED_LETTERS = ("", "e")
 
 
-def correct_spelling(query: str, is_held: Callable[[str], bool], thesaurus: Thesaurus) -> str:
-    """Return the question with its spelling mistakes corrected. `is_held` says whether memories have a term.
+def correct_spelling(query: str, is_stored: Callable[[str], bool], thesaurus: Thesaurus) -> str:
+    """Return the question with its spelling mistakes corrected. `is_stored` says whether memories have a term.
 
     A misspelt word is replaced by a similar word that memories have, or by a stop word. Any other similar word is used
     only if two letters are swapped or the word is long: the vocabulary is not complete, and most short words are
@@ -44,27 +46,27 @@ def correct_spelling(query: str, is_held: Callable[[str], bool], thesaurus: Thes
         return query
 
     def is_likely(word: str) -> bool:
-        return word in STOP_WORDS or any(map(is_held, extract_terms(word)))
+        return word in STOP_WORDS or any(map(is_stored, extract_terms(word)))
 
     def correct(match: re.Match[str]) -> str:
         written = match[0]
         word, terms = written.lower(), extract_terms(written)
-        if _exists(word, thesaurus):
+        if _is_word(word, thesaurus):
             return written
         candidates: Sequence[str] = _find_words_near(word, thesaurus)
         likely = [candidate for candidate in candidates if is_likely(candidate)]
-        if any(map(is_held, terms)):
-            same = (candidate for candidate in likely if extract_terms(candidate) == terms)
-            candidates = [candidate for candidate in same if not candidate.startswith(word[:-1])]
+        if any(map(is_stored, terms)):
+            same_stem = (candidate for candidate in likely if extract_terms(candidate) == terms)
+            candidates = [candidate for candidate in same_stem if not candidate.startswith(word[:-1])]
         elif word != written:
             candidates = [candidate for candidate in candidates if candidate in STOP_WORDS]
-            candidates = candidates or _find_names_near(word, is_held)
+            candidates = candidates or _find_names_near(word, is_stored)
         elif likely:
             candidates = likely
         else:
             if len(word) < _LONG:
                 candidates = [candidate for candidate in candidates if _classify_slip(candidate, word) == _SWAP]
-            candidates = candidates or _find_held_near(word, is_held)
+            candidates = candidates or _find_stored_near(word, is_stored)
         best = min(
             candidates,
             key=lambda candidate: (_classify_slip(candidate, word), thesaurus.rank(candidate) or 0, candidate),
@@ -75,19 +77,19 @@ def correct_spelling(query: str, is_held: Callable[[str], bool], thesaurus: Thes
     return _WORD.sub(correct, query)
 
 
-def _find_held_near(word: str, is_held: Callable[[str], bool]) -> list[str]:
+def _find_stored_near(word: str, is_stored: Callable[[str], bool]) -> list[str]:
     """Return the spellings near a word whose stem memories have. The vocabulary need not know them."""
-    return [spelling for spelling, term in _stem_spellings(word) if is_held(term)]
+    return [spelling for spelling, term in _stem_spellings(word) if is_stored(term)]
 
 
-def _find_names_near(word: str, is_held: Callable[[str], bool]) -> list[str]:
+def _find_names_near(word: str, is_stored: Callable[[str], bool]) -> list[str]:
     """Return the names near a misspelt name that memories have.
 
     The last letter must be right, because it often tells two names apart: Maria and Marie, Daniel and Daniela.
     """
     if len(word) < _MIN_NAME_LETTERS:
         return []
-    return [spelling for spelling in set(_spell_otherwise(word, range(1, len(word) - 1))) if is_held(spelling)]
+    return [spelling for spelling in set(_spell_otherwise(word, range(1, len(word) - 1))) if is_stored(spelling)]
 
 
 @lru_cache(maxsize=256)
@@ -99,15 +101,16 @@ def _stem_spellings(word: str) -> tuple[tuple[str, str], ...]:
     return tuple((spelling, stem(spelling)) for spelling in set(_spell_otherwise(word, range(1, len(word)))))
 
 
-def _exists(word: str, thesaurus: Thesaurus) -> bool:
-    return thesaurus.rank(word) is not None or any(thesaurus.rank(form) is not None for form in _base_forms(word))
+def _is_word(word: str, thesaurus: Thesaurus) -> bool:
+    return thesaurus.rank(word) is not None or any(thesaurus.rank(form) is not None for form in _list_base_forms(word))
 
 
-def _base_forms(word: str) -> Iterator[str]:
+def _list_base_forms(word: str) -> Iterator[str]:
+    """Yield the words of which a word may be a form, such as "stop" for "stopped". Some of them do not exist."""
     for ending in _ENDINGS:
         base = word.removesuffix(ending)
         if base != word and len(base) >= _MIN_BASE_LETTERS:
-            yield from (base + after for after in _AFTER_ENDING)
+            yield from (base + letter for letter in _RESTORED_LETTERS)
             if base[-1] == base[-2]:
                 yield base[:-1]
 
@@ -140,9 +143,9 @@ def _spell_otherwise(word: str, positions: range) -> Iterator[str]:
             yield word[:position] + letter + word[position:]
 
 
-def find_respellings(term: str, known: Collection[str]) -> list[str]:
-    """Return the known terms that differ from an unknown term by one slip."""
+def find_respellings(term: str, known_terms: Collection[str]) -> list[str]:
+    """Return the terms of `known_terms` that differ by one slip from a term that is not among them."""
     if not _MIN_LETTERS <= len(term) <= _MAX_LETTERS or not (term.isascii() and term.isalpha()):
         return []
     spellings = set(_spell_otherwise(term, range(1, len(term) - 1)))
-    return sorted(spelling for spelling in spellings if spelling in known and spelling != term)
+    return sorted(spelling for spelling in spellings if spelling in known_terms and spelling != term)

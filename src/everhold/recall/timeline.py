@@ -34,19 +34,19 @@ def make_timeline(hits: Sequence[Hit]) -> list[Period]:
     ]
 
 
-def _find_linked(first: str, hits: Mapping[str, Hit]) -> set[str]:
-    """Return the ids of all hits that replace the hit `first` or are replaced by it, directly or through other hits."""
+def _find_linked(first_id: str, hits: Mapping[str, Hit]) -> set[str]:
+    """Return the ids of the hits that replace the hit `first_id` or that it replaces, directly or through others."""
     linked: dict[str, set[str]] = {hit_id: set() for hit_id in hits}
     for hit_id, hit in hits.items():
         for other in (hit.why.updates, hit.why.outdated_by, hit.memory.superseded_by):
             if other in linked:
                 linked[hit_id].add(other)
                 linked[other].add(hit_id)
-    linked_ids, waiting = {first}, [first]
+    linked_ids, waiting = {first_id}, [first_id]
     while waiting:
-        new = linked[waiting.pop()] - linked_ids
-        linked_ids |= new
-        waiting += new
+        new_ids = linked[waiting.pop()] - linked_ids
+        linked_ids |= new_ids
+        waiting += new_ids
     return linked_ids
 
 

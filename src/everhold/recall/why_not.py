@@ -57,12 +57,12 @@ def why_not(deps: RecallDeps, scope: Scope, memory: Memory, request: Request) ->
         admitted_by = _admit_superseded(deps, scope, memory, request)
         return WhyNot(memory, False, tuple(reasons), winner=winner, admitted_by=admitted_by)
 
-    def find(images: KeyedImages | None) -> tuple[list[Scored], Bounds, tuple[int, Scored, Why] | None]:
+    def find_place(images: KeyedImages | None) -> tuple[list[Scored], Bounds, tuple[int, Scored, Why] | None]:
         scored, bounds, searched = rank_all(deps, scope, request, images)
         places = ((index, hit) for index, hit in enumerate(scored, 1) if hit.owner_id == memory.id)
         return scored, bounds, next(((rank, hit, hit.why(searched)) for rank, hit in places), None)
 
-    scored, bounds, placed = with_images(deps, scope, request, find)
+    scored, bounds, placed = with_images(deps, scope, request, find_place)
     if placed is None:
         reason = f"it was not among the {len(scored)} that could be scored"
         return WhyNot(memory, False, (reason,), winner=winner)
