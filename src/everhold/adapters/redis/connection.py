@@ -17,10 +17,10 @@ try:
     from redis.cluster import RedisCluster
     from redis.exceptions import AuthenticationError, NoPermissionError, OutOfMemoryError, RedisClusterException
     from redis.retry import Retry
-except ImportError as missing:
+except ImportError as error:
     raise MissingExtra(
         "a session cache in Redis needs redis, which is not installed", remedy="run `pip install 'everhold[redis]'`"
-    ) from missing
+    ) from error
 
 SCHEMES = ("redis", "rediss", "redis+cluster", "rediss+cluster")
 # The errors that the driver raises for problems with the server, the network, or stored bytes that are not text.
