@@ -110,7 +110,8 @@ def measure_recall(report: Report, folder: Path, pairs: int) -> None:
 def find_model(engine_settings: settings.Settings) -> Sequence[str]:
     """Return the cached graph and the tokenizer's file of the default model."""
     cached, _ = graph.find_cache_files(engine_settings.cache / "minilm")
-    return str(cached), str(weights.find(engine_settings.embedding.path, data=engine_settings.data) / weights.TOKENIZER)
+    folder = weights.find_folder(engine_settings.embedding.path, data=engine_settings.data)
+    return str(cached), str(folder / weights.TOKENIZER)
 
 
 def main() -> int:

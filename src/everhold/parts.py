@@ -328,7 +328,7 @@ def _make_access_buffer(settings: Settings, records: Records, heads: "SignedHead
         seconds=settings.log.flush_seconds,
         strict=settings.log.mode == "strict",
         interface=settings.interface,
-        after=seal_log,
+        seal=seal_log,
     )
 
 

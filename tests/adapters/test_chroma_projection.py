@@ -237,7 +237,7 @@ class TestLostEntries:
         vectors = store.vectors()
         with self.lose(vectors, lost, forever=why == "they stay lost") as losing:
             if why == "another process has the lease":
-                monkeypatch.setattr(losing.state, "_fresh_until", None)
+                monkeypatch.setattr(losing.state, "_lease_until", None)
             assert store.nearest(vectors, "tea", 40) == store.scan_texts("tea", 40)
             monkeypatch.undo()
         assert fallbacks(vectors) == 1
@@ -279,9 +279,9 @@ class TestBesideAnotherProcess:
                 feeding.state.release()
                 with pytest.raises(Unavailable, match="in use by another process"):
                     second.advance()
-                assert not second.state.holds
+                assert not second.state.has_lease
                 feeding.advance()
-                assert feeding.state.holds
+                assert feeding.state.has_lease
         finally:
             shut_out._end(kill=True)
 

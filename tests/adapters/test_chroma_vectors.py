@@ -12,7 +12,7 @@ import pytest
 from everhold import clock
 from everhold.adapters.chroma import ChromaVectors, read_address
 from everhold.adapters.chroma.rows import CollectionSpace
-from everhold.adapters.chroma.search import ChunkEntry, chunk_id
+from everhold.adapters.chroma.search import ChunkEntry, make_chunk_id
 from everhold.adapters.in_process import InProcessSessions
 from everhold.errors import InvalidInput, InvalidSettings, MissingExtra, StoreUnavailable
 from everhold.model import Outbox, ProjectionState, Scope
@@ -277,11 +277,11 @@ class TestTenants:
         vectors = store.vectors()
         claims = {"organization_id": "acme", "user_id": "alice", "owner_id": theirs}
         names = [
-            chunk_id("other", theirs, 0, 0),
-            chunk_id("acme", theirs, 0, 0),
-            chunk_id("acme", bobs, 0, 0),
-            chunk_id("acme", "mem_never", 0, 0),
-            chunk_id("acme", mine, 7, 0),
+            make_chunk_id("other", theirs, 0, 0),
+            make_chunk_id("acme", theirs, 0, 0),
+            make_chunk_id("acme", bobs, 0, 0),
+            make_chunk_id("acme", "mem_never", 0, 0),
+            make_chunk_id("acme", mine, 7, 0),
             "nonsense",
         ]
         entries = [ChunkEntry(chunk_name, store.ask("green tea"), "green tea", claims) for chunk_name in names]
@@ -291,21 +291,21 @@ class TestTenants:
         vectors._chroma.ask("write", name, entries)
         assert store.nearest(vectors, "green tea", 50) == [mine]
         hits = vectors.search(ALICES, store.ask("green tea"), n_results=50)
-        assert [entry.id for entry in hits] == [chunk_id("acme", mine, 0, 0)]
+        assert [entry.id for entry in hits] == [make_chunk_id("acme", mine, 0, 0)]
         assert fallbacks(vectors) == 0
 
 
 class TestTwoAtOnce:
     def test_two_processes_see_each_other_s_writes(self, store: Store) -> None:
         first, second = store.vectors(), store.vectors()
-        assert [get_projection(vectors).state.holds for vectors in (first, second)] == [True, False]
+        assert [get_projection(vectors).state.has_lease for vectors in (first, second)] == [True, False]
         (tea,) = store.add("green tea")
         assert store.nearest(first, "green tea") == store.nearest(second, "green tea") == [tea]
         first.close()
         (coffee,) = store.add("black coffee")
         assert store.nearest(second, "black coffee", 1) == [coffee]
         get_projection(second).advance()
-        assert get_projection(second).state.holds
+        assert get_projection(second).state.has_lease
         fallback_questions = fallbacks(second)
         assert store.nearest(second, "black coffee", 1) == [coffee]
         assert fallbacks(second) == fallback_questions

@@ -14,7 +14,7 @@ from everhold import clock
 from everhold.adapters.postgres import PostgresCandidates, PostgresOptions, PostgresRecords, partitions
 from everhold.adapters.postgres import schema as postgres_schema
 from everhold.adapters.postgres.connection import connect
-from everhold.adapters.postgres.nearest import BUILT, build_missing_indexes, name_vector_index
+from everhold.adapters.postgres.nearest import FIND_VALID_INDEX, build_missing_indexes, name_vector_index
 from everhold.adapters.postgres.partitions import list_partitions
 from everhold.errors import AlreadyExists, StoreError
 from everhold.model import AccessLog, Chunk, Memory, Organization
@@ -309,10 +309,10 @@ class TestMaintenance:
         options = PostgresOptions(monthly_url, vector_index=kind, lists=4)
         with connect(options) as connection:
             assert build_missing_indexes(connection, options, exact_up_to=200) == [("memory", 8)]
-            built = connection.execute(BUILT, [name_vector_index("memory", 8)]).fetchall()
+            built = connection.execute(FIND_VALID_INDEX, [name_vector_index("memory", 8)]).fetchall()
             assert [name for name, _ in built] == [kind]
             assert build_missing_indexes(connection, options, exact_up_to=200) == []
-        assert large._index_settings(alices, 8)
+        assert large._choose_index_settings(alices, 8)
         candidates = large.find_by_vector(alices, vectors[0], 10)
         assert candidates[0] == "m0"
         assert len(set(candidates) & set(expected)) >= 5, "the index is approximate, and finds at least half"

@@ -231,7 +231,7 @@ def test_a_stream_from_the_primary_needs_one_connection(
             assert len(list(replica_reading.columns(Memory, "o", ["id"]))) == 5
 
     run_in_threads(work, threads)
-    assert replica_reading._needed > 0  # the stream said which position the primary has reached
+    assert replica_reading._needed_position > 0  # the stream said which position the primary has reached
     replica_reading.close()
     small.close()
 
@@ -257,11 +257,11 @@ def test_a_frozen_replica_delays_only_one_read(
         for _ in range(50):
             assert replica_reading.count(Memory, "o") == 1
         assert replica_reading.answered == before
-        replica_reading._resting_until = 0.0  # one reader tries the replica, and the others do not wait for it
+        replica_reading._paused_until = 0.0  # one reader tries the replica, and the others do not wait for it
         run_in_threads(lambda: is_read_by_replica(replica_reading), 6)
-        assert replica_reading._resting_until > time.monotonic() + 35  # longer than the first time
+        assert replica_reading._paused_until > time.monotonic() + 35  # longer than the first time
     wait_until(lambda: replica_reading.find_problems() == [])
-    replica_reading._resting_until = 0.0
+    replica_reading._paused_until = 0.0
     wait_until(lambda: is_read_by_replica(replica_reading))
     replica_reading.close()
 

@@ -86,7 +86,7 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.mark.model
 def test_no_library_opens_a_connection_or_writes_to_the_home_folder(home: Path, tmp_path: Path) -> None:
-    model = weights.find(None, data=Path("/nonexistent"))
+    model = weights.find_folder(None, data=Path("/nonexistent"))
     process = run(USE_EVERYTHING, home, str(tmp_path), str(model))
     assert process.returncode == 0, process.stderr
     assert [str(path) for path in home.rglob("*")] == []

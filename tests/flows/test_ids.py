@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from everhold import Everhold, View, clock
-from everhold.adapters.chroma.search import chunk_id, parse_owner_id
+from everhold.adapters.chroma.search import make_chunk_id, parse_owner_id
 from everhold.adapters.dynamodb.items import encode_key
 from everhold.adapters.files.blobs import _name_folder
 from everhold.adapters.redis.keys import make_keys
@@ -84,14 +84,14 @@ def test_names_made_of_ids_are_different_for_different_ids(first: tuple[str, str
         return
     assert encode_key(first) != encode_key(second)
     assert not set(make_keys("p", SessionKey(*first)).all[:2]) & set(make_keys("p", SessionKey(*second)).all[:2])
-    assert chunk_id(*first, 0, 0) != chunk_id(*second, 0, 0)
+    assert make_chunk_id(*first, 0, 0) != make_chunk_id(*second, 0, 0)
     assert first[0] == second[0] or _name_folder(first[0]) != _name_folder(second[0])
 
 
 @given(ANY_ID)
 @example(LONGEST)
 def test_ids_pass_through_names_and_cursors(name: str) -> None:
-    assert parse_owner_id(chunk_id("org/x", name, 3, 4)) == name
+    assert parse_owner_id(make_chunk_id("org/x", name, 3, 4)) == name
     hit_place = HitPlace((0.5, name, "message"), (name,))
     assert decode_hit_place(encode_hit_place(hit_place)) == hit_place
     page = Page(MOMENT, ("o", name))

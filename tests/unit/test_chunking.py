@@ -206,6 +206,6 @@ def test_impossible_sizes_are_refused(limit: int, overlap: int) -> None:
 
 
 def test_the_tokenizer_file_alone_would_have_dropped_most_of_a_chunk(minilm: MiniLM) -> None:
-    published = (Path(weights.find(None, data=Path("/nonexistent"))) / weights.TOKENIZER).read_text()
+    published = (Path(weights.find_folder(None, data=Path("/nonexistent"))) / weights.TOKENIZER).read_text()
     assert '"max_length":128' in published
     assert len(minilm.offsets("word " * 400)) == 400

@@ -23,7 +23,7 @@ NUMBERS: dict[str, int] = {}
 
 @pytest.fixture(scope="module")
 def model() -> Path:
-    return weights.find(None, data=Path("/nonexistent"))
+    return weights.find_folder(None, data=Path("/nonexistent"))
 
 
 @pytest.fixture(scope="module")

@@ -26,15 +26,19 @@ BufferedEvent = tuple[AccessEvent, Sequence[str]]
 
 
 class AccessBuffer:
-    """Collects events; a background thread writes them as log lines and access counts."""
+    """Collects events; a background thread writes them as log lines and access counts, and then calls `seal`.
+
+    The thread writes every `seconds`. With `strict`, `add` writes each event itself. `interface` is the program of the
+    caller, for the log lines.
+    """
 
     def __init__(
-        self, records: Records, *, seconds: float, strict: bool, interface: str, after: Callable[[], object]
+        self, records: Records, *, seconds: float, strict: bool, interface: str, seal: Callable[[], object]
     ) -> None:
         self._records = records
         self._seconds = seconds
         self._strict = strict
-        self._after = after
+        self._seal = seal
         self._interface = interface
         self._waiting: list[BufferedEvent] = []
         self._lock = threading.Lock()
@@ -98,16 +102,21 @@ class AccessBuffer:
         increments = _make_increments(waiting)
 
         def commit(attempt: int) -> None:
-            valid_lines = self._keep_existing(lines) if attempt else lines
-            self._records.commit([*map(Put, valid_lines), *increments])
+            # The first attempt fails with BrokenReference if an organization was purged after its lines were buffered.
+            writable_lines = self._drop_orphans(lines) if attempt else lines
+            self._records.commit([*map(Put, writable_lines), *increments])
 
         retry("write lines of the access log", commit, _RETRIES, on=BrokenReference)
 
-    def _keep_existing(self, lines: list[AccessLog]) -> list[AccessLog]:
+    def _drop_orphans(self, lines: list[AccessLog]) -> list[AccessLog]:
         """Return the lines whose organizations still exist."""
-        names = dict.fromkeys(line.organization_id for line in lines)
-        existing = {name for name in names if self._records.get(Organization, name, [name], deleted=True)}
-        return [line for line in lines if line.organization_id in existing]
+        organization_ids = {line.organization_id for line in lines}
+        existing_ids = {
+            organization_id
+            for organization_id in organization_ids
+            if self._records.get(Organization, organization_id, [organization_id], deleted=True)
+        }
+        return [line for line in lines if line.organization_id in existing_ids]
 
     def close(self) -> None:
         """Write the waiting lines and end the thread. A second call does nothing."""
@@ -127,7 +136,7 @@ class AccessBuffer:
 
     def _flush_and_seal(self) -> None:
         self._flush()
-        self._after()
+        self._seal()
 
 
 def _make_increments(waiting: Sequence[BufferedEvent]) -> list[Increment]:

@@ -22,9 +22,9 @@ from everhold.ports.log_heads import SignedHeads, read_log_head
 from everhold.ports.records import Records
 from everhold.schema.operations import Ensure, Op, Operation, Page, Patch, Where
 
-START = bytes(32)
+START = bytes(32)  # the previous hash of the first line
 _BATCH = 1000  # lines that are chained in one commit, or read at a time
-_SEALED_THROUGH = "access log sealed through"
+_SEALED_THROUGH_COUNTER = "access log sealed through"
 # In a store that assigns numbers before the commit, a line may become visible this much later than one with a higher
 # number.
 _VISIBILITY_DELAY = timedelta(minutes=5)
@@ -49,34 +49,37 @@ def seal(records: Records, heads: SignedHeads | None = None) -> int:
     sealed = 0
     while True:
         organizations = {line.organization_id: None for line in _read_unsealed(records)[0]}
-        before = [read_log_head(records, organization) for organization in organizations]
+        old_heads = [read_log_head(records, organization) for organization in organizations]
         # Lines are read again after the heads. If another process has chained some of them, a head has a new version by
         # now and the commit fails.
-        lines, passed = _read_unsealed(records)
+        lines, sealed_through = _read_unsealed(records)
         if not lines:
             return sealed
-        extension = _extend(before, lines, _read_sealed_after(records, lines))
+        extension = _extend(old_heads, lines, _read_sealed_after(records, lines))
         try:
-            records.commit(_make_operations(extension, passed))
+            records.commit(_make_operations(extension, sealed_through))
         except (AlreadyExists, StaleVersion):
             return sealed  # another process is sealing the log
         sealed += len(lines)
         if heads is not None:
-            for old, new in zip(before, extension.heads, strict=True):
-                sign_chain(records, heads, new, known=old)
+            for old_head, extended_head in zip(old_heads, extension.heads, strict=True):
+                sign_chain(records, heads, extended_head, known=old_head)
         if len(lines) < _BATCH:
             return sealed
 
 
 def count_unsealed(records: Records) -> int:
     """Return how many lines are not chained yet."""
-    where = [Where("sequence", Op.GT, _read_passed(records)), Where("sealed", Op.EQ, None)]
+    where = [Where("sequence", Op.GT, _read_sealed_through(records)), Where("sealed", Op.EQ, None)]
     return records.count(AccessLog, None, where)
 
 
 @dataclass
 class _Extension:
-    """The patches that give lines their positions and hashes, and the heads after them."""
+    """The patches that give lines their positions and hashes, and the heads after them.
+
+    `skipped` are the numbers of the lines that are left for the next round.
+    """
 
     heads: list[LogHead] = field(default_factory=list)
     patches: list[Operation] = field(default_factory=list)
@@ -84,14 +87,14 @@ class _Extension:
 
 
 def _read_unsealed(records: Records) -> tuple[list[AccessLog], int]:
-    """Return lines to chain, and the number up to which no further line can become visible."""
-    passed = _read_passed(records)
-    where = [Where("sequence", Op.GT, passed), Where("sealed", Op.EQ, None)]
+    """Return lines to chain, and the number up to which every line is chained once these are."""
+    sealed_through = _read_sealed_through(records)
+    where = [Where("sequence", Op.GT, sealed_through), Where("sealed", Op.EQ, None)]
     lines = records.scan(AccessLog, None, where, order="sequence", limit=_BATCH)
     if records.traits.ordered:
-        return lines, lines[-1].sequence if lines else passed
-    settled = [line.sequence for line in lines if line.timestamp < clock.now() - _VISIBILITY_DELAY]
-    return lines, max(settled, default=passed)
+        return lines, lines[-1].sequence if lines else sealed_through
+    settled_sequences = [line.sequence for line in lines if line.timestamp < clock.now() - _VISIBILITY_DELAY]
+    return lines, max(settled_sequences, default=sealed_through)
 
 
 def _read_sealed_after(records: Records, lines: Sequence[AccessLog]) -> Mapping[str, list[int]]:
@@ -106,38 +109,44 @@ def _read_sealed_after(records: Records, lines: Sequence[AccessLog]) -> Mapping[
     return sequences
 
 
-def _extend(before: Sequence[LogHead], lines: Iterable[AccessLog], sealed_after: Mapping[str, list[int]]) -> _Extension:
-    ends = {head.organization_id: (head.length, head.hash or START) for head in before}
+def _extend(
+    old_heads: Sequence[LogHead], lines: Iterable[AccessLog], sealed_after: Mapping[str, list[int]]
+) -> _Extension:
+    """Chain the lines to the old heads. `sealed_after` are the numbers of chained lines, by organization."""
+    ends = {head.organization_id: (head.length, head.hash or START) for head in old_heads}
     extension = _Extension()
     for line in lines:
         if line.organization_id not in ends:
             extension.skipped.append(line.sequence)  # written after the heads were read; the next round chains it
             continue
         position, previous = ends[line.organization_id]
-        after = sealed_after.get(line.organization_id, [])
-        overtaken_by = len(after) - bisect_right(after, line.sequence)
-        hashed = hash_link(previous, position + 1, overtaken_by, line)
-        changes = {"sealed": position + 1, "previous_hash": previous, "hash": hashed}
+        later_sequences = sealed_after.get(line.organization_id, [])
+        overtaken_by = len(later_sequences) - bisect_right(later_sequences, line.sequence)
+        line_hash = hash_link(previous, position + 1, overtaken_by, line)
+        changes = {"sealed": position + 1, "previous_hash": previous, "hash": line_hash}
         extension.patches.append(Patch(AccessLog, (line.sequence,), changes))
-        ends[line.organization_id] = (position + 1, hashed)
-    for head in before:
-        length, hashed = ends[head.organization_id]
-        values = {"length": length, "hash": hashed, "updated_at": clock.now()}
+        ends[line.organization_id] = (position + 1, line_hash)
+    for head in old_heads:
+        length, line_hash = ends[head.organization_id]
+        values = {"length": length, "hash": line_hash, "updated_at": clock.now()}
         extension.heads.append(LogHead.build_unchecked({**head.__dict__, **values}))
     return extension
 
 
-def _make_operations(extension: _Extension, passed: int) -> list[Operation]:
+def _make_operations(extension: _Extension, sealed_through: int) -> list[Operation]:
     operations = list(extension.patches)
     for head in extension.heads:
         changes = {"length": head.length, "hash": head.hash, "updated_at": head.updated_at}
-        empty = LogHead.build_unchecked({**head.__dict__, "length": 0, "hash": None})
-        operations += [Ensure(empty), Patch(LogHead, (head.organization_id, head.id), changes, version=head.version)]
-    passed = min([passed, *(sequence - 1 for sequence in extension.skipped)])
+        empty_head = LogHead.build_unchecked({**head.__dict__, "length": 0, "hash": None})
+        operations += [
+            Ensure(empty_head),
+            Patch(LogHead, (head.organization_id, head.id), changes, version=head.version),
+        ]
+    sealed_through = min([sealed_through, *(sequence - 1 for sequence in extension.skipped)])
     return [
         *operations,
-        Ensure(Counter(name=_SEALED_THROUGH)),
-        Patch(Counter, (_SEALED_THROUGH,), {"value": passed}),
+        Ensure(Counter(name=_SEALED_THROUGH_COUNTER)),
+        Patch(Counter, (_SEALED_THROUGH_COUNTER,), {"value": sealed_through}),
     ]
 
 
@@ -151,9 +160,9 @@ def hash_link(previous: bytes, position: int, overtaken_by: int, line: AccessLog
     return hashlib.sha256(link + (line.signature or b"")).digest()
 
 
-def _read_passed(records: Records) -> int:
+def _read_sealed_through(records: Records) -> int:
     """Return the number up to which every line has been chained."""
-    counters = records.scan(Counter, None, [Where("name", Op.EQ, _SEALED_THROUGH)], limit=1)
+    counters = records.scan(Counter, None, [Where("name", Op.EQ, _SEALED_THROUGH_COUNTER)], limit=1)
     return counters[0].value if counters else 0
 
 
@@ -173,7 +182,7 @@ def verify(records: Records, organization: str, heads: SignedHeads | None = None
 
 def _check(records: Records, head: LogHead, heads: SignedHeads | None) -> Verification:
     lines = list(_read_lines(records, head.organization_id))
-    verification = _check_lines(head, _read_passed(records), lines)
+    verification = _check_lines(head, _read_sealed_through(records), lines)
     if heads is None:
         return verification
     signed, reason = compare_with_signed(heads, head, {line.sealed: line.hash for line in lines})
@@ -214,7 +223,7 @@ def _read_lines(records: Records, organization: str) -> Iterator[AccessLog]:
         after = Page(page[-1].sequence, (page[-1].sequence,))
 
 
-def _check_lines(head: LogHead, passed: int, lines: Iterable[AccessLog]) -> Verification:
+def _check_lines(head: LogHead, sealed_through: int, lines: Iterable[AccessLog]) -> Verification:
     links: dict[int, AccessLog] = {}
     for line in lines:
         if compute_digest(line.__dict__) != line.digest:
@@ -223,15 +232,14 @@ def _check_lines(head: LogHead, passed: int, lines: Iterable[AccessLog]) -> Veri
             return Verification(len(links), False, line.sealed, f"two lines claim position {line.sealed} of the chain")
         if line.sealed is not None:
             links[line.sealed] = line
-        elif line.sequence <= passed:
+        elif line.sequence <= sealed_through:
             return Verification(len(links), False, None, f"line {line.sequence} was not added by the engine")
     return _check_links(head, links)
 
 
 def _check_links(head: LogHead, links: Mapping[int, AccessLog]) -> Verification:
-    """Return whether the lines of the log form the chain that ends with the head's hash, or the first broken
-    position."""
-    before = head.purged_hash or START
+    """Return the check of the chain: intact if the lines `links`, by position, lead to the head's hash."""
+    previous_hash = head.purged_hash or START
     sequences: list[int] = []
     for position in range(head.purged + 1, max([head.length, *links], default=0) + 1):
         if position not in links:
@@ -239,11 +247,11 @@ def _check_links(head: LogHead, links: Mapping[int, AccessLog]) -> Verification:
         line = links[position]
         overtaken_by = len(sequences) - bisect_right(sequences, line.sequence)
         insort(sequences, line.sequence)
-        if line.previous_hash != before or line.hash != hash_link(before, position, overtaken_by, line):
+        if line.previous_hash != previous_hash or line.hash != hash_link(previous_hash, position, overtaken_by, line):
             return Verification(
                 len(links), False, position, f"line {position} of the chain does not follow the one before it"
             )
-        before = line.hash
-    if head.purged + len(links) != head.length or before != (head.hash or START):
+        previous_hash = line.hash
+    if head.purged + len(links) != head.length or previous_hash != (head.hash or START):
         return Verification(len(links), False, head.length + 1, "a line of the chain was not added by the engine")
     return Verification(len(links), True)

@@ -37,8 +37,9 @@ def sign_chain(
 
 def _make_new_head(records: Records, head: LogHead) -> SignedHead:
     where = [Where("signature", Op.EQ, None)]
-    positions = [position or 0 for (position,) in records.columns(AccessLog, head.organization_id, ("sealed",), where)]
-    return SignedHead(head.organization_id, head.length, head.hash or b"", max(positions, default=0), clock.now())
+    rows = records.columns(AccessLog, head.organization_id, ("sealed",), where)
+    unsigned = max((position or 0 for (position,) in rows), default=0)
+    return SignedHead(head.organization_id, head.length, head.hash or b"", unsigned, clock.now())
 
 
 def _is_extended(records: Records, key: Key, signed: SignedHead, head: LogHead, known: LogHead | None) -> bool:
@@ -60,14 +61,17 @@ def is_purge_signed(key: Key, head: LogHead) -> bool:
 def compare_with_signed(
     heads: SignedHeads, head: LogHead, hashes: Mapping[int | None, bytes | None]
 ) -> tuple[SignedHead | None, str | None]:
-    """Return the signed head, and why the store's chain does not match it, or None if it does."""
+    """Return the signed head, and why the store's chain does not match it, or None if it does.
+
+    `hashes` are the hashes of the chain's lines by position.
+    """
     try:
         signed = heads.read(head.organization_id)
     except StoreDamaged as error:
         return None, str(error)
     if signed is None:
-        unsigned = f"there is no signed head of this log in {heads.place}; open the store for writing to sign it"
-        return None, unsigned if head.length > head.purged else None
+        missing = f"there is no signed head of this log in {heads.place}; open the store for writing to sign it"
+        return None, missing if head.length > head.purged else None
     reason = None
     if head.length < signed.length:
         reason = (
@@ -83,14 +87,17 @@ def compare_with_signed(
 
 
 def find_forged(key: Key, lines: Iterable[AccessLog], unsigned: int) -> AccessLog | None:
-    """Return the first line with a missing, invalid or copied signature. The first `unsigned` lines need none."""
-    seen: set[bytes] = set()
+    """Return the first line with a missing, invalid or copied signature.
+
+    The first `unsigned` lines of the chain may have none, because they may be older than the key.
+    """
+    seen_signatures: set[bytes] = set()
     for line in lines:
         if line.sealed is not None and line.sealed <= unsigned and line.signature is None:
             continue
-        if line.signature is None or line.signature in seen or not is_signed(key, line):
+        if line.signature is None or line.signature in seen_signatures or not is_signed(key, line):
             return line
-        seen.add(line.signature)
+        seen_signatures.add(line.signature)
     return None
 
 

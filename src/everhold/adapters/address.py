@@ -61,12 +61,12 @@ def read_file(storage: str) -> FileAddress:
 def read_table(storage: str, endpoint: str | None = None) -> TableAddress:
     """Return the region, the table and the endpoint of an address, which is `endpoint` if the address has none."""
     address = _split(storage)
-    shown, table = hide_password(storage), unquote(address.path).removeprefix("/")
+    safe_storage, table = hide_password(storage), unquote(address.path).removeprefix("/")
     if not address.hostname:
-        raise InvalidSettings(f"{shown} names no region", remedy="write dynamodb://eu-west-1/memories")
+        raise InvalidSettings(f"{safe_storage} names no region", remedy="write dynamodb://eu-west-1/memories")
     if not _TABLE.fullmatch(table):
         raise InvalidSettings(
-            f"{shown} names no table",
+            f"{safe_storage} names no table",
             remedy="write dynamodb://eu-west-1/memories, with a name of 3 to 255 letters, digits, _ . or -",
         )
     endpoint = _read_parameters(address, "endpoint").get("endpoint", endpoint)
@@ -94,12 +94,12 @@ def _split(address: str) -> SplitResult:
     return parts
 
 
-def _read_parameters(address: SplitResult, *known: str) -> dict[str, str]:
+def _read_parameters(address: SplitResult, *known_names: str) -> dict[str, str]:
     """Return the parameters after the `?`. An unknown or a repeated parameter raises InvalidSettings."""
     parameters: dict[str, str] = {}
     for name, value in parse_qsl(address.query, keep_blank_values=True):
-        if name not in known:
-            remedy = suggest_name(name, known) if known else "leave it out"
+        if name not in known_names:
+            remedy = suggest_name(name, known_names) if known_names else "leave it out"
             raise InvalidSettings(f"{address.scheme}:// takes no parameter {name!r}", value=name, remedy=remedy)
         if name in parameters:
             raise InvalidSettings(f"the parameter {name!r} is in the address twice", value=name, remedy="leave one out")

@@ -10,7 +10,7 @@ from everhold.ports.embedder import Embedder, Vector
 
 
 class _EmbedCall:
-    """One call of the inner embedder: `lock` is held while it runs, `vectors` is what it returned.
+    """One call of the inner embedder: `lock` is held while it runs, `vectors` are its results by digest.
 
     If the call fails or is interrupted, the lock is released without vectors, and waiting threads embed the texts.
     """
@@ -58,43 +58,43 @@ class CachedEmbedder:
     def _find_vectors(self, texts: Mapping[bytes, str]) -> dict[bytes, Vector | None]:
         call = _EmbedCall()
         with call.lock:  # until it is released, other threads wait for this call's texts
-            known, others, own = self._look_up(texts, call)
+            known_vectors, other_calls, own_texts = self._look_up(texts, call)
             # Embed this call's texts before waiting for other calls, or two calls could wait for each other. Call the
             # inner embedder even without texts, so that a damaged model raises instead of being hidden by the cache.
-            vectors = self._inner.embed(list(own.values()))
-            if own:
-                call.vectors = dict(zip(own, vectors, strict=True))
+            vectors = self._inner.embed(list(own_texts.values()))
+            if own_texts:
+                call.vectors = dict(zip(own_texts, vectors, strict=True))
                 self._store(call)
-        known.update(call.vectors)
-        for digest, other in others.items():
-            with other.lock:
-                vectors_of_other = other.vectors
-            if digest in vectors_of_other:
-                known[digest] = vectors_of_other[digest]
+        known_vectors.update(call.vectors)
+        for digest, other_call in other_calls.items():
+            with other_call.lock:
+                other_vectors = other_call.vectors
+            if digest in other_vectors:
+                known_vectors[digest] = other_vectors[digest]
             else:
-                known.update(self._find_vectors({digest: texts[digest]}))
-        return known
+                known_vectors.update(self._find_vectors({digest: texts[digest]}))
+        return known_vectors
 
     def _look_up(
         self, texts: Mapping[bytes, str], call: _EmbedCall
     ) -> tuple[dict[bytes, Vector | None], dict[bytes, _EmbedCall], dict[bytes, str]]:
         """Return the known vectors, the running calls that will return others, and the texts for `call` to embed."""
-        known: dict[bytes, Vector | None] = {}
-        others: dict[bytes, _EmbedCall] = {}
-        own: dict[bytes, str] = {}
+        known_vectors: dict[bytes, Vector | None] = {}
+        other_calls: dict[bytes, _EmbedCall] = {}
+        own_texts: dict[bytes, str] = {}
         with self._lock:
             for digest, text in texts.items():
                 if digest in self._vectors:
-                    known[digest] = self._vectors[digest]
+                    known_vectors[digest] = self._vectors[digest]
                     self._vectors.move_to_end(digest)
                     continue
-                running = self._running.get(digest)
-                if running is not None and running.lock.locked():
-                    others[digest] = running
+                running_call = self._running.get(digest)
+                if running_call is not None and running_call.lock.locked():
+                    other_calls[digest] = running_call
                 else:  # no thread embeds it; a call that failed or was interrupted may have left its entry
                     self._running[digest] = call
-                    own[digest] = text
-        return known, others, own
+                    own_texts[digest] = text
+        return known_vectors, other_calls, own_texts
 
     def _store(self, call: _EmbedCall) -> None:
         with self._lock:

@@ -25,8 +25,8 @@ class FunctionEmbedder:
     """A Python function as an embedder: `FunctionEmbedder("my-model@1", 256, embed)`.
 
     `model` identifies the model in the store; another name is another model. `embed` takes a list of texts and returns
-    one vector of `dimensions` numbers for each, or None for a text that it has no vector for. Without `embed`, no text
-    has a vector but one that is passed with it. Set `thread_safe` if several threads may call `embed` at once.
+    one vector of `dimensions` numbers for each, or None for a text that it has no vector for. Without `embed`, a text
+    has a vector only if the caller passes one with it. Set `thread_safe` if several threads may call `embed` at once.
     """
 
     def __init__(
@@ -78,8 +78,8 @@ class CallerEmbedder:
         self._model = _read_name(getattr(inner, "model", None))
         self._dimensions = _read_dimensions(getattr(inner, "dimensions", None), self._model)
         is_thread_safe = getattr(inner, "thread_safe", False) is True
-        # reentrant: an embedder may itself ask the engine
-        self._turn = nullcontext() if is_thread_safe else threading.RLock()
+        # The lock is reentrant, because an embedder may itself call the engine.
+        self._call_lock = nullcontext() if is_thread_safe else threading.RLock()
 
     @property
     def model(self) -> str:
@@ -96,19 +96,19 @@ class CallerEmbedder:
 
     def embed(self, texts: Sequence[str]) -> list[Vector | None]:
         vectors: list[Vector | None] = [None] * len(texts)
-        places = [index for index, text in enumerate(texts) if text and not text.isspace()]
-        for begin in range(0, len(places), _BATCH):
-            batch = places[begin : begin + _BATCH]
+        indexes = [index for index, text in enumerate(texts) if text and not text.isspace()]
+        for start in range(0, len(indexes), _BATCH):
+            batch = indexes[start : start + _BATCH]
             answers = self._ask([texts[index] for index in batch])
-            for place, answer in zip(batch, answers, strict=True):
-                vectors[place] = None if answer is None else self._read(answer)
+            for index, answer in zip(batch, answers, strict=True):
+                vectors[index] = None if answer is None else self._read_vector(answer)
         return vectors
 
     def _ask(self, texts: list[str]) -> list[Any]:
         """Return one answer for each text, not yet read as a vector."""
         count = len(texts)
         try:
-            with self._turn:
+            with self._call_lock:
                 answers = list(islice(iter(self._inner.embed(texts)), count + 1))
         except EverholdError:
             raise
@@ -133,7 +133,7 @@ class CallerEmbedder:
             )
         return answers
 
-    def _read(self, answer: Any) -> Vector:
+    def _read_vector(self, answer: Any) -> Vector:
         try:
             return read_vector(answer, f"a vector of embedder {self._model!r}", self._dimensions)
         except InvalidInput as error:

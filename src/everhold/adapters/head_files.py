@@ -83,15 +83,16 @@ class HeadFiles:
             raise StoreUnavailable(f"{path} cannot be written ({cause.strerror})", remedy="check log.heads") from error
 
     def list_organizations(self) -> list[str]:
-        names = []
+        organizations = []
         for path in sorted(self._folder.glob("*.json")):
             with suppress(OSError):
                 head = self._parse(path.read_bytes())
-                names += [head.organization] if head is not None else []
-        return names
+                if head is not None:
+                    organizations.append(head.organization)
+        return organizations
 
     def _path(self, organization: str) -> Path:
-        # An id may hold any character, and file systems differ in which ones they accept.
+        # The name is a digest, because an id may have any character, and file systems differ in what they accept.
         return self._folder / f"{hashlib.sha256(organization.encode()).hexdigest()}.json"
 
     @contextmanager

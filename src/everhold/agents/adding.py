@@ -19,8 +19,8 @@ from everhold.ports.records import Records
 from everhold.schema.operations import Op, Operation, Patch, Put, Where
 
 # Returns the chunks that make a block or a message searchable.
-Cut = Callable[[Entity], list[Chunk]]
-# Returns the validated message of these values, without its position.
+MakeChunks = Callable[[Entity], list[Chunk]]
+# Returns the validated message of these values. Its position is assigned later.
 DraftMessage = Callable[[Scope, Mapping[str, Any]], Message]
 
 
@@ -38,67 +38,70 @@ class NewAgent:
     messages: Sequence[Message] = ()
 
 
-def make_operations(deps: AgentDeps, scope: Scope, new: NewAgent, implicit: Agent | None, cut: Cut) -> list[Operation]:
+def make_operations(
+    deps: AgentDeps, scope: Scope, new: NewAgent, implicit: Agent | None, make_chunks: MakeChunks
+) -> list[Operation]:
     """Return the operations that add a new agent, or complete an implicit one, with its rows and links."""
     agent, now = new.agent, new.agent.updated_at
     owner = Scope(organization=scope.organization, project=scope.project, user=scope.user)
     operations = [*deps.make_missing_rows(owner, now), *_add_agent(agent, implicit)]
     for row in (*new.blocks, *new.tools):
-        operations += _add(row, cut)
+        operations += _add(row, make_chunks)
     operations += [Put(_link_block(agent, block)) for block in (*new.blocks, *new.shared_blocks)]
     operations += [Put(_link_tool(agent, tool)) for tool in (*new.tools, *new.shared_tools)]
     if new.state is not None:
-        operations += _add(make_state(agent, new.state), cut)
+        operations += _add(make_state(agent, new.state), make_chunks)
     if new.session is not None:
-        operations += _add(new.session, cut)
+        operations += _add(new.session, make_chunks)
     for message in new.messages:
-        operations += _add(message, cut)
+        operations += _add(message, make_chunks)
     return operations
 
 
 def _add_agent(agent: Agent, implicit: Agent | None) -> list[Operation]:
     if implicit is None:
         return [Put(agent), Put(make_announcement(agent))]
-    kept = ("id", "organization_id", "created_at", "version", "is_deleted", "deleted_at", "deletion_id")
-    changes = {name: value for name, value in agent.__dict__.items() if name not in kept}
+    fixed_fields = ("id", "organization_id", "created_at", "version", "is_deleted", "deleted_at", "deletion_id")
+    changes = {name: value for name, value in agent.__dict__.items() if name not in fixed_fields}
     patch = Patch(Agent, (agent.organization_id, agent.id), changes, implicit.version)
     return [patch, Put(make_announcement(agent))]
 
 
-def _add(row: Entity, cut: Cut) -> list[Operation]:
-    chunks = cut(row) if isinstance(row, Block | Message) else []
+def _add(row: Entity, make_chunks: MakeChunks) -> list[Operation]:
+    chunks = make_chunks(row) if isinstance(row, Block | Message) else []
     if isinstance(row, Message):
         chunks = [Chunk.build_unchecked({**chunk.__dict__, "known_from": row.created_at}) for chunk in chunks]
-    announced = [Put(make_announcement(row))] if is_announced(row) else []
-    return [Put(row), *map(Put, chunks), *announced]
+    announcements = [Put(make_announcement(row))] if is_announced(row) else []
+    return [Put(row), *map(Put, chunks), *announcements]
 
 
-def make_agent(scope: Scope, name: str, values: Mapping[str, Any], now: datetime) -> Agent:
+def make_agent(scope: Scope, agent_id: str, values: Mapping[str, Any], now: datetime) -> Agent:
     """Return the row of a new agent."""
-    fixed = {"id": name, "organization_id": scope.organization, "created_at": now, "updated_at": now}
-    return validate_row(Agent, {**values, **fixed, "created_by_id": scope.actor})
+    engine_values = {"id": agent_id, "organization_id": scope.organization, "created_at": now, "updated_at": now}
+    return validate_row(Agent, {**values, **engine_values, "created_by_id": scope.actor})
 
 
-def find_implicit(records: Records, organization: str, name: str, *, can_complete: bool) -> Agent | None:
+def find_implicit_agent(records: Records, organization: str, agent_id: str, *, can_complete: bool) -> Agent | None:
     """Return the implicit agent with this id, or None if the id is free.
 
     Raise AlreadyExists if the agent is not implicit or is deleted, or if `can_complete` is false.
     """
-    stored = records.get(Agent, organization, [name], deleted=True).get(name)
+    stored = records.get(Agent, organization, [agent_id], deleted=True).get(agent_id)
     if stored is None:
         return None
     if stored.is_deleted or not stored.is_implicit or not can_complete:
-        raise make_taken_error(name, is_deleted=stored.is_deleted)
+        raise make_taken_error(agent_id, is_deleted=stored.is_deleted)
     return stored
 
 
-def plan_content(
-    deps: AgentDeps, scope: Scope, name: str, content: AgentContent, draft_message: DraftMessage
+def plan_new_agent(
+    deps: AgentDeps, scope: Scope, agent_id: str, content: AgentContent, draft_message: DraftMessage
 ) -> NewAgent:
-    """Return the validated rows of an agent file's content. Every row gets a new id; the agent's id is `name`."""
+    """Return the validated rows of an agent file's content: the agent with the id `agent_id`, the others with new
+    ids."""
     now = clock.now()
     values = content.agent.read_values()
-    agent = make_agent(scope, name, {**values, "name": values["name"] or name}, now)
+    agent = make_agent(scope, agent_id, {**values, "name": values["name"] or agent_id}, now)
     shared_tools, tools = _match_tools(deps.records, agent, content.tools)
     session, messages = _place_messages(scope, agent, content.messages, draft_message)
     in_context = [row.id for row, part in zip(messages, content.messages, strict=True) if part.in_context]
@@ -127,17 +130,17 @@ def _make_block(scope: Scope, agent: Agent, part: BlockPart) -> Block:
 
 
 def _match_tools(records: Records, agent: Agent, parts: Sequence[ToolPart]) -> tuple[list[Tool], list[Tool]]:
-    """Return the organization's tools that equal a tool of the file, and new rows for the other tools of the file."""
-    names = sorted({part.name for part in parts})
-    where = [Where("name", Op.IN, names)]
-    stored = records.scan(Tool, agent.organization_id, where) if names else []
+    """Return the organization's tools that equal a tool in `parts`, and new rows for the other parts."""
+    tool_names = sorted({part.name for part in parts})
+    where = [Where("name", Op.IN, tool_names)]
+    stored = records.scan(Tool, agent.organization_id, where) if tool_names else []
     shared: list[Tool] = []
     added: list[Tool] = []
     for part in parts:
         values = part.read_values()
-        equal = [tool for tool in stored if all(tool.__dict__[name] == value for name, value in values.items())]
-        if equal:
-            shared.append(equal[0])
+        equal_tools = [tool for tool in stored if all(tool.__dict__[name] == value for name, value in values.items())]
+        if equal_tools:
+            shared.append(equal_tools[0])
         else:
             added.append(validate_row(Tool, {**values, **_make_stamps(agent), "id": clock.make_id("tool")}))
     return shared, added
@@ -149,9 +152,9 @@ def _place_messages(
     """Return a new session of the agent and its messages, in the order of the file."""
     if not parts:
         return None, []
-    name = clock.make_id("ses")
+    session_id = clock.make_id("ses")
     session_scope = Scope(
-        organization=scope.organization, project=scope.project, user=scope.user, agent=agent.id, session=name
+        organization=scope.organization, project=scope.project, user=scope.user, agent=agent.id, session=session_id
     )
     rows: list[Message] = []
     for position, part in enumerate(parts):
@@ -161,14 +164,14 @@ def _place_messages(
         draft = draft_message(session_scope, values)
         # Messages are read in the order of their times, so a later position needs a later time.
         earliest = rows[-1].created_at + timedelta(microseconds=1) if rows else draft.created_at
-        moved = {"position": position, "project_id": scope.project, "created_at": max(draft.created_at, earliest)}
-        rows.append(Message.build_complete({**draft.__dict__, **moved}))
+        placement = {"position": position, "project_id": scope.project, "created_at": max(draft.created_at, earliest)}
+        rows.append(Message.build_complete({**draft.__dict__, **placement}))
     last = rows[-1]
     session = validate_row(
         Session,
         {
             **_make_stamps(agent),
-            "id": name,
+            "id": session_id,
             "project_id": scope.project,
             "user_id": scope.user,
             "agent_id": agent.id,
@@ -182,8 +185,8 @@ def _place_messages(
 
 def make_state(agent: Agent, part: StatePart) -> AgentState:
     """Return the row of an agent's state without a session."""
-    owner = {"id": make_state_id(agent.id, None), "agent_id": agent.id}
-    return validate_row(AgentState, {**part.read_values(), **_make_stamps(agent), **owner})
+    owner_ids = {"id": make_state_id(agent.id, None), "agent_id": agent.id}
+    return validate_row(AgentState, {**part.read_values(), **_make_stamps(agent), **owner_ids})
 
 
 def copy_block(agent: Agent, block: Block) -> Block:

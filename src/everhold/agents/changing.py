@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from everhold import clock
-from everhold.agents.deps import AgentDeps, name_agent, require_agent, require_version
+from everhold.agents.deps import AgentDeps, require_agent, require_agent_id, require_version
 from everhold.errors import Conflict, InvalidInput, Remedy, StaleVersion, StoreBusy, Verb
 from everhold.model import Agent, Scope
 from everhold.model.announcement import make_announcement
@@ -44,9 +44,9 @@ def buffer_messages(deps: AgentDeps, scope: Scope, message_ids: Sequence[str], k
     """
 
     def compute_changes(agent: Agent) -> Mapping[str, Any]:
-        merged = list(dict.fromkeys((*agent.message_ids, *message_ids)))
-        kept = merged if keep is None else merged[max(0, len(merged) - keep) :]
-        return {} if kept == agent.message_ids else {"message_ids": kept}
+        all_ids = list(dict.fromkeys((*agent.message_ids, *message_ids)))
+        kept_ids = all_ids if keep is None else all_ids[max(0, len(all_ids) - keep) :]
+        return {} if kept_ids == agent.message_ids else {"message_ids": kept_ids}
 
     return _change(deps, scope, compute_changes, {"buffered": len(message_ids)})
 
@@ -69,15 +69,15 @@ def _change(
             return agent
         now = max(clock.now(), agent.updated_at)  # another computer's clock may be ahead
         stamps = {"updated_at": now, "last_updated_by_id": scope.actor, "is_implicit": False}
-        after = validate_row(Agent, {**agent.__dict__, **changes, **stamps, "version": agent.version + 1})
-        values = {name: after.__dict__[name] for name in (*changes, *stamps)}
+        updated = validate_row(Agent, {**agent.__dict__, **changes, **stamps, "version": agent.version + 1})
+        values = {name: updated.__dict__[name] for name in (*changes, *stamps)}
         patch = Patch(Agent, (agent.organization_id, agent.id), values, agent.version)
         try:
-            deps.records.commit([patch, deps.make_line(scope, "update", now, request), Put(make_announcement(after))])
+            deps.records.commit([patch, deps.make_line(scope, "update", now, request), Put(make_announcement(updated))])
         except StaleVersion as error:
             raise TryAgain("another writer changed the agent") from error
-        return after
+        return updated
 
-    name = name_agent(scope)
-    busy = StoreBusy(f"agent {name!r} kept changing while it was updated", value=name, remedy="try again")
-    return retry("change an agent", commit, CONFLICTS, give_up=lambda _: busy)
+    agent_id = require_agent_id(scope)
+    busy_error = StoreBusy(f"agent {agent_id!r} kept changing while it was updated", value=agent_id, remedy="try again")
+    return retry("change an agent", commit, CONFLICTS, give_up=lambda _: busy_error)

@@ -25,10 +25,11 @@ class AgentDeps:
     interface: str = "library"
 
     def make_line(self, scope: Scope, operation: LoggedOperation, now: datetime, request: dict[str, Any]) -> Put:
+        """Return the operation that adds a line to the access log."""
         return Put(make_access_line(scope, operation, now, request, interface=self.interface))
 
 
-def name_agent(scope: Scope) -> str:
+def require_agent_id(scope: Scope) -> str:
     """Return the id of the scope's agent; raise InvalidInput if it names none."""
     if scope.agent is None:
         raise InvalidInput("the scope names no agent", remedy=Remedy("name one with {}", Argument("agent", "ID")))
@@ -37,18 +38,20 @@ def name_agent(scope: Scope) -> str:
 
 def require_agent(records: Records, scope: Scope, *, deleted: bool = False) -> Agent:
     """Return the scope's agent; raise NotFound if it does not exist, or is deleted and `deleted` is false."""
-    name = name_agent(scope)
-    agent = records.get(Agent, scope.organization, [name], deleted=True).get(name)
+    agent_id = require_agent_id(scope)
+    agent = records.get(Agent, scope.organization, [agent_id], deleted=True).get(agent_id)
     if agent is None:
-        raise NotFound(f"no agent {name!r}", value=name, remedy=Remedy("create it with {}", Verb("create_agent")))
+        raise NotFound(
+            f"no agent {agent_id!r}", value=agent_id, remedy=Remedy("create it with {}", Verb("create_agent"))
+        )
     if agent.is_deleted and not deleted:
         remedy = Remedy("call {}, or use another id", Verb("restore_agent"))
-        raise NotFound(f"agent {name!r} has been deleted", value=name, remedy=remedy)
+        raise NotFound(f"agent {agent_id!r} has been deleted", value=agent_id, remedy=remedy)
     return agent
 
 
-def require_whole_agent(records: Records, scope: Scope, *, deleted: bool = False) -> Agent:
-    """Return the agent of a scope that may delete it; raise Conflict if the scope names more than the agent.
+def require_deletable_agent(records: Records, scope: Scope, *, deleted: bool = False) -> Agent:
+    """Return the scope's agent, to delete or restore it; raise Conflict if the scope names more than the agent.
 
     Several users may use an agent, and none of them may delete the data of the others.
     """

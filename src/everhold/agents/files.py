@@ -24,7 +24,7 @@ from everhold.model.fields import JsonLimits, walk_json
 
 VERSION = 1
 MAX_FILE_BYTES = 64 * 1024 * 1024
-_MARK = "everhold_agent"
+_VERSION_KEY = "everhold_agent"
 _LIMITS = JsonLimits(depth=80, values=5_000_000, characters=MAX_FILE_BYTES)
 
 
@@ -59,7 +59,7 @@ def summarise(agent: Agent, content: AgentContent, skipped: tuple[str, ...] = ()
 
 def write_agent_file(target: str | Path | IO[str], content: AgentContent, *, overwrite: bool) -> None:
     """Write the content to a file that only its owner can read. The file appears only when it is complete."""
-    document = {_MARK: VERSION, "at": clock.now().isoformat(), **content.model_dump(mode="json")}
+    document = {_VERSION_KEY: VERSION, "at": clock.now().isoformat(), **content.model_dump(mode="json")}
     with create_text(target, overwrite=overwrite) as out:
         out.write(json.dumps(document, ensure_ascii=False, indent=1))
         out.write("\n")
@@ -72,15 +72,15 @@ def read_agent_file(path: Path, source: str | None) -> tuple[AgentContent, tuple
     """
     document = _parse(_read_bytes(path), path.name)
     label = f"agent file {path.name!r}"
-    if _MARK in document:
-        version = document[_MARK]
+    if _VERSION_KEY in document:
+        version = document[_VERSION_KEY]
         if version is True or version != VERSION:
             raise InvalidInput(
                 f"{label} has version {format_value(version)}, and this program reads {VERSION}",
                 value=version,
                 remedy="upgrade Everhold",
             )
-        values = {name: value for name, value in document.items() if name not in (_MARK, "at")}
+        values = {name: value for name, value in document.items() if name not in (_VERSION_KEY, "at")}
         return validate_content(values, label), ()
     if is_letta_file(document):
         content, skipped = read_letta_file(document, source)

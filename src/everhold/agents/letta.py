@@ -19,15 +19,15 @@ _MESSAGE_FIELDS = (
     "role", "content", "model", "name", "tool_calls", "tool_call_id", "tool_returns", "otid", "sender_id", "group_id",
     "created_at",
 )  # fmt: skip
-# Fields of an agent that are read separately, that only make sense in Letta's database, or that may be secrets.
-_NOT_KEPT = (
+# Fields of an agent that are read separately, have no meaning outside Letta's database, or may be secrets.
+_IGNORED_FIELDS = (
     "id", "memory_blocks", "core_memory", "tools", "tool_ids", "source_ids", "folder_ids", "block_ids",
     "in_context_message_ids", "in_context_message_indices", "messages", "message_ids", "files_agents", "group_ids",
     "multi_agent_group", "metadata", "metadata_", "created_at", "updated_at", "mcp_servers", "identity_ids",
     "tool_exec_environment_variables", "secrets", "project_id",
 )  # fmt: skip
-_SECRETS = ("tool_exec_environment_variables", "secrets")
-_LEFT_OUT = ("sources", "files", "groups")
+_SECRET_FIELDS = ("tool_exec_environment_variables", "secrets")
+_SKIPPED_LISTS = ("sources", "files", "groups")
 
 Object = Mapping[str, Any]
 
@@ -55,34 +55,34 @@ def read_letta_file(document: Object, agent_name: str | None) -> LettaAgent:
 
 
 def _choose_agent(agents: Sequence[Object], agent_name: str | None) -> Object:
-    chosen = [agent for agent in agents if agent_name is None or agent_name in (agent.get("id"), agent.get("name"))]
-    if len(chosen) == 1:
-        return chosen[0]
+    matches = [agent for agent in agents if agent_name is None or agent_name in (agent.get("id"), agent.get("name"))]
+    if len(matches) == 1:
+        return matches[0]
     names = ", ".join(format_value(agent.get("name")) for agent in agents[:5]) or "none"
-    choice = "" if agent_name is None else f" of the name {format_value(agent_name)}"
+    criterion = "" if agent_name is None else f" of the name {format_value(agent_name)}"
     raise InvalidInput(
-        f"the file has {len(chosen)} agents{choice}; its agents: {names}",
+        f"the file has {len(matches)} agents{criterion}; its agents: {names}",
         remedy=Remedy("name one of them with {}", Argument("source", "NAME")),
     )
 
 
 def _read_agent(document: Object, agent: Object, blocks: Sequence[Object], tools: Sequence[Object]) -> LettaAgent:
-    """Return an agent of a Letta document with its blocks, tools and messages, and a list of the parts left out."""
+    """Return an agent of a Letta document with its blocks, tools and messages, and a list of the skipped parts."""
     servers = _list_objects(document, "mcp_servers")
-    others = {name: value for name, value in agent.items() if name not in (*_AGENT_FIELDS, *_NOT_KEPT)}
+    extra_fields = {name: value for name, value in agent.items() if name not in (*_AGENT_FIELDS, *_IGNORED_FIELDS)}
     if document is agent:
-        others = {name: value for name, value in others.items() if name not in _LEFT_OUT}
-    kept = _drop_empty({**others, "mcp_servers": [_describe_server(server) for server in servers]})
+        extra_fields = {name: value for name, value in extra_fields.items() if name not in _SKIPPED_LISTS}
+    letta_fields = _drop_empty({**extra_fields, "mcp_servers": [_describe_server(server) for server in servers]})
     values = {**_drop_empty({name: agent.get(name) for name in _AGENT_FIELDS})}
     values["mcp_tools"] = [server.get("server_name") for server in servers]
-    values["metadata"] = _join_metadata(agent, kept)
-    messages, empty = _read_messages(agent)
-    skipped = [f"{len(items)} {name}" for name in _LEFT_OUT if (items := _list_items(document, name))]
-    skipped += [f"{name} (may hold secrets)" for name in _SECRETS if agent.get(name)]
+    values["metadata"] = _join_metadata(agent, letta_fields)
+    messages, empty_count = _read_messages(agent)
+    skipped = [f"{len(items)} {name}" for name in _SKIPPED_LISTS if (items := _list_items(document, name))]
+    skipped += [f"{name} (may hold secrets)" for name in _SECRET_FIELDS if agent.get(name)]
     skipped += [
         f"stdio_config of MCP server {server.get('server_name')}" for server in servers if server.get("stdio_config")
     ]
-    skipped += [f"{empty} messages that say nothing"] if empty else []
+    skipped += [f"{empty_count} messages that say nothing"] if empty_count else []
     content = {
         "agent": values,
         "blocks": [_read_block(block) for block in blocks],
@@ -143,12 +143,12 @@ def _describe_server(server: Object) -> dict[str, Any]:
     return {name: server[name] for name in ("server_name", "server_type", "server_url") if server.get(name) is not None}
 
 
-def _join_metadata(source: Object, kept: Mapping[str, Any]) -> Any:
-    """Return the metadata of an object of the file, with the fields that have no counterpart here under `letta`."""
+def _join_metadata(source: Object, letta_fields: Mapping[str, Any]) -> Any:
+    """Return the metadata of an object of the file, with `letta_fields` under the key `letta`."""
     metadata = source.get("metadata") or source.get("metadata_") or {}
     if not isinstance(metadata, dict):
         return metadata  # `validate_content` refuses it
-    return {**metadata, "letta": kept} if kept else metadata
+    return {**metadata, "letta": letta_fields} if letta_fields else metadata
 
 
 def _drop_empty(values: Object, ignored: Iterable[str] = ()) -> dict[str, Any]:
@@ -156,19 +156,19 @@ def _drop_empty(values: Object, ignored: Iterable[str] = ()) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value and name not in ignored}
 
 
-def _pick(document: Object, table: str, agent: Object, ids_field: str) -> list[Object]:
+def _pick(document: Object, list_name: str, agent: Object, ids_field: str) -> list[Object]:
     """Return the objects of a list in the file whose ids an agent names, in the agent's order."""
-    by_id = {str(item.get("id")): item for item in _list_objects(document, table)}
-    picked = []
+    by_id = {str(item.get("id")): item for item in _list_objects(document, list_name)}
+    picked_objects = []
     for name in _list_items(agent, ids_field):
         if not isinstance(name, str) or name not in by_id:
             raise InvalidInput(
-                f"{ids_field} names {format_value(name)}, which is not among the {table} of the file",
+                f"{ids_field} names {format_value(name)}, which is not among the {list_name} of the file",
                 value=name,
                 remedy="export the agent again",
             )
-        picked.append(by_id[name])
-    return picked
+        picked_objects.append(by_id[name])
+    return picked_objects
 
 
 def _list_objects(values: Object, name: str) -> list[Object]:

@@ -26,7 +26,7 @@ from everhold.schema.operations import Op, Where
 
 _BATCH = 500  # ids in one query
 # The keys of a memory's provenance whose values are ids of other rows in the same store.
-_LINKS = ("memory", "message", "messages", "restated")
+_LINK_KEYS = ("memory", "message", "messages", "restated")
 
 P = TypeVar("P", bound=FilePart)
 
@@ -107,7 +107,7 @@ def read_memories(records: Records, scope: Scope, agent: Agent) -> list[MemoryPa
 
 def drop_links(provenance: dict[str, Any]) -> dict[str, Any]:
     """Return a provenance without ids of other rows, which mean nothing in another store."""
-    return {name: value for name, value in provenance.items() if name not in _LINKS}
+    return {name: value for name, value in provenance.items() if name not in _LINK_KEYS}
 
 
 def _read_tags(records: Records, organization: str, memory_ids: Iterable[str]) -> dict[str, list[str]]:
@@ -123,7 +123,7 @@ def _scan_tags(records: Records, organization: str, memory_ids: Iterable[str]) -
         yield from records.columns(Tag, organization, ("memory_id", "tag"), where)
 
 
-def _make_part(part: type[P], row: Entity, **others: Any) -> P:
+def _make_part(part_type: type[P], row: Entity, **other_values: Any) -> P:
     """Return a part of a file with the fields that it shares with a row, and other values."""
-    shared = {name: row.__dict__[name] for name in part.model_fields if name in row.__dict__}
-    return part.model_validate({**shared, **others})
+    shared = {name: row.__dict__[name] for name in part_type.model_fields if name in row.__dict__}
+    return part_type.model_validate({**shared, **other_values})

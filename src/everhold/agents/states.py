@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from everhold import clock
-from everhold.agents.deps import AgentDeps, make_stale_error, name_agent
+from everhold.agents.deps import AgentDeps, make_stale_error, require_agent_id
 from everhold.errors import AlreadyExists, BrokenReference, Conflict, InvalidInput, NotFound, StaleVersion, StoreBusy
 from everhold.model import Agent, AgentState, Outbox, Scope, Session
 from everhold.model.access import LoggedOperation
@@ -101,14 +101,14 @@ def choose_expiry(expires_at: datetime | None, ttl: timedelta | None) -> datetim
 def _change(
     deps: AgentDeps,
     scope: Scope,
-    choose: Callable[[AgentState | None], StateChange],
+    compute_change: Callable[[AgentState | None], StateChange],
     expected_version: int | None,
 ) -> AgentState:
-    """Commit the values that `choose` returns for the current state; after a version conflict, start again.
+    """Commit the values that `compute_change` returns for the current state; after a version conflict, start again.
 
     An expected version of 0 means that there is no state yet.
     """
-    name = name_agent(scope)
+    agent_id = require_agent_id(scope)
 
     def commit(_: int) -> AgentState:
         now = clock.now()
@@ -116,19 +116,21 @@ def _change(
         row = _read_row(deps.records, scope)
         current = _choose_current(scope, row, now)
         _require_expected(scope, current, expected_version)
-        change = choose(current)
-        after = _make_state(scope, row, current, change.values, now)
-        line = deps.make_line(scope, change.operation, now, {"state": after.id})
-        announced = Put(_announce(deps.records, scope, after, "delete" if change.operation == "delete" else "put"))
+        change = compute_change(current)
+        updated = _make_state(scope, row, current, change.values, now)
+        line = deps.make_line(scope, change.operation, now, {"state": updated.id})
+        announcement = Put(_announce(deps.records, scope, updated, "delete" if change.operation == "delete" else "put"))
         try:
-            deps.records.commit([*rows, _make_operation(row, after), line, announced])
+            deps.records.commit([*rows, _make_operation(row, updated), line, announcement])
         except (StaleVersion, AlreadyExists, BrokenReference) as error:
             deps.forget_known_rows()
             raise TryAgain("another writer changed the state") from error
-        return after
+        return updated
 
-    busy = StoreBusy(f"the state of agent {name!r} kept changing while it was set", value=name, remedy="try again")
-    return retry("change a state", commit, CONFLICTS, give_up=lambda _: busy)
+    busy_error = StoreBusy(
+        f"the state of agent {agent_id!r} kept changing while it was set", value=agent_id, remedy="try again"
+    )
+    return retry("change a state", commit, CONFLICTS, give_up=lambda _: busy_error)
 
 
 def _make_state(
@@ -138,26 +140,26 @@ def _make_state(
 
     `row` is None if the state has no row yet. `current` is None if it has no row, was cleared or has expired.
     """
-    owner = {"agent_id": scope.agent, "session_id": scope.session, "created_by_id": scope.actor}
+    owner_values = {"agent_id": scope.agent, "session_id": scope.session, "created_by_id": scope.actor}
     if row is None:
-        key = {"id": make_state_id(name_agent(scope), scope.session), "organization_id": scope.organization}
-        return validate_row(AgentState, {**key, **owner, "created_at": now, "updated_at": now, **values})
-    base = row.__dict__
+        ids = {"id": make_state_id(require_agent_id(scope), scope.session), "organization_id": scope.organization}
+        return validate_row(AgentState, {**ids, **owner_values, "created_at": now, "updated_at": now, **values})
+    base_values = row.__dict__
     if current is None:  # a new state keeps nothing of a cleared or expired one
-        base = {**base, **owner, "metadata": {}, "expires_at": None, "created_at": now}
+        base_values = {**base_values, **owner_values, "metadata": {}, "expires_at": None, "created_at": now}
     stamps = {"updated_at": max(now, row.updated_at), "last_updated_by_id": scope.actor, "version": row.version + 1}
-    return validate_row(AgentState, {**base, **values, **stamps})
+    return validate_row(AgentState, {**base_values, **values, **stamps})
 
 
-def _make_operation(row: AgentState | None, after: AgentState) -> Operation:
+def _make_operation(row: AgentState | None, updated: AgentState) -> Operation:
     if row is None:
-        return Put(after)
+        return Put(updated)
     names = (
         "agent_id", "session_id", "state", "metadata", "expires_at", "created_at", "created_by_id", "updated_at",
         "last_updated_by_id",
     )  # fmt: skip
-    changes = {name: after.__dict__[name] for name in names}
-    return Patch(AgentState, (after.organization_id, after.id), changes, row.version)
+    changes = {name: updated.__dict__[name] for name in names}
+    return Patch(AgentState, (updated.organization_id, updated.id), changes, row.version)
 
 
 def _read_row(records: Records, scope: Scope) -> AgentState | None:
@@ -165,25 +167,27 @@ def _read_row(records: Records, scope: Scope) -> AgentState | None:
 
     If there is none, return the row that has its id, which an import may have given to another agent or session.
     """
-    name = make_state_id(name_agent(scope), scope.session)
-    row = records.get(AgentState, scope.organization, [name], deleted=True).get(name)
-    if scope.session is not None and not _is_own(scope, row):
+    state_id = make_state_id(require_agent_id(scope), scope.session)
+    row = records.get(AgentState, scope.organization, [state_id], deleted=True).get(state_id)
+    if scope.session is not None and not _belongs_to(scope, row):
         # An import may have stored this state under another id, and the store allows only one per agent and session.
         where = [Where("agent_id", Op.EQ, scope.agent), Where("session_id", Op.EQ, scope.session)]
         row = next(iter(records.scan(AgentState, scope.organization, where, limit=1)), row)
     if row is not None and row.is_deleted:
         # The agent or the session was restored without the state, or is being deleted now.
-        raise NotFound(f"the state of agent {scope.agent!r} has been deleted", value=name, remedy="restore its owner")
+        raise NotFound(
+            f"the state of agent {scope.agent!r} has been deleted", value=state_id, remedy="restore its owner"
+        )
     return row
 
 
-def _is_own(scope: Scope, row: AgentState | None) -> bool:
+def _belongs_to(scope: Scope, row: AgentState | None) -> bool:
     return row is not None and (row.agent_id, row.session_id) == (scope.agent, scope.session)
 
 
 def _choose_current(scope: Scope, row: AgentState | None, now: datetime) -> AgentState | None:
     """Return the row if it is the scope's state and has not expired."""
-    if row is None or not _is_own(scope, row):
+    if row is None or not _belongs_to(scope, row):
         return None
     return row if row.expires_at is None or row.expires_at > now else None
 
@@ -199,8 +203,8 @@ def _has_owners(records: Records, scope: Scope) -> bool:
 
     Raise NotFound if one of them has been deleted.
     """
-    name = name_agent(scope)
-    owners: list[Entity | None] = [records.get(Agent, scope.organization, [name], deleted=True).get(name)]
+    agent_id = require_agent_id(scope)
+    owners: list[Entity | None] = [records.get(Agent, scope.organization, [agent_id], deleted=True).get(agent_id)]
     if scope.session is not None:
         session = _find_session(records, scope, scope.session, deleted=True)
         owners.append(session if session is not None and session.is_open_to(scope) else None)
@@ -213,8 +217,8 @@ def _has_owners(records: Records, scope: Scope) -> bool:
     return None not in owners
 
 
-def _find_session(records: Records, scope: Scope, name: str, *, deleted: bool = False) -> Session | None:
-    return records.get(Session, scope.organization, [name], deleted=deleted).get(name)
+def _find_session(records: Records, scope: Scope, session_id: str, *, deleted: bool = False) -> Session | None:
+    return records.get(Session, scope.organization, [session_id], deleted=deleted).get(session_id)
 
 
 def _announce(records: Records, scope: Scope, state: AgentState, operation: FeedOperation) -> Outbox:

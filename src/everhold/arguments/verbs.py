@@ -18,7 +18,7 @@ from everhold.model.validation import suggest_argument
 from everhold.values import Value, value_class
 
 _OPERATION = "logged_operation"
-_SUBJECTS = ("memory_id", "source_id")
+_MEMORY_ID_PARAMETERS = ("memory_id", "source_id")
 
 _CHECKS: Mapping[Any, Check] = {
     Any: checks.check_nested,
@@ -47,16 +47,16 @@ def make_check(annotation: Any) -> Check:
     """Return the check of an annotation; raise TypeError for one that has none, so that no argument goes unchecked."""
     origin = get_origin(annotation)
     if origin is Annotated:
-        base, *marks = get_args(annotation)
-        return next((mark.check for mark in marks if isinstance(mark, Checked)), None) or make_check(base)
+        base, *extras = get_args(annotation)
+        return next((mark.check for mark in extras if isinstance(mark, Checked)), None) or make_check(base)
     if origin in (Union, UnionType):
         return _make_union_check(get_args(annotation))
     if origin is Sequence:
-        inner = get_args(annotation)[0]
-        return checks.check_list if inner is Any else checks.make_sequence_check(make_check(inner))
-    known = _CHECKS.get(annotation if origin is None else origin)
-    if known is not None:
-        return known
+        item_annotation = get_args(annotation)[0]
+        return checks.check_list if item_annotation is Any else checks.make_sequence_check(make_check(item_annotation))
+    check = _CHECKS.get(annotation if origin is None else origin)
+    if check is not None:
+        return check
     if getattr(annotation, "_is_protocol", False):
         return checks.make_protocol_check(annotation)
     if isinstance(annotation, type):
@@ -65,17 +65,17 @@ def make_check(annotation: Any) -> Check:
 
 
 def _make_union_check(alternatives: Sequence[Any]) -> Check:
-    others = [annotation for annotation in alternatives if annotation is not NoneType]
-    is_optional = len(others) < len(alternatives)
-    choices = [(_find_types(annotation), make_check(annotation)) for annotation in others]
-    fallback = choices[-1][1] if len(choices) == 1 else _make_mismatch_check(others)
+    present = [annotation for annotation in alternatives if annotation is not NoneType]
+    is_optional = len(present) < len(alternatives)
+    typed_checks = [(_find_types(annotation), make_check(annotation)) for annotation in present]
+    fallback = typed_checks[-1][1] if len(typed_checks) == 1 else _make_mismatch_check(present)
 
     def check(value: Any, name: str) -> Any:
         if value is None and is_optional:
             return None
-        for types, choice in choices:
+        for types, check_alternative in typed_checks:
             if types is not None and isinstance(value, types):
-                return choice(value, name)
+                return check_alternative(value, name)
         return fallback(value, name)
 
     return check
@@ -86,9 +86,9 @@ def _find_types(annotation: Any) -> type | tuple[type, ...] | None:
     origin = get_origin(annotation)
     if origin is Annotated:
         return _find_types(get_args(annotation)[0])
-    known = _TYPES.get(annotation if origin is None else origin)
-    if known is not None:
-        return known
+    types = _TYPES.get(annotation if origin is None else origin)
+    if types is not None:
+        return types
     is_protocol = getattr(annotation, "_is_protocol", False)
     return annotation if isinstance(annotation, type) and not is_protocol else None
 
@@ -98,10 +98,10 @@ def _make_mismatch_check(alternatives: Sequence[Any]) -> Check:
     open_ended = [annotation for annotation in alternatives if _find_types(annotation) is None]
     if open_ended:
         return make_check(open_ended[0])
-    words = " or ".join(_WORDS.get(get_origin(kind) or kind) or f"a {kind.__name__}" for kind in alternatives)
+    expected = " or ".join(_WORDS.get(get_origin(kind) or kind) or f"a {kind.__name__}" for kind in alternatives)
 
     def check(value: Any, name: str) -> Any:
-        raise checks.make_refusal(name, value, words)
+        raise checks.make_refusal(name, value, expected)
 
     return check
 
@@ -112,8 +112,10 @@ class _Signature(Value):
 
     positional: tuple[tuple[str, Check], ...]
     surplus: tuple[str, Check] | None
+    """The name and the check of `*args`."""
     named: Mapping[str, Check]
     others: Check | None
+    """The check of `**keywords`, unless they are the fields of a TypedDict."""
     has_fields: bool
     """Whether a TypedDict lists further arguments, so that Python itself accepts any name."""
     shown: inspect.Signature
@@ -191,7 +193,7 @@ V = TypeVar("V", bound=Callable[..., Any])
 
 
 def log_as(operation: LoggedOperation) -> Callable[[V], V]:
-    """Make a decorator that names the operation under which the access log has failed calls of a verb.
+    """Make a decorator that names the operation under which the access log records failed calls of a verb.
 
     The verb's class logs them with its method `_log_failure`, and slow calls with `_log_slow_call`.
     """
@@ -209,20 +211,20 @@ def check_verbs(kind: C) -> C:
         if name.startswith("_"):
             continue
         if isinstance(member, FunctionType):
-            setattr(kind, name, _guard(member))
+            setattr(kind, name, _add_checks(member))
         elif isinstance(member, classmethod):
-            setattr(kind, name, classmethod(_guard(member.__func__)))
+            setattr(kind, name, classmethod(_add_checks(member.__func__)))
         elif isinstance(member, staticmethod) and isinstance(member.__func__, FunctionType):
-            setattr(kind, name, staticmethod(_guard(member.__func__, bound=False)))
+            setattr(kind, name, staticmethod(_add_checks(member.__func__, bound=False)))
     return kind
 
 
 def check_verb(verb: V) -> V:
     """Check the arguments of a single method."""
-    return cast(V, _guard(verb))
+    return cast(V, _add_checks(verb))
 
 
-def _guard(verb: Callable[..., Any], *, bound: bool = True) -> Callable[..., Any]:
+def _add_checks(verb: Callable[..., Any], *, bound: bool = True) -> Callable[..., Any]:
     """Return a verb that checks its arguments and logs its failures and slow calls.
 
     With `bound`, the first argument is the object of the method and is not checked.
@@ -230,25 +232,25 @@ def _guard(verb: Callable[..., Any], *, bound: bool = True) -> Callable[..., Any
     signature = _read_signature(verb, bound=bound)
     named, others = signature.named, signature.others
     operation = verb.__dict__.get(_OPERATION)
-    first = 1 if bound else 0
-    leading = signature.positional[0] if signature.positional else None
+    self_count = 1 if bound else 0
+    first_name, check_first = signature.positional[0] if signature.positional else ("", None)
 
     @functools.wraps(verb)
     def call(*args: Any, **keywords: Any) -> Any:
         started = time.perf_counter()
         try:
-            count = len(args) - first
-            if count == 1 and bound and leading is not None:  # the fast path, taken by most calls
-                args = (args[0], leading[1](args[1], leading[0]))
+            count = len(args) - self_count
+            if count == 1 and bound and check_first is not None:  # the fast path, taken by most calls
+                args = (args[0], check_first(args[1], first_name))
             elif count > 0:
-                args = (*args[:first], *_check_positional(signature, args[first:]))
+                args = (*args[:self_count], *_check_positional(signature, args[self_count:]))
             if keywords:
                 for name, value in keywords.items():
                     check = named.get(name, others)
                     if check is not None:
                         keywords[name] = check(value, name)
                     elif named:  # otherwise Python raises TypeError
-                        raise _refuse_argument(verb.__name__, name, signature)
+                        raise _make_argument_error(verb.__name__, name, signature)
             return verb(*args, **keywords)
         except EverholdError as error:
             if operation is not None:
@@ -262,7 +264,7 @@ def _guard(verb: Callable[..., Any], *, bound: bool = True) -> Callable[..., Any
     return call
 
 
-def _refuse_argument(verb: str, name: str, signature: _Signature) -> Exception:
+def _make_argument_error(verb: str, name: str, signature: _Signature) -> Exception:
     """Return the error for an argument that a verb does not take: TypeError if Python itself would refuse it."""
     remedy = suggest_argument(name, signature.named)
     if signature.has_fields:
@@ -271,8 +273,8 @@ def _refuse_argument(verb: str, name: str, signature: _Signature) -> Exception:
 
 
 def _find_memory_id(signature: _Signature, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
-    """Return the id of the memory that a call is about, if its first parameter is one."""
+    """Return the id of the memory or the source that a call is about, if the verb's first parameter is such an id."""
     name = signature.positional[0][0] if signature.positional else ""
-    if name not in _SUBJECTS:
+    if name not in _MEMORY_ID_PARAMETERS:
         return None
     return args[1] if len(args) > 1 else keywords.get(name)

@@ -17,7 +17,7 @@ from everhold.backups.files import describe_entry
 from everhold.backups.journal import Journal, read_journal
 from everhold.backups.manifest import Manifest
 from everhold.backups.reading import BackupReader
-from everhold.backups.taking_back import ChosenRow, HashMemory, RowSource, TakeBack, has_same_content
+from everhold.backups.rewinding import ChosenRow, HashMemory, RowRewinder, RowSource, has_same_content
 from everhold.backups.uniques import UniqueValues
 from everhold.model.base import Row
 from everhold.schema.catalog import CATALOG, OWNER_TABLES
@@ -26,12 +26,12 @@ from everhold.schema.table import TENANT, Table
 
 _Key = tuple[Any, ...]
 _Values = dict[str, Any]
-_REFERRED_TO = frozenset(reference.target for table in DECLARATIONS.values() for reference in table.references)
+_REFERENCED_TABLES = frozenset(reference.target for table in DECLARATIONS.values() for reference in table.references)
 _UNSEALED = {"sealed": None, "previous_hash": None, "hash": None}
 
 
 @dataclass
-class TakenRows:
+class RowCounts:
     """Counts of rows: exact ones, and approximate ones by the backup that they come from.
 
     `read_later` counts rows that are exact except for the number and the time of their reads.
@@ -64,8 +64,8 @@ class PlainContents:
         return values
 
 
-class _Content(NamedTuple):
-    """The backup that has the chunks of a row's text, or None if neither has them, and whether the row is exact."""
+class _ChunkOrigin(NamedTuple):
+    """Where the chunks of a row are: the backup that has them, or None if neither has; and whether the row is exact."""
 
     source: RowSource | None = None
     is_exact: bool = True
@@ -83,11 +83,12 @@ class RowsBetween:
     at: datetime
     hash_memory: HashMemory
     contents: RowContents
-    _taken: dict[str, TakenRows] = field(default_factory=dict)
-    _source: RowSource = RowSource.EXACT
+    _taken: dict[str, RowCounts] = field(default_factory=dict)
+    _last_source: RowSource = RowSource.EXACT
+    """The source of the row that was read last."""
     _ids: dict[str, set[tuple[str, str]]] = field(default_factory=lambda: defaultdict(set))
     """The keys of rows in the tables that were read so far, for checking references to them."""
-    _contents: dict[tuple[str, str, str], "_Content"] = field(default_factory=dict)
+    _chunk_origins: dict[tuple[str, str, str], _ChunkOrigin] = field(default_factory=dict)
 
     @property
     def identity(self) -> str:
@@ -104,10 +105,12 @@ class RowsBetween:
         return self.earlier.unreadable
 
     @property
-    def taken(self) -> TakenRows:
+    def taken(self) -> RowCounts:
         """The counts of exact and approximate rows."""
-        parts = self._taken.values()
-        return TakenRows(*(sum(getattr(part, name) for part in parts) for name in TakenRows.__dataclass_fields__))
+        total = RowCounts()
+        for name in RowCounts.__dataclass_fields__:
+            setattr(total, name, sum(getattr(counts, name) for counts in self._taken.values()))
+        return total
 
     @property
     def approximate(self) -> dict[str, int]:
@@ -117,37 +120,36 @@ class RowsBetween:
 
     def count_row(self, table: Table) -> None:
         """Count the row of a table that was read last."""
-        self._taken[table.name].add(self._source)
+        self._taken[table.name].add(self._last_source)
 
     @cached_property
-    def _take_back(self) -> TakeBack:
+    def _rewinder(self) -> RowRewinder:
         earlier = self.earlier.manifest
         journal: Journal = read_journal(self.later, self.contents.decrypt, earlier.at, earlier.sequence)
-        return TakeBack(journal, self.at, self.hash_memory)
+        return RowRewinder(journal, self.at, self.hash_memory)
 
     def list_entities(self) -> list[type[Row]]:
         return self.earlier.list_entities()
 
     def read_fields(self, entity: type[Row]) -> Iterator[_Values]:
         table = CATALOG[entity]
-        self._taken[table.name] = TakenRows()
+        self._taken[table.name] = RowCounts()
         uniques = UniqueValues(table)
-        for chosen in self._read_rows(entity, table):
-            fitting = self._drop_mentions(table, chosen.values)
-            if fitting is None:
-                continue
-            self._source = chosen.source
-            values: _Values | None = fitting
-            if not uniques.add(fitting):
-                values, self._source = uniques.release(fitting), RowSource.LATER
+        for row in self._read_rows(entity, table):
+            values = self._drop_missing_references(table, row.values)
             if values is None:
                 continue
-            if table.name in _REFERRED_TO:
+            self._last_source = row.source
+            if not uniques.add(values):
+                values, self._last_source = uniques.release(values), RowSource.LATER
+            if values is None:
+                continue
+            if table.name in _REFERENCED_TABLES:
                 self._ids[table.name].add((str(values.get(TENANT, "")), values["id"]))
             yield values
 
     def _read_rows(self, entity: type[Row], table: Table) -> Iterator[ChosenRow]:
-        """Return the rows of a table as they were at the time, each with the backup from which it comes."""
+        """Return the rows of a table as they were at the time, each with its source."""
         if table.name not in self.later.manifest.tables:
             return (ChosenRow(values, RowSource.EARLIER) for values in self.earlier.read_fields(entity))
         match table.name:
@@ -164,28 +166,29 @@ class RowsBetween:
             case "chunks":
                 rows = self._read_chunks(entity, table)
             case _:
-                rows = self._read_others(entity, table)
+                rows = self._rewind_rows(entity, table)
         return rows
 
     def _read_from(self, reader: BackupReader, entity: type[Row], source: RowSource) -> Iterator[ChosenRow]:
         """Yield the rows of one of the backups. Rows that the other backup has too are exact."""
-        other = self.earlier if reader is self.later else self.later
-        others = [*other.read_fields(entity)]
+        other_reader = self.earlier if reader is self.later else self.later
+        other_rows = [*other_reader.read_fields(entity)]
         for values in reader.read_fields(entity):
-            yield ChosenRow(values, RowSource.EXACT if values in others else source)
+            yield ChosenRow(values, RowSource.EXACT if values in other_rows else source)
 
-    def _read_others(self, entity: type[Row], table: Table) -> Iterator[ChosenRow]:
-        before = {_get_key(table, values): values for values in self.earlier.read_fields(entity)}
+    def _rewind_rows(self, entity: type[Row], table: Table) -> Iterator[ChosenRow]:
+        """Yield the rows of a table without rules of its own."""
+        earlier_rows = {_get_key(table, values): values for values in self.earlier.read_fields(entity)}
         for values in self.later.read_fields(entity):
-            earlier = before.pop(_get_key(table, values), None)
+            earlier = earlier_rows.pop(_get_key(table, values), None)
             chosen = ChosenRow(values, RowSource.EXACT) if values == earlier else self._choose(entity, values, earlier)
             if chosen is not None:
-                self._note_content(table, chosen, values, earlier)
+                self._note_chunk_origin(table, chosen, values, earlier)
                 yield chosen
-        for values in before.values():
-            chosen = self._take_back.choose_missing(table, values)
+        for values in earlier_rows.values():
+            chosen = self._rewinder.choose_missing(table, values)
             if chosen is not None:
-                self._note_content(table, chosen, None, values)
+                self._note_chunk_origin(table, chosen, None, values)
                 yield chosen
 
     def _choose(self, entity: type[Row], values: _Values, earlier: _Values | None) -> ChosenRow | None:
@@ -195,14 +198,18 @@ class RowsBetween:
         """
         plain = self.contents.decrypt(entity, values)
         plain_earlier = None if earlier is None else self.contents.decrypt(entity, earlier)
-        chosen = self._take_back.choose(CATALOG[entity], plain, plain_earlier)
-        if chosen is None or chosen.values == plain:
-            return chosen and chosen._replace(values=values)
+        chosen = self._rewinder.choose(CATALOG[entity], plain, plain_earlier)
+        if chosen is None:
+            return None
+        if chosen.values == plain:
+            return chosen._replace(values=values)
         if earlier is not None and chosen.values == plain_earlier:
             return chosen._replace(values=earlier)
         return chosen._replace(values=self.contents.encrypt(entity, chosen.values))
 
-    def _note_content(self, table: Table, chosen: ChosenRow, later: _Values | None, earlier: _Values | None) -> None:
+    def _note_chunk_origin(
+        self, table: Table, chosen: ChosenRow, later: _Values | None, earlier: _Values | None
+    ) -> None:
         if table.name not in OWNER_TABLES.values():
             return
         values, source = chosen.values, None
@@ -210,9 +217,11 @@ class RowsBetween:
             source = RowSource.LATER  # the chunks of a memory are kept when its text changes
         elif earlier is not None and has_same_content(values, earlier):
             source = RowSource.EARLIER
-        self._contents[table.name, values[TENANT], values["id"]] = _Content(source, chosen.source is RowSource.EXACT)
+        self._chunk_origins[table.name, values[TENANT], values["id"]] = _ChunkOrigin(
+            source, chosen.source is RowSource.EXACT
+        )
 
-    def _drop_mentions(self, table: Table, values: _Values) -> _Values | None:
+    def _drop_missing_references(self, table: Table, values: _Values) -> _Values | None:
         """Return a row without references to rows that did not exist; None if it belongs to a row that did not
         exist."""
         for reference in table.references:
@@ -220,8 +229,8 @@ class RowsBetween:
                 continue
             column = reference.columns[0]
             organization = "" if reference.target == "organizations" else values[TENANT]
-            is_there = values[column] is None or (organization, values[column]) in self._ids[reference.target]
-            if is_there or reference.target == table.name:
+            has_target = values[column] is None or (organization, values[column]) in self._ids[reference.target]
+            if has_target or reference.target == table.name:
                 continue
             if reference.on_delete == "cascade":
                 return None
@@ -235,23 +244,23 @@ class RowsBetween:
 
         Lines that the earlier backup does not have are chained again in the new store.
         """
-        numbers = set()
+        sequences = set()
         for values in self.earlier.read_fields(entity):
-            numbers.add(values["sequence"])
+            sequences.add(values["sequence"])
             yield ChosenRow(values, RowSource.EXACT)
         for values in self.later.read_fields(entity):
-            if values["sequence"] not in numbers and values["timestamp"] <= self.at:
+            if values["sequence"] not in sequences and values["timestamp"] <= self.at:
                 yield ChosenRow(values | _UNSEALED, RowSource.EXACT)
 
     def _read_feed(self, entity: type[Row]) -> Iterator[ChosenRow]:
-        """Yield the earlier backup's lines, and later lines with idempotency keys, so that repeated calls are
-        recognised."""
+        """Yield the lines of the earlier backup, and those later lines whose idempotency keys identify a repeated
+        call."""
         for values in self.earlier.read_fields(entity):
             yield ChosenRow(values, RowSource.EXACT)
-        last = self.earlier.manifest.sequence
+        last_sequence = self.earlier.manifest.sequence
         for values in self.later.read_fields(entity):
-            is_there = (values[TENANT], values["entity_id"]) in self._ids["memories"]
-            if values["sequence"] > last and values["idempotency_key"] is not None and is_there:
+            has_memory = (values[TENANT], values["entity_id"]) in self._ids["memories"]
+            if values["sequence"] > last_sequence and values["idempotency_key"] is not None and has_memory:
                 yield ChosenRow(values, RowSource.EXACT)
 
     def _read_runs(self, entity: type[Row]) -> Iterator[ChosenRow]:
@@ -266,24 +275,24 @@ class RowsBetween:
 
     def _read_chunks(self, entity: type[Row], table: Table) -> Iterator[ChosenRow]:
         """Yield the chunks of the texts that rows had at the time."""
-        before = set()
+        earlier_keys = set()
         for values in self.earlier.read_fields(entity):
-            before.add(_get_key(table, values))
-            content = self._find_content(values)
-            if content.source is RowSource.EARLIER:
-                yield ChosenRow(values, RowSource.EXACT if content.is_exact else RowSource.EARLIER)
+            earlier_keys.add(_get_key(table, values))
+            origin = self._find_chunk_origin(values)
+            if origin.source is RowSource.EARLIER:
+                yield ChosenRow(values, RowSource.EXACT if origin.is_exact else RowSource.EARLIER)
         for values in self.later.read_fields(entity):
-            if self._find_content(values).source is not RowSource.LATER or values["known_from"] > self.at:
+            if self._find_chunk_origin(values).source is not RowSource.LATER or values["known_from"] > self.at:
                 continue
             if values["known_to"] is not None and values["known_to"] > self.at:
                 values |= {"known_to": None}
             # `known_from` of a chunk for a new model is when its text was written, not when the chunk was made.
-            is_known = _get_key(table, values) in before or values["known_from"] > self.earlier.manifest.at
+            is_known = _get_key(table, values) in earlier_keys or values["known_from"] > self.earlier.manifest.at
             yield ChosenRow(values, RowSource.EXACT if is_known else RowSource.LATER)
 
-    def _find_content(self, chunk: Mapping[str, Any]) -> _Content:
+    def _find_chunk_origin(self, chunk: Mapping[str, Any]) -> _ChunkOrigin:
         owner = (OWNER_TABLES[chunk["owner_kind"]], chunk[TENANT], chunk["owner_id"])
-        return self._contents.get(owner, _Content())
+        return self._chunk_origins.get(owner, _ChunkOrigin())
 
 
 def _get_key(table: Table, values: Mapping[str, Any]) -> _Key:

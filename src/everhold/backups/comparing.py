@@ -24,17 +24,18 @@ from everhold.ports.store_snapshot import StoreSnapshot
 from everhold.schema.catalog import get_table
 from everhold.schema.snapshots import RowBatch
 
+# After that many layers, a table is stored in full again, because a restore reads all layers.
 _MAX_LAYERS = 30
 # A table whose later layers have more than this share of its rows is stored in full again.
 _MAX_CHANGED = 0.5
-_NONE = np.array([], np.uint64)
+_NO_DIGESTS = np.array([], np.uint64)
 INDEX, DELETED = "index", "deleted"
 
-Count = Callable[[int], None]
+CountRows = Callable[[int], None]
 # Waits until the objects of a table are stored, and returns the table.
-Pending = Callable[[], TableEntry]
+WaitForTable = Callable[[], TableEntry]
 # Waits until an index is stored, and returns its base and the changes since the base.
-StoredIndex = Callable[[], tuple[ObjectEntry | None, ObjectEntry | None]]
+_WaitForIndex = Callable[[], tuple[ObjectEntry | None, ObjectEntry | None]]
 
 
 @dataclass(frozen=True)
@@ -45,89 +46,93 @@ class TableBackup:
     entity: type[Row]
     writer: ObjectWriter
     find_owner: OwnerLookup | None
-    report: Count
+    report: CountRows
 
-    def store(self, previous: TableEntry | None, mark: str) -> Pending:
+    def store(self, previous: TableEntry | None, mark: str) -> WaitForTable:
         """Store the changes since the previous backup; without one, all rows. `mark` identifies the previous moment.
 
         Objects are stored in threads. The returned function waits for them and returns the table.
         """
         if previous is not None and self._is_still_empty(previous):
             return lambda: previous
-        if previous is not None and not self._should_start_anew(previous):
+        if previous is not None and not self._should_store_all(previous):
             index = load_index(previous, self.writer.objects)
-            changed = None if index is None else self._store_changes(previous, index, mark)
-            if changed is not None:
-                return changed
+            wait_for_table = None if index is None else self._store_changes(previous, index, mark)
+            if wait_for_table is not None:
+                return wait_for_table
         return self._store_all()
 
     def _is_still_empty(self, previous: TableEntry) -> bool:
-        """Return whether a table has no rows, as before."""
+        """Return whether a table had no rows at the previous backup and has none now."""
         is_same = previous.columns == get_table(self.entity).names and not previous.layers
         return is_same and previous.rows == 0 and self.snapshot.count(self.entity) == 0
 
-    def _should_start_anew(self, previous: TableEntry) -> bool:
-        later = [*previous.layers[1:]]
-        changed = sum(entry.count for layer in later for entry in (*layer.rows, *layer.deleted))
-        same_columns = previous.columns == get_table(self.entity).names
-        return not same_columns or len(previous.layers) >= _MAX_LAYERS or changed > _MAX_CHANGED * (previous.rows + 1)
+    def _should_store_all(self, previous: TableEntry) -> bool:
+        """Return whether a new list of layers should begin with all rows."""
+        changed_rows = sum(entry.count for layer in previous.layers[1:] for entry in (*layer.rows, *layer.deleted))
+        if previous.columns != get_table(self.entity).names or len(previous.layers) >= _MAX_LAYERS:
+            return True
+        return changed_rows > _MAX_CHANGED * (previous.rows + 1)
 
-    def _store_all(self) -> Pending:
+    def _store_all(self) -> WaitForTable:
         parts, table_writer = [], self._make_writer()
         for batch in self.snapshot.read(self.entity, table_writer.collect):
             packed = table_writer.store()
             parts.append(_digest_batch(batch, packed))
             self.report(batch.size)
         index = TableIndex.of(combine(parts))
-        return self._finish(None, index, (), table_writer.finish(), _NONE)
+        return self._finish(None, index, (), table_writer.finish(), _NO_DIGESTS)
 
-    def _store_changes(self, previous: TableEntry, index: TableIndex, mark: str) -> Pending | None:
+    def _store_changes(self, previous: TableEntry, index: TableIndex, mark: str) -> WaitForTable | None:
         """Store a layer of changes; return None if the store's own count shows that changes were missed."""
         table_writer = self._make_writer()
         changes = self.snapshot.read_changes(self.entity, mark, table_writer.collect) if mark else None
-        touched = None if changes is None or changes.touched is None else np.array(changes.touched, np.uint64)
-        if changes is None or (touched is not None and not index.is_tracked):
-            after, deleted = self._compare_all(index, table_writer)
-        elif touched is None:
-            after, deleted = self._compare_some(index, changes.batches, table_writer)
+        touched_numbers = None if changes is None or changes.touched is None else np.array(changes.touched, np.uint64)
+        if changes is None or (touched_numbers is not None and not index.is_tracked):
+            updated_index, deleted = self._compare_all(index, table_writer)
+        elif touched_numbers is None:
+            updated_index, deleted = self._compare_some(index, changes.batches, table_writer)
         else:
-            after, deleted = self._compare_touched(index, changes.batches, touched, table_writer)
-        if len(after) != self.snapshot.count(self.entity) or not after.has_unique_keys():
+            updated_index, deleted = self._compare_touched(index, changes.batches, touched_numbers, table_writer)
+        if len(updated_index) != self.snapshot.count(self.entity) or not updated_index.has_unique_keys():
             return None
         rows = table_writer.finish()
-        if not rows and not len(deleted) and (after is index or after.merge().equals(index.merge())):
+        if not rows and not len(deleted) and (updated_index is index or updated_index.merge().equals(index.merge())):
             return lambda: previous
-        return self._finish(previous if after.base is index.base else None, after, previous.layers, rows, deleted)
+        return self._finish(
+            previous if updated_index.base is index.base else None, updated_index, previous.layers, rows, deleted
+        )
 
     def _compare_all(self, index: TableIndex, table_writer: TableWriter) -> tuple[TableIndex, Digests]:
         """Compare every row with the index."""
         batches = self.snapshot.read(self.entity, table_writer.collect)
-        after = TableIndex.of(self._store_changed(batches, index, table_writer))
-        return after, np.setdiff1d(index.list_keys(), after.base.keys, assume_unique=True)
+        updated_index = TableIndex.of(self._store_changed(batches, index, table_writer))
+        return updated_index, np.setdiff1d(index.list_keys(), updated_index.base.keys, assume_unique=True)
 
     def _compare_some(
         self, index: TableIndex, batches: Iterator[RowBatch], table_writer: TableWriter
     ) -> tuple[TableIndex, Digests]:
-        """Compare the rows that may have changed; if rows are missing then, find out which were deleted."""
-        seen = self._store_changed(batches, index, table_writer)
-        after = index.replace(index.find_by_keys(seen.keys), seen)
-        deleted = _NONE
-        if len(after) != self.snapshot.count(self.entity):
+        """Compare the rows that may have changed. If the store has fewer rows than expected, find the deleted ones."""
+        seen_rows = self._store_changed(batches, index, table_writer)
+        updated_index = index.replace(index.find_by_keys(seen_rows.keys), seen_rows)
+        deleted = _NO_DIGESTS
+        if len(updated_index) != self.snapshot.count(self.entity):
             deleted = np.setdiff1d(index.list_keys(), self._read_keys(), assume_unique=True)
-            after = after.replace(after.find_by_keys(deleted), seen.select(np.zeros(len(seen), bool)))
-        return after, deleted
+            no_rows = seen_rows.select(np.zeros(len(seen_rows), bool))
+            updated_index = updated_index.replace(updated_index.find_by_keys(deleted), no_rows)
+        return updated_index, deleted
 
     def _compare_touched(
-        self, index: TableIndex, batches: Iterator[RowBatch], touched: Digests, table_writer: TableWriter
+        self, index: TableIndex, batches: Iterator[RowBatch], touched_numbers: Digests, table_writer: TableWriter
     ) -> tuple[TableIndex, Digests]:
-        """Compare the rows with these numbers; those that are gone were deleted."""
-        seen = self._store_changed(batches, index, table_writer)
-        before = index.find_by_numbers(touched)
+        """Compare the rows with the numbers `touched_numbers`; those that no longer exist were deleted."""
+        seen_rows = self._store_changed(batches, index, table_writer)
+        old_rows = index.find_by_numbers(touched_numbers)
         # A row that was deleted and added again has a new number but the same key.
-        return index.replace(before, seen), np.setdiff1d(before.keys, seen.keys)
+        return index.replace(old_rows, seen_rows), np.setdiff1d(old_rows.keys, seen_rows.keys)
 
     def _store_changed(self, batches: Iterator[RowBatch], index: TableIndex, table_writer: TableWriter) -> DigestedRows:
-        """Store those rows that differ from the index, and return the digests of all."""
+        """Store the rows that differ from the index, and return the digests of all rows of the batches."""
         parts = []
         for batch in batches:
             packed = table_writer.store(index.find_changed)
@@ -138,7 +143,7 @@ class TableBackup:
     def _read_keys(self) -> Digests:
         shape, packing = RowShape.of(get_table(self.entity)), self.writer.objects.packing
         keys = [packing.digest_keys(batch, shape) for batch in self.snapshot.read_keys(self.entity)]
-        return np.concatenate([_NONE, *keys])
+        return np.concatenate([_NO_DIGESTS, *keys])
 
     def _make_writer(self) -> TableWriter:
         return TableWriter(self.writer, get_table(self.entity), self.find_owner)
@@ -150,21 +155,22 @@ class TableBackup:
         layers: tuple[Layer, ...],
         rows: list[Future[ObjectEntry]],
         deleted: Digests,
-    ) -> Pending:
+    ) -> WaitForTable:
         """Return a function that waits until the objects of the new layer are stored, and returns the table.
 
         `previous` is the table of the previous backup if the index has the same base.
         """
-        find_index = self._store_index(index, previous) if len(index) else lambda: (None, None)
-        removed = (
+        wait_for_index = self._store_index(index, previous) if len(index) else lambda: (None, None)
+        deleted_keys = (
             [self.writer.put_bytes(deleted.astype("<u8").tobytes(), DELETED, len(deleted))] if len(deleted) else []
         )
 
-        def resolve() -> TableEntry:
+        def wait_for_table() -> TableEntry:
             layer = Layer(
-                rows=tuple(future.result() for future in rows), deleted=tuple(future.result() for future in removed)
+                rows=tuple(future.result() for future in rows),
+                deleted=tuple(future.result() for future in deleted_keys),
             )
-            base, changes = find_index()
+            base, changes = wait_for_index()
             return TableEntry(
                 columns=get_table(self.entity).names,
                 rows=len(index),
@@ -175,9 +181,9 @@ class TableBackup:
                 is_tracked=index.is_tracked,
             )
 
-        return resolve
+        return wait_for_table
 
-    def _store_index(self, index: TableIndex, previous: TableEntry | None) -> StoredIndex:
+    def _store_index(self, index: TableIndex, previous: TableEntry | None) -> _WaitForIndex:
         """Store an index, or only its changes if its base is stored already."""
         if previous is None or index.has_many_changes:
             if not index.has_unique_keys():

@@ -29,9 +29,11 @@ _LOG = "memory_access_logs"
 
 
 @dataclass(frozen=True)
-class _Rewritten:
-    """An object without a user's rows, or None if it had only those, and the digests of the user's rows by their
-    keys."""
+class _RewrittenObject:
+    """The object that replaces one with rows of a user, or None if it had only those.
+
+    `removed` are the digests of the user's rows by the digests of their keys.
+    """
 
     entry: ObjectEntry | None
     removed: Mapping[int, int] = field(default_factory=dict)
@@ -44,17 +46,16 @@ def erase_from(deps: BackupDeps, history: History, organization: str, user_id: s
     """
     _update_state(deps, history, key_ids)
     stored = history.read_all()
-    unreadable = [entry.backup_id for entry in stored if entry.manifest is None]
+    unreadable_ids = [entry.backup_id for entry in stored if entry.manifest is None]
     eraser = _Eraser(deps.open_objects(history.place), organization, user_id)
-    manifests = [entry for entry in stored if entry.manifest is not None]
-    to_rewrite = [entry.manifest for entry in manifests if entry.manifest is not None]
-    eraser.rewrite_objects([manifest for manifest in to_rewrite if not manifest.has_user_keys])
-    written = 1 + eraser.written + _rewrite_manifests(history, manifests, eraser)
-    if unreadable:
+    manifests = [entry.manifest for entry in stored if entry.manifest is not None]
+    eraser.rewrite_objects([manifest for manifest in manifests if not manifest.has_user_keys])
+    written_files = 1 + eraser.written + _rewrite_manifests(history, stored, eraser)  # the first is the state file
+    if unreadable_ids:
         raise StoreDamaged(
-            f"backup {unreadable[0]} cannot be read and may hold rows of the user", remedy="delete its manifest"
+            f"backup {unreadable_ids[0]} cannot be read and may hold rows of the user", remedy="delete its manifest"
         )
-    return written + sweep(history, history.read_all())
+    return written_files + sweep(history, history.read_all())
 
 
 def _update_state(deps: BackupDeps, history: History, key_ids: Sequence[str]) -> None:
@@ -63,6 +64,7 @@ def _update_state(deps: BackupDeps, history: History, key_ids: Sequence[str]) ->
 
 
 def _rewrite_manifests(history: History, stored: Sequence[StoredManifest], eraser: "_Eraser") -> int:
+    """Write the readable manifests that change, oldest first, and return their number."""
     checksums: dict[str, str] = {}
     written = 0
     for entry in stored:
@@ -85,7 +87,7 @@ class _Eraser:
     def __init__(self, objects: Objects, organization: str, user_id: str) -> None:
         self._objects, self._organization, self._user_id = objects, organization, user_id
         self._owners = RowOwners()
-        self._rewritten: dict[str, _Rewritten] = {}
+        self._rewritten: dict[str, _RewrittenObject] = {}
         self.written = 0
 
     def rewrite_objects(self, manifests: Sequence[Manifest]) -> None:
@@ -94,34 +96,40 @@ class _Eraser:
             if table.tenant is None or name == _LOG:
                 continue
             for manifest in manifests:
-                entry = manifest.tables.get(name)
-                for part in (part for layer in (entry.layers if entry else ()) for part in layer.rows):
-                    if entry is not None and part.sha256 not in self._rewritten:
-                        self._rewritten[part.sha256] = self._rewrite_object(part, table, entry.columns)
+                if name in manifest.tables:
+                    self._rewrite_layers(manifest.tables[name], table)
 
-    def _rewrite_object(self, part: ObjectEntry, table: Table, columns: tuple[str, ...]) -> _Rewritten:
-        kept: list[Frame] = []
-        removed: dict[int, int] = {}
+    def _rewrite_layers(self, entry: TableEntry, table: Table) -> None:
+        for layer in entry.layers:
+            for part in layer.rows:
+                if part.sha256 not in self._rewritten:
+                    self._rewritten[part.sha256] = self._rewrite_object(part, table, entry.columns)
+
+    def _rewrite_object(self, part: ObjectEntry, table: Table, columns: tuple[str, ...]) -> _RewrittenObject:
+        kept_frames: list[Frame] = []
+        removed_digests: dict[int, int] = {}
         packer = self._objects.packing.make_packer(RowShape.of_columns(table, columns))
         for frame in self._objects.read_pack(part, table.name):
             if frame.content is None:
                 continue
-            is_kept: list[bool] = []
+            keep_flags: list[bool] = []
             for row in self._objects.packing.unpack(frame.content, frame.size):
-                is_kept.append(not self._is_of_user(table, dict(zip(columns, row, strict=True))))
+                keep_flags.append(not self._belongs_to_user(table, dict(zip(columns, row, strict=True))))
                 packer.add(row)
             packed = packer.take()
-            digests = zip(is_kept, packed.keys.tolist(), packed.hashes.tolist(), strict=True)
-            removed |= {key: digest for keep, key, digest in digests if not keep}
-            items = [*compress(packed.items, is_kept)]
+            digests = zip(keep_flags, packed.keys.tolist(), packed.hashes.tolist(), strict=True)
+            removed_digests |= {key: digest for keep, key, digest in digests if not keep}
+            items = [*compress(packed.items, keep_flags)]
             if items:
-                kept.append(Frame(frame.owner, items))
-        if not removed:
-            return _Rewritten(part)
+                kept_frames.append(Frame(frame.owner, items))
+        if not removed_digests:
+            return _RewrittenObject(part)
         self.written += 1
-        return _Rewritten(self._objects.put_pack(kept, table.name) if kept else None, removed)
+        return _RewrittenObject(
+            self._objects.put_pack(kept_frames, table.name) if kept_frames else None, removed_digests
+        )
 
-    def _is_of_user(self, table: Table, values: dict[str, Any]) -> bool:
+    def _belongs_to_user(self, table: Table, values: dict[str, Any]) -> bool:
         owner = self._owners.note(table, values)
         return owner == self._user_id and values[str(table.tenant)] == self._organization
 
@@ -144,24 +152,24 @@ class _Eraser:
 
     def _replace(self, parts: Sequence[ObjectEntry]) -> Iterator[ObjectEntry]:
         for part in parts:
-            rewritten = self._rewritten.get(part.sha256, _Rewritten(part))
+            rewritten = self._rewritten.get(part.sha256, _RewrittenObject(part))
             if rewritten.entry is not None:
                 yield rewritten.entry
 
     def _find_removed(self, entry: TableEntry) -> dict[int, int]:
         """Return the user's current rows in a table, which are the rows that no later layer replaces or deletes."""
-        current: dict[int, int] = {}
-        replaced: set[int] = set()
+        current_rows: dict[int, int] = {}
+        replaced_keys: set[int] = set()
         for layer in reversed(entry.layers):
-            here: dict[int, int] = {}
+            layer_rows: dict[int, int] = {}
             for part in layer.rows:
-                here.update(self._rewritten.get(part.sha256, _Rewritten(part)).removed)
-            current.update({key: digest for key, digest in here.items() if key not in replaced})
-            replaced.update(here)
+                layer_rows.update(self._rewritten.get(part.sha256, _RewrittenObject(part)).removed)
+            current_rows.update({key: digest for key, digest in layer_rows.items() if key not in replaced_keys})
+            replaced_keys.update(layer_rows)
             for part in layer.deleted:
                 content = self._objects.get_bytes(part, EVERYONE, DELETED) or b""
-                replaced.update(np.frombuffer(content, "<u8").tolist())
-        return current
+                replaced_keys.update(np.frombuffer(content, "<u8").tolist())
+        return current_rows
 
     def _rewrite_index(self, entry: TableEntry, removed: Mapping[int, int]) -> ObjectEntry | None:
         try:
@@ -170,6 +178,6 @@ class _Eraser:
             return None  # only the latest backup has an index
         if index is None:
             return None
-        rows = index.merge()
-        after = rows.select(~np.isin(rows.keys, np.array(list(removed), np.uint64)))
-        return self._objects.put_bytes(after.encode(), EVERYONE, INDEX, len(after))
+        old_rows = index.merge()
+        remaining_rows = old_rows.select(~np.isin(old_rows.keys, np.array(list(removed), np.uint64)))
+        return self._objects.put_bytes(remaining_rows.encode(), EVERYONE, INDEX, len(remaining_rows))

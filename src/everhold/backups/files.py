@@ -28,15 +28,15 @@ def store_files(
     existing: set[str],
     expected_missing: Sequence[str] = (),
 ) -> list[BackedUpFile]:
-    """Store the files that the rows of a snapshot name.
+    """Store the files that the rows of a snapshot name. `existing` has the SHA-256 of the objects at the place.
 
-    FilesMissing if a file is missing that is not expected to be.
+    Raise FilesMissing if a file is missing that is not in `expected_missing`.
     """
-    known = {describe_entry(entry): entry for entry in earlier.files} if earlier is not None else {}
+    earlier_entries = {describe_entry(entry): entry for entry in earlier.files} if earlier is not None else {}
     stored: list[BackedUpFile] = []
     missing: list[str] = []
     for file in files.list_files(snapshot):
-        entry = known.get(describe_file(file))
+        entry = earlier_entries.get(describe_file(file))
         if entry is not None and existing.issuperset(part.sha256 for part in entry.parts):
             stored.append(entry)
             continue

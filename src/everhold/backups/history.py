@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 _FOLDER, _SUFFIX = "backups", ".backup"
 _STATE = "state"
-_REPLACE_STATE = (
+_STATE_REMEDY = (
     "put back a copy of this file, or run `everhold backup TARGET --replace-state`, which writes it from the store"
 )
 
@@ -79,8 +79,8 @@ class History:
         try:
             content = self.place.read(_name_manifest(backup_id), MAX_FILE_BYTES)
         except NotFound:
-            known = self.list_ids()
-            newest = f"; the newest is {known[-1]}" if known else ""
+            backup_ids = self.list_ids()
+            newest = f"; the newest is {backup_ids[-1]}" if backup_ids else ""
             raise NotFound(
                 f"no backup {backup_id!r} at {self.place.address}{newest}",
                 value=backup_id,
@@ -93,7 +93,7 @@ class History:
             return StoredManifest(backup_id, sha256, None, problem)
 
     def require(self, backup_id: str) -> Manifest:
-        """Return a manifest. StoreDamaged or InvalidInput if it cannot be read."""
+        """Return a manifest. Raise NotFound if there is none, StoreDamaged or InvalidInput if it cannot be read."""
         stored = self.read(backup_id)
         if stored.manifest is None:
             raise stored.problem or StoreDamaged(f"backup {backup_id} cannot be read", remedy=USE_ANOTHER)
@@ -122,11 +122,11 @@ class History:
         except NotFound:
             return TargetState()
         name = f"the file {_STATE} at {self.place.address}, with keys and erasures,"
-        text = decode_document(content, name, self.packing, _REPLACE_STATE)
+        text = decode_document(content, name, self.packing, _STATE_REMEDY)
         try:
             return TargetState.model_validate_json(text)
         except ValidationError:
-            raise StoreDamaged(f"{name} is not one that Everhold wrote", remedy=_REPLACE_STATE) from None
+            raise StoreDamaged(f"{name} is not one that Everhold wrote", remedy=_STATE_REMEDY) from None
 
     def delete_damaged_state(self) -> None:
         """Delete the keys and the erasure list if they cannot be read."""
@@ -153,9 +153,9 @@ class History:
 
 def merge_erasures(records: Records, state: TargetState) -> list[UserErasure]:
     """Return the erasures of a store and of a place together, because a restored store may lack some."""
-    known = {(row.organization_id, row.id): row for row in state.erasures}
-    known |= {(row.organization_id, row.id): row for row in records.scan(UserErasure, None, deleted=True)}
-    return list(known.values())
+    erasures = {(row.organization_id, row.id): row for row in state.erasures}
+    erasures |= {(row.organization_id, row.id): row for row in records.scan(UserErasure, None, deleted=True)}
+    return list(erasures.values())
 
 
 def _name_manifest(backup_id: str) -> str:

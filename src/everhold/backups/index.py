@@ -14,8 +14,8 @@ from everhold.errors import StoreDamaged
 from everhold.ports.row_packing import Digests
 
 Mask = NDArray[np.bool_]
-_WIDTH = 8
-_NONE = np.array([], np.uint64)
+_DIGEST_BYTES = 8
+_NO_DIGESTS = np.array([], np.uint64)
 _REMEDY = "delete the latest backup"
 # A larger share of changed rows is stored as a new base, because each backup writes all changes since the base again.
 _MAX_CHANGED = 0.125
@@ -55,48 +55,48 @@ class DigestedRows:
         return is_same and np.array_equal(self.keys, other.keys) and np.array_equal(self.hashes, other.hashes)
 
     def find(self, keys: Digests) -> tuple[NDArray[np.intp], Mask]:
-        """Return for each key the place of its row, and a mask of the keys that have a row."""
+        """Return for each key the position of its row, and a mask of the keys that have a row."""
         if not len(self.keys):
             return np.zeros(len(keys), np.intp), np.zeros(len(keys), bool)
-        places = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        return places, self.keys[places] == keys
+        positions = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return positions, self.keys[positions] == keys
 
     def mark(self, keys: Digests) -> Mask:
         """Return a mask of the rows that have one of these keys."""
-        places, has_row = self.find(keys)
+        positions, has_row = self.find(keys)
         mask = np.zeros(len(self.keys), bool)
-        mask[places[has_row]] = True
+        mask[positions[has_row]] = True
         return mask
 
     def select(self, mask: Mask) -> "DigestedRows":
         return DigestedRows(self.keys[mask], self.hashes[mask], None if self.numbers is None else self.numbers[mask])
 
     def encode(self) -> bytes:
-        numbers = _NONE if self.numbers is None else self.numbers
+        numbers = _NO_DIGESTS if self.numbers is None else self.numbers
         return b"".join(column.astype("<u8", copy=False).data for column in (self.keys, self.hashes, numbers))
 
     @classmethod
     def decode(cls, content: bytes, count: int, *, is_tracked: bool) -> "DigestedRows":
         columns = 3 if is_tracked else 2
-        if len(content) != columns * count * _WIDTH:
+        if len(content) != columns * count * _DIGEST_BYTES:
             raise StoreDamaged("the index of a table has a wrong length", remedy=_REMEDY)
         values = np.frombuffer(content, "<u8").astype(np.uint64, copy=False).reshape(columns, count)
         return cls(values[0], values[1], values[2] if is_tracked else None)
 
 
-_NO_ROWS = DigestedRows(_NONE, _NONE)
-_NO_TRACKED_ROWS = DigestedRows(_NONE, _NONE, _NONE)
+_NO_ROWS = DigestedRows(_NO_DIGESTS, _NO_DIGESTS)
+_NO_TRACKED_ROWS = DigestedRows(_NO_DIGESTS, _NO_DIGESTS, _NO_DIGESTS)
 
 
 def combine(parts: Sequence[DigestedRows]) -> DigestedRows:
     """Return the rows of all parts, which need not be in order. They have numbers only if all parts have them."""
-    keys = np.concatenate([_NONE, *(part.keys for part in parts)])
+    keys = np.concatenate([_NO_DIGESTS, *(part.keys for part in parts)])
     order = np.argsort(keys)
-    hashes = np.concatenate([_NONE, *(part.hashes for part in parts)])[order]
+    hashes = np.concatenate([_NO_DIGESTS, *(part.hashes for part in parts)])[order]
     numbers = [part.numbers for part in parts if part.numbers is not None]
     if len(numbers) < len(parts):
         return DigestedRows(keys[order], hashes)
-    return DigestedRows(keys[order], hashes, np.concatenate([_NONE, *numbers])[order])
+    return DigestedRows(keys[order], hashes, np.concatenate([_NO_DIGESTS, *numbers])[order])
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class TableIndex:
     @classmethod
     def of(cls, rows: DigestedRows) -> "TableIndex":
         """Return the index of rows, all of them in its base."""
-        return cls(rows, _NONE, _NO_ROWS if rows.numbers is None else _NO_TRACKED_ROWS)
+        return cls(rows, _NO_DIGESTS, _NO_ROWS if rows.numbers is None else _NO_TRACKED_ROWS)
 
     def __len__(self) -> int:
         return len(self.base) - len(self.removed) + len(self.added)
@@ -121,8 +121,8 @@ class TableIndex:
     @property
     def hash(self) -> int:
         """The sum of the digests of all rows modulo 2**64, which does not depend on their order."""
-        places, _ = self.base.find(self.removed)
-        removed = int(self.base.hashes[places].sum(dtype=np.uint64)) if len(places) else 0
+        positions, _ = self.base.find(self.removed)
+        removed = int(self.base.hashes[positions].sum(dtype=np.uint64)) if len(positions) else 0
         return (self.base.hash - removed + self.added.hash) % 2**64
 
     @property
@@ -135,17 +135,17 @@ class TableIndex:
         return len(self.removed) + len(self.added) > _MAX_CHANGED * len(self.base)
 
     def has_unique_keys(self) -> bool:
-        """Return whether all rows have different key digests. Otherwise the index cannot distinguish some rows."""
+        """Return whether all rows have different key digests. If not, the index cannot distinguish some rows."""
         _, is_in_base = self.base.find(self.added.keys)
         is_replacing = np.isin(self.added.keys[is_in_base], self.removed).all()
         return bool(is_replacing) and self.added.has_unique_keys() and self.base.has_unique_keys()
 
     def find_changed(self, keys: Digests, hashes: Digests) -> Mask:
-        """Return a mask of these rows that selects new rows and rows whose values have changed."""
+        """Return a mask of the rows with these keys and hashes: those that are new or whose values have changed."""
         is_same = np.zeros(len(keys), bool)
         for rows in (self.base, self.added):
-            places, has_row = rows.find(keys)
-            is_same[has_row] |= rows.hashes[places[has_row]] == hashes[has_row]
+            positions, has_row = rows.find(keys)
+            is_same[has_row] |= rows.hashes[positions[has_row]] == hashes[has_row]
             if rows is self.base and len(self.removed):
                 is_same &= ~np.isin(keys, self.removed)
         return ~is_same
@@ -165,7 +165,7 @@ class TableIndex:
         return combine([current, self.added.select(np.isin(self.added.keys, keys))])
 
     def replace(self, before: DigestedRows, after: DigestedRows) -> "TableIndex":
-        """Return the index with the rows `after` instead of the rows `before`, which it has."""
+        """Return the index with the rows `after` in place of its rows `before`."""
         if before.equals(after):
             return self
         _, is_in_base = self.base.find(before.keys)
@@ -187,16 +187,20 @@ class TableIndex:
 
     def encode_changes(self) -> bytes:
         """Return the changes since the base in the form that `decode` reads."""
-        return len(self.added).to_bytes(_WIDTH, "little") + self.added.encode() + self.removed.astype("<u8").tobytes()
+        return (
+            len(self.added).to_bytes(_DIGEST_BYTES, "little")
+            + self.added.encode()
+            + self.removed.astype("<u8").tobytes()
+        )
 
     @classmethod
     def decode(cls, base: DigestedRows, changes: bytes) -> "TableIndex":
         """Return the index that has this base and these encoded changes."""
-        is_tracked, count = base.numbers is not None, int.from_bytes(changes[:_WIDTH], "little")
-        end = _WIDTH + count * _WIDTH * (3 if is_tracked else 2)
-        if end > len(changes) or (len(changes) - end) % _WIDTH:
+        is_tracked, count = base.numbers is not None, int.from_bytes(changes[:_DIGEST_BYTES], "little")
+        end = _DIGEST_BYTES + count * _DIGEST_BYTES * (3 if is_tracked else 2)
+        if end > len(changes) or (len(changes) - end) % _DIGEST_BYTES:
             raise StoreDamaged("the changes of an index have a wrong length", remedy=_REMEDY)
-        added = DigestedRows.decode(changes[_WIDTH:end], count, is_tracked=is_tracked)
+        added = DigestedRows.decode(changes[_DIGEST_BYTES:end], count, is_tracked=is_tracked)
         removed = np.frombuffer(changes[end:], "<u8").astype(np.uint64, copy=False)
         if not base.find(removed)[1].all():
             raise StoreDamaged("the changes of an index do not fit its base", remedy=_REMEDY)

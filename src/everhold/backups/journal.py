@@ -18,11 +18,11 @@ from everhold.model.encrypted_values import is_encrypted
 from everhold.ports.feed_start import FEED_TRIMMED
 from everhold.schema.table import TENANT
 
-_Owner = tuple[str, str]
+_Owner = tuple[str, str]  # the organization and the id of a row
 _Values = dict[str, Any]
 Decrypt = Callable[[type[Row], _Values], _Values]
-_COUNTERS = frozenset({"access_count", "last_accessed"})
-_OWNERS: Mapping[str, type[Row]] = {"memory": Memory, "block": Block}
+_READ_COLUMNS = frozenset({"access_count", "last_accessed"})
+_OWNER_ENTITIES: Mapping[str, type[Row]] = {"memory": Memory, "block": Block}
 
 
 @dataclass
@@ -32,15 +32,19 @@ class Journal:
     since: datetime
     changes: dict[_Owner, list[_Values]] = field(default_factory=lambda: defaultdict(list))
     revisions: dict[_Owner, list[_Values]] = field(default_factory=lambda: defaultdict(list))
-    said: dict[_Owner, list[_Values]] = field(default_factory=lambda: defaultdict(list))
-    tagged: dict[_Owner, list[datetime]] = field(default_factory=lambda: defaultdict(list))
+    messages: dict[_Owner, list[_Values]] = field(default_factory=lambda: defaultdict(list))
+    """The positions and times of the messages of a session."""
+    tag_times: dict[_Owner, list[datetime]] = field(default_factory=lambda: defaultdict(list))
     """The times when tags of a memory were added or removed."""
-    purged: dict[_Owner, datetime] = field(default_factory=dict)
-    unlinked: dict[_Owner, datetime] = field(default_factory=dict)
-    """The time when a relationship was removed because the change that had added it was undone."""
-    restored: set[str] = field(default_factory=set)
+    purge_times: dict[_Owner, datetime] = field(default_factory=dict)
+    unlink_times: dict[_Owner, datetime] = field(default_factory=dict)
+    """The time when a relationship was removed because the change that had added it was undone.
+
+    Its key has the id of the relationship, or both memory ids and its type.
+    """
+    restored_organizations: set[str] = field(default_factory=set)
     """The organizations in which deleted rows were restored at an unknown time."""
-    is_feed_whole: bool = True
+    is_feed_complete: bool = True
 
     def list_memory_steps(self, values: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> list[RowStep]:
         """Return the known changes of a memory."""
@@ -56,15 +60,15 @@ class Journal:
 
     def list_session_steps(self, values: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> list[RowStep]:
         """Return the changes of a session's row that its messages caused."""
-        messages = self.said.get((values[TENANT], values["id"]), ())
+        messages = self.messages.get((values[TENANT], values["id"]), ())
         position = earlier["last_position"] if earlier else None
-        active = earlier["last_active"] if earlier else values["created_at"]
+        last_active = earlier["last_active"] if earlier else values["created_at"]
         steps = []
         for message in sorted(messages, key=lambda row: (row["updated_at"], row["position"] or 0)):
-            steps.append(RowStep(message["updated_at"], {"last_position": position, "last_active": active}))
+            steps.append(RowStep(message["updated_at"], {"last_position": position, "last_active": last_active}))
             # The row of a session that begins with a message has the time of the message, which is a little earlier.
             is_first = earlier is None and position is None
-            active = message["created_at"] if is_first else max(active, message["created_at"])
+            last_active = message["created_at"] if is_first else max(last_active, message["created_at"])
             position = message["position"]
         return steps
 
@@ -92,18 +96,18 @@ class Journal:
     def was_hidden(self, *owners: _Owner) -> bool:
         """Return whether one of these memories was deleted later, or may have been."""
         rows = ((row, owner) for owner in owners for row in self.changes.get(owner, ()))
-        is_known = any(owner in self.purged for owner in owners) or any(
+        is_known = any(owner in self.purge_times for owner in owners) or any(
             _has_hidden(row, owner[1]) for row, owner in rows
         )
         return is_known or any(self.may_have_restored(organization) for organization, _ in owners)
 
     def may_have_restored(self, organization: str) -> bool:
         """Return whether rows of an organization may have been restored at an unknown time."""
-        return not self.is_feed_whole or organization in self.restored
+        return not self.is_feed_complete or organization in self.restored_organizations
 
 
 def list_change_steps(values: Mapping[str, Any]) -> list[RowStep]:
-    """Return the known changes of an entry of the journal itself: that it was undone."""
+    """Return the only change that an entry of the journal can have: that it was undone."""
     return [] if values["undone_at"] is None else [RowStep(values["undone_at"], {"undone_at": None})]
 
 
@@ -119,15 +123,15 @@ def read_journal(later: BackupReader, decrypt: Decrypt, since: datetime, sequenc
     for values in _read(later, Message):
         if values["updated_at"] > since and values["session_id"] is not None:
             names = ("position", "created_at", "updated_at")
-            journal.said[values[TENANT], values["session_id"]].append({name: values[name] for name in names})
+            journal.messages[values[TENANT], values["session_id"]].append({name: values[name] for name in names})
     for values in _read(later, AccessLog):
         if values["timestamp"] > since and values["success"] and values["memory_id"] is not None:
             _note_line(journal, values)
     for values in _read(later, Outbox):
         if values["sequence"] > sequence and values["operation"] == "restore":
-            journal.restored.add(values[TENANT])
+            journal.restored_organizations.add(values[TENANT])
     counters = {values["name"]: values["value"] for values in _read(later, Counter)}
-    journal.is_feed_whole = counters.get(FEED_TRIMMED, 0) <= sequence
+    journal.is_feed_complete = counters.get(FEED_TRIMMED, 0) <= sequence
     return journal
 
 
@@ -144,20 +148,20 @@ def _note_change(journal: Journal, values: _Values) -> None:
     if values["undone_at"] is None:
         return
     if values["kind"] == "merge":
-        journal.tagged[organization, ids[0]].append(values["undone_at"])
+        journal.tag_times[organization, ids[0]].append(values["undone_at"])
     if values["kind"] == "relate":
-        journal.unlinked[organization, str(values["after"].get("relationship_id"))] = values["undone_at"]
+        journal.unlink_times[organization, str(values["after"].get("relationship_id"))] = values["undone_at"]
     if values["kind"] == "supersede":
         for memory_id in ids[:-1]:
-            journal.unlinked[organization, f"{ids[-1]} supersedes {memory_id}"] = values["undone_at"]
+            journal.unlink_times[organization, f"{ids[-1]} supersedes {memory_id}"] = values["undone_at"]
 
 
 def _note_line(journal: Journal, values: _Values) -> None:
     owner, request = (values[TENANT], values["memory_id"]), values["request"]
     if values["operation"] == "update" and "tags" in request:
-        journal.tagged[owner].append(values["timestamp"])
+        journal.tag_times[owner].append(values["timestamp"])
     if values["operation"] == "delete" and request.get("hard"):
-        journal.purged[owner] = values["timestamp"]
+        journal.purge_times[owner] = values["timestamp"]
 
 
 def _has_hidden(row: _Values, memory_id: str) -> bool:
@@ -167,11 +171,11 @@ def _has_hidden(row: _Values, memory_id: str) -> bool:
 
 def _make_revision_step(row: Mapping[str, Any]) -> RowStep:
     """Return the change of a row that created a revision."""
-    fields = None if is_encrypted(row["value"]) else _decode_fields(_OWNERS[row["owner_kind"]], row["value"])
+    fields = None if is_encrypted(row["value"]) else _decode_fields(_OWNER_ENTITIES[row["owner_kind"]], row["value"])
     if fields is None:
         return RowStep(row["known_to"], {}, unknown=ANYTHING)
-    number = {"revision": row["revision"]} if row["owner_kind"] == "memory" else {}
-    return RowStep(row["known_to"], {**fields, **number, "last_updated_by_id": row["last_updated_by_id"]})
+    revision_number = {"revision": row["revision"]} if row["owner_kind"] == "memory" else {}
+    return RowStep(row["known_to"], {**fields, **revision_number, "last_updated_by_id": row["last_updated_by_id"]})
 
 
 def _list_change_steps(row: _Values, memory: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> Iterator[RowStep]:
@@ -186,20 +190,20 @@ def _list_change_steps(row: _Values, memory: Mapping[str, Any], earlier: Mapping
             fields = _decode_fields(Memory, before.get(memory["id"]))
             yield RowStep(at, fields or {}, unknown=frozenset() if fields else ANYTHING)
         if undone_at is not None:
-            ended = {"superseded_by": row["memory_ids"][-1], "superseded_at": at}
+            superseded = {"superseded_by": row["memory_ids"][-1], "superseded_at": at}
             # The journal does not show how long it was valid in between.
             if earlier is not None and earlier["superseded_at"] == at:
-                yield RowStep(undone_at, ended | {"valid_to": earlier["valid_to"]})
+                yield RowStep(undone_at, superseded | {"valid_to": earlier["valid_to"]})
             else:
-                yield RowStep(undone_at, ended, unknown=frozenset({"valid_to"}))
+                yield RowStep(undone_at, superseded, unknown=frozenset({"valid_to"}))
     elif kind == "merge" and row["memory_ids"][0] != memory["id"]:
         yield RowStep(at, {})  # the merge has checked the version
     elif kind == "decay":
         yield RowStep(at, _decode_fields(Memory, before) or {}, versions=0, is_update=False)
         if undone_at is not None:
             yield RowStep(undone_at, _decode_fields(Memory, row["after"]) or {}, versions=0, is_update=False)
-    elif kind == "reinforce" and before.keys() - _COUNTERS:
-        content = {name: value for name, value in before.items() if name not in _COUNTERS}
+    elif kind == "reinforce" and before.keys() - _READ_COLUMNS:
+        content = {name: value for name, value in before.items() if name not in _READ_COLUMNS}
         yield RowStep(at, _decode_fields(Memory, content) or {}, unknown=ANYTHING if undone_at else frozenset())
 
 

@@ -13,8 +13,8 @@ from everhold.ports.records import Records
 _NAME = "backup"
 # The lease is extended after every batch of rows. After a process is killed, others wait at most this long.
 _DURATION = timedelta(seconds=30)
-_WAIT_SECONDS = 35.0
-_PAUSE = 0.5
+_WAIT_SECONDS = 35.0  # longer than the lease of a killed process lasts
+_PAUSE_SECONDS = 0.5
 
 
 @contextmanager
@@ -32,7 +32,7 @@ def hold_backup_lease(records: Records) -> Iterator[HeldLease]:
             if lease is None:
                 if time.monotonic() > deadline:
                     raise StoreBusy("another backup of this store is running", remedy="wait until it has ended")
-                time.sleep(_PAUSE)
+                time.sleep(_PAUSE_SECONDS)
         yield lease
     finally:
         if lease is not None:

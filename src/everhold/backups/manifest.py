@@ -18,7 +18,9 @@ USE_ANOTHER = "use another backup; `everhold backups` lists them"
 _SIZE_DIGITS = 10
 _MAX_SIZE = 1024 * 1024 * 1024
 MAX_FILE_BYTES = 256 * 1024 * 1024
-_HEAD = 64 + 1 + _SIZE_DIGITS + 1
+# A document begins with its checksum in hexadecimal and its uncompressed size, each followed by a line feed.
+_CHECKSUM_BYTES = 64 + 1
+_HEADER_BYTES = _CHECKSUM_BYTES + _SIZE_DIGITS + 1
 
 # A pattern is checked much faster than a `Name`, and a manifest has hundreds of columns.
 ColumnName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
@@ -131,14 +133,14 @@ def encode_document(text: bytes, packing: RowPacking) -> bytes:
 def decode_document(content: bytes, name: str, packing: RowPacking, remedy: str = USE_ANOTHER) -> bytes:
     """Return JSON that `encode_document` has compressed.
 
-    Raise StoreDamaged if it is damaged; `name` says what it is, and `remedy` what the caller can do.
+    Raise StoreDamaged if it is damaged. `name` and `remedy` are for the error: the document's name, and what to do.
     """
-    if hashlib.sha256(content[65:]).hexdigest().encode() + b"\n" != content[:65]:
+    if hashlib.sha256(content[_CHECKSUM_BYTES:]).hexdigest().encode() + b"\n" != content[:_CHECKSUM_BYTES]:
         raise StoreDamaged(f"{name} is damaged: it does not have its checksum", remedy=remedy)
-    size = content[65:_HEAD]
+    size = content[_CHECKSUM_BYTES:_HEADER_BYTES]
     if not size[:-1].isdigit() or not size.endswith(b"\n") or int(size) > _MAX_SIZE:
         raise StoreDamaged(f"{name} cannot be read", remedy=remedy)
-    return packing.decompress(content[_HEAD:], int(size))
+    return packing.decompress(content[_HEADER_BYTES:], int(size))
 
 
 def decode_manifest(content: bytes, backup_id: str, packing: RowPacking) -> Manifest:
@@ -148,10 +150,10 @@ def decode_manifest(content: bytes, backup_id: str, packing: RowPacking) -> Mani
         manifest = Manifest.model_validate_json(text)
     except ValidationError as error:
         _check_format(_read_format(text), backup_id)
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
+        first_error = error.errors()[0]
+        location = ".".join(map(str, first_error["loc"]))
         raise StoreDamaged(
-            f"the manifest of backup {backup_id} is not one that Everhold wrote ({place}: {first['msg']})",
+            f"the manifest of backup {backup_id} is not one that Everhold wrote ({location}: {first_error['msg']})",
             value=backup_id,
             remedy=USE_ANOTHER,
         ) from None

@@ -127,14 +127,14 @@ class Objects:
     def read_pack(self, entry: ObjectEntry, table: str) -> Iterator[OpenedFrame]:
         """Yield the frames of a pack of rows."""
         content = self.get(entry)
-        begin = len(_MAGIC) + _LENGTHS.size
-        if not content.startswith(_MAGIC) or len(content) < begin:
-            raise _refuse_pack(entry, "it is not a pack of rows")
+        directory_start = len(_MAGIC) + _LENGTHS.size
+        if not content.startswith(_MAGIC) or len(content) < directory_start:
+            raise _make_pack_error(entry, "it is not a pack of rows")
         length, size = _LENGTHS.unpack_from(content, len(_MAGIC))
         if size > _MAX_DIRECTORY:
-            raise _refuse_pack(entry, f"its directory claims {size:,} bytes")
+            raise _make_pack_error(entry, f"its directory claims {size:,} bytes")
         sealed = self.sealing.unseal(
-            RowOwner(entry.organization), content[begin : begin + length], f"directory/{table}"
+            RowOwner(entry.organization), content[directory_start : directory_start + length], f"directory/{table}"
         )
         if sealed is None:  # the whole organization was erased
             yield OpenedFrame(RowOwner(entry.organization), None, 0, entry.count)
@@ -142,11 +142,11 @@ class Objects:
         try:
             directory = _DIRECTORY.validate_json(self.packing.decompress(sealed, size))
         except ValidationError:
-            raise _refuse_pack(entry, "its directory cannot be read") from None
-        body = memoryview(content)[begin + length :]
+            raise _make_pack_error(entry, "its directory cannot be read") from None
+        body = memoryview(content)[directory_start + length :]
         for frame in directory:
             if frame.start + frame.length > len(body) or frame.size > _MAX_FRAME:
-                raise _refuse_pack(entry, "its directory names bytes that it does not have")
+                raise _make_pack_error(entry, "its directory names bytes that it does not have")
             owner = RowOwner(frame.organization, frame.user_id)
             stored = bytes(body[frame.start : frame.start + frame.length])
             yield OpenedFrame(owner, self.sealing.unseal(owner, stored, f"rows/{table}"), frame.size, frame.rows)
@@ -168,7 +168,7 @@ def list_objects(place: BackupPlace) -> Iterator[str]:
         yield name.rpartition("/")[2]
 
 
-def _refuse_pack(entry: ObjectEntry, reason: str) -> StoreDamaged:
+def _make_pack_error(entry: ObjectEntry, reason: str) -> StoreDamaged:
     return StoreDamaged(
         f"{name_object(entry.sha256)} is not one that Everhold wrote: {reason}", value=entry.sha256, remedy=USE_ANOTHER
     )

@@ -19,7 +19,8 @@ class RowOwners:
     """Finds the owners of rows. Call `note` with a row before the rows that belong to it."""
 
     def __init__(self) -> None:
-        self._users: dict[str, dict[_Key, str]] = {name: {} for name in _find_parents()}
+        # By table, and by the organization and id of a row: the user who owns the row.
+        self._users: dict[str, dict[_Key, str]] = {name: {} for name in _find_parent_tables()}
 
     def find_user(self, table: Table, values: Mapping[str, Any]) -> str | None:
         """Return the user who owns a row; None if no user does."""
@@ -28,7 +29,7 @@ class RowOwners:
         user = values.get("user_id") or None
         if user is None:
             organization = values.get(TENANT)
-            for reference in _list_owning(table):
+            for reference in _list_owning_references(table):
                 if reference.kind is None or values[reference.kind[0]] == reference.kind[1]:
                     key = (str(organization), str(values[reference.columns[0]]))
                     user = user or self._users[reference.target].get(key)
@@ -61,15 +62,15 @@ class RowOwners:
             table = CATALOG[entity]
             if table.name not in owners._users or table.name == "users":
                 continue
-            columns = [reference.columns[0] for reference in _list_owning(table)]
-            own = ["user_id"] if "user_id" in table.by_name else []
-            names = list(dict.fromkeys([TENANT, "id", *own, *columns]))
+            columns = [reference.columns[0] for reference in _list_owning_references(table)]
+            user_columns = ["user_id"] if "user_id" in table.by_name else []
+            names = list(dict.fromkeys([TENANT, "id", *user_columns, *columns]))
             for values in records.columns(entity, None, names, deleted=True):
                 owners.note(table, dict(zip(names, values, strict=True)))
         return owners
 
 
-def _list_owning(table: Table) -> list[Reference]:
+def _list_owning_references(table: Table) -> list[Reference]:
     """Return the references of a table to rows that its rows belong to and that a user may own."""
     return [
         reference
@@ -78,5 +79,5 @@ def _list_owning(table: Table) -> list[Reference]:
     ]
 
 
-def _find_parents() -> set[str]:
-    return {reference.target for table in TABLES.values() for reference in _list_owning(table)}
+def _find_parent_tables() -> set[str]:
+    return {reference.target for table in TABLES.values() for reference in _list_owning_references(table)}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from everhold import clock
-from everhold.backups.comparing import Pending, TableBackup
+from everhold.backups.comparing import TableBackup, WaitForTable
 from everhold.backups.deps import BackupDeps
 from everhold.backups.files import FilesMissing, store_files
 from everhold.backups.history import History, StoredManifest, merge_erasures
@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 _ATTEMPTS = 3
 # Keys are stored in the state file instead, because an erasure must be able to remove them.
-_NOT_STORED: tuple[type[Row], ...] = (DataKey,)
+_EXCLUDED_ENTITIES: tuple[type[Row], ...] = (DataKey,)
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,8 @@ def back_up(
 
     With `replace_state`, keys and erasures at the place that cannot be read are replaced by those of the store.
 
-    Raise InvalidInput if the place has backups of another store; StoreBusy while another backup of this store runs;
-    raise StoreDamaged if the keys and erasures at the place cannot be read.
+    Raise InvalidInput if the place has backups of another store, StoreBusy while another backup of this store runs,
+    and StoreDamaged if the keys and erasures at the place cannot be read.
     """
     history = deps.open_history(place)
     try:
@@ -110,16 +110,16 @@ def _back_up(
     place, earlier = history.place, _find_earlier(deps, history)
     if replace_state:
         history.delete_damaged_state()
-    history.read_state()  # a damaged one is noticed before all rows are stored
+    history.read_state()  # raises StoreDamaged before all rows are stored, not after
     existing = set(list_objects(place))
     manifest, missing = _store_everything(deps, history, earlier, existing, report, lease)
     history.write_state(deps.records.scan(DataKey, None), merge_erasures(deps.records, history.read_state()))
     if lease is not None:
         _require_lease(lease)
-    written = history.write(manifest)
+    stored = history.write(manifest)
     if lease is not None:
         _remember_target(deps, place, manifest, lease)
-    removed = prune(history, rule, [written] if earlier is None else [earlier.stored, written])
+    removed = prune(history, rule, [stored] if earlier is None else [earlier.stored, stored])
     return _summarize(place, manifest, earlier, existing, missing, removed)
 
 
@@ -161,16 +161,17 @@ def _store_everything(
 ) -> tuple[Manifest, tuple[str, ...]]:
     """Store files and tables of one snapshot; return the manifest and the names of missing files.
 
-    If a file disappears meanwhile, this begins again with a new snapshot.
+    If a file disappears meanwhile, this begins again with a new snapshot. `existing` has the SHA-256 of the objects at
+    the place.
     """
     objects = deps.open_objects(history.place)
-    before = earlier.manifest if earlier is not None else None
+    earlier_manifest = earlier.manifest if earlier is not None else None
     missing: tuple[str, ...] = ()
     for attempt in range(_ATTEMPTS):
         with deps.records.read_snapshot() as snapshot, write_objects(objects) as writer:
             at = clock.now()
             try:
-                files = store_files(deps.files, snapshot, objects, before, existing, missing)
+                files = store_files(deps.files, snapshot, objects, earlier_manifest, existing, missing)
             except FilesMissing as error:
                 # The file may be gone because its messages were just put back from an archive. The next snapshot then
                 # does not name it.
@@ -195,26 +196,28 @@ def _store_tables(
 
     Tables that have not changed since the earlier backup refer to the objects of that backup.
     """
-    entities = [entity for entity in list_snapshot_entities() if entity not in _NOT_STORED]
+    entities = [entity for entity in list_snapshot_entities() if entity not in _EXCLUDED_ENTITIES]
     total = sum(map(snapshot.count, entities)) if earlier is None and report is not ignore_progress else None
     counter = StepCounter(report, "storing rows", total)
     owners = RowOwners.read(deps.records) if deps.sealing.is_encrypted else None
 
-    def count(rows: int) -> None:
+    def count_rows(rows: int) -> None:
         counter.add(rows)
         if lease is not None:
             lease.extend_if_due()
 
-    tables: dict[str, Pending] = {}
+    pending_tables: dict[str, WaitForTable] = {}
     for entity in entities:
         name = get_table(entity).name
         find_owner = None if owners is None else owners.make_lookup(entity)
-        backup = TableBackup(snapshot, entity, writer, find_owner, count)
-        tables[name] = _store_table(backup, _get_usable(earlier, name, existing), earlier.mark if earlier else "")
-    return {name: resolve() for name, resolve in tables.items()}
+        backup = TableBackup(snapshot, entity, writer, find_owner, count_rows)
+        pending_tables[name] = _store_table(
+            backup, _get_reusable_table(earlier, name, existing), earlier.mark if earlier else ""
+        )
+    return {name: wait_for_table() for name, wait_for_table in pending_tables.items()}
 
 
-def _store_table(backup: TableBackup, previous: TableEntry | None, mark: str) -> Pending:
+def _store_table(backup: TableBackup, previous: TableEntry | None, mark: str) -> WaitForTable:
     try:
         return backup.store(previous, mark)
     except (StoreDamaged, NotFound) as error:
@@ -224,8 +227,8 @@ def _store_table(backup: TableBackup, previous: TableEntry | None, mark: str) ->
         return backup.store(None, "")
 
 
-def _get_usable(earlier: _Earlier | None, name: str, existing: set[str]) -> TableEntry | None:
-    """Return the table of the earlier backup if all of its objects still exist; else None."""
+def _get_reusable_table(earlier: _Earlier | None, name: str, existing: set[str]) -> TableEntry | None:
+    """Return the table of the earlier backup if `existing` has all of its objects; otherwise None."""
     entry = earlier.manifest.tables.get(name) if earlier is not None else None
     if entry is None:
         return None
@@ -271,14 +274,14 @@ def _remember_target(deps: BackupDeps, place: BackupPlace, manifest: Manifest, l
 
 def forget_target(records: Records, place: BackupPlace) -> None:
     """Forget a place, so that erasures no longer try to reach it. Raise NotFound if the store does not know it."""
-    known = {row.id: row.address for row in records.scan(BackupTarget, None)}
+    addresses = {row.id: row.address for row in records.scan(BackupTarget, None)}
     target_id = _make_target_id(place)
-    if target_id not in known:
-        others = ", ".join(sorted(known.values())) or "none"
+    if target_id not in addresses:
+        known_addresses = ", ".join(sorted(addresses.values())) or "none"
         raise NotFound(
             f"this store has made no backups at {place.address}",
             value=place.address,
-            remedy=f"name one of its targets: {others}",
+            remedy=f"name one of its targets: {known_addresses}",
         )
     records.commit([Delete(BackupTarget, (target_id,))])
 
@@ -292,12 +295,12 @@ def _summarize(
     removed: Sequence[str],
 ) -> BackupResult:
     added = [entry for name, entry in manifest.list_objects(with_indexes=True).items() if name not in existing]
-    before = earlier.manifest.tables if earlier else {}
+    earlier_tables = earlier.manifest.tables if earlier else {}
     layers = [
         layer
         for name, table in manifest.tables.items()
         for layer in table.layers
-        if name not in before or layer not in before[name].layers
+        if name not in earlier_tables or layer not in earlier_tables[name].layers
     ]
     return BackupResult(
         id=manifest.id,

@@ -18,7 +18,7 @@ from everhold.schema.plain_values import make_plain_decoder
 from everhold.schema.table import Table
 
 _BATCH = 1000
-_NONE = np.array([], np.uint64)
+_NO_DIGESTS = np.array([], np.uint64)
 
 
 @dataclass
@@ -70,7 +70,7 @@ class BackupReader:
         replaces."""
         shape = RowShape.of_columns(table, entry.columns)
         self.unreadable[table.name] = 0
-        replaced = _NONE
+        replaced = _NO_DIGESTS
         for index in reversed(range(len(entry.layers))):
             layer = entry.layers[index]
             keys: list[Digests] = [replaced]

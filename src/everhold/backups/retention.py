@@ -35,12 +35,12 @@ class KeepRule:
         """Return the ids of the backups to keep. `moments` has all ids with their times, oldest first."""
         if self.keeps_all:
             return {backup_id for backup_id, _ in moments}
-        kept = {backup_id for backup_id, _ in moments[-(self.last or 1) :]}
-        for number, find_period in _PERIODS.items():
-            periods = {find_period(at): backup_id for backup_id, at in moments}  # the latest of each period
-            wanted = getattr(self, number)
-            kept.update([*periods.values()][-wanted:] if wanted else ())
-        return kept
+        kept_ids = {backup_id for backup_id, _ in moments[-(self.last or 1) :]}
+        for unit, find_period in _PERIODS.items():
+            latest_by_period = {find_period(at): backup_id for backup_id, at in moments}
+            number = getattr(self, unit)
+            kept_ids.update([*latest_by_period.values()][-number:] if number else ())
+        return kept_ids
 
 
 _PERIODS: dict[str, Callable[[datetime], Hashable]] = {
@@ -58,25 +58,25 @@ def prune(history: History, rule: KeepRule, known: Sequence[StoredManifest] = ()
     """
     stored = history.read_all(known)
     readable = [(entry.backup_id, entry.manifest.at) for entry in stored if entry.manifest is not None]
-    kept = rule.select(readable)
-    removed = [backup_id for backup_id, _ in readable if backup_id not in kept]
-    for backup_id in removed:
+    kept_ids = rule.select(readable)
+    removed_ids = [backup_id for backup_id, _ in readable if backup_id not in kept_ids]
+    for backup_id in removed_ids:
         # Manifests are deleted first, because a backup without its objects must not be listed.
         history.delete(backup_id)
     if len(readable) == len(stored):
-        sweep(history, [entry for entry in stored if entry.backup_id in kept])
-    return removed
+        sweep(history, [entry for entry in stored if entry.backup_id in kept_ids])
+    return removed_ids
 
 
-def sweep(history: History, kept: Sequence[StoredManifest]) -> int:
+def sweep(history: History, kept_backups: Sequence[StoredManifest]) -> int:
     """Delete the objects that none of these backups needs, and return their number.
 
     Such objects come from deleted or interrupted backups, or are the indexes of earlier backups.
     """
     needed: set[str] = set()
-    for entry in kept:
+    for entry in kept_backups:
         if entry.manifest is not None:
-            needed.update(entry.manifest.list_objects(with_indexes=entry is kept[-1]))
+            needed.update(entry.manifest.list_objects(with_indexes=entry is kept_backups[-1]))
     deleted = 0
     for address in list_objects(history.place):
         if address not in needed:

@@ -17,6 +17,7 @@ from everhold.model.validation import explain_errors
 from everhold.schema.catalog import CATALOG
 from everhold.schema.table import Table
 
+# Returns whether an entry of the erasure list is about the user with this id.
 IsSubject = Callable[[UserErasure, str], bool]
 
 
@@ -30,14 +31,14 @@ class Erasures:
         """
         self._rows = [row for row in rows if row.updated_at > at]
         self._is_subject = is_subject
-        self._known: dict[tuple[str, str], bool] = {}
+        self._answers: dict[tuple[str, str], bool] = {}
 
     def has(self, organization: str, user_id: str) -> bool:
         key = (organization, user_id)
-        if key not in self._known:
+        if key not in self._answers:
             rows = (row for row in self._rows if row.organization_id == organization)
-            self._known[key] = any(self._is_subject(row, user_id) for row in rows)
-        return self._known[key]
+            self._answers[key] = any(self._is_subject(row, user_id) for row in rows)
+        return self._answers[key]
 
 
 class TableReader(Protocol):
@@ -60,7 +61,7 @@ class TableReader(Protocol):
         ...
 
 
-_FIELD_COUNTERS = "encrypted field "
+_FIELD_COUNTER_PREFIX = "encrypted field "
 _LOG = "memory_access_logs"
 
 
@@ -111,6 +112,7 @@ class SelectedRows:
         return [entity for entity in entities if CATALOG[entity].tenant is not None]
 
     def read(self, entity: type[Row], *, is_checked: bool) -> Iterator[Row]:
+        """Yield the selected rows of a table. Rows that were read before (`is_checked`) are not validated again."""
         table = CATALOG[entity]
         for values in self._reader.read_fields(entity):
             if not self._is_selected(table, values):
@@ -127,8 +129,8 @@ class SelectedRows:
 
     def _is_selected(self, table: Table, values: Mapping[str, Any]) -> bool:
         if table.tenant is None:
-            is_position = table.name == "counters" and not str(values["name"]).startswith(_FIELD_COUNTERS)
-            return self._every_counter or not is_position
+            is_log_position = table.name == "counters" and not str(values["name"]).startswith(_FIELD_COUNTER_PREFIX)
+            return self._every_counter or not is_log_position
         organization = values[table.tenant]
         if self._organization is not None and organization != self._organization:
             return False

@@ -10,6 +10,7 @@ STAMPS = frozenset(
 )  # fmt: skip
 """Columns that are not part of a row's content, or that change without a new version."""
 ANYTHING = frozenset({"*"})
+"""For `RowStep.unknown`: any column may have changed."""
 LIVE: Mapping[str, Any] = {"is_deleted": False, "deleted_at": None, "deletion_id": None}
 
 
@@ -29,7 +30,7 @@ class RowStep(NamedTuple):
 
 
 class UndoneRow(NamedTuple):
-    """A row as it was at a moment, and the columns whose values at that moment are unknown."""
+    """A row as it was at a moment, after undoing its later changes, and the columns whose values are unknown."""
 
     values: dict[str, Any]
     unknown: frozenset[str] = frozenset()
@@ -50,8 +51,8 @@ def undo_steps(
     if "version" in state:
         state["version"] -= sum(step.versions for step in undone)
     if any(step.is_update for step in undone):
-        kept = [step.at for step in steps if step.is_update and step.at <= moment]
-        state["updated_at"] = max(kept, default=updated_at)
+        earlier_updates = [step.at for step in steps if step.is_update and step.at <= moment]
+        state["updated_at"] = max(earlier_updates, default=updated_at)
     return UndoneRow(state, unknown)
 
 
@@ -62,24 +63,26 @@ def add_visible_steps(
 
     The columns that the last update changed are known only if it was the only change since the earlier backup.
     """
-    known = list(steps)
+    all_steps = list(steps)
     deleted_at, updated_at = values.get("deleted_at"), values.get("updated_at")
     if values.get("is_deleted") and deleted_at is not None and deleted_at > since:
-        known.append(RowStep(deleted_at, LIVE, is_update=False))
-    first = earlier["updated_at"] if earlier is not None and "updated_at" in earlier else values.get("created_at")
-    is_shown = any(step.is_update and step.at == updated_at for step in known)
-    if updated_at is not None and updated_at != first and updated_at > since and not is_shown:
-        known.append(_make_update_step(values, earlier, known, updated_at))
-    return sorted(known, key=lambda step: (step.at, not step.is_update))
+        all_steps.append(RowStep(deleted_at, LIVE, is_update=False))
+    first_update = (
+        earlier["updated_at"] if earlier is not None and "updated_at" in earlier else values.get("created_at")
+    )
+    is_listed = any(step.is_update and step.at == updated_at for step in all_steps)
+    if updated_at is not None and updated_at != first_update and updated_at > since and not is_listed:
+        all_steps.append(_make_update_step(values, earlier, all_steps, updated_at))
+    return sorted(all_steps, key=lambda step: (step.at, not step.is_update))
 
 
 def _make_update_step(
-    values: Mapping[str, Any], earlier: Mapping[str, Any] | None, known: Sequence[RowStep], at: datetime
+    values: Mapping[str, Any], earlier: Mapping[str, Any] | None, steps: Sequence[RowStep], at: datetime
 ) -> RowStep:
     if at == values.get("deleted_at"):
         return RowStep(at, {})  # a deletion that has checked the version
-    has_others = any(step.before.keys() - STAMPS for step in known)
-    if earlier is None or has_others:
+    has_content_steps = any(step.before.keys() - STAMPS for step in steps)
+    if earlier is None or has_content_steps:
         return RowStep(at, {}, unknown=ANYTHING)
     before = {name: value for name, value in earlier.items() if name not in STAMPS}
     if "last_updated_by_id" in earlier:

@@ -17,14 +17,14 @@ class UniqueValues:
 
     def add(self, values: _Values) -> bool:
         """Add the values of a row; return False and add nothing if another row has one of them."""
-        own = {_describe(unique, values) for unique in self._uniques if _applies(unique, values)}
-        if not own.isdisjoint(self._seen):
+        row_values = {_describe(unique, values) for unique in self._uniques if _applies(unique, values)}
+        if not row_values.isdisjoint(self._seen):
             return False
-        self._seen |= own
+        self._seen |= row_values
         return True
 
     def release(self, values: dict[str, Any]) -> dict[str, Any] | None:
-        """Return a row without the unique values that another row has; None if they cannot be removed."""
+        """Return a row without the unique values that another row has, and add it; None if they cannot be removed."""
         for unique in self._uniques:
             if _applies(unique, values) and _describe(unique, values) in self._seen:
                 if unique.when is None:
@@ -34,9 +34,9 @@ class UniqueValues:
 
 
 def _applies(unique: Unique, values: _Values) -> bool:
-    is_there = unique.always or not values.get("is_deleted")
-    is_meant = unique.when is None or values[unique.when] is not None
-    return is_there and is_meant and (unique.unless is None or values[unique.unless] is None)
+    is_live = unique.always or not values.get("is_deleted")
+    has_value = unique.when is None or values[unique.when] is not None
+    return is_live and has_value and (unique.unless is None or values[unique.unless] is None)
 
 
 def _describe(unique: Unique, values: _Values) -> tuple[str, ...]:

@@ -61,23 +61,25 @@ def check_objects(manifest: Manifest, objects: Objects, counter: StepCounter, *,
     return problems
 
 
-def compare_with_store(manifest: Manifest, snapshot: StoreSnapshot, objects: Objects, left_out: set[str]) -> list[str]:
+def compare_with_store(
+    manifest: Manifest, snapshot: StoreSnapshot, objects: Objects, skipped_tables: set[str]
+) -> list[str]:
     """Return the tables of a restored store whose rows differ from the backup.
 
-    Tables in `left_out` are not compared.
+    Tables in `skipped_tables` are not compared.
     """
     problems: list[str] = []
     for name, entry in manifest.tables.items():
-        if name not in TABLES or name in left_out:
+        if name not in TABLES or name in skipped_tables:
             continue
         packer = objects.packing.make_packer(RowShape.of(TABLES[name]))
-        rows, total = 0, 0
+        row_count, hash_sum = 0, 0
         for batch in snapshot.read(ENTITIES[name], packer.add):
-            rows += batch.size
-            total += int(packer.take().hashes.sum())
-        if (rows, total % 2**64) != (entry.rows, entry.hash):
+            row_count += batch.size
+            hash_sum += int(packer.take().hashes.sum())
+        if (row_count, hash_sum % 2**64) != (entry.rows, entry.hash):
             problems.append(
-                f"{name}: {rows:,} rows were restored, with another hash than the {entry.rows:,} of the backup"
+                f"{name}: {row_count:,} rows were restored, with another hash than the {entry.rows:,} of the backup"
             )
     return problems
 

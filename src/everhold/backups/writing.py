@@ -20,8 +20,8 @@ _PACK_BYTES = 4 * 1024 * 1024
 _THREADS = 4  # they wait for the disk most of the time
 _MAX_WAITING = 8  # the maximum number of objects that wait for a thread; more would only take memory
 
-# Tells from the digests of keys and of values which rows are stored.
-Select = Callable[[Digests, Digests], Mask]
+# Returns a mask of the rows to store, from the digests of their keys and of their values.
+SelectRows = Callable[[Digests, Digests], Mask]
 
 
 class ObjectWriter:
@@ -78,7 +78,7 @@ class TableWriter:
 
         return collect
 
-    def store(self, select: Select | None = None) -> PackedRows:
+    def store(self, select: SelectRows | None = None) -> PackedRows:
         """Store the collected rows; with a function, only those that it selects. Return all of them."""
         packed = self._packer.take()
         mask = None if select is None else select(packed.keys, packed.hashes)

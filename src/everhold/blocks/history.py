@@ -86,11 +86,11 @@ def plan_undo(records: Records, block: Block, to_version: int | None) -> BlockEd
         if position == 0:
             raise NotFound(f"block {block.label!r} has no change to undo", value=block.id, remedy="it is as created")
         to_version = revisions[position - 1].revision
-    restored = next((revision for revision in revisions if revision.revision == to_version), None)
-    if restored is None:
+    revision = next((revision for revision in revisions if revision.revision == to_version), None)
+    if revision is None:
         _require_version(block, revisions, to_version)
         return BlockEdit({})  # the block is already at that version
-    return BlockEdit(restored.value, restores=to_version)
+    return BlockEdit(revision.value, restores=to_version)
 
 
 def _find_undo_position(revisions: Sequence[Revision]) -> int:
@@ -99,11 +99,12 @@ def _find_undo_position(revisions: Sequence[Revision]) -> int:
     The index counts the revisions; the block itself comes after the last one.
     """
     position = len(revisions)
-    positions = {revision.revision: number for number, revision in enumerate(revisions)}
+    positions = {revision.revision: index for index, revision in enumerate(revisions)}
     while position:
-        number = revisions[position - 1].metadata.get("restores")
-        restored = positions.get(number) if isinstance(number, int) else None
-        if restored is None or restored >= position:  # imported metadata may be anything, and must not cause a loop
+        version = revisions[position - 1].metadata.get("restores")
+        restored_position = positions.get(version) if isinstance(version, int) else None
+        # Imported metadata may be anything, and must not cause a loop.
+        if restored_position is None or restored_position >= position:
             return position
-        position = restored
+        position = restored_position
     return position

@@ -19,26 +19,27 @@ def require_block(
 ) -> Block:
     """Return the block with this id or label that the scope sees; with `deleted`, deleted blocks are included.
 
-    Of several blocks with the label, prefer live ones, then those of the scope's agent, then those of its user. Raise
-    InvalidInput if several remain, and NotFound without revealing whether another scope has the block.
+    Of several blocks with the label, prefer live ones (or deleted ones with `prefers_deleted`), then those of the
+    scope's agent, then those of its user. Raise InvalidInput if several remain, and NotFound without revealing whether
+    another scope has the block.
     """
     access = read_block_access(records, scope, deleted=deleted)
     block = records.get(Block, scope.organization, [name], deleted=deleted).get(name)
     if block is not None and access.can_see(block):
         return block
     where = [*access.conditions, Where("label", Op.EQ, name), Where("is_template", Op.EQ, False)]
-    rows = records.scan(Block, scope.organization, where, deleted=deleted)
-    labelled = _choose_nearest(access, rows, prefers_deleted=prefers_deleted)
-    if len(labelled) > 1:
-        ids = ", ".join(block.id for block in labelled[:_SHOWN_IDS]) + (", …" if len(labelled) > _SHOWN_IDS else "")
+    candidates = records.scan(Block, scope.organization, where, deleted=deleted)
+    nearest = _choose_nearest(access, candidates, prefers_deleted=prefers_deleted)
+    if len(nearest) > 1:
+        ids = ", ".join(block.id for block in nearest[:_SHOWN_IDS]) + (", …" if len(nearest) > _SHOWN_IDS else "")
         raise InvalidInput(
-            f"{len(labelled)} blocks of this scope have the label {name!r}: {ids}",
+            f"{len(nearest)} blocks of this scope have the label {name!r}: {ids}",
             value=name,
             remedy="name one by its id",
         )
-    if not labelled:
+    if not nearest:
         raise NotFound(f"no block {name!r} in this scope", value=name, remedy=Remedy("{} lists them", Verb("blocks")))
-    return labelled[0]
+    return nearest[0]
 
 
 def _choose_nearest(access: BlockAccess, blocks: Sequence[Block], *, prefers_deleted: bool = False) -> list[Block]:
@@ -67,16 +68,16 @@ def require_template(records: Records, scope: Scope, name: str) -> Block:
     if template is not None and template.is_template and access.can_see(template):
         return template
     where = [*access.conditions, Where("template_name", Op.EQ, name), Where("is_template", Op.EQ, True)]
-    named = _choose_nearest(access, records.scan(Block, scope.organization, where))
-    if len(named) > 1:
-        raise InvalidInput(f"{len(named)} templates are called {name!r}", value=name, remedy="name one by its id")
-    if not named:
+    nearest = _choose_nearest(access, records.scan(Block, scope.organization, where))
+    if len(nearest) > 1:
+        raise InvalidInput(f"{len(nearest)} templates are called {name!r}", value=name, remedy="name one by its id")
+    if not nearest:
         raise NotFound(
             f"no template {name!r} in this scope",
             value=name,
             remedy=Remedy("{} with {} lists them", Verb("blocks"), Argument("templates", True)),
         )
-    return named[0]
+    return nearest[0]
 
 
 # what a scope may do with a block that it sees

@@ -78,7 +78,7 @@ def create_block(deps: BlockDeps, scope: Scope, fields: Mapping[str, Any], templ
         except AlreadyExists as error:
             if error.table != _BLOCKS:
                 raise
-            return _require_repeated(deps.records, scope, block, error)
+            return _require_same_block(deps.records, scope, block, error)
         except BrokenReference as error:
             deps.invalidate_rows()
             raise TryAgain("a row of the scope was deleted") from error
@@ -149,8 +149,9 @@ def make_link(scope: Scope, block: Block, agent: str, now: datetime) -> BlockAge
     )
 
 
-def _require_repeated(records: Records, scope: Scope, block: Block, error: AlreadyExists) -> Block:
-    """Return the stored block that a call repeats; raise AlreadyExists if another block has its id."""
+def _require_same_block(records: Records, scope: Scope, block: Block, error: AlreadyExists) -> Block:
+    """Return the stored block if it equals `block`, which a repeated call would create; otherwise raise
+    AlreadyExists."""
     stored = records.get(Block, scope.organization, [block.id]).get(block.id)
     is_same = stored is not None and all(stored.__dict__[name] == block.__dict__[name] for name in _REPEATED_FIELDS)
     if stored is None or not is_same or not read_block_access(records, scope).can_see(stored):
@@ -171,29 +172,30 @@ def change_block(
     deps: BlockDeps,
     scope: Scope,
     name: str,
-    edit: Callable[[Block], BlockEdit],
+    compute_edit: Callable[[Block], BlockEdit],
     *,
     reason: str | None = None,
     expected_version: int | None = None,
     is_relative: bool = False,
 ) -> Block:
-    """Change a block to the values that `edit` returns, and return it. The old values are stored as a revision.
+    """Change a block to the values that `compute_edit` returns, and return it. The old values are stored as a revision.
 
-    Raise StaleVersion if the block is not at the expected version, or if another caller changes it at the same time. A
-    relative edit without an expected version is repeated on the new value instead.
+    Raise StaleVersion if the block is not at the expected version, or if another caller changes it at the same time.
+    With `is_relative`, the edit depends on the present value, as appending does: without an expected version it is
+    repeated on the value that the other caller wrote.
     """
 
     def attempt(_: int) -> Block:
         block = require_block(deps.records, scope, name)
         require_changeable(scope, block)
         require_version(block, expected_version)
-        planned = edit(block)
+        edit = compute_edit(block)
         now = clock.make_later_time(block.updated_at)
-        changed = _apply(deps, scope, block, planned, now)
+        changed = _apply_edit(deps, scope, block, edit, now)
         if changed is block:
             return block
         try:
-            deps.records.commit(_make_operations(deps, scope, block, changed, planned, now, reason))
+            deps.records.commit(_make_operations(deps, scope, block, changed, edit, now, reason))
         except (StaleVersion, AlreadyExists, BrokenReference) as error:
             if isinstance(error, AlreadyExists) and error.table not in (_REVISIONS, _CHUNKS):
                 raise
@@ -206,12 +208,12 @@ def change_block(
     return retry("change a block", attempt, CONFLICTS, give_up=lambda _: busy)
 
 
-def _apply(deps: BlockDeps, scope: Scope, block: Block, planned: BlockEdit, now: datetime) -> Block:
+def _apply_edit(deps: BlockDeps, scope: Scope, block: Block, edit: BlockEdit, now: datetime) -> Block:
     """Return the block with the planned changes; the same object if they change nothing."""
     stamps = {"updated_at": now, "last_updated_by_id": scope.actor, "version": block.version + 1}
-    changed = _validate(deps, {**block.__dict__, **planned.changes, **stamps})
+    changed = _validate(deps, {**block.__dict__, **edit.changes, **stamps})
     is_same = all(changed.__dict__[name] == block.__dict__[name] for name in BLOCK_REVISABLE)
-    return block if is_same and planned.restores is None else changed
+    return block if is_same and edit.restores is None else changed
 
 
 def _make_operations(
@@ -219,7 +221,7 @@ def _make_operations(
     scope: Scope,
     block: Block,
     changed: Block,
-    planned: BlockEdit,
+    edit: BlockEdit,
     now: datetime,
     reason: str | None,
 ) -> list[Operation]:
@@ -229,7 +231,7 @@ def _make_operations(
     operations: list[Operation] = [
         # The patch comes first, so that concurrent callers fail on the version.
         Patch(Block, (block.organization_id, block.id), values, version=block.version),
-        Put(_make_revision(deps.records, block, planned, now, reason)),
+        Put(_make_revision(deps.records, block, edit, now, reason)),
     ]
     if "value" in fields:
         operations += _replace_chunks(deps, changed)
@@ -237,7 +239,7 @@ def _make_operations(
     return [*operations, line, Put(make_announcement(changed))]
 
 
-def _make_revision(records: Records, block: Block, planned: BlockEdit, now: datetime, reason: str | None) -> Revision:
+def _make_revision(records: Records, block: Block, edit: BlockEdit, now: datetime, reason: str | None) -> Revision:
     """Return the revision with the values before a change. Its number is the version that the block had."""
     where = [Where("owner_kind", Op.EQ, "block"), Where("owner_id", Op.EQ, block.id)]
     latest = records.scan(Revision, block.organization_id, where, order="revision", descending=True, limit=1)
@@ -254,7 +256,7 @@ def _make_revision(records: Records, block: Block, planned: BlockEdit, now: date
         known_from=latest[0].known_to if latest else block.created_at,
         known_to=now,
         reason=reason,
-        metadata={} if planned.restores is None else {"restores": planned.restores},
+        metadata={} if edit.restores is None else {"restores": edit.restores},
     )
 
 

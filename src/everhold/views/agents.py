@@ -172,11 +172,11 @@ class AgentVerbs(ScopedView):
         is purged; with `preview` the rows are only counted. Raise Conflict if the scope names a user, a project or a
         session, because others may use the agent.
         """
-        from everhold.agents.deps import require_whole_agent
+        from everhold.agents.deps import require_deletable_agent
         from everhold.tenancy.deletion import Deleted
         from everhold.views.deletion import count_rows, delete_rows
 
-        agent = require_whole_agent(self._parts.records, self.scope, deleted=hard)
+        agent = require_deletable_agent(self._parts.records, self.scope, deleted=hard)
         rows = count_rows(self._parts, "agent", agent.organization_id, agent.id, hard=hard)
         if preview:
             self._log_call("read", {"preview": sum(rows.values())})
@@ -188,10 +188,10 @@ class AgentVerbs(ScopedView):
     @log_as("update")
     def restore_agent(self) -> Agent:
         """Restore the scope's agent and all rows that its deletion hid."""
-        from everhold.agents.deps import require_agent, require_whole_agent
+        from everhold.agents.deps import require_agent, require_deletable_agent
         from everhold.views.deletion import restore_rows
 
-        agent = require_whole_agent(self._parts.records, self.scope, deleted=True)
+        agent = require_deletable_agent(self._parts.records, self.scope, deleted=True)
         line = self._make_line("update", {"agent": agent.id, "restored": True})
         restore_rows(self._parts, "agent", agent.organization_id, agent.id, line)
         return require_agent(self._parts.records, self.scope)

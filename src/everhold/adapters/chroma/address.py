@@ -23,7 +23,7 @@ class Address:
     """The collection of memories, if it must have exactly this name and be in the folder itself, not in a subfolder."""
 
     @property
-    def shown(self) -> str:
+    def url(self) -> str:
         if self.folder is not None:
             return f"chroma:///{self.folder}"
         return f"chroma{'+https' if self.tls else ''}://{self.host}:{self.port}"
@@ -31,7 +31,7 @@ class Address:
     @property
     def digest(self) -> str:
         """A short hash that is different for each address."""
-        return blake2b(self.shown.encode(), digest_size=6).hexdigest()
+        return blake2b(self.url.encode(), digest_size=6).hexdigest()
 
 
 def read_address(text: str) -> Address:

@@ -36,13 +36,13 @@ class Collections:
         self._lock: IO[Any] | None = None
         self._server: Client | None = None
         self._idle_socket: socket.socket | None = None
-        self._opened: dict[str, tuple[Client, Folder]] = {}
+        self._open_folders: dict[str, tuple[Client, Folder]] = {}
 
     def create(self, name: str) -> None:
         """Create an empty collection; an existing one of this name is deleted."""
         if self._address.folder is not None:
             self.drop(name)
-            self._open(name, fresh=True)
+            self._open(name, is_new=True)
         with self._use_client(name) as client:
             if name == self._address.main_collection and self._address.folder is None:
                 _drop_own_collection(client, name)
@@ -64,9 +64,10 @@ class Collections:
             _upsert(collection, entries)
             where: Any = {"$and": [{"organization_id": organization_id}, {"owner_id": {"$in": list(owner_ids)}}]}
             current_ids = {entry.id for entry in entries}
-            outdated = [id for id in collection.get(where=where, include=[])["ids"] if id not in current_ids]
-            if outdated:
-                collection.delete(ids=outdated)
+            stored_ids = collection.get(where=where, include=[])["ids"]
+            outdated_ids = [entry_id for entry_id in stored_ids if entry_id not in current_ids]
+            if outdated_ids:
+                collection.delete(ids=outdated_ids)
 
     def list_ids(self, name: str, organization_id: str) -> list[str]:
         """Return the ids of all entries of an organization."""
@@ -112,7 +113,7 @@ class Collections:
         """Delete a collection, if it exists."""
         if self._address.folder is not None:
             self._require_lock()
-            client, folder = self._opened.pop(name, (None, self._find_folder(name)))
+            client, folder = self._open_folders.pop(name, (None, self._find_folder(name)))
             if client is not None:
                 client.close()
             folder.remove()
@@ -123,7 +124,7 @@ class Collections:
 
     def close(self) -> None:
         """Close every folder and write its digests. A damaged folder gets none, so it is not opened again."""
-        for client, folder in self._opened.values():
+        for client, folder in self._open_folders.values():
             try:
                 folder.check()
                 client.close()
@@ -131,7 +132,7 @@ class Collections:
                 folder.close()
             except (Damaged, ChromaError, OSError):
                 continue
-        self._opened.clear()
+        self._open_folders.clear()
 
     # connections
 
@@ -147,7 +148,7 @@ class Collections:
             if self._address.folder is None:
                 yield self._connect_server()
                 return
-            client, folder = self._opened.get(name) or self._open(name, fresh=False)
+            client, folder = self._open_folders.get(name) or self._open(name, is_new=False)
             folder.check()
             yield client
             folder.sign()
@@ -159,13 +160,13 @@ class Collections:
             raise Damaged(f"Chroma failed: {error}") from error
         except httpx.HTTPError as error:
             self._idle_socket = self._server = None
-            raise ConnectionBroken(f"{self._address.shown} does not answer ({type(error).__name__})") from error
+            raise ConnectionBroken(f"{self._address.url} does not answer ({type(error).__name__})") from error
 
     def _connect_server(self) -> Client:
         """Return the client of the server. Raise ServerRestarted if the server closed the idle socket to it."""
         if self._idle_socket is not None and _is_closed(self._idle_socket):
             self._idle_socket = self._server = None
-            raise ServerRestarted(f"{self._address.shown} has closed its connections")
+            raise ServerRestarted(f"{self._address.url} has closed its connections")
         if self._server is None or self._idle_socket is None:
             try:
                 self._idle_socket = socket.create_connection((self._address.host, self._address.port), timeout=5)
@@ -178,19 +179,19 @@ class Collections:
                 )
             except (ValueError, ChromaError, OSError) as error:
                 self._idle_socket = self._server = None
-                raise Unavailable(f"{self._address.shown} does not answer ({error})") from error
+                raise Unavailable(f"{self._address.url} does not answer ({error})") from error
         return self._server
 
-    def _open(self, name: str, *, fresh: bool) -> tuple[Client, Folder]:
+    def _open(self, name: str, *, is_new: bool) -> tuple[Client, Folder]:
         self._require_lock()
         folder = self._find_folder(name)
-        folder.create() if fresh else folder.open()
+        folder.create() if is_new else folder.open()
         try:
             client = chromadb.PersistentClient(path=folder.path, settings=Settings(anonymized_telemetry=False))
         except (ChromaError, ValueError, OSError) as error:
             raise Damaged(f"{folder.path} cannot be opened: {error}") from error
         folder.sign()
-        self._opened[name] = (client, folder)
+        self._open_folders[name] = (client, folder)
         return client, folder
 
     def _find_folder(self, name: str) -> Folder:

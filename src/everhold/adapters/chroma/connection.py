@@ -33,6 +33,7 @@ class ChromaProcess:
         self._users = 0
 
     def ask(self, verb: str, *arguments: Any) -> Any:
+        """Return the result of a method of `Collections` in the process. Raise CannotAnswer if it fails."""
         with uninterrupted:  # an interrupt here would leave this answer in the pipe for the next caller
             if not self._pipe_lock.acquire(timeout=self._seconds):
                 raise NotReady("Chroma is busy")
@@ -65,7 +66,7 @@ class ChromaProcess:
         try:
             self._pipe = own_end = self._launch()
         except OSError as error:
-            raise Unavailable(f"the process for {self.address.shown} cannot be started ({error})") from error
+            raise Unavailable(f"the process for {self.address.url} cannot be started ({error})") from error
         self._exchange(own_end, self.address, _START_SECONDS)
         return own_end
 
@@ -95,7 +96,7 @@ class ChromaProcess:
         except (EOFError, OSError):
             problem = "has ended"
         self._end(kill=True)
-        raise Unavailable(f"the process for {self.address.shown} {problem}")
+        raise Unavailable(f"the process for {self.address.url} {problem}")
 
     def _end(self, *, kill: bool) -> None:
         """Wait until the process has closed its files and ended; with `kill`, end it at once."""
@@ -122,18 +123,18 @@ class ChromaProcess:
                 self._users -= 1
                 if self._users:
                     return
-                del _opened[self.address]
+                del _processes[self.address]
             with self._pipe_lock:
                 self._end(kill=False)
 
 
 _lock = threading.Lock()
-_opened: dict[Address, ChromaProcess] = {}
+_processes: dict[Address, ChromaProcess] = {}
 
 
 def acquire_process(address: Address, seconds: float) -> ChromaProcess:
     """Return the process for an address. All callers share it; it ends when the last one has released it."""
     with _lock:
-        process = _opened.setdefault(address, ChromaProcess(address, seconds))
+        process = _processes.setdefault(address, ChromaProcess(address, seconds))
         process._users += 1
         return process

@@ -36,13 +36,11 @@ class Content:
         batch: int,
         check_lease: Callable[[], None],
     ) -> None:
-        self._records, self._chroma, self._space, self._batch, self._check_lease = (
-            records,
-            chroma,
-            space,
-            batch,
-            check_lease,
-        )
+        self._records = records
+        self._chroma = chroma
+        self._space = space
+        self._batch = batch
+        self._check_lease = check_lease
 
     def fill(self, name: str) -> None:
         """Add all missing entries."""
@@ -132,9 +130,8 @@ class Content:
         lines_before = [line.sequence for line in self._records.feed(head).lines]
 
         def has_moved() -> bool:
-            return [
-                line.sequence for line in self._records.feed(head, limit=len(lines_before) + 1).lines
-            ] != lines_before
+            lines_now = self._records.feed(head, limit=len(lines_before) + 1).lines
+            return [line.sequence for line in lines_now] != lines_before
 
         return has_moved
 
@@ -154,16 +151,18 @@ class Content:
         return None
 
     def check_matches(
-        self, query: ChromaQuery, limit: int, matches: Sequence[Match], confirmed: Mapping[str, Vector]
+        self, query: ChromaQuery, limit: int, matches: Sequence[Match], confirmed_vectors: Mapping[str, Vector]
     ) -> list[str]:
         """Return the owners of chunks that a result lacks, although it should have every chunk of the scope.
+
+        `confirmed_vectors` are the vectors that the records have for the matches, by chunk id.
 
         Raise Damaged if a result cannot be right: wrong distances, or too few matches. A server that was restarted with
         a damaged index does not report an error.
         """
         length = float(np.linalg.norm(query.vector)) or 1.0
         for match in matches:
-            vector = confirmed.get(match.id)
+            vector = confirmed_vectors.get(match.id)
             if vector is not None:
                 similarity = float(vector @ query.vector) / (length * (float(np.linalg.norm(vector)) or 1.0))
                 if not abs(1.0 - similarity - match.distance) <= _SAME_DISTANCE:
@@ -173,4 +172,4 @@ class Content:
         expected = rows.count_entries(self._records, self._space, query.organization_id, query.users)
         if len(matches) < _MIN_FOUND_SHARE * min(expected.total(), limit):
             raise Damaged(f"Chroma finds {len(matches)} chunks, but the store has {expected.total()}")
-        return list(expected - Counter(map(parse_owner_id, confirmed))) if expected.total() <= limit else []
+        return list(expected - Counter(map(parse_owner_id, confirmed_vectors))) if expected.total() <= limit else []

@@ -19,7 +19,7 @@ from everhold.files import open_lock, write_private
 
 _DIGESTS_FILE = "closed.json"
 _DATABASE = "chroma.sqlite3"
-_MARK = "everhold"  # a file that shows that Everhold created the database
+_MARKER_FILE = "everhold"  # a file that shows that Everhold created the database
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MAGIC = b"SQLite format 3\x00"
 
@@ -96,16 +96,16 @@ class MainFolder(Folder):
 
     def create(self) -> None:
         """Create an empty folder. Raise Unavailable if it contains a database of another program."""
-        if (self.path / _DATABASE).exists() and not (self.path / _MARK).exists():
+        if (self.path / _DATABASE).exists() and not (self.path / _MARKER_FILE).exists():
             raise Unavailable(
                 f"{self.path} has a Chroma database of another program; move it away, or name another folder"
             )
         self.remove()
         self.path.mkdir(parents=True, mode=0o700, exist_ok=True)
-        write_private(self.path / _MARK, b"Everhold writes the database in this folder.\n", overwrite=True)
+        write_private(self.path / _MARKER_FILE, b"Everhold writes the database in this folder.\n", overwrite=True)
 
     def remove(self) -> None:
-        if (self.path / _MARK).exists():
+        if (self.path / _MARKER_FILE).exists():
             for path in [*self._list_files(), self.path / _DIGESTS_FILE]:
                 path.unlink(missing_ok=True)
 

@@ -43,7 +43,7 @@ def main(descriptor: int) -> None:
 def overwrite_freed_memory() -> None:
     """Let the C library overwrite memory when it is freed.
 
-    Chroma writes memory that it has not set into its index files. Without this, they could have texts of erased users.
+    Chroma writes uninitialized memory into its index files. Without this, the files could have texts of erased users.
     """
     with suppress(AttributeError, OSError):  # another C library than glibc
         ctypes.CDLL(None).mallopt(_M_PERTURB, _FILLER)

@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 
 
 class Projection:
-    """The chunks of one collection space in Chroma.
+    """The chunks of one collection space in Chroma. `attached` is the generation that answers queries, or None.
 
     Every call to the serving collection, queries included, holds `_content_lock`, which guards the collection's
     content, the watermark and `_follower`. Opening, checking and building hold `_maintenance_lock`, which guards
@@ -62,13 +62,13 @@ class Projection:
         prefix: str,
         batch: int,
         lease_seconds: float,
-        stopped: Callable[[], bool],
+        is_stopped: Callable[[], bool],
         is_main: bool = False,
     ) -> None:
-        self._records, self._chroma, self._space, self._stopped = records, chroma, space, stopped
+        self._records, self._chroma, self._space, self._is_stopped = records, chroma, space, is_stopped
         # A collection with a fixed name is built again in its place. The store answers until it is complete.
         self._is_in_place = is_main
-        self.collection = str(chroma.address.main_collection) if is_main else space.collection(prefix)
+        self.collection = str(chroma.address.main_collection) if is_main else space.make_collection_name(prefix)
         self.state = State(records, f"{chroma.address.digest}/{self.collection}", lease_seconds)
         self._content = Content(records, chroma, space, batch, self._require_lease)
         self.attached: int | None = None
@@ -102,29 +102,26 @@ class Projection:
         limit, has_rewritten = query.n_results, False
         while True:
             matches: list[Match] = self._chroma.ask("nearest", name, query.vector, limit, where, query.where_document)
-            confirmed = confirm_chunks(
+            confirmed_vectors = confirm_chunks(
                 self._records, self._space, query.organization_id, query.users, (match.id for match in matches)
             )
-            lost_owners = self._content.check_matches(query, limit, matches, confirmed)
+            lost_owners = self._content.check_matches(query, limit, matches, confirmed_vectors)
             if lost_owners:
                 if has_rewritten:
                     raise NotReady(f"Chroma does not find {len(lost_owners)} records")
                 self._rewrite(name, query.organization_id, lost_owners)
                 has_rewritten = True
                 continue
-            confirmed_matches = [match for match in matches if match.id in confirmed]
-            if (
-                len(confirmed_matches) >= query.n_results
-                or len(matches) < limit
-                or limit >= _MAX_WIDENING * query.n_results
-            ):
+            confirmed_matches = [match for match in matches if match.id in confirmed_vectors]
+            has_all = len(matches) < limit or limit >= _MAX_WIDENING * query.n_results
+            if len(confirmed_matches) >= query.n_results or has_all:
                 return confirmed_matches[: query.n_results]
             limit *= 2
 
     def _rewrite(self, name: str, organization_id: str, owner_ids: Sequence[str]) -> None:
         """Write the entries of these owners again. Raise NotReady if another process or thread has to do it."""
         with uninterrupted:
-            if not self.state.holds or not self._content_lock.acquire(timeout=_WAIT_SECONDS):
+            if not self.state.has_lease or not self._content_lock.acquire(timeout=_WAIT_SECONDS):
                 raise NotReady(f"Chroma does not find {len(owner_ids)} records yet")
             try:
                 self._content.rewrite(name, organization_id, owner_ids)
@@ -145,7 +142,7 @@ class Projection:
             if serving is None or serving.generation != generation:
                 self.attached = None
                 raise NotReady("another generation serves")
-            self._apply_few(generation, serving.applied_sequence)
+            self._apply_inline(generation, serving.applied_sequence)
         except (Unavailable, Damaged, ServerRestarted) as error:
             self._detach(generation, error)
             raise
@@ -153,13 +150,13 @@ class Projection:
             self._content_lock.release()
         return generation
 
-    def _apply_few(self, generation: int, position: int) -> None:
+    def _apply_inline(self, generation: int, position: int) -> None:
         """Apply the feed from a position. Raise NotReady if it has too many lines, or if another process applies it."""
         applied, has_more = 0, True
         while has_more:
             page = self._read_from(position, _MAX_INLINE_LINES + 1)
             applied, has_more = applied + len(page.lines), page.has_more
-            if applied > _MAX_INLINE_LINES or (page.lines and not self.state.holds):
+            if applied > _MAX_INLINE_LINES or (page.lines and not self.state.has_lease):
                 raise NotReady("Chroma has not applied the whole change feed yet")
             if page.lines or has_more:
                 self._apply(generation, position, page)
@@ -218,10 +215,10 @@ class Projection:
     def advance(self) -> None:
         """Open the collection, check it if it is due, apply the feed, and rebuild the collection if it is damaged."""
         with self._maintenance_lock, self._release_if_unreachable():
-            holds, serving = self.state.take(), self.state.get_serving()
+            has_lease, serving = self.state.take(), self.state.get_serving()
             try:
-                self._attach(serving, holds=holds)
-                if holds:
+                self._attach(serving, has_lease=has_lease)
+                if has_lease:
                     self.follow()
             except ConnectionBroken:
                 self._crashes += 1
@@ -229,11 +226,11 @@ class Projection:
             except Damaged as error:
                 self._damaged_generation = serving.generation if serving is not None else None
                 self.attached, self.failure = None, str(error)
-                if not holds:
+                if not has_lease:
                     raise
                 logger.info("building a collection again, because it is damaged")
                 self.build()
-            if holds:
+            if has_lease:
                 self._drop_retired()
             self.failure = None
 
@@ -249,21 +246,21 @@ class Projection:
                 self.state.release()
             raise
 
-    def _attach(self, serving: ProjectionState | None, *, holds: bool) -> None:
+    def _attach(self, serving: ProjectionState | None, *, has_lease: bool) -> None:
         """Prepare the serving collection for queries: open it, continue from its position in the feed, and check it.
 
-        Without `holds`, the process does not have the lease, and the check is left to the process that has it. Raise
-        Damaged if the collection must be built again.
+        Without the lease, leave the check to the process that has it. Raise Damaged if the collection must be built
+        again.
         """
         if serving is None or not serving.generation:
             raise Damaged("nothing has been built yet")
         if serving.generation == self._damaged_generation:
             raise Damaged(self.failure or "the collection is damaged")
         is_attached = self.attached == serving.generation
-        if is_attached and (not holds or clock.now() < self._check_at):
+        if is_attached and (not has_lease or clock.now() < self._check_at):
             return
         name, started = self.name(serving.generation), clock.now()
-        if holds and self._crashes >= _MAX_CRASHES:
+        if has_lease and self._crashes >= _MAX_CRASHES:
             self._crashes = 0
             raise Damaged("Chroma crashes repeatedly when it is searched")
         with suppress(ServerRestarted):
@@ -271,21 +268,19 @@ class Projection:
         if not is_attached:
             with self._content_lock:
                 self._follower.jump(serving.applied_sequence)
-        if holds:
-            if self.state.has_slept(serving):
+        if has_lease:
+            if self.state.may_have_missed_lines(serving):
                 self._compare(name)
             self._content.verify(name, self.follow, lambda: self._compare(name))
             with self._content_lock:
                 self._content.rewrite_unreachable(name)
         if is_attached:
             self._crashes = 0
-        if not is_attached:
+        else:
             logger.info("collection %s is used", name)
         now = clock.now()
-        self.attached, self._check_at = (
-            serving.generation,
-            now + max(_CHECK_INTERVAL, _CHECK_PAUSE_FACTOR * (now - started)),
-        )
+        self._check_at = now + max(_CHECK_INTERVAL, _CHECK_PAUSE_FACTOR * (now - started))
+        self.attached = serving.generation
 
     def _compare(self, name: str) -> None:
         """Compare the serving collection with the records. The lock keeps other writers out of the collection."""
@@ -299,11 +294,11 @@ class Projection:
         with self._maintenance_lock, self._release_if_unreachable():
             if not self.state.take():
                 raise NotReady("another process feeds Chroma")
-            built = self._begin_generation()
-            name = self.name(built.generation)
+            building = self._begin_generation()
+            name = self.name(building.generation)
             try:
                 self._content.fill(name)
-                position = self._catch_up_from(name, built.applied_sequence)
+                position = self._catch_up_from(name, building.applied_sequence)
                 self._content.verify(
                     name, lambda: self._catch_up_from(name, position), lambda: self._content.compare_all(name)
                 )
@@ -311,9 +306,9 @@ class Projection:
                 self.state.abandon()
                 raise
             with self._content_lock:
-                self.state.swap(built, position)
+                self.state.swap(building, position)
                 self._follower.jump(position)
-                self.attached, self._check_at = built.generation, clock.now() + _CHECK_INTERVAL
+                self.attached, self._check_at = building.generation, clock.now() + _CHECK_INTERVAL
             logger.info("built collection %s", name)
             self.follow()
             self._drop_retired()
@@ -328,10 +323,10 @@ class Projection:
         generation = clock.micros(clock.now())
         self.state.begin(generation, self._records.head(), in_place=self._is_in_place)
         self._chroma.ask("create", self.name(generation))
-        begun = self.state.get_building()
-        if begun is None:
+        started = self.state.get_building()
+        if started is None:
             raise NotReady("another process has taken over feeding Chroma")
-        return begun
+        return started
 
     def _catch_up_from(self, name: str, position: int) -> int:
         """Apply the feed from a position to the generation being built, and return the new position."""
@@ -348,6 +343,6 @@ class Projection:
 
     def _require_lease(self) -> None:
         """Raise NotReady if the engine is closing or the lease is lost. It is called between batches."""
-        if self._stopped():
+        if self._is_stopped():
             raise NotReady("the engine is closing")
         self.state.renew_if_due()

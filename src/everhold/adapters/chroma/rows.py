@@ -9,7 +9,7 @@ from itertools import islice
 
 import numpy as np
 
-from everhold.adapters.chroma.search import ChunkEntry, chunk_id, parse_owner_id
+from everhold.adapters.chroma.search import ChunkEntry, make_chunk_id, parse_owner_id
 from everhold.batches import split_into_batches
 from everhold.model import Chunk, Memory, Organization
 from everhold.model.base import Entity
@@ -35,7 +35,7 @@ class CollectionSpace:
     kind: str = "memory"
     namespace: str = LONG_TERM
 
-    def collection(self, prefix: str) -> str:
+    def make_collection_name(self, prefix: str) -> str:
         """Return a readable name that is different for each space."""
         kind = "" if self.kind == "memory" else self.kind
         parts = (self.model, str(self.dimensions), self.kind, self.namespace)
@@ -69,12 +69,12 @@ def list_owners(records: Records, space: CollectionSpace, organization_id: str) 
 def count_all(records: Records, space: CollectionSpace) -> int:
     """Return the expected number of entries: the current chunks, without those of deleted owners."""
     entries = records.count(Chunk, None, space.chunks())
-    hidden: dict[str, list[str]] = {}
+    deleted_owners: dict[str, list[str]] = {}
     where = [Where("deleted_at", Op.NE, None)]
     names, entity = ("organization_id", "id"), space.owner.entity
     for organization_id, owner_id in records.columns(entity, None, names, where, deleted=True):
-        hidden.setdefault(organization_id, []).append(owner_id)
-    for organization_id, owner_ids in hidden.items():
+        deleted_owners.setdefault(organization_id, []).append(owner_id)
+    for organization_id, owner_ids in deleted_owners.items():
         for batch in split_into_batches(owner_ids, _BATCH):
             entries -= records.count(Chunk, organization_id, [Where("owner_id", Op.IN, batch), *space.chunks()])
     return entries
@@ -82,27 +82,27 @@ def count_all(records: Records, space: CollectionSpace) -> int:
 
 def list_chunk_ids(records: Records, space: CollectionSpace, organization_id: str) -> set[str]:
     """Return the ids of all chunks of an organization that the collection should have."""
-    live = set(list_owners(records, space, organization_id))
+    live_ids = set(list_owners(records, space, organization_id))
     rows = records.columns(Chunk, organization_id, ("owner_id", "revision", "chunk_index"), space.chunks())
-    return {chunk_id(organization_id, owner_id, *position) for owner_id, *position in rows if owner_id in live}
+    return {make_chunk_id(organization_id, owner_id, *position) for owner_id, *position in rows if owner_id in live_ids}
 
 
 def read_entries(
     records: Records, space: CollectionSpace, organization_id: str, owner_ids: Sequence[str]
 ) -> list[ChunkEntry]:
     """Return the current chunks of these owners, without deleted owners."""
-    live = records.get(space.owner.entity, organization_id, owner_ids)
+    live_owners = records.get(space.owner.entity, organization_id, owner_ids)
     columns = ("owner_id", "user_id", "revision", "chunk_index", "span_start", "span_end", "vector")
     where = [Where("owner_id", Op.IN, list(owner_ids)), *space.chunks()]
     entries = []
     for owner_id, user_id, revision, index, start, end, vector in records.columns(
         Chunk, organization_id, columns, where
     ):
-        owner = live.get(owner_id)
+        owner = live_owners.get(owner_id)
         if owner is not None:
             entries.append(
                 ChunkEntry(
-                    chunk_id(organization_id, owner_id, revision, index),
+                    make_chunk_id(organization_id, owner_id, revision, index),
                     np.frombuffer(vector, "<f2").astype(np.float32),
                     space.owner.text(owner)[start:end],
                     {
@@ -137,16 +137,16 @@ def confirm_chunks(
     records: Records, space: CollectionSpace, organization_id: str, users: tuple[str, ...] | None, ids: Iterable[str]
 ) -> dict[str, Vector]:
     """Return the vectors of those chunks in `ids` that the organization and the users still have, by chunk id."""
-    unconfirmed = set(ids)
+    entry_ids = set(ids)
     vectors: dict[str, Vector] = {}
-    for batch in split_into_batches(sorted({parse_owner_id(name) for name in unconfirmed} - {""}), _BATCH):
-        live = _find_live(records, space, organization_id, batch)
+    for batch in split_into_batches(sorted({parse_owner_id(entry_id) for entry_id in entry_ids} - {""}), _BATCH):
+        live_ids = _find_live(records, space, organization_id, batch)
         columns = ("owner_id", "revision", "chunk_index", "vector")
         where = [Where("owner_id", Op.IN, batch), *space.chunks(users)]
         for owner_id, revision, index, vector in records.columns(Chunk, organization_id, columns, where):
-            name = chunk_id(organization_id, owner_id, revision, index)
-            if name in unconfirmed and owner_id in live:
-                vectors[name] = np.frombuffer(vector, "<f2").astype(np.float32)
+            entry_id = make_chunk_id(organization_id, owner_id, revision, index)
+            if entry_id in entry_ids and owner_id in live_ids:
+                vectors[entry_id] = np.frombuffer(vector, "<f2").astype(np.float32)
     return vectors
 
 
@@ -157,10 +157,10 @@ def count_entries(
     entries = Counter(
         owner_id for (owner_id,) in records.columns(Chunk, organization_id, ("owner_id",), space.chunks(users))
     )
-    live: set[str] = set()
+    live_ids: set[str] = set()
     for batch in split_into_batches(sorted(entries), _BATCH):
-        live |= _find_live(records, space, organization_id, batch)
-    return Counter({owner_id: count for owner_id, count in entries.items() if owner_id in live})
+        live_ids |= _find_live(records, space, organization_id, batch)
+    return Counter({owner_id: count for owner_id, count in entries.items() if owner_id in live_ids})
 
 
 def _find_live(records: Records, space: CollectionSpace, organization_id: str, owner_ids: Sequence[str]) -> set[str]:

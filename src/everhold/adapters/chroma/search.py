@@ -36,23 +36,23 @@ class ChromaQuery(NamedTuple):
     where_document: Mapping[str, Any] | None = None
 
 
-def chunk_id(organization_id: str, owner_id: str, revision: int, chunk_index: int) -> str:
+def make_chunk_id(organization_id: str, owner_id: str, revision: int, chunk_index: int) -> str:
     """Return a chunk's id in its collection. Its parts are percent-encoded, because ids may contain a slash."""
     return f"{quote(organization_id, safe='')}/{quote(owner_id, safe='')}/{revision}/{chunk_index}"
 
 
-def parse_organization_id(name: str) -> str:
+def parse_organization_id(entry_id: str) -> str:
     """Return the id of the organization in a chunk id; empty if it is malformed."""
-    return _parse_part(name, 0)
+    return _parse_part(entry_id, 0)
 
 
-def parse_owner_id(name: str) -> str:
+def parse_owner_id(entry_id: str) -> str:
     """Return the id of the owner in a chunk id; empty if it is malformed."""
-    return _parse_part(name, 1)
+    return _parse_part(entry_id, 1)
 
 
-def _parse_part(name: str, index: int) -> str:
-    parts = name.split("/")
+def _parse_part(entry_id: str, index: int) -> str:
+    parts = entry_id.split("/")
     return unquote(parts[index]) if len(parts) == 4 else ""
 
 

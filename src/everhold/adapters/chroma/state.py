@@ -20,7 +20,7 @@ from everhold.schema.catalog import get_key
 from everhold.schema.operations import Delete, Op, Operation, Patch, Put, Where
 
 PREFIX = "chroma/"
-_AT_END = timedelta(minutes=1)  # how often `caught_up_at` is written at most
+_END_INTERVAL = timedelta(minutes=1)  # how often `caught_up_at` is written at most
 
 
 class State:
@@ -32,8 +32,8 @@ class State:
         self._lease_time = timedelta(seconds=lease_seconds)
         self._lock = threading.RLock()
         self._lease: HeldLease | None = None
-        self._fresh_until: datetime | None = None
-        self._at_end: datetime | None = None
+        self._lease_until: datetime | None = None
+        self._end_noted_at: datetime | None = None
 
     # reading
 
@@ -55,8 +55,9 @@ class State:
     # the lease
 
     @property
-    def holds(self) -> bool:
-        until = self._fresh_until
+    def has_lease(self) -> bool:
+        """Whether this process has the lease, as far as it knows without a query."""
+        until = self._lease_until
         return until is not None and clock.now() < until
 
     def take(self) -> bool:
@@ -65,13 +66,13 @@ class State:
             if self._lease is not None and self._try_commit([]):
                 return True
             self._lease = take_lease(self._records, self._name, self._lease_time)
-            self._fresh_until = None if self._lease is None else clock.now() + self._lease_time
+            self._lease_until = None if self._lease is None else clock.now() + self._lease_time
             return self._lease is not None
 
     def release(self) -> None:
         with self._lock:
-            lease = self._lease if self.holds else None
-            self._lease = self._fresh_until = None
+            lease = self._lease if self.has_lease else None
+            self._lease = self._lease_until = None
             if lease is not None:
                 lease.release()
 
@@ -84,16 +85,16 @@ class State:
             try:
                 self._lease.commit(operations)
             except StaleVersion:
-                self._lease = self._fresh_until = None
+                self._lease = self._lease_until = None
                 return False
-            self._fresh_until = until
+            self._lease_until = until
             return True
 
     # moving on
 
     def renew_if_due(self) -> None:
         """Extend the lease after half its time. Raise NotReady if another process has it."""
-        until = self._fresh_until
+        until = self._lease_until
         if until is None or until - clock.now() < self._lease_time / 2:
             self._commit([])
 
@@ -103,10 +104,10 @@ class State:
 
     def note_end_reached(self) -> None:
         """Record that the serving generation has reached the end of the feed; at most once a minute."""
-        if self._at_end is None or clock.now() - self._at_end > _AT_END:
+        if self._end_noted_at is None or clock.now() - self._end_noted_at > _END_INTERVAL:
             now = clock.now()
             self._commit([self._patch_serving({"caught_up_at": now})])
-            self._at_end = now
+            self._end_noted_at = now
 
     def _patch_serving(self, changes: dict[str, Any]) -> Operation:
         serving = self.get_serving()
@@ -114,7 +115,7 @@ class State:
             raise NotReady("no generation serves")
         return Patch(ProjectionState, get_key(serving), changes)
 
-    def has_slept(self, serving: ProjectionState) -> bool:
+    def may_have_missed_lines(self, serving: ProjectionState) -> bool:
         """Return whether lines that this generation has not applied may have been trimmed from the feed."""
         return serving.caught_up_at is not None and clock.now() - serving.caught_up_at > MAX_ABSENCE
 
@@ -126,8 +127,8 @@ class State:
         row = ProjectionState(
             projection=self._name, generation=generation, status="building", applied_sequence=position
         )
-        replaced = self._retire(self.get_serving()) if in_place else []
-        self._commit([*self._retire(self.get_building()), *replaced, Put(row)])
+        retirements = self._retire(self.get_serving()) if in_place else []
+        self._commit([*self._retire(self.get_building()), *retirements, Put(row)])
 
     def abandon(self) -> None:
         """Retire the generation being built."""

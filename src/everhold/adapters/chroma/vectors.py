@@ -110,7 +110,7 @@ class ChromaVectors:
                     self._records,
                     self._chroma,
                     space,
-                    stopped=self._stop.is_set,
+                    is_stopped=self._stop.is_set,
                     is_main=space == self._main_space,
                     **self._options,
                 )
@@ -156,12 +156,12 @@ class ChromaVectors:
     def report(self) -> dict[str, str]:
         """Return what `doctor` shows: the address of Chroma, and the generation and lag of every collection."""
         self._wait_for_first_round()
-        lines = {"vectors": f"chroma ({self._chroma.address.shown})"}
+        lines = {"vectors": f"chroma ({self._chroma.address.url})"}
         for projection in self._projections.values():
             serving = projection.state.get_serving()
             generation = f"generation {serving.generation}" if serving else "nothing built yet"
             serves = "serves" if projection.attached is not None else "the store answers instead"
-            feeds = "fed by this process" if projection.state.holds else "fed by another process or by none"
+            feeds = "fed by this process" if projection.state.has_lease else "fed by another process or by none"
             lines[projection.collection] = f"{generation}, {projection.lag} lines behind, {serves}, {feeds}"
         return lines
 

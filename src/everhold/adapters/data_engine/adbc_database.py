@@ -17,7 +17,7 @@ import adbc_driver_manager as manager
 import nanoarrow
 
 from everhold.adapters.data_engine import confinement
-from everhold.adapters.data_engine.child import QueryFailure, RowStream, fail_to_connect, fetch_batches
+from everhold.adapters.data_engine.child import QueryFailure, RowStream, fetch_batches, make_connection_failure
 from everhold.adapters.data_engine.hosts import require_local, resolve_host
 from everhold.adapters.data_engine.session import CatalogColumn, CatalogTable
 
@@ -32,15 +32,22 @@ _KINDS: Final[Mapping[str, str]] = {
     "DATE32": "date", "DATE64": "date", "TIMESTAMP": "timestamp", "TIME32": "time", "TIME64": "time",
     "DURATION": "interval",
 }  # fmt: skip
-# Types that Arrow lacks arrive as text or bytes: the name of the type, how a result names it, and its value.
+
+
+def _format_uuid(content: bytes) -> str:
+    return "-".join(re.findall(r"^.{8}|.{12}$|.{4}", content.hex()))  # 8-4-4-4-12 digits
+
+
+# Types that Arrow lacks, and which arrive as text or bytes: the name of the type in the metadata of a column, the name
+# of the type in a result, and the function that converts a value.
 _EXTENSIONS: Final[tuple[tuple[str, str, Callable[[Any], Any]], ...]] = (
     ('"numeric"', "decimal", Decimal),
-    ("arrow.uuid", "text", lambda value: "-".join(re.findall(r"^.{8}|.{12}$|.{4}", value.hex()))),
+    ("arrow.uuid", "text", _format_uuid),
     ("arrow.json", "json", str),
 )
 _SERVER_INFO: Final = (0, 1)  # the codes of the product and of its version
 _PRIMARY, _UNIQUE, _FOREIGN = "PRIMARY KEY", "UNIQUE", "FOREIGN KEY"
-_NOTE: Final = "the driver cannot be kept from writing; connect with a role that may only read"
+_WRITE_WARNING: Final = "the driver cannot be kept from writing; connect with a role that may only read"
 
 
 def open_session(request: Mapping[str, Any]) -> "AdbcSession":
@@ -57,7 +64,7 @@ def open_session(request: Mapping[str, Any]) -> "AdbcSession":
     try:
         return _OPENERS.get(name, _open_any)(driver, data, limits)
     except _ERRORS as error:
-        raise fail_to_connect(_explain(error)) from error
+        raise make_connection_failure(_explain(error)) from error
 
 
 def _open_sqlite(driver: str, data: Mapping[str, Any], limits: Mapping[str, Any]) -> "AdbcSession":
@@ -77,7 +84,7 @@ def _open_postgresql(driver: str, data: Mapping[str, Any], limits: Mapping[str, 
     """Connect to PostgreSQL in a read-only session; refuse a role that can read files of the server."""
     from psycopg.conninfo import make_conninfo
 
-    from everhold.adapters.data_engine.postgres_database import DANGEROUS, choose_parameters
+    from everhold.adapters.data_engine.postgres_database import IS_DANGEROUS_ROLE, choose_parameters
 
     seconds, schema = limits["seconds"], data["schema"] or "public"
     connection = _connect(driver, make_conninfo(**choose_parameters(data), connect_timeout=int(seconds) + 2))
@@ -89,7 +96,7 @@ def _open_postgresql(driver: str, data: Mapping[str, Any], limits: Mapping[str, 
         f"search_path = {_quote(schema)}, pg_temp",
     ):
         session.execute(f"SET {setting}")
-    if session.execute(DANGEROUS) != [(False,)]:
+    if session.execute(IS_DANGEROUS_ROLE) != [(False,)]:
         raise QueryFailure("role", data["user"])
     confinement.restrict_files([])
     confinement.refuse_calls()
@@ -107,7 +114,7 @@ def _open_any(driver: str, data: Mapping[str, Any], limits: Mapping[str, Any]) -
             user, _, host_and_port = url.netloc.rpartition("@")
             host_and_port = host_and_port.replace(host, address, 1) if host in host_and_port else address
             url = url._replace(netloc=f"{user}@{host_and_port}" if user else host_and_port)
-    return AdbcSession(_connect(driver, urlunsplit(url)), data["schema"], notes=[_NOTE])
+    return AdbcSession(_connect(driver, urlunsplit(url)), data["schema"], notes=[_WRITE_WARNING])
 
 
 _OPENERS: Final = {"sqlite": _open_sqlite, "postgresql": _open_postgresql}
@@ -204,9 +211,9 @@ def _make_table(document: Mapping[str, Any], *, is_view: bool) -> CatalogTable:
 def _find_type(field: Any) -> tuple[str, Callable[[Any], Any] | None]:
     """Return the name of a column's type in a result, and the function that converts its values from Arrow."""
     if field.type.name == "EXTENSION":
-        described = b" ".join(dict(field.metadata.items()).values()).decode("utf-8", "replace")
+        metadata = b" ".join(dict(field.metadata.items()).values()).decode("utf-8", "replace")
         for name, kind, convert in _EXTENSIONS:
-            if name in described:
+            if name in metadata:
                 return kind, convert
     return _KINDS.get(field.type.name, "unknown"), None
 

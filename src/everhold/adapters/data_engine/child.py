@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 BATCH_ROWS: Final = 500
 DATABASE_PREFIX: Final = "database:"
 READY: Final = b"\n"  # written when the driver is imported and a request can be read
-CONNECTED: Final = b'{"connected":true}'  # the line that says so
+CONNECTED: Final = b'{"connected":true}'  # the line that is written when the database is connected
 READERS: Final[Mapping[str, str]] = {
     "duckdb": "everhold.adapters.data_engine.duckdb_reader",
     "sqlite": "everhold.adapters.data_engine.sqlite_reader",
@@ -53,7 +53,7 @@ _REFUSED_LOGINS: Final = (
 )  # fmt: skip
 
 
-def fail_to_connect(message: str) -> QueryFailure:
+def make_connection_failure(message: str) -> QueryFailure:
     """Return the failure of a connection for the message of a server or a driver."""
     is_login = any(words in message for words in _REFUSED_LOGINS)
     return QueryFailure("login" if is_login else "unreachable", message)
@@ -77,17 +77,17 @@ def main(reader: str) -> None:
 def _claim_output() -> BinaryIO:
     """Return standard output for the answer, and discard everything that a driver prints, such as a progress bar."""
     output = os.fdopen(os.dup(1), "wb")
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    os.close(nowhere)
+    null_device = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null_device, 1)
+    os.close(null_device)
     return output
 
 
 def _answer(reader: str, output: BinaryIO) -> None:
     """Read one request from standard input and write its answer, which may be an error."""
-    driver = reader.removeprefix(DATABASE_PREFIX)
+    is_database, name = reader.startswith(DATABASE_PREFIX), reader.removeprefix(DATABASE_PREFIX)
     try:
-        module = import_module((READERS if driver == reader else DATABASES)[driver])
+        module = import_module((DATABASES if is_database else READERS)[name])
     except ImportError as error:
         _write(output, {"error": "driver", "message": str(error.name)})
         return
@@ -99,17 +99,17 @@ def _answer(reader: str, output: BinaryIO) -> None:
     request = json.loads(line)
     started = time.perf_counter()
     try:
-        if driver == reader:
-            _write_rows(output, module.read_rows(request), request, started)
+        if is_database:
+            _answer_from_database(output, module, request, started)
         else:
-            _answer_by_database(output, module, request, started)
+            _write_rows(output, module.read_rows(request), request, started)
     except QueryFailure as failure:
         _write(output, {"error": failure.kind, "message": _hide_secret(failure.message, request)})
     except MemoryError:
         _write(output, {"error": "memory", "message": ""})
 
 
-def _answer_by_database(output: BinaryIO, module: Any, request: Mapping[str, Any], started: float) -> None:
+def _answer_from_database(output: BinaryIO, module: Any, request: Mapping[str, Any], started: float) -> None:
     # Imported first: a session can read no more files, modules included.
     sampling = import_module("everhold.adapters.data_engine.sampling") if request["sql"] is None else None
     session: DatabaseSession = module.open_session(request)
@@ -131,20 +131,21 @@ def _hide_secret(message: str, request: Mapping[str, Any]) -> str:
 
 def _write_rows(output: BinaryIO, rows: RowStream, request: Mapping[str, Any], started: float) -> None:
     _write(output, {"columns": rows.columns})
-    room, count, max_rows = request["limits"]["result_megabytes"] << 20, 0, request["limits"]["rows"]
+    bytes_left, rows_left = request["limits"]["result_megabytes"] << 20, request["limits"]["rows"]
     for batch in rows.batches:
-        kept = batch[: max_rows - count]
-        count += len(kept)
-        room -= _write(output, {"rows": [[encode_value(value) for value in row] for row in kept]})
-        if room < 0:
+        kept_rows = batch[:rows_left]
+        rows_left -= len(kept_rows)
+        bytes_left -= _write(output, {"rows": [[encode_value(value) for value in row] for row in kept_rows]})
+        if bytes_left < 0:
             raise QueryFailure("size", "")
-        if len(kept) < len(batch):
+        if len(kept_rows) < len(batch):
             _write(output, {"end": True, "truncated": True, "seconds": time.perf_counter() - started})
             return
     _write(output, {"end": True, "truncated": False, "seconds": time.perf_counter() - started})
 
 
 def _write(output: BinaryIO, document: Mapping[str, Any]) -> int:
+    """Write a line of JSON, and return its number of bytes."""
     line = json.dumps(document, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n"
     output.write(line)
     output.flush()

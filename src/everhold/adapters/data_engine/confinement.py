@@ -90,12 +90,12 @@ def restrict_files(readable: Iterable[str], scratch: str | None = None) -> bool:
     if libc is None or version < 1:
         return False
     rights = (1 << _FILE_RIGHTS.get(version, 16)) - 1
-    words = [rights]
+    attributes = [rights]
     if version >= _NETWORK_SINCE:
-        words.append(3)  # binding and connecting by TCP
+        attributes.append(3)  # binding and connecting by TCP
     if version >= _SCOPES_SINCE:
-        words.append(3)  # abstract sockets and signals to processes outside
-    content = struct.pack(f"={len(words)}Q", *words)
+        attributes.append(3)  # abstract sockets and signals to processes outside
+    content = struct.pack(f"={len(attributes)}Q", *attributes)
     ruleset = libc.syscall(_LANDLOCK_CREATE, content, len(content), 0)
     if ruleset < 0:
         return False

@@ -45,22 +45,24 @@ def open_session(request: Mapping[str, Any]) -> "DuckdbSession":
     """Open the file of the request, and give up all other rights."""
     limits, path = request["limits"], request["data"]["database"]
     confinement.set_first_limits(limits["seconds"] + 1, limits["cpu_seconds"], 0)
-    memory, opening = (confinement.MemoryLimit(limits["megabytes"] + room) for room in (0, _OPENING_MEGABYTES))
+    memory_limit = confinement.MemoryLimit(limits["megabytes"])
+    opening_limit = confinement.MemoryLimit(limits["megabytes"] + _OPENING_MEGABYTES)
     connection = open_in_memory(limits)
-    log = f"{path}.wal"
+    log_path = f"{path}.wal"
     try:
-        confinement.restrict_files([path, *([log] if Path(log).exists() else [])])
+        confinement.restrict_files([path, *([log_path] if Path(log_path).exists() else [])])
         require_format(path, DUCKDB)
-        # A file may be made to take all memory while it is opened. Opening reserves addresses, hence the room.
-        opening.apply()
-        # Attached to the database in memory: a second one would read files of the system, which is not possible now.
+        # A hostile file may take all memory while it is opened. Opening also reserves addresses: the limit is higher.
+        opening_limit.apply()
+        # The file is attached to the database in memory, because another database would read files of the system,
+        # which is not possible now.
         connection.execute(f"ATTACH {quote_text(path)} AS connected (READ_ONLY)")
         connection.execute("USE connected")
         lock_settings(connection, [], None, 0)
     except (duckdb.Error, OSError) as error:
         raise QueryFailure("unreachable", take_first_line(error)) from error
     confinement.refuse_calls()
-    memory.apply()
+    memory_limit.apply()
     return DuckdbSession(connection)
 
 
@@ -91,7 +93,7 @@ class DuckdbSession:
         return sorted(self._read_catalog(), key=lambda table: table.name)
 
     def _read_catalog(self) -> Iterator[CatalogTable]:
-        """Return the tables and views with their columns and keys."""
+        """Return an iterator over the tables and views with their columns and keys."""
         tables = {name: CatalogTable(name, False, size) for name, size in self.query(_TABLES, _CATALOG_SECONDS)}
         tables |= {
             name: CatalogTable(name, True) for (name,) in self.query(_VIEWS, _CATALOG_SECONDS) if name not in tables
@@ -99,7 +101,7 @@ class DuckdbSession:
         for name, column, data_type in self.query(_COLUMNS, _CATALOG_SECONDS):
             if name in tables:
                 tables[name].columns.append(CatalogColumn(column, data_type))
-        for name, kind, columns, target, to_columns in self.query(_CONSTRAINTS, _CATALOG_SECONDS):
+        for name, kind, columns, target, target_columns in self.query(_CONSTRAINTS, _CATALOG_SECONDS):
             if name not in tables:
                 continue
             if kind == "PRIMARY KEY":
@@ -107,5 +109,5 @@ class DuckdbSession:
             elif kind == "UNIQUE" and len(columns) == 1:
                 tables[name].unique_columns.add(columns[0])
             elif kind == "FOREIGN KEY" and len(columns) == 1:
-                tables[name].foreign_keys.append((columns[0], target, to_columns[0]))
+                tables[name].foreign_keys.append((columns[0], target, target_columns[0]))
         return iter(tables.values())

@@ -34,9 +34,9 @@ def read_rows(request: Mapping[str, Any]) -> RowStream:
     """Return the rows of the statement in the request."""
     limits, files = request["limits"], request["data"]["files"]
     confinement.set_first_limits(limits["seconds"] + 1, limits["cpu_seconds"], limits["disk_megabytes"])
-    memory = confinement.MemoryLimit(limits["megabytes"])
+    memory_limit = confinement.MemoryLimit(limits["megabytes"])
     connection = open_in_memory(limits)
-    paths = [path for listed in files.values() for path in listed]
+    paths = [path for table_paths in files.values() for path in table_paths]
     scratch = str(Path.cwd()) if limits["disk_megabytes"] else None
     try:
         is_confined = confinement.restrict_files(paths, scratch)
@@ -45,12 +45,12 @@ def read_rows(request: Mapping[str, Any]) -> RowStream:
     except (duckdb.Error, OSError) as error:
         raise QueryFailure("unavailable", take_first_line(error)) from error
     confinement.refuse_calls()
-    memory.apply()
+    memory_limit.apply()
     return execute(connection, request["sql"])
 
 
 def open_in_memory(limits: Mapping[str, Any]) -> duckdb.DuckDBPyConnection:
-    """Return a database in memory, after everything was imported that reading values needs."""
+    """Return a connection to a new database in memory, after importing everything that reading values needs."""
     _install_pytz_stub()
     # DuckDB must not start threads yet: Landlock restricts only the calling thread and the threads that it starts
     # later.
@@ -68,9 +68,9 @@ def _open_tables(connection: duckdb.DuckDBPyConnection, files: Mapping[str, list
     """Create a view of each table's files. Without Landlock, DuckDB could write to them, so they are copied instead."""
     kind = "VIEW" if is_confined else "TABLE"
     for name, paths in files.items():
-        listed = ", ".join(quote_text(path) for path in paths)
-        quoted = name.replace('"', '""')
-        connection.execute(f'CREATE {kind} "{quoted}" AS SELECT * FROM read_parquet([{listed}])')
+        path_list = ", ".join(quote_text(path) for path in paths)
+        quoted_name = name.replace('"', '""')
+        connection.execute(f'CREATE {kind} "{quoted_name}" AS SELECT * FROM read_parquet([{path_list}])')
 
 
 def lock_settings(
@@ -84,8 +84,8 @@ def lock_settings(
     connection.execute("SET enable_progress_bar = false")
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute(f"SET threads = {_THREADS}")
-    listed = ", ".join(quote_text(path) for path in paths)
-    connection.execute(f"SET allowed_paths = [{listed}]")
+    path_list = ", ".join(quote_text(path) for path in paths)
+    connection.execute(f"SET allowed_paths = [{path_list}]")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
 
@@ -111,14 +111,14 @@ def _fetch(cursor: duckdb.DuckDBPyConnection) -> Iterator[list[tuple[Any, ...]]]
 
 
 def translate_error(error: duckdb.Error) -> QueryFailure:
-    """Return the code and the message with which an error of DuckDB is reported."""
+    """Return the failure with which an error of DuckDB is reported."""
     if isinstance(error, duckdb.OutOfMemoryException) or "bad_alloc" in str(error):
         return QueryFailure("memory", "")
     return QueryFailure("failed", take_first_line(error))
 
 
 def take_first_line(error: Exception) -> str:
-    """Return the first line of an error's message."""
+    """Return the first line of an error's message, at most 300 characters of it."""
     return str(error).partition("\n")[0][:300]
 
 

@@ -39,7 +39,7 @@ from everhold.ports.databases import DatabaseTables
 _INSTALL: Final = "pip install 'everhold[connect]'"
 _EXTRA_MODULES: Final = frozenset({"adbc_driver_manager", "duckdb", "nanoarrow", "psycopg", "pymysql", "sqlalchemy"})
 _OVERHEAD_BYTES: Final = 1 << 20  # what a process writes in addition to its rows
-# How a process ends when memory runs out: by its own hand, or by the kernel's.
+# The signals with which a process ends when memory runs out: its own abort, or those of the kernel.
 _MEMORY_SIGNALS: Final = frozenset({signal.SIGABRT, signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS})
 _TIME_SIGNALS: Final = frozenset({signal.SIGALRM, signal.SIGXCPU})
 
@@ -88,11 +88,11 @@ class SandboxedDataEngine:
             spare.end()
 
     def _run(self, data: DataSet, statement: CheckedStatement, limits: QueryLimits) -> tuple[QueryResult, int]:
-        rows = min(limits.rows, statement.row_limit)
+        max_rows = min(limits.rows, statement.row_limit)
         request = {
             "sql": statement.sql,
-            "data": _describe(data, statement),
-            "limits": {**asdict(limits), "rows": rows},
+            "data": _describe_data(data, statement),
+            "limits": {**asdict(limits), "rows": max_rows},
         }
         reader = _name_reader(data)
         process = self._take_process(reader)
@@ -122,26 +122,26 @@ def _name_reader(data: DataSet) -> str:
 
 def describe_database(data: DatabaseTables) -> dict[str, Any]:
     """Return the part of a request that names a database and how to connect to it."""
-    described = {**asdict(data.address), "schema": data.schema, "hosts": list(data.hosts)}
+    request_data = {**asdict(data.address), "schema": data.schema, "hosts": list(data.hosts)}
     if data.address.is_file:
-        described["database"] = _resolve([data.address.database], f"the file {data.address.database!r}")[0]
-    return described
+        request_data["database"] = _resolve_paths([data.address.database], f"the file {data.address.database!r}")[0]
+    return request_data
 
 
-def _describe(data: DataSet, statement: CheckedStatement) -> dict[str, Any]:
+def _describe_data(data: DataSet, statement: CheckedStatement) -> dict[str, Any]:
     if isinstance(data, ParquetTables):
         missing = statement.tables - data.files.keys()
         if missing:
             name = min(missing)
             raise InvalidInput(f"no table {name!r} in the data set", value=name, remedy="use one of its tables")
-        return {"files": {name: _resolve(data.files[name]) for name in sorted(statement.tables)}}
+        return {"files": {name: _resolve_paths(data.files[name]) for name in sorted(statement.tables)}}
     if isinstance(data, DatabaseTables):
         return describe_database(data)
-    return {"path": _resolve([data.path])[0]}
+    return {"path": _resolve_paths([data.path])[0]}
 
 
-def _resolve(paths: tuple[str, ...] | list[str], name: str = "a file of the data set") -> list[str]:
-    """Return absolute paths without links: links would be followed when the process has lost the right to."""
+def _resolve_paths(paths: tuple[str, ...] | list[str], name: str = "a file of the data set") -> list[str]:
+    """Return absolute paths without links, because the process of the query has no right to follow links."""
     try:
         return [str(Path(path).resolve(strict=True)) for path in paths]
     except OSError as error:
@@ -152,16 +152,18 @@ def _make_key(data: DataSet, statement: CheckedStatement, limits: QueryLimits) -
     """Return the key of a result in the cache, or an empty text if the data may change unnoticed."""
     if not statement.is_repeatable or (data.version is None and isinstance(data, DatabaseTables)):
         return ""
-    described = _describe(data, statement)
-    identity: Any = data.version if data.version is not None else _identify_files(described)
-    parts = [described, identity, statement.sql, statement.row_limit, asdict(limits)]
+    request_data = _describe_data(data, statement)
+    identity: Any = data.version if data.version is not None else _identify_files(request_data)
+    parts = [request_data, identity, statement.sql, statement.row_limit, asdict(limits)]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def _identify_files(described: Mapping[str, Any]) -> list[tuple[int, ...]]:
-    paths = (
-        [described["path"]] if "path" in described else [p for listed in described["files"].values() for p in listed]
-    )
+def _identify_files(request_data: Mapping[str, Any]) -> list[tuple[int, ...]]:
+    """Return numbers that change when a file of the request changes."""
+    if "path" in request_data:
+        paths = [request_data["path"]]
+    else:
+        paths = [path for table_paths in request_data["files"].values() for path in table_paths]
     try:
         states = [Path(path).stat() for path in paths]
     except OSError as error:
@@ -175,18 +177,19 @@ def _read_answer(answer: ChildAnswer, limits: QueryLimits, *, is_database: bool 
         raise ResultTooLarge(f"the result has more than {limits.result_megabytes} MB", value=limits.result_megabytes)
     lines = answer.output.splitlines()
     if is_database:
-        is_connected, lines = lines[:1] == [CONNECTED], [line for line in lines if line != CONNECTED]
+        is_connected = lines[:1] == [CONNECTED]
+        lines = [line for line in lines if line != CONNECTED]
         if not is_connected and not lines and answer.at_deadline:
             raise make_error("silent", "", limits)
     try:
-        last = json.loads(lines[-1]) if lines and not answer.at_deadline else {}
-        if "error" in last:
-            raise make_error(str(last["error"]), str(last["message"]), limits)
-        if not last.get("end"):
-            raise explain_end(answer, limits)
+        last_document = json.loads(lines[-1]) if lines and not answer.at_deadline else {}
+        if "error" in last_document:
+            raise make_error(str(last_document["error"]), str(last_document["message"]), limits)
+        if not last_document.get("end"):
+            raise make_end_error(answer, limits)
         columns = tuple(ResultColumn(str(name), ColumnType(kind)) for name, kind in json.loads(lines[0])["columns"])
         rows = tuple(tuple(map(decode_value, row)) for line in lines[1:-1] for row in json.loads(line)["rows"])
-        return QueryResult(columns, rows, bool(last["truncated"]), float(last["seconds"]), len(rows))
+        return QueryResult(columns, rows, bool(last_document["truncated"]), float(last_document["seconds"]), len(rows))
     except EverholdError:  # some are also ValueErrors
         raise
     except (ValueError, KeyError, TypeError, ArithmeticError, AttributeError) as error:
@@ -235,7 +238,7 @@ def make_error(kind: str, message: str, limits: QueryLimits) -> EverholdError:  
             return QueryFailed(f"the query failed ({message})", remedy="check the statement against the tables")
 
 
-def explain_end(answer: ChildAnswer, limits: QueryLimits) -> EverholdError:
+def make_end_error(answer: ChildAnswer, limits: QueryLimits) -> EverholdError:
     """Return the error for a process that ended without an answer."""
     if answer.at_deadline:
         return make_error("time", "", limits)
@@ -251,8 +254,8 @@ def explain_end(answer: ChildAnswer, limits: QueryLimits) -> EverholdError:
 class _ResultCache:
     """The results that were read last, up to a number of bytes."""
 
-    def __init__(self, most_bytes: int) -> None:
-        self._most, self._size = most_bytes, 0
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes, self._size = max_bytes, 0
         self._lock = threading.Lock()
         self._results: OrderedDict[str, tuple[QueryResult, int]] = OrderedDict()
 
@@ -265,10 +268,10 @@ class _ResultCache:
 
     def put(self, key: str, result: QueryResult, size: int) -> None:
         with self._lock:
-            if size > self._most or key in self._results:
+            if size > self._max_bytes or key in self._results:
                 return
             self._results[key] = (result, size)
             self._size += size
-            while self._size > self._most:
-                _, (_, dropped) = self._results.popitem(last=False)
-                self._size -= dropped
+            while self._size > self._max_bytes:
+                _, (_, dropped_size) = self._results.popitem(last=False)
+                self._size -= dropped_size

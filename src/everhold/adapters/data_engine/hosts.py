@@ -35,10 +35,11 @@ def resolve_host(host: str, port: int, allowed_hosts: Collection[str]) -> Resolv
     except (OSError, UnicodeError) as error:
         raise QueryFailure("unreachable", f"no address of the host {host!r} was found") from error
     family, *_, socket_address = infos[0]
-    text = str(socket_address[0])
-    if not is_allowed(host, ip_address(text.partition("%")[0]), allowed_hosts):  # "%" begins the zone of fe80::1%eth0
+    address = str(socket_address[0])
+    without_zone = address.partition("%")[0]  # as in fe80::1%eth0
+    if not is_allowed(host, ip_address(without_zone), allowed_hosts):
         raise QueryFailure("host", host)
-    return ResolvedHost(family, text)
+    return ResolvedHost(family, address)
 
 
 def require_local(socket_path: str, allowed_hosts: Collection[str]) -> None:

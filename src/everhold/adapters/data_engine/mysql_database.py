@@ -10,7 +10,7 @@ from pymysql.constants import FIELD_TYPE
 from pymysql.cursors import SSCursor
 
 from everhold.adapters.data_engine import confinement
-from everhold.adapters.data_engine.child import QueryFailure, RowStream, fail_to_connect, fetch_batches
+from everhold.adapters.data_engine.child import QueryFailure, RowStream, fetch_batches, make_connection_failure
 from everhold.adapters.data_engine.hosts import require_local, resolve_host
 from everhold.adapters.data_engine.session import CatalogColumn, CatalogTable
 
@@ -25,7 +25,7 @@ _TYPES: Final[Mapping[int, str]] = {
     FIELD_TYPE.BLOB: "text", FIELD_TYPE.TINY_BLOB: "text", FIELD_TYPE.MEDIUM_BLOB: "text",
     FIELD_TYPE.LONG_BLOB: "text",
 }  # fmt: skip
-_BINARY: Final = 63  # the character set of bytes
+_BINARY_CHARSET: Final = 63  # the number of the character set of columns with bytes
 # Users with these rights can read or write files of the server, or change how it works.
 _DANGEROUS: Final = ("FILE", "SUPER", "SYSTEM_VARIABLES_ADMIN", "SYSTEM_USER")
 _HARMLESS: Final = ("USAGE", "SELECT", "SHOW VIEW", "SHOW DATABASES", "PROCESS", "REFERENCES")
@@ -57,7 +57,7 @@ _FOREIGN_KEYS: Final = """
 """
 
 
-class _RefuseClearText:
+class _ClearTextRefusal:
     """Refuses a server's request to send the password in clear text."""
 
     def __init__(self, connection: Any) -> None:
@@ -77,7 +77,7 @@ def open_session(request: Mapping[str, Any]) -> "MysqlSession":
         session = MysqlSession(connection, data["database"], limits["seconds"])
         session.refuse_dangerous_user()
     except _ERRORS as error:
-        raise fail_to_connect(_explain(error)) from error
+        raise make_connection_failure(_explain(error)) from error
     confinement.restrict_files([])
     confinement.refuse_calls()
     return session
@@ -92,8 +92,8 @@ _ERRORS: Final = (
 
 def _connect(data: Mapping[str, Any], seconds: float) -> Any:
     """Return a connection to the server, whose socket has a time limit and whose password is not sent in clear text."""
-    security = data["parameters"].get("ssl", "")
-    handlers = {} if security else {b"mysql_clear_password": _RefuseClearText, b"dialog": _RefuseClearText}
+    ssl_mode = data["parameters"].get("ssl", "")
+    auth_handlers = {} if ssl_mode else {b"mysql_clear_password": _ClearTextRefusal, b"dialog": _ClearTextRefusal}
     connection = pymysql.connect(
         host=data["host"] or "localhost",
         user=data["user"],
@@ -106,20 +106,21 @@ def _connect(data: Mapping[str, Any], seconds: float) -> Any:
         write_timeout=int(seconds) + 1,
         local_infile=False,
         autocommit=True,
-        ssl=_make_tls(security),
-        auth_plugin_map=handlers,
+        ssl=_make_tls(ssl_mode),
+        auth_plugin_map=auth_handlers,
         defer_connect=True,
     )
     connection.connect(_open_socket(data, seconds))
     return connection
 
 
-def _make_tls(security: str) -> ssl.SSLContext | None:
-    """Return how the connection is encrypted: "require" without, "verify" with a check of the certificate."""
-    if not security:
+def _make_tls(ssl_mode: str) -> ssl.SSLContext | None:
+    """Return the TLS settings of a connection: None for an empty text, "require" does not check the certificate, and
+    "verify" does."""
+    if not ssl_mode:
         return None
     context = ssl.create_default_context()
-    if security == "require":
+    if ssl_mode == "require":
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
@@ -130,20 +131,20 @@ def _open_socket(data: Mapping[str, Any], seconds: float) -> socket.socket:
     path = data["parameters"].get("unix_socket")
     if path:
         require_local(path, data["hosts"])
-        opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        server_socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         address: Any = path
     else:
         port = data["port"] or _PORT
         resolved = resolve_host(data["host"], port, data["hosts"])
-        opened, address = socket.socket(resolved.family, socket.SOCK_STREAM), (resolved.address, port)
-    opened.settimeout(seconds + 1)
+        server_socket, address = socket.socket(resolved.family, socket.SOCK_STREAM), (resolved.address, port)
+    server_socket.settimeout(seconds + 1)
     try:
-        opened.connect(address)
+        server_socket.connect(address)
     except OSError as error:
-        shown = path or f"{data['host']}:{data['port'] or _PORT}"
-        raise QueryFailure("unreachable", f"{shown}: {_explain(error)}") from error
-    opened.settimeout(None)  # the driver sets its own timeouts
-    return opened
+        server = path or f"{data['host']}:{data['port'] or _PORT}"
+        raise QueryFailure("unreachable", f"{server}: {_explain(error)}") from error
+    server_socket.settimeout(None)  # the driver sets its own timeouts
+    return server_socket
 
 
 class MysqlSession:
@@ -180,11 +181,11 @@ class MysqlSession:
         privileges = {str(row[0]).upper() for row in self._run(_PRIVILEGES.format(user=grantee, database=database))}
         if privileges & set(_DANGEROUS):
             raise QueryFailure("role", self._user)
-        writing = sorted(privileges - set(_HARMLESS))
-        if writing:
+        write_privileges = sorted(privileges - set(_HARMLESS))
+        if write_privileges:
             self.notes.append(
-                f"the user {self._user!r} may also {writing[0]}; every query runs in a read-only transaction, but a "
-                "user that may only read is safer"
+                f"the user {self._user!r} may also {write_privileges[0]}; every query runs in a read-only transaction, "
+                "but a user that may only read is safer"
             )
 
     def _run(self, sql: str) -> Sequence[tuple[Any, ...]]:
@@ -197,11 +198,11 @@ class MysqlSession:
             self._run("START TRANSACTION READ ONLY")
             cursor = self._connection.cursor(SSCursor)
             cursor.execute(sql)
-            described = cursor.description or ()
+            description = cursor.description or ()
             fields = cursor._result.fields if cursor._result is not None else ()
         except _ERRORS as error:
             raise _translate(error) from error
-        columns = [(str(column[0]), _name_type(field)) for column, field in zip(described, fields, strict=False)]
+        columns = [(str(column[0]), _name_type(field)) for column, field in zip(description, fields, strict=False)]
         return RowStream(columns, _fetch(cursor))
 
     def query(self, sql: str, seconds: float) -> Sequence[tuple[Any, ...]]:
@@ -226,16 +227,16 @@ class MysqlSession:
         for name, column, data_type in self._run(_COLUMNS.format(database=database)):
             if name in tables:
                 tables[name].columns.append(CatalogColumn(column, data_type))
-        for name, index, _, listed in self._run(_KEYS.format(database=database)):
+        for name, index, _, joined_columns in self._run(_KEYS.format(database=database)):
             if name in tables:
-                columns = listed.split("\n")
+                columns = joined_columns.split("\n")
                 if index == "PRIMARY":
                     tables[name].primary_key = columns
                 elif len(columns) == 1:
                     tables[name].unique_columns.add(columns[0])
-        for name, _, column, target, to_column in self._run(_FOREIGN_KEYS.format(database=database)):
+        for name, _, column, target, target_column in self._run(_FOREIGN_KEYS.format(database=database)):
             if name in tables:
-                tables[name].foreign_keys.append((column, target, to_column))
+                tables[name].foreign_keys.append((column, target, target_column))
         return list(tables.values())
 
 
@@ -248,15 +249,16 @@ def _fetch(cursor: Any) -> Iterator[list[tuple[Any, ...]]]:
 
 def _name_type(field: Any) -> str:
     kind = _TYPES.get(field.type_code, "unknown")
-    return "bytes" if kind == "text" and field.charsetnr == _BINARY else kind
+    return "bytes" if kind == "text" and field.charsetnr == _BINARY_CHARSET else kind
 
 
-_TIMEOUTS: Final = frozenset({1969, 3024, 1205, 1317})
+# The codes of both products for a statement that reached its time limit, waited too long for a lock or was interrupted.
+_TIMEOUT_CODES: Final = frozenset({1969, 3024, 1205, 1317})
 
 
 def _translate(error: Exception) -> QueryFailure:
     code = error.args[0] if isinstance(error, pymysql.err.MySQLError) and error.args else None
-    if code in _TIMEOUTS or isinstance(error, TimeoutError):
+    if code in _TIMEOUT_CODES or isinstance(error, TimeoutError):
         return QueryFailure("time", "")
     return QueryFailure("failed", _explain(error))
 

@@ -10,7 +10,7 @@ from psycopg.sql import SQL, Identifier
 from psycopg.types.datetime import DateLoader, TimeLoader, TimestampLoader, TimestamptzLoader
 
 from everhold.adapters.data_engine import confinement
-from everhold.adapters.data_engine.child import BATCH_ROWS, QueryFailure, RowStream, fail_to_connect
+from everhold.adapters.data_engine.child import BATCH_ROWS, QueryFailure, RowStream, make_connection_failure
 from everhold.adapters.data_engine.hosts import require_local, resolve_host
 from everhold.adapters.data_engine.session import CatalogColumn, CatalogTable
 
@@ -20,8 +20,8 @@ _TYPES: Final[Mapping[str, str]] = {
     "uuid": "text", "bytea": "bytes", "date": "date", "time": "time", "timetz": "time", "timestamp": "timestamp",
     "timestamptz": "timestamp", "interval": "interval", "json": "json", "jsonb": "json",
 }  # fmt: skip
-# Roles with these rights can read or write files of the server, or run programs there.
-DANGEROUS: Final = """
+# Returns whether the role has rights with which it can read or write files of the server, or run programs there.
+IS_DANGEROUS_ROLE: Final = """
     SELECT rolsuper OR EXISTS (
         SELECT FROM unnest(ARRAY['pg_read_server_files', 'pg_write_server_files', 'pg_execute_server_program']) AS r
         WHERE pg_has_role(session_user, r, 'MEMBER')
@@ -78,7 +78,7 @@ def open_session(request: Mapping[str, Any]) -> "PostgresSession":
         connection = _connect(parameters, limits["seconds"])
         _refuse_dangerous_role(connection)
     except psycopg.Error as error:
-        raise fail_to_connect(_take_first_line(error)) from error
+        raise make_connection_failure(_take_first_line(error)) from error
     confinement.restrict_files([])
     confinement.refuse_calls()
     return PostgresSession(connection, data["schema"] or "public")
@@ -116,8 +116,8 @@ class PostgresSession:
 
     def _begin(self) -> None:
         self._connection.execute("BEGIN TRANSACTION READ ONLY")
-        path = SQL("SET LOCAL search_path = {}, pg_temp").format(Identifier(self._schema))
-        self._connection.execute(path)
+        set_path = SQL("SET LOCAL search_path = {}, pg_temp").format(Identifier(self._schema))
+        self._connection.execute(set_path)
 
     def query(self, sql: str, seconds: float) -> Sequence[tuple[Any, ...]]:
         try:
@@ -152,19 +152,19 @@ class PostgresSession:
         for name, column, data_type in run(_COLUMNS, schema).fetchall():
             if name in tables:
                 tables[name].columns.append(CatalogColumn(column, data_type))
-        for name, kind, target, columns, to_columns in run(_CONSTRAINTS, schema).fetchall():
+        for name, kind, target, columns, target_columns in run(_CONSTRAINTS, schema).fetchall():
             if name in tables:
-                _add_constraint(tables[name], kind, target, columns, to_columns)
+                _add_constraint(tables[name], kind, target, columns, target_columns)
         return list(tables.values())
 
 
-def _add_constraint(table: CatalogTable, kind: str, target: str, columns: list[str], to_columns: list[str]) -> None:
+def _add_constraint(table: CatalogTable, kind: str, target: str, columns: list[str], target_columns: list[str]) -> None:
     if kind == "p":
         table.primary_key = columns
     elif kind == "u" and len(columns) == 1:
         table.unique_columns.add(columns[0])
     elif kind == "f" and len(columns) == 1:
-        table.foreign_keys.append((columns[0], target, to_columns[0]))
+        table.foreign_keys.append((columns[0], target, target_columns[0]))
 
 
 def _connect(parameters: dict[str, Any], seconds: float) -> psycopg.Connection[tuple[Any, ...]]:
@@ -186,6 +186,8 @@ def _connect(parameters: dict[str, Any], seconds: float) -> psycopg.Connection[t
 
 
 def _make_lenient(loader: type[Loader]) -> type[Loader]:
+    """Return a loader that returns the text of a value that it cannot convert."""
+
     class LenientLoader(loader):  # type: ignore[valid-type, misc]
         def load(self, data: Buffer) -> Any:
             try:
@@ -197,7 +199,7 @@ def _make_lenient(loader: type[Loader]) -> type[Loader]:
 
 
 def _refuse_dangerous_role(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
-    rows = connection.execute(DANGEROUS).fetchall()
+    rows = connection.execute(IS_DANGEROUS_ROLE).fetchall()
     if rows != [(False,)]:
         raise QueryFailure("role", connection.info.user)
 
@@ -205,8 +207,8 @@ def _refuse_dangerous_role(connection: psycopg.Connection[tuple[Any, ...]]) -> N
 def _execute(connection: psycopg.Connection[tuple[Any, ...]], text: str) -> RowStream:
     try:
         # A cursor takes one query that changes nothing. `prepare` sends it by the protocol that refuses a second one.
-        declared = f"DECLARE result NO SCROLL CURSOR WITHOUT HOLD FOR {text}"
-        connection.execute(declared.encode(), prepare=True)
+        declaration = f"DECLARE result NO SCROLL CURSOR WITHOUT HOLD FOR {text}"
+        connection.execute(declaration.encode(), prepare=True)
         cursor = connection.cursor()
         cursor.execute(f"FETCH FORWARD {BATCH_ROWS} FROM result")
     except psycopg.Error as error:
@@ -225,10 +227,11 @@ def _fetch(cursor: psycopg.Cursor[tuple[Any, ...]]) -> Iterator[list[tuple[Any, 
 
 
 def _name_type(connection: psycopg.Connection[tuple[Any, ...]], code: int) -> str:
-    known = connection.adapters.types.get(code)
-    if known is None:
+    type_info = connection.adapters.types.get(code)
+    if type_info is None:
         return "unknown"
-    return _TYPES.get(known.name, "unknown") if known.oid == code else "json"  # or an array of the type
+    is_array = type_info.oid != code
+    return "json" if is_array else _TYPES.get(type_info.name, "unknown")
 
 
 def _translate(error: psycopg.Error) -> QueryFailure:

@@ -25,7 +25,7 @@ _CHUNK: Final = 1 << 16
 _START_SECONDS: Final = 60.0
 _PROGRAM: Final = """
 import sys
-sys.path[:] = {path!r}
+sys.path[:] = {module_path!r}
 from everhold.adapters.data_engine.child import main
 main({reader!r})
 """
@@ -46,8 +46,8 @@ class QueryProcess:
 
     def __init__(self, reader: str) -> None:
         self._folder = tempfile.mkdtemp(prefix="everhold-query-")
-        path = [entry for entry in sys.path if Path(entry).is_absolute()]
-        program = _PROGRAM.format(path=path, reader=reader)
+        module_path = [entry for entry in sys.path if Path(entry).is_absolute()]
+        program = _PROGRAM.format(module_path=module_path, reader=reader)
         try:
             self._process = subprocess.Popen(
                 # Isolated, without site packages' start-up files, without writing bytecode.
@@ -69,7 +69,7 @@ class QueryProcess:
         return self._process.poll() is None
 
     def run(
-        self, request: Mapping[str, Any], seconds: float, most_bytes: int, watch: Callable[[bytes], None] | None = None
+        self, request: Mapping[str, Any], seconds: float, max_bytes: int, watch: Callable[[bytes], None] | None = None
     ) -> ChildAnswer:
         """Send the request and return what the process wrote until it ended or was ended.
 
@@ -79,8 +79,8 @@ class QueryProcess:
         try:
             output = self._wait_until_ready()
             deadline = time.monotonic() + seconds
-            is_late = self._exchange(output, json.dumps(request).encode("ascii") + b"\n", deadline, most_bytes, watch)
-            is_too_long = len(output) > most_bytes
+            is_late = self._exchange(output, json.dumps(request).encode("ascii") + b"\n", deadline, max_bytes, watch)
+            is_too_long = len(output) > max_bytes
             is_late = is_late or not (is_too_long or self._wait(deadline))
         finally:
             self.end()
@@ -89,53 +89,53 @@ class QueryProcess:
 
     def _wait_until_ready(self) -> bytearray:
         """Return what the process has written instead of READY: nothing, or the beginning of an error."""
-        answers = self._process.stdout
-        assert answers is not None
-        if not select.select([answers], [], [], _START_SECONDS)[0]:
+        stdout = self._process.stdout
+        assert stdout is not None
+        if not select.select([stdout], [], [], _START_SECONDS)[0]:
             raise DataUnavailable(
                 f"the process of the query did not start within {_START_SECONDS:g} s",
                 value=_START_SECONDS,
                 remedy="try again when the machine has less to do",
             )
-        first = os.read(answers.fileno(), len(READY))
-        return bytearray() if first == READY else bytearray(first)
+        first_bytes = os.read(stdout.fileno(), len(READY))
+        return bytearray() if first_bytes == READY else bytearray(first_bytes)
 
     def _exchange(
         self,
         output: bytearray,
         request: bytes,
         deadline: float,
-        most_bytes: int,
+        max_bytes: int,
         watch: Callable[[bytes], None] | None,
     ) -> bool:
         """Write the request and add the answer to `output`; return whether the deadline came first.
 
         It writes and reads alternately, so that neither side blocks the other.
         """
-        requests, answers = self._process.stdin, self._process.stdout
-        assert requests is not None
-        assert answers is not None
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
         remaining = memoryview(request)
-        os.set_blocking(requests.fileno(), False)
+        os.set_blocking(stdin.fileno(), False)
         with selectors.DefaultSelector() as selector:
-            selector.register(requests, selectors.EVENT_WRITE)
-            selector.register(answers, selectors.EVENT_READ)
-            while selector.get_map() and len(output) <= most_bytes:
+            selector.register(stdin, selectors.EVENT_WRITE)
+            selector.register(stdout, selectors.EVENT_READ)
+            while selector.get_map() and len(output) <= max_bytes:
                 seconds_left = deadline - time.monotonic()
                 if seconds_left <= 0:
                     return True
                 for key, _ in selector.select(seconds_left):
-                    if key.fileobj is answers:
-                        chunk = os.read(answers.fileno(), _CHUNK)
+                    if key.fileobj is stdout:
+                        chunk = os.read(stdout.fileno(), _CHUNK)
                         output += chunk
                         if not chunk:
                             return False
                         if watch is not None:
                             watch(chunk)
                     else:
-                        remaining = remaining[_write_part(requests.fileno(), remaining) :]
+                        remaining = remaining[_write_part(stdin.fileno(), remaining) :]
                         if not remaining:
-                            selector.unregister(requests)
+                            selector.unregister(stdin)
         return False
 
     def _wait(self, deadline: float) -> bool:

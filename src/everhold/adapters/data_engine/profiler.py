@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from everhold.adapters.data_engine.child import CONNECTED, DATABASE_PREFIX
-from everhold.adapters.data_engine.engine import describe_database, explain_end, make_error
+from everhold.adapters.data_engine.engine import describe_database, make_end_error, make_error
 from everhold.adapters.data_engine.process import ChildAnswer, QueryProcess
 from everhold.errors import EverholdError, QueryFailed, ResultTooLarge
 from everhold.ports.data_engine import QueryLimits
@@ -32,11 +32,11 @@ class SandboxedProfiler:
             "limits": asdict(query_limits),
         }
         process = QueryProcess(f"{DATABASE_PREFIX}{data.address.driver}")
-        answer = process.run(request, limits.seconds, _OUTPUT_MEGABYTES << 20, _count_lines(report))
+        answer = process.run(request, limits.seconds, _OUTPUT_MEGABYTES << 20, _make_line_counter(report))
         return _read_profile(answer, query_limits, str(data.address))
 
 
-def _count_lines(report: ReportProgress) -> Callable[[bytes], None]:
+def _make_line_counter(report: ReportProgress) -> Callable[[bytes], None]:
     """Return a function that gets the pieces of the output and reports each table whose line is complete."""
     count = -1  # the first line reports the connection and not a table
 
@@ -49,20 +49,21 @@ def _count_lines(report: ReportProgress) -> Callable[[bytes], None]:
     return watch
 
 
-def _read_profile(answer: ChildAnswer, limits: QueryLimits, place: str) -> DatabaseProfile:
+def _read_profile(answer: ChildAnswer, limits: QueryLimits, address: str) -> DatabaseProfile:
     """Return the profile that a process has written; raise the error that it reports or by which it ended."""
     lines = answer.output.splitlines()
     if answer.is_too_long:
-        raise ResultTooLarge(f"the profile of {place} has more than {limits.result_megabytes} MB")
+        raise ResultTooLarge(f"the profile of {address} has more than {limits.result_megabytes} MB")
     try:
-        last = json.loads(lines[-1]) if lines and not answer.at_deadline else {}
-        if "error" in last:
-            raise make_error(str(last["error"]), str(last["message"]), limits)
-        if not last.get("end"):
+        last_document = json.loads(lines[-1]) if lines and not answer.at_deadline else {}
+        if "error" in last_document:
+            raise make_error(str(last_document["error"]), str(last_document["message"]), limits)
+        if not last_document.get("end"):
             is_silent = answer.at_deadline and lines[:1] != [CONNECTED]
-            raise make_error("silent", "", limits) if is_silent else explain_end(answer, limits)
+            raise make_error("silent", "", limits) if is_silent else make_end_error(answer, limits)
         tables = tuple(_read_table(json.loads(line)["table"]) for line in lines[1:-1])
-        return DatabaseProfile(str(last["server"])[:100], tables, tuple(str(note) for note in last["notes"]))
+        notes = tuple(map(str, last_document["notes"]))
+        return DatabaseProfile(str(last_document["server"])[:100], tables, notes)
     except EverholdError:  # some are also ValueErrors
         raise
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

@@ -12,7 +12,7 @@ from sqlalchemy.engine import URL, Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from everhold.adapters.data_engine import confinement
-from everhold.adapters.data_engine.child import QueryFailure, RowStream, fail_to_connect, fetch_batches
+from everhold.adapters.data_engine.child import QueryFailure, RowStream, fetch_batches, make_connection_failure
 from everhold.adapters.data_engine.hosts import require_local, resolve_host
 from everhold.adapters.data_engine.session import CatalogColumn, CatalogTable
 
@@ -22,7 +22,11 @@ _READ_ONLY_OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
 # The errors that drivers raise if a server breaks the protocol, in addition to the errors that SQLAlchemy wraps.
 _ERRORS: Final = (SQLAlchemyError, OSError, RuntimeError, ValueError, LookupError, TypeError, AttributeError)
 _KINDS: Final[Mapping[type, str]] = {bool: "boolean", int: "integer", float: "float", str: "text", bytes: "bytes"}
-_FIRST_ROWS: Final = 200
+# Types that a driver may define itself, by the names of their classes.
+_KINDS_BY_NAME: Final = {
+    "Decimal": "decimal", "datetime": "timestamp", "date": "date", "time": "time", "timedelta": "interval",
+}  # fmt: skip
+_FIRST_ROWS: Final = 200  # the rows from which the types of the columns are inferred
 
 
 def open_session(request: Mapping[str, Any]) -> "SqlalchemySession":
@@ -42,7 +46,7 @@ def open_session(request: Mapping[str, Any]) -> "SqlalchemySession":
     except sqlalchemy.exc.NoSuchModuleError as error:
         raise QueryFailure("driver", data["url"].partition(":")[0]) from error
     except _ERRORS as error:
-        raise fail_to_connect(_explain(error)) from error
+        raise make_connection_failure(_explain(error)) from error
     # No seccomp and no Landlock here: a driver may import modules, or open a second connection, at any time.
     return session
 
@@ -75,15 +79,15 @@ class SqlalchemySession:
         try:
             result = self._connection.exec_driver_sql(sql)
             names = [str(column[0]) for column in result.cursor.description]
-            first = [tuple(row) for row in result.fetchmany(_FIRST_ROWS)]
+            first_rows = [tuple(row) for row in result.fetchmany(_FIRST_ROWS)]
         except _ERRORS as error:
             raise QueryFailure("failed", _explain(error)) from error
-        kinds = [_find_type([row[index] for row in first]) for index in range(len(names))]
-        return RowStream(list(zip(names, kinds, strict=True)), self._fetch(result, first))
+        kinds = [_find_type([row[index] for row in first_rows]) for index in range(len(names))]
+        return RowStream(list(zip(names, kinds, strict=True)), self._fetch(result, first_rows))
 
     @staticmethod
-    def _fetch(result: Any, first: list[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
-        yield first
+    def _fetch(result: Any, first_rows: list[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+        yield first_rows
         try:
             yield from fetch_batches(lambda count: [tuple(row) for row in result.fetchmany(count)])
         except _ERRORS as error:
@@ -125,17 +129,13 @@ class SqlalchemySession:
 
 
 def _find_type(values: Sequence[Any]) -> str:
-    """Return the type that all values of a column have.
-
-    The types that drivers report are not used: their names differ.
-    """
+    """Return the type that all values of a column have, because each driver has other names for its types."""
     kinds = {_name_kind(value) for value in values if value is not None}
     return kinds.pop() if len(kinds) == 1 else "unknown"
 
 
 def _name_kind(value: Any) -> str:
-    named = {"Decimal": "decimal", "datetime": "timestamp", "date": "date", "time": "time", "timedelta": "interval"}
-    return _KINDS.get(type(value)) or named.get(type(value).__name__, "unknown")
+    return _KINDS.get(type(value)) or _KINDS_BY_NAME.get(type(value).__name__, "unknown")
 
 
 def _explain(error: BaseException) -> str:

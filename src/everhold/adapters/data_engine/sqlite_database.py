@@ -26,7 +26,7 @@ def open_session(request: Mapping[str, Any]) -> "SqliteSession":
     """Open the file of the request, and give up all other rights."""
     limits, path = request["limits"], request["data"]["database"]
     confinement.set_first_limits(limits["seconds"] + 1, limits["cpu_seconds"], 0)
-    memory = confinement.MemoryLimit(limits["megabytes"])
+    memory_limit = confinement.MemoryLimit(limits["megabytes"])
     try:
         confinement.restrict_files(list_parts(path))
         require_format(path, SQLITE)
@@ -35,18 +35,21 @@ def open_session(request: Mapping[str, Any]) -> "SqliteSession":
     except (sqlite3.Error, OSError) as error:
         raise QueryFailure("unreachable", str(error)[:300]) from error
     confinement.refuse_calls()
-    memory.apply()
+    memory_limit.apply()
     return session
 
 
 def list_parts(path: str) -> list[str]:
     """Return the files that a SQLite file consists of."""
-    beside = [f"{path}{suffix}" for suffix in ("-wal", "-shm", "-journal")]
-    return [path, *(name for name in beside if Path(name).exists())]
+    companions = [f"{path}{suffix}" for suffix in ("-wal", "-shm", "-journal")]
+    return [path, *(name for name in companions if Path(name).exists())]
 
 
 def has_no_log(path: str) -> bool:
-    """Return whether a file in write-ahead mode has no log: then it is complete, and SQLite could not make a log."""
+    """Return whether a file in write-ahead mode has no log.
+
+    Such a file is complete, and SQLite must not try to make a log, for which it has no right.
+    """
     with Path(path).open("rb") as file:
         header = file.read(_VERSION_BYTE + 2)
     is_write_ahead = len(header) > _VERSION_BYTE + 1 and header[_VERSION_BYTE + 1] == _WRITE_AHEAD
@@ -79,13 +82,15 @@ class SqliteSession:
         return self._tables
 
     def _read_catalog(self) -> Iterator[CatalogTable]:
-        """Yield the tables, before the authorizer forbids to read the catalog. Virtual tables run code: left out."""
-        run = self._connection.execute
-        listed = run(
+        """Yield the tables and views except virtual tables, which run code.
+
+        Call this before the authorizer is set, which forbids reading the catalog.
+        """
+        rows = self._connection.execute(
             "SELECT name, type = 'view' FROM sqlite_master WHERE type IN ('table', 'view') "
             "AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND coalesce(sql, '') NOT LIKE 'CREATE VIRTUAL%' ORDER BY name"
         ).fetchall()
-        for name, is_view in listed:
+        for name, is_view in rows:
             try:
                 yield self._read_table(str(name), bool(is_view))
             except sqlite3.OperationalError as error:  # such as a view of a table that was dropped
@@ -95,26 +100,28 @@ class SqliteSession:
         """Return a table or view with its columns and keys."""
         run = self._connection.execute
         table = CatalogTable(name, is_view)
-        keys: list[tuple[int, str]] = []
+        primary_key: list[tuple[int, str]] = []
         quoted = _quote_text(name)  # values cannot be bound: the session allows none
         for column, data_type, key_position in run(
             f"SELECT name, type, pk FROM pragma_table_info({quoted})"
         ).fetchall():
             table.columns.append(CatalogColumn(str(column), str(data_type).upper() or "TEXT"))
             if key_position:
-                keys.append((key_position, str(column)))
-        table.primary_key = [column for _, column in sorted(keys)]
-        foreign: dict[int, list[tuple[str, str, str]]] = {}
-        for number, target, column, to_column in run(
+                primary_key.append((key_position, str(column)))
+        table.primary_key = [column for _, column in sorted(primary_key)]
+        foreign_keys: dict[int, list[tuple[str, str, str]]] = {}
+        for key_id, target, column, target_column in run(
             f'SELECT id, "table", "from", "to" FROM pragma_foreign_key_list({quoted})'
         ).fetchall():
-            foreign.setdefault(number, []).append((column, target, to_column or self._find_key(target)))
-        table.foreign_keys = [keys[0] for keys in foreign.values() if len(keys) == 1 and keys[0][2]]
+            columns = foreign_keys.setdefault(key_id, [])
+            columns.append((column, target, target_column or self._find_key(target)))
+        table.foreign_keys = [columns[0] for columns in foreign_keys.values() if len(columns) == 1 and columns[0][2]]
         return table
 
     def _find_key(self, table: str) -> str:
-        listed = f"SELECT name FROM pragma_table_info({_quote_text(table)}) WHERE pk = 1"
-        rows = self._connection.execute(listed).fetchall()
+        """Return the first column of a table's primary key, or an empty text."""
+        sql = f"SELECT name FROM pragma_table_info({_quote_text(table)}) WHERE pk = 1"
+        rows = self._connection.execute(sql).fetchall()
         return str(rows[0][0]) if rows else ""
 
 

@@ -9,9 +9,10 @@ from typing import Any, Final
 from everhold.adapters.data_engine import confinement
 from everhold.adapters.data_engine.child import QueryFailure, RowStream, fetch_batches
 
-_STEPS: Final = 10_000  # instructions of SQLite's machine between two looks at the clock
+_STEPS: Final = 10_000  # the number of virtual machine instructions after which SQLite calls the progress handler
+_FIRST_ROWS: Final = 200  # the rows from which the types of the columns are inferred
 _SHARE_OF_MEMORY: Final = 0.6
-_ALLOWED = """
+_ALLOWED_FUNCTIONS = """
     abs avg cast ceil ceiling coalesce concat concat_ws count cume_dist current_date current_time current_timestamp
     date datetime dense_rank exp first_value floor glob group_concat ifnull iif instr json_extract julianday lag
     last_value
@@ -19,7 +20,7 @@ _ALLOWED = """
     round row_number rtrim sign sqrt strftime string_agg substr substring sum time total trim trunc typeof unixepoch
     upper -> ->>
 """
-_FUNCTIONS: Final = frozenset(_ALLOWED.split())
+_FUNCTIONS: Final = frozenset(_ALLOWED_FUNCTIONS.split())
 _PRAGMAS: Final = (
     "temp_store = MEMORY", "query_only = ON", "trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0",
 )  # fmt: skip
@@ -44,7 +45,7 @@ def read_rows(request: Mapping[str, Any]) -> RowStream:
     """Return the rows of the statement in the request."""
     limits, path = request["limits"], request["data"]["path"]
     confinement.set_first_limits(limits["seconds"] + 1, limits["cpu_seconds"], 0)
-    memory = confinement.MemoryLimit(limits["megabytes"])
+    memory_limit = confinement.MemoryLimit(limits["megabytes"])
     try:
         confinement.restrict_files([path])
         # Immutable: SQLite neither locks the file nor looks for a journal beside it.
@@ -53,13 +54,13 @@ def read_rows(request: Mapping[str, Any]) -> RowStream:
     except (sqlite3.Error, OSError) as error:
         raise QueryFailure("unavailable", str(error)[:300]) from error
     confinement.refuse_calls()
-    memory.apply()
+    memory_limit.apply()
     limit_time(connection, limits["seconds"])
     return execute(connection, request["sql"])
 
 
 def open_file(path: str, limits: Mapping[str, Any], *, is_immutable: bool) -> sqlite3.Connection:
-    """Open a file to be read, with small limits and nothing in the file trusted."""
+    """Open a file for reading, with small limits and without trusting anything in the file."""
     address = f"{Path(path).absolute().as_uri()}?mode=ro{'&immutable=1' if is_immutable else ''}"
     connection = sqlite3.connect(address, uri=True, isolation_level=None, cached_statements=0)
     connection.text_factory = lambda content: content.decode("utf-8", "replace")
@@ -78,7 +79,7 @@ def list_names(connection: sqlite3.Connection) -> frozenset[str]:
 
 
 def limit_time(connection: sqlite3.Connection, seconds: float) -> None:
-    """End statements that run beyond some seconds from now."""
+    """Make SQLite end any statement that still runs after this many seconds from now."""
     deadline = time.monotonic() + seconds
     connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
 
@@ -86,14 +87,15 @@ def limit_time(connection: sqlite3.Connection, seconds: float) -> None:
 def make_authorizer(tables: frozenset[str]) -> Callable[..., int]:
     """Return the function that allows SQLite to read these tables with functions of the list, and nothing else."""
 
-    def authorize(action: int, first: str | None, second: str | None, schema: str | None, source: str | None) -> int:
+    def authorize(action: int, table: str | None, name: str | None, schema: str | None, source: str | None) -> int:
+        """Decide on one action. `name` is the column that is read, or the function that is called."""
         if action == sqlite3.SQLITE_SELECT:
             return sqlite3.SQLITE_OK
         # A subquery in FROM is read under its alias, or under no name, without a schema.
-        is_readable = schema is None or (first or "").lower() in tables
+        is_readable = schema is None or (table or "").lower() in tables
         if action == sqlite3.SQLITE_READ and is_readable:
             return sqlite3.SQLITE_OK
-        if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() in _FUNCTIONS:
+        if action == sqlite3.SQLITE_FUNCTION and (name or "").lower() in _FUNCTIONS:
             return sqlite3.SQLITE_OK
         return sqlite3.SQLITE_DENY
 
@@ -104,16 +106,16 @@ def execute(connection: sqlite3.Connection, sql: str) -> RowStream:
     """Return the rows of a statement."""
     try:
         cursor = connection.execute(sql)
-        first = cursor.fetchmany(200)
+        first_rows = cursor.fetchmany(_FIRST_ROWS)
     except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
         raise translate_error(error) from error
     names = [str(described[0]) for described in cursor.description or ()]
-    kinds = [_find_type([row[index] for row in first]) for index in range(len(names))]
-    return RowStream(list(zip(names, kinds, strict=True)), _fetch(cursor, first))
+    kinds = [_find_type([row[index] for row in first_rows]) for index in range(len(names))]
+    return RowStream(list(zip(names, kinds, strict=True)), _fetch(cursor, first_rows))
 
 
-def _fetch(cursor: sqlite3.Cursor, first: list[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
-    yield first
+def _fetch(cursor: sqlite3.Cursor, first_rows: list[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+    yield first_rows
     try:
         yield from fetch_batches(cursor.fetchmany)
     except sqlite3.Error as error:
@@ -129,7 +131,7 @@ def _find_type(values: list[Any]) -> str:
 
 
 def translate_error(error: Exception) -> QueryFailure:
-    """Return the code and the message with which an error of SQLite is reported."""
+    """Return the failure with which an error of SQLite is reported."""
     text = str(error)
     if "interrupted" in text:
         return QueryFailure("time", "")

@@ -28,7 +28,7 @@ def main() -> None:
             "refusal",
             "reading the file takes more memory than is allowed; split it, or raise uploads.memory_megabytes",
         )
-    # Threads of DuckDB and destructors are of no more use, and take time.
+    # Do not wait for the threads of DuckDB and for destructors.
     sys.stdout.flush()
     os._exit(0)
 
@@ -53,9 +53,9 @@ def _run(job: dict[str, Any]) -> None:
 
 
 def _limit_resources(limits: Any) -> None:
-    size = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-    space = size + (limits.memory_megabytes + _RESERVED_MEGABYTES) * _MEGABYTE
-    resource.setrlimit(resource.RLIMIT_AS, (space, space))
+    mapped_bytes = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    max_mapped_bytes = mapped_bytes + (limits.memory_megabytes + _RESERVED_MEGABYTES) * _MEGABYTE
+    resource.setrlimit(resource.RLIMIT_AS, (max_mapped_bytes, max_mapped_bytes))
     resource.setrlimit(resource.RLIMIT_FSIZE, (limits.max_bytes, limits.max_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 

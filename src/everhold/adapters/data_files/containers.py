@@ -26,7 +26,7 @@ _IGNORED = re.compile(r"(^|/)(__MACOSX/|\.[^./][^/]*$|Thumbs\.db$)")
 
 
 def detect_kind(path: Path) -> str:
-    """Return "gzip", "zip", "xlsx", "parquet", "sqlite", "json" or "text"; Refusal for another kind of file."""
+    """Return "gzip", "zip", "xlsx", "parquet", "sqlite", "json" or "text"; raise Refusal for another kind of file."""
     with path.open("rb") as file:
         head = file.read(4096)
         if not head:
@@ -39,9 +39,9 @@ def detect_kind(path: Path) -> str:
         return "parquet"
     if head.startswith(b"SQLite format 3\x00"):
         return "sqlite"
-    for start, description in _OTHER_FILES.items():
+    for signature, description in _OTHER_FILES.items():
         # A text may begin with the same letters as a program, but does not contain NUL bytes.
-        if head.startswith(start) and (start[0] > 127 or b"\x00" in head or start == b"%PDF"):
+        if head.startswith(signature) and (signature[0] > 127 or b"\x00" in head or signature == b"%PDF"):
             raise Refusal(f"the file is {description}", "save its table as CSV or .xlsx")
     return "json" if head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[") else "text"
 
@@ -52,7 +52,7 @@ def _is_workbook(path: Path) -> bool:
 
 
 def open_zip(path: Path) -> zipfile.ZipFile:
-    """Open a zip file; Refusal if it is damaged or has too many entries."""
+    """Open a zip file; raise Refusal if it is damaged or has too many entries."""
     try:
         archive = zipfile.ZipFile(path)
     except (zipfile.BadZipFile, OSError, ValueError, RuntimeError) as error:
@@ -70,19 +70,20 @@ def count_entries(path: Path) -> int:
         return len(archive.infolist())
 
 
-class Budget:
+class UnpackingBudget:
     """The number of bytes that may still be unpacked from one upload."""
 
     def __init__(self, packed_bytes: int, max_bytes: int) -> None:
         self._left = min(max_bytes, max(_FREE_BYTES, packed_bytes * _MAX_RATIO))
 
     def spend(self, count: int) -> None:
+        """Subtract a number of bytes; raise Refusal if fewer are left."""
         self._left -= count
         if self._left < 0:
             raise Refusal("the file becomes far larger when it is unpacked", "unpack it and upload its tables")
 
 
-def copy_stream(stream: IO[bytes] | gzip.GzipFile, target: Path, budget: Budget) -> None:
+def copy_stream(stream: IO[bytes] | gzip.GzipFile, target: Path, budget: UnpackingBudget) -> None:
     """Write a stream to a file, and refuse it when it exceeds the budget; the size that it declares is not trusted."""
     with target.open("xb") as file:
         try:
@@ -96,7 +97,9 @@ def copy_stream(stream: IO[bytes] | gzip.GzipFile, target: Path, budget: Budget)
             raise Refusal(f"the packed file {reason}", "unpack it and upload its tables") from None
 
 
-def unpack(path: Path, name: str, folder: Path, budget: Budget, layers: int = 0) -> Iterator[tuple[Path, str, str]]:
+def unpack(
+    path: Path, name: str, folder: Path, budget: UnpackingBudget, layers: int = 0
+) -> Iterator[tuple[Path, str, str]]:
     """Yield path, name and kind of the file, or of each file in it if it is packed.
 
     Files are written under new names, so that a path in an archive cannot point outside the folder.
@@ -117,13 +120,13 @@ def unpack(path: Path, name: str, folder: Path, budget: Budget, layers: int = 0)
         entries = [entry for entry in archive.infolist() if not entry.is_dir() and not _IGNORED.search(entry.filename)]
         if not entries:
             raise Refusal("the zip file holds no file", "put a table in it")
-        for number, entry in enumerate(entries):
-            target = folder / f"unpacked-{layers}-{number}"
+        for index, entry in enumerate(entries):
+            target = folder / f"unpacked-{layers}-{index}"
             try:
                 with archive.open(entry) as stream:
                     copy_stream(stream, target, budget)
             except (zipfile.BadZipFile, RuntimeError, OSError) as error:
                 raise Refusal(f"the zip file is damaged or encrypted ({error})", "unpack it first") from None
-            inner = entry.filename.rpartition("/")[2]
-            yield from unpack(target, inner, folder, budget, layers + 1)
+            inner_name = entry.filename.rpartition("/")[2]
+            yield from unpack(target, inner_name, folder, budget, layers + 1)
             target.unlink(missing_ok=True)

@@ -30,7 +30,11 @@ class StoredTable:
 
 @dataclass
 class ReadContext:
-    """One upload in the child process."""
+    """One upload in the child process.
+
+    `seconds` are the durations of the steps, `details` the properties of the file that were detected, and `notes`
+    sentences for the user.
+    """
 
     connection: duckdb.DuckDBPyConnection
     folder: Path
@@ -40,14 +44,15 @@ class ReadContext:
     details: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     tables: list[StoredTable] = field(default_factory=list)
-    _files: int = 0
+    _file_count: int = 0
 
     def make_path(self, suffix: str = "") -> Path:
         """Return the path of a new file in the folder."""
-        self._files += 1
-        return self.folder / f"file-{self._files}{suffix}"
+        self._file_count += 1
+        return self.folder / f"file-{self._file_count}{suffix}"
 
     def name_table(self, name: str) -> str:
+        """Return a name for the next table; raise Refusal if there are too many tables."""
         if len(self.tables) >= self.limits.max_tables:
             raise Refusal(f"the file has more than {self.limits.max_tables:,} tables", "split it")
         return make_table_name(name, [table.name for table in self.tables])

@@ -25,9 +25,10 @@ from everhold.adapters.data_files.layout import SheetLayout, count_footer_rows, 
 from everhold.adapters.data_files.names import list_names
 from everhold.adapters.data_files.refusal import Refusal
 
-_HEAD = 512 * 1024
-_PART = 64 * 1024
+_HEAD_BYTES = 512 * 1024
+_TAIL_BYTES = 64 * 1024
 _SAMPLE_ROWS = 2_000
+_MAX_STRAY_SHARE = 0.02  # a column with a larger share of values that do not fit its type becomes text
 _SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe"}
 _BLOCK = 1024 * 1024
 csv.field_size_limit(MAX_LINE)
@@ -35,7 +36,7 @@ csv.field_size_limit(MAX_LINE)
 
 @dataclass(frozen=True)
 class _ReadPlan:
-    """The format of a file."""
+    """How a file is read: its separator, the lines above the data, its layout, and the types of its columns."""
 
     path: Path
     separator: str
@@ -49,11 +50,11 @@ class _ReadPlan:
         columns = ", ".join(
             f"{quote_text(name)}: {quote_text(kind)}" for name, kind in zip(self.layout.names, types, strict=True)
         )
-        lenient = ", null_padding=true, ignore_errors=true, strict_mode=false, parallel=false" if is_lenient else ""
+        lenient_options = ", null_padding=true, ignore_errors=true, strict_mode=false, parallel=false"
         return (
             f"read_csv({quote_text(str(self.path))}, auto_detect=false, delim={quote_text(self.separator)}, "
             f"quote='\"', escape='\"', header=false, skip={self.skipped_lines}, max_line_size={MAX_LINE}, "
-            f"columns={{{columns}}}{lenient})"
+            f"columns={{{columns}}}{lenient_options if is_lenient else ''})"
         )
 
 
@@ -62,9 +63,9 @@ def read_delimited(
 ) -> None:
     """Read a UTF-8 file with separators as one table."""
     with context.measure("read"):
-        head, tail, is_whole = _read_ends(path)
+        head, tail, is_complete = _read_ends(path)
         separator = separator or _detect_separator(head)
-        rows = _parse(head, separator, is_whole)
+        rows = _parse(head, separator, is_complete)
         if not any(any(cell.strip() for cell in row) for row in rows):
             raise Refusal("the file holds no table", "choose a file with rows and columns")
         context.check_width(find_width(rows[:200]))
@@ -72,14 +73,15 @@ def read_delimited(
         if len(layout.names) < 2 and not any(any(row) for row in rows[layout.skipped :]):
             raise Refusal("the file holds no table", "choose a file with rows and columns")
         context.check_width(len(layout.names))
-        tail_rows = rows[layout.skipped :] if is_whole else _parse(tail.partition("\n")[2], separator, True)
-        footer, footer_notes = count_footer_rows(tail_rows, len(layout.names))
-        path = _cut_footer(context, path, footer, tail_rows, tail)
-        body = [*rows[layout.skipped : len(rows) - footer if is_whole else None], *tail_rows[: len(tail_rows) - footer]]
-        types, decimal, type_notes = _detect_types(layout.names, body)
+        tail_rows = rows[layout.skipped :] if is_complete else _parse(tail.partition("\n")[2], separator, True)
+        footer_rows, footer_notes = count_footer_rows(tail_rows, len(layout.names))
+        path = _cut_footer(context, path, footer_rows, tail_rows, tail)
+        end = len(rows) - footer_rows if is_complete else None
+        sample = [*rows[layout.skipped : end], *tail_rows[: len(tail_rows) - footer_rows]]
+        types, decimal, type_notes = _detect_types(layout.names, sample)
         plan = _ReadPlan(path, separator, _count_lines(head, separator, layout.skipped), layout, types)
-        stored, plan, read_notes = _store(context, plan)
-    table = StoredTable(context.name_table(name), stored)
+        parquet_path, plan, read_notes = _store(context, plan)
+    table = StoredTable(context.name_table(name), parquet_path)
     table.original_names = dict(zip(layout.names, layout.original_names, strict=True))
     table.units = {
         column: kind.unit for column, kind in zip(layout.names, plan.types, strict=True) if kind.unit is not None
@@ -90,22 +92,22 @@ def read_delimited(
     context.details.setdefault("header", layout.header)
     if decimal:
         context.details.setdefault("decimal", decimal)
-    dates = sorted({kind.style for kind in types if kind.sql_type in ("DATE", "TIMESTAMP") and kind.style})
-    if dates:
-        context.details.setdefault("dates", ", ".join(dates))
+    date_styles = sorted({kind.style for kind in types if kind.sql_type in ("DATE", "TIMESTAMP") and kind.style})
+    if date_styles:
+        context.details.setdefault("dates", ", ".join(date_styles))
 
 
 def _read_ends(path: Path) -> tuple[str, str, bool]:
-    """Return the first complete lines of a file, its last part, and whether the first part is the whole file."""
+    """Return the first complete lines of a file, its last part, and whether the first lines are all of them."""
     size = path.stat().st_size
     with path.open("rb") as file:
-        head = file.read(_HEAD)
-        is_whole = len(head) == size
-        if not is_whole:
+        head = file.read(_HEAD_BYTES)
+        is_complete = len(head) == size
+        if not is_complete:
             head = head[: head.rfind(b"\n") + 1] or head
-            file.seek(size - _PART)
-        tail = head[-_PART:] if is_whole else file.read(_PART)
-    return head.decode("utf-8", "replace"), tail.decode("utf-8", "replace"), is_whole
+            file.seek(size - _TAIL_BYTES)
+        tail = head[-_TAIL_BYTES:] if is_complete else file.read(_TAIL_BYTES)
+    return head.decode("utf-8", "replace"), tail.decode("utf-8", "replace"), is_complete
 
 
 def _parse(text: str, separator: str, is_complete: bool) -> list[list[str]]:
@@ -117,7 +119,7 @@ def _parse(text: str, separator: str, is_complete: bool) -> list[list[str]]:
 
 
 def _detect_separator(head: str) -> str:
-    """Return the separator that cuts the lines into the most even rows."""
+    """Return the separator that splits the lines into rows of the most even length."""
     lines = [line for line in head.splitlines()[:300] if line.strip()]
     best, best_score = ",", 0.0
     for separator in _SEPARATORS:
@@ -126,7 +128,7 @@ def _detect_separator(head: str) -> str:
         if not counts:
             continue
         width, count = counts.most_common(1)[0]
-        # Evenness matters most. A comma inside texts or decimals rarely cuts all lines alike.
+        # Evenness matters most: a comma inside texts or decimals rarely splits all lines into equally many cells.
         score = count / len(lines) + min(width, 50) / 200
         if score > best_score:
             best, best_score = separator, score
@@ -142,7 +144,10 @@ def _count_lines(head: str, separator: str, rows: int) -> int:
 
 
 def _cut_footer(context: ReadContext, path: Path, footer: int, rows: Sequence[Sequence[str]], tail: str) -> Path:
-    """Return a copy of the file without its last rows, or the file itself if there are none to leave out."""
+    """Return the path of a copy of the file without the last `footer` rows, or `path` if these rows are blank.
+
+    `rows` are the rows of `tail`, the last part of the file.
+    """
     if not any(any(cell.strip() for cell in row) for row in rows[len(rows) - footer :]):
         return path
     lines = tail.splitlines(keepends=True)
@@ -157,10 +162,10 @@ def _cut_footer(context: ReadContext, path: Path, footer: int, rows: Sequence[Se
 
 
 def _detect_types(
-    names: Sequence[str], body: Sequence[Sequence[str]]
+    names: Sequence[str], sample: Sequence[Sequence[str]]
 ) -> tuple[tuple[FileColumnType, ...], str | None, list[str]]:
     """Return the types of the columns, the decimal mark if numbers show one, and sentences about guesses."""
-    columns = [[row[number] for row in body if number < len(row)] for number in range(len(names))]
+    columns = [[row[index] for row in sample if index < len(row)] for index in range(len(names))]
     types = [detect_type(column) for column in columns]
     votes = Counter(kind.style for kind in types if kind.style in ("comma", "point"))
     decimal = votes.most_common(1)[0][0] if votes else None
@@ -195,52 +200,55 @@ def _store(context: ReadContext, plan: _ReadPlan) -> tuple[Path, _ReadPlan, list
 
 
 def _store_checked(context: ReadContext, plan: _ReadPlan, *, is_lenient: bool) -> tuple[Path, _ReadPlan, list[str]]:
-    """Read every column as text, decide by all values which type it has, and write it as Parquet."""
+    """Read every column as text, choose its type by all of its values, and write it as Parquet.
+
+    Return the path, the plan with the chosen types, and sentences about values that do not fit.
+    """
     source = plan.make_source(is_typed=False, is_lenient=is_lenient)
-    stray = [_count_stray_values(name, kind) for name, kind in zip(plan.layout.names, plan.types, strict=True)]
-    row = context.connection.execute(f"SELECT count(*), {', '.join(stray)} FROM {source}").fetchall()[0]
+    counts_sql = [_select_counts(name, kind) for name, kind in zip(plan.layout.names, plan.types, strict=True)]
+    counts = context.connection.execute(f"SELECT count(*), {', '.join(counts_sql)} FROM {source}").fetchall()[0]
     types, notes = [], []
-    for number, (name, kind) in enumerate(zip(plan.layout.names, plan.types, strict=True)):
-        filled, strays, example = row[1 + 3 * number : 4 + 3 * number]
-        if not strays or kind is TEXT:
+    for index, (name, kind) in enumerate(zip(plan.layout.names, plan.types, strict=True)):
+        filled, stray, example = counts[1 + 3 * index : 4 + 3 * index]
+        if not stray or kind is TEXT:
             types.append(kind)
-        elif strays > max(1, 0.02 * filled):
+        elif stray > max(1, _MAX_STRAY_SHARE * filled):
             types.append(TEXT)
             notes.append(
-                f"column {name!r} holds {kind.sql_type} and other values ({strays:,} of {filled:,}, such as "
+                f"column {name!r} holds {kind.sql_type} and other values ({stray:,} of {filled:,}, such as "
                 f"{example[:40]!r}), so it is text"
             )
         else:
             types.append(kind)
-            plural = "value" if strays == 1 else "values"
-            notes.append(f"{strays:,} {plural} of {name!r} became empty because the others are {kind.sql_type}: "
+            noun = "value" if stray == 1 else "values"
+            notes.append(f"{stray:,} {noun} of {name!r} became empty because the others are {kind.sql_type}: "
                          f"{example[:40]!r}")  # fmt: skip
     plan = replace(plan, types=tuple(types))
-    selected = ", ".join(
+    expressions = ", ".join(
         f"{kind.convert(name)} AS {quote_name(name)}" for name, kind in zip(plan.layout.names, types, strict=True)
     )
-    path = context.write_parquet(f"SELECT {selected} FROM {source}")
+    path = context.write_parquet(f"SELECT {expressions} FROM {source}")
     if is_lenient:
-        notes += _count_left_out(context, plan, int(row[0]))
+        notes.append(_describe_lost_rows(plan, int(counts[0])))
     return path, plan, notes
 
 
-def _count_stray_values(name: str, kind: FileColumnType) -> str:
-    """Return SQL that counts the filled values, and those that do not fit the type, with an example."""
+def _select_counts(name: str, kind: FileColumnType) -> str:
+    """Return SQL for three values: the number of filled values, the number that do not fit the type, and an example."""
     column = quote_name(name)
     if kind is TEXT or kind.sql_type == "VARCHAR":
         return "0, 0, ''"
-    words = ", ".join(map(quote_text, MISSING))
-    filled = f"{column} IS NOT NULL AND lower(trim({column})) NOT IN ({words})"
+    missing_values = ", ".join(map(quote_text, MISSING))
+    filled = f"{column} IS NOT NULL AND lower(trim({column})) NOT IN ({missing_values})"
     stray = f"{filled} AND {kind.convert(name)} IS NULL"
     return f"count(*) FILTER ({filled}), count(*) FILTER ({stray}), min({column}) FILTER ({stray})"
 
 
-def _count_left_out(context: ReadContext, plan: _ReadPlan, row_count: int) -> list[str]:
-    """Return a sentence about rows that could not be cut into the columns."""
+def _describe_lost_rows(plan: _ReadPlan, row_count: int) -> str:
+    """Return a sentence about rows that could not be split into the columns."""
     with plan.path.open("rb") as file:
         lines = sum(block.count(b"\n") for block in iter(lambda: file.read(_BLOCK), b""))
     missing = lines - plan.skipped_lines - row_count
     names = list_names(plan.layout.names, 3)
     note = f"rows with more or fewer values than the {len(plan.layout.names)} columns ({names}) were padded or left out"
-    return [note + (f"; about {missing:,} are missing" if missing > 0 else "")]
+    return note + (f"; about {missing:,} are missing" if missing > 0 else "")

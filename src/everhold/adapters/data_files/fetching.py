@@ -14,7 +14,7 @@ from everhold.progress import ReportProgress, StepProgress
 
 _BLOCK = 1024 * 1024
 _MAX_FIRST_LINE = 32 * _BLOCK  # enough for a long line even in UTF-32
-_BINARY = (b"PK", b"\x1f\x8b", b"PAR1", b"SQLite format 3")
+_BINARY_SIGNATURES = (b"PK", b"\x1f\x8b", b"PAR1", b"SQLite format 3")
 
 
 def fetch_file(
@@ -24,7 +24,7 @@ def fetch_file(
 
     Raise UnreadableFile if the file does not exist, is not a regular file, or is too large.
     """
-    digest, size, beginning = hashlib.sha256(), 0, _Beginning()
+    digest, size, head_check = hashlib.sha256(), 0, _HeadCheck()
     with _open(address, allows_addresses) as (source, total), target.open("xb") as file:
         if total is not None and total > max_bytes:
             raise _make_size_error(max_bytes)
@@ -32,7 +32,7 @@ def fetch_file(
             size += len(block)
             if size > max_bytes:
                 raise _make_size_error(max_bytes)
-            beginning.check(block)
+            head_check.check(block)
             digest.update(block)
             file.write(block)
             report(StepProgress("copying", size, total))
@@ -40,7 +40,7 @@ def fetch_file(
     return name, size, digest.hexdigest()
 
 
-class _Beginning:
+class _HeadCheck:
     """Refuses, by its first bytes, a large file that cannot be a table, before all of it is copied."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class _Beginning:
     def check(self, block: bytes) -> None:
         if self._is_checked:
             return
-        if not self._size and (block.startswith(_BINARY) or block.lstrip()[:1] in (b"{", b"[")):
+        if not self._size and (block.startswith(_BINARY_SIGNATURES) or block.lstrip()[:1] in (b"{", b"[")):
             self._is_checked = True  # not lines of text
             return
         # Every second byte of UTF-16 may be NUL, and three of four in UTF-32.
@@ -99,8 +99,8 @@ def _open_address(address: str) -> Iterator[IO[bytes]]:
     import fsspec
 
     try:
-        opened = fsspec.open(address, "rb", compression=None)
-        with opened as file:
+        remote_file = fsspec.open(address, "rb", compression=None)
+        with remote_file as file:
             yield file
     except ImportError as error:
         raise MissingExtra(f"this address needs another package: {error}", remedy="install the package") from error

@@ -16,7 +16,7 @@ from everhold.adapters.data_files.refusal import Refusal
 
 _MAX_DOCUMENT = 64 * 1024 * 1024
 _MAX_DEPTH = 32
-_LEVELS = 3
+_MAX_LEVELS = 3  # objects that are nested deeper are stored as text
 _BLOCK = 1024 * 1024
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
@@ -27,7 +27,7 @@ def read_json(context: ReadContext, path: Path, name: str) -> None:
         text = read_text_file(path, context.make_path(".json"), has_lines=False)
         context.details.setdefault("encoding", text.encoding)
         context.notes.extend(text.notes)
-        _refuse_deep(text.path)
+        _refuse_deep_nesting(text.path)
         for table, source in _find_sources(context, text.path, name):
             _store_relation(context, table, source)
 
@@ -38,20 +38,20 @@ def read_parquet(context: ReadContext, path: Path, name: str) -> None:
         _store_relation(context, name, f"read_parquet({quote_text(str(path))})")
 
 
-def _refuse_deep(path: Path) -> None:
+def _refuse_deep_nesting(path: Path) -> None:
     """Refuse JSON that is nested too deeply, before a parser recurses over it."""
     depth = 0
     with path.open("rb") as file:
         while block := file.read(_BLOCK):
-            bare = _STRINGS.sub(b"", block)
-            if bare.count(b"[") + bare.count(b"{") > _MAX_DEPTH:
-                for byte in bare:
+            outline = _STRINGS.sub(b"", block)
+            if outline.count(b"[") + outline.count(b"{") > _MAX_DEPTH:
+                for byte in outline:
                     depth += (byte in b"[{") - (byte in b"]}")
                     if depth > _MAX_DEPTH:
                         raise Refusal(f"the JSON is nested deeper than {_MAX_DEPTH} levels", "write it flatter")
             else:
-                depth += bare.count(b"[") + bare.count(b"{") - bare.count(b"]") - bare.count(b"}")
-            depth = max(depth, 0)  # a text that two blocks share was not recognised
+                depth += outline.count(b"[") + outline.count(b"{") - outline.count(b"]") - outline.count(b"}")
+            depth = max(depth, 0)  # brackets in a text that two blocks share were counted too
 
 
 def _find_sources(context: ReadContext, path: Path, name: str) -> Iterator[tuple[str, str]]:
@@ -69,34 +69,37 @@ def _find_sources(context: ReadContext, path: Path, name: str) -> Iterator[tuple
         document = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise Refusal(f"the file is not JSON ({error})", "save it again") from None
-    lists = {key: value for key, value in document.items() if _is_list_of_objects(value)}
-    context.check_tables(len(lists))
-    if not lists:
-        lists = {name: [document]}
-    for key, rows in lists.items():
+    tables = {key: value for key, value in document.items() if _is_list_of_objects(value)}
+    context.check_tables(len(tables))
+    if not tables:
+        tables = {name: [document]}
+    for key, rows in tables.items():
         target = context.make_path(".jsonl")
-        with target.open("x") as lines:
-            lines.writelines(json.dumps(row) + "\n" for row in rows)
-        yield (name if len(lists) == 1 else key), _make_source(target, "newline_delimited")
+        with target.open("x") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+        yield (name if len(tables) == 1 else key), _make_source(target, "newline_delimited")
 
 
 def _count_first_keys(head: bytes) -> int:
     """Return how many keys the first object has, as far as it is in the first part of the file."""
     start = head.find(b"{")
-    first = head[start:].partition(b"\n{")[0]
-    bare = _STRINGS.sub(b"s", first[: first.find(b"}") + 1] or first)
-    return bare.count(b"s:") + bare.count(b"s :")
+    first_object = head[start:].partition(b"\n{")[0]
+    outline = _STRINGS.sub(b"s", first_object[: first_object.find(b"}") + 1] or first_object)
+    return outline.count(b"s:") + outline.count(b"s :")
 
 
 def _is_lines(head: bytes) -> bool:
-    first, _, rest = head.partition(b"\n")
+    """Return whether the first line of a file is an object that is a row, and not a document with lists of rows."""
+    first_line, _, remaining = head.partition(b"\n")
     try:
-        row = json.loads(first)
+        row = json.loads(first_line)
     except (ValueError, RecursionError):
         return False
     if not isinstance(row, dict):
         return False
-    return rest.lstrip().startswith(b"{") or not (rest.strip() or any(map(_is_list_of_objects, row.values())))
+    if remaining.strip():
+        return remaining.lstrip().startswith(b"{")
+    return not any(map(_is_list_of_objects, row.values()))
 
 
 def _is_list_of_objects(value: Any) -> bool:
@@ -106,7 +109,7 @@ def _is_list_of_objects(value: Any) -> bool:
 def _make_source(path: Path, kind: str) -> str:
     size = min(_MAX_DOCUMENT, max(16 * _BLOCK, path.stat().st_size))
     return (
-        f"read_json({quote_text(str(path))}, format={quote_text(kind)}, maximum_depth={_LEVELS + 1}, "
+        f"read_json({quote_text(str(path))}, format={quote_text(kind)}, maximum_depth={_MAX_LEVELS + 1}, "
         f"maximum_object_size={size}, sample_size=20480, map_inference_threshold=-1)"
     )
 
@@ -118,23 +121,23 @@ def _store_relation(context: ReadContext, name: str, source: str) -> None:
         columns = list(_flatten(zip(relation.columns, relation.types, strict=True)))
         context.check_width(len(columns))
         names, notes = name_columns([title for title, _ in columns])
-        selected = ", ".join(
+        expressions = ", ".join(
             f"{expression} AS {quote_name(column)}" for column, (_, expression) in zip(names, columns, strict=True)
         )
-        stored = context.write_parquet(f"SELECT {selected} FROM {source}")
+        path = context.write_parquet(f"SELECT {expressions} FROM {source}")
     except duckdb.Error as error:
         raise explain_error(error) from None
     if any("to_json" in expression for _, expression in columns):
         notes.append("lists inside rows are stored as JSON text")
-    originals = dict(zip(names, (title for title, _ in columns), strict=True))
-    context.tables.append(StoredTable(context.name_table(name), stored, originals, notes=tuple(notes)))
+    original_names = dict(zip(names, (title for title, _ in columns), strict=True))
+    context.tables.append(StoredTable(context.name_table(name), path, original_names, notes=tuple(notes)))
 
 
 def _flatten(columns: Any, prefix: str = "", path: str = "", level: int = 0) -> Iterator[tuple[str, str]]:
     """Yield a title and an expression for each plain column; the fields of an object become columns."""
     for name, kind in columns:
         title, expression = f"{prefix}{name}", f"{path}{quote_name(name)}"
-        if kind.id == "struct" and level < _LEVELS:
+        if kind.id == "struct" and level < _MAX_LEVELS:
             yield from _flatten(kind.children, f"{title}_", f"{expression}.", level + 1)
         elif kind.id in ("struct", "list", "map", "array", "union", "json") or str(kind) == "JSON":
             yield title, f"CAST(to_json({expression}) AS VARCHAR)"

@@ -14,7 +14,8 @@ _TOTAL = re.compile(
 )
 _YEAR = re.compile(r"(19|20)\d\d")
 _MAX_TITLE_ROWS = 30
-_LONGEST_NAME = 100
+_MAX_NAME = 100  # characters of a column name
+_MIN_REMARK = 13  # characters; a shorter text in the first column may be a value
 
 
 @dataclass(frozen=True)
@@ -43,21 +44,21 @@ def find_layout(rows: Grid) -> SheetLayout:
         notes.append("the table has no header, so its columns are called column_1, column_2, …")
         return SheetLayout(start, names, names, "none", tuple(notes))
     header_rows = 2 if len(body) > 3 and _is_double_header(body) else 1
-    raw = _join_headers(body[0], body[1]) if header_rows == 2 else body[0]
+    header = _join_headers(body[0], body[1]) if header_rows == 2 else body[0]
     if header_rows == 2:
         notes.append("the header has two rows, which were joined")
-    names_list, changes = name_columns(raw)
+    names_list, changes = name_columns(header)
     return SheetLayout(
         start + header_rows,
         tuple(names_list),
-        tuple(raw),
+        tuple(header),
         "two rows" if header_rows == 2 else "one row",
         (*notes, *changes),
     )
 
 
 def find_width(rows: Grid) -> int:
-    """Return the number of columns that most rows have; more, if several rows have more."""
+    """Return the number of columns that most rows have, or a larger number that several rows have."""
     counts = Counter(len(row) for row in rows if any(cell.strip() for cell in row))
     if not counts:
         return 0
@@ -78,7 +79,7 @@ def _count_title_rows(rows: Grid, width: int) -> int:
         if filled and (width < 2 or len(filled) > max(1, width // 3)):
             break
         count += 1
-    # A table of one filled column in many is a table.
+    # If every row looks like a title, none is: the table has few filled columns.
     return count if count < min(_MAX_TITLE_ROWS, len(rows) - 1) else 0
 
 
@@ -90,22 +91,22 @@ def _is_value(cell: str) -> bool:
 def _is_header(first: Sequence[str], others: Grid, width: int) -> bool:
     """Return whether `first` is a row of column names; `others` are the rows below it."""
     filled = [cell for cell in first if cell.strip()]
-    if not filled or any(len(cell) > _LONGEST_NAME for cell in filled):
+    if not filled or any(len(cell) > _MAX_NAME for cell in filled):
         return False
     values = [cell for cell in filled if _is_value(cell)]
     if values and not (len(values) < len(filled) and all(_YEAR.fullmatch(cell.strip()) for cell in values)):
         return False
     if not others:
         return True
-    typed = [
+    typed_columns = [
         column for column in range(width)
         if detect_type([row[column] for row in others if column < len(row)]).sql_type != "VARCHAR"
     ]  # fmt: skip
-    if any(not _is_value(first[column]) for column in typed) or values:
+    if any(not _is_value(first[column]) for column in typed_columns) or values:
         return True
     # All columns are texts: names do not occur again among the values, and are not repeated.
-    known = [{row[column].strip() for row in others if column < len(row)} for column in range(width)]
-    repeats = sum(1 for column, cell in enumerate(first) if cell.strip() and cell.strip() in known[column])
+    column_values = [{row[column].strip() for row in others if column < len(row)} for column in range(width)]
+    repeats = sum(1 for column, cell in enumerate(first) if cell.strip() and cell.strip() in column_values[column])
     return not repeats and len(set(filled)) == len(filled) and len(filled) > width / 2
 
 
@@ -117,19 +118,21 @@ def _is_double_header(body: Grid) -> bool:
     if len(filled) < len(second) * 0.6 or any(_is_value(cell) and not _YEAR.fullmatch(cell) for cell in filled):
         return False
     has_gaps = sum(1 for cell in first if not cell.strip()) > 0 or len(set(first)) < len(first)
-    typed = [
+    typed_columns = [
         column for column in range(len(second))
         if detect_type([row[column] for row in remaining]).sql_type != "VARCHAR" and not is_missing(second[column])
     ]  # fmt: skip
-    return has_gaps and bool(typed)
+    return has_gaps and bool(typed_columns)
 
 
 def _join_headers(first: Sequence[str], second: Sequence[str]) -> list[str]:
-    names, above = [], ""
-    for upper, lower in zip(first, second, strict=True):
-        above = upper.strip() or above
-        own = lower.strip()
-        names.append(" ".join(dict.fromkeys(part for part in (above if own else upper.strip(), own) if part)))
+    """Join each cell of the second row to the cell above it, or to the last filled cell before that one."""
+    names, last_upper = [], ""
+    for upper_cell, lower_cell in zip(first, second, strict=True):
+        upper, lower = upper_cell.strip(), lower_cell.strip()
+        last_upper = upper or last_upper
+        parts = (last_upper if lower else upper, lower)
+        names.append(" ".join(dict.fromkeys(part for part in parts if part)))
     return names
 
 
@@ -143,7 +146,7 @@ def count_footer_rows(rows: Grid, width: int) -> tuple[int, list[str]]:
         is_remark = (
             len(filled) == 1 and width > 2 and not _is_value(label) and bool(row) and row[0].strip() == label.strip()
         )
-        if filled and not is_total and not (is_remark and len(label) > 12):
+        if filled and not is_total and not (is_remark and len(label) >= _MIN_REMARK):
             break
         count += 1
         if is_total:

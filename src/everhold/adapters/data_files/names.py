@@ -41,24 +41,24 @@ def clean_column_name(name: str) -> str:
 def name_columns(names: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return unique names of columns, and sentences that report the changed names."""
     taken: set[str] = set()
-    result, empty, repeated = [], [], []
+    unique_names, empty, repeated = [], [], []
     for number, name in enumerate(names, 1):
-        clean = clean_column_name(name)
-        unique = make_unique(clean or f"column_{number}", taken)
-        if not clean:
+        cleaned = clean_column_name(name)
+        unique = make_unique(cleaned or f"column_{number}", taken)
+        if not cleaned:
             empty.append(unique)
-        elif unique != clean:
+        elif unique != cleaned:
             repeated.append(unique)
-        result.append(unique)
+        unique_names.append(unique)
     notes = []
     if empty:
         notes.append(f"columns without a name are called {list_names(empty)}")
     if repeated:
         notes.append(f"column names that occur twice have a number behind them: {list_names(repeated)}")
-    return result, notes
+    return unique_names, notes
 
 
 def list_names(names: Sequence[str], limit: int = 5) -> str:
-    """Return names as a sentence lists them, the first few of many."""
+    """Return the first `limit` names and the number of the others, for a sentence."""
     shown = ", ".join(repr(name) for name in names[:limit])
     return shown if len(names) <= limit else f"{shown} and {len(names) - limit} others"

@@ -19,13 +19,13 @@ from everhold.progress import ReportProgress, StepProgress
 _POLL_SECONDS = 0.02
 # How long a process may take to start. On a busy machine, the imports alone may take longer than reading a file may.
 _START_SECONDS = 60.0
-_SIZE_STEP = 32 * 1024 * 1024
+_SIZE_STEP = 32 * 1024 * 1024  # for each of these bytes, reading the file may take the time limit once more
 _MEGABYTE = 1024 * 1024
 _MAX_LINE = 100_000
 _MAX_RESULT = 256 * 1024 * 1024
 # The memory that a child has before it opens the file: Python and DuckDB.
 _IDLE_BYTES = 60 * _MEGABYTE
-# A child may grow between two looks at it.
+# The share of its memory at which a child is ended, because it may grow between two measurements.
 _SHARE_TO_USE = 0.85
 _PROGRAM = "from everhold.adapters.data_files.child import main; main()"
 

@@ -9,13 +9,13 @@ from everhold.adapters.data_files.context import ReadContext, StoredTable
 from everhold.adapters.data_files.database import make_cell, quote_name, quote_text
 from everhold.ports.data_files import ColumnStatistics, TableFile
 
-_VALUES = 2_000
+_MAX_VALUES = 2_000
 _VALUE_CHARACTERS = 200
 _TOP_VALUES = 20
 # From this many distinct values on, values are ids or free text: a sample of them is enough.
 _MAX_DISTINCT = 20_000
-_SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
-_QUANTILES = f"[{', '.join(map(str, _SHARES))}]"
+_QUANTILE_SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
+_QUANTILES = f"[{', '.join(map(str, _QUANTILE_SHARES))}]"
 _SMALL_BYTES = 200_000
 _SMALL_ROWS = 2_000
 _NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
@@ -26,24 +26,27 @@ def describe_table(context: ReadContext, table: StoredTable) -> TableFile:
     """Return a table with the statistics of its columns."""
     source = f"read_parquet({quote_text(str(table.path))})"
     if table.path.stat().st_size <= _SMALL_BYTES:
-        small = _describe_small_table(context, table, source)
-        if small is not None:
-            return small
-    described = context.connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
-    types = {str(row[0]): str(row[1]) for row in described}
+        small_table = _describe_small_table(context, table, source)
+        if small_table is not None:
+            return small_table
+    description = context.connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
+    types = {str(row[0]): str(row[1]) for row in description}
     context.check_width(len(types))
     names = list(types)
-    selected = ", ".join(["count(*)", *(_select_statistics(name, types[name]) for name in names)])
-    row = context.connection.execute(f"SELECT {selected} FROM {source}").fetchall()[0]
+    expressions = ", ".join(["count(*)", *(_select_statistics(name, types[name]) for name in names)])
+    count, *statistics = context.connection.execute(f"SELECT {expressions} FROM {source}").fetchall()[0]
     columns = tuple(
-        _describe_column(context, table, source, name, types[name], int(row[0]), row[1 + 5 * number : 6 + 5 * number])
-        for number, name in enumerate(names)
+        _describe_column(context, table, source, name, types[name], int(count), statistics[5 * index : 5 * index + 5])
+        for index, name in enumerate(names)
     )
-    return TableFile(table.name, table.path, int(row[0]), columns, table.primary_key, table.foreign_keys, table.notes)
+    return TableFile(table.name, table.path, int(count), columns, table.primary_key, table.foreign_keys, table.notes)
 
 
 def _describe_small_table(context: ReadContext, table: StoredTable, source: str) -> TableFile | None:
-    """Return a small table with its statistics, counted here: many small tables would take many queries."""
+    """Return a table with statistics that are counted in Python, or None if the table has too many rows.
+
+    For many small tables this is faster than queries.
+    """
     cursor = context.connection.execute(f"SELECT * FROM {source} LIMIT {_SMALL_ROWS + 1}")
     headings = [(str(heading[0]), str(heading[1])) for heading in cursor.description or ()]
     context.check_width(len(headings))
@@ -62,6 +65,7 @@ def _count_column(table: StoredTable, name: str, data_type: str, values: Sequenc
     filled = [value[:_VALUE_CHARACTERS] if isinstance(value, str) else value for value in values if value is not None]
     counts = sorted(Counter(filled).items(), key=lambda pair: (-pair[1], pair[0]))
     numbers = sorted(float(value) for value in filled) if _is_number(data_type) else []
+    quantiles = [numbers[int(share * (len(numbers) - 1))] for share in _QUANTILE_SHARES] if numbers else []
     return ColumnStatistics(
         name=name,
         data_type=data_type,
@@ -69,9 +73,9 @@ def _count_column(table: StoredTable, name: str, data_type: str, values: Sequenc
         distinct_count=len(counts),
         minimum=make_cell(min(filled, default=None)),
         maximum=make_cell(max(filled, default=None)),
-        quantiles=_keep_finite([numbers[int(share * (len(numbers) - 1))] for share in _SHARES] if numbers else []),
+        quantiles=_keep_finite(quantiles),
         top_values=tuple((make_cell(value), count) for value, count in counts[:_TOP_VALUES]),
-        values=tuple(make_cell(value) for value, _ in counts[:_VALUES]),
+        values=tuple(make_cell(value) for value, _ in counts[:_MAX_VALUES]),
         original_name=table.original_names.get(name),
         unit=table.units.get(name),
     )
@@ -87,10 +91,11 @@ def _is_number(data_type: str) -> bool:
 
 
 def _select_statistics(name: str, data_type: str) -> str:
+    """Return SQL for the five statistics of a column that `_describe_column` takes."""
     column = quote_name(name)
-    shown = f"left({column}, {_VALUE_CHARACTERS})" if data_type == "VARCHAR" else column
+    shortened = f"left({column}, {_VALUE_CHARACTERS})" if data_type == "VARCHAR" else column
     quantiles = f"approx_quantile({column}, {_QUANTILES})" if _is_number(data_type) else "NULL"
-    return f"count({column}), approx_count_distinct({column}), min({shown}), max({shown}), {quantiles}"
+    return f"count({column}), approx_count_distinct({column}), min({shortened}), max({shortened}), {quantiles}"
 
 
 def _describe_column(
@@ -109,19 +114,20 @@ def _describe_column(
     """
     filled, distinct, minimum, maximum, quantiles = statistics
     column = quote_name(name)
-    shown = f"left({column}, {_VALUE_CHARACTERS})" if data_type == "VARCHAR" else column
+    shortened = f"left({column}, {_VALUE_CHARACTERS})" if data_type == "VARCHAR" else column
     values: list[tuple[Any, int]] = []
     if distinct <= _MAX_DISTINCT:
-        grouped = f"SELECT {shown} AS v, count(*) AS n FROM {source} WHERE {column} IS NOT NULL GROUP BY 1"
-        total = f"SELECT v, n, count(*) OVER () FROM ({grouped}) ORDER BY n DESC, v LIMIT {_VALUES}"
-        rows = context.connection.execute(total).fetchall()
+        grouped = f"SELECT {shortened} AS v, count(*) AS n FROM {source} WHERE {column} IS NOT NULL GROUP BY 1"
+        most_frequent = f"SELECT v, n, count(*) OVER () FROM ({grouped}) ORDER BY n DESC, v LIMIT {_MAX_VALUES}"
+        rows = context.connection.execute(most_frequent).fetchall()
         values, distinct = [(row[0], row[1]) for row in rows], int(rows[0][2]) if rows else 0
     elif distinct >= 0.9 * filled and not data_type.startswith(("FLOAT", "DOUBLE", "DECIMAL")):
         # It may be a key, for which an estimate is not enough.
         distinct = context.connection.execute(f"SELECT count(DISTINCT {column}) FROM {source}").fetchall()[0][0]
     if not values and filled:
-        sample = f"SELECT DISTINCT {shown} FROM (SELECT {column} FROM {source} LIMIT {4 * _VALUES}) LIMIT {_VALUES}"
-        values = [(row[0], 1) for row in context.connection.execute(sample).fetchall() if row[0] is not None]
+        sample = f"SELECT {column} FROM {source} LIMIT {4 * _MAX_VALUES}"
+        rows = context.connection.execute(f"SELECT DISTINCT {shortened} FROM ({sample}) LIMIT {_MAX_VALUES}").fetchall()
+        values = [(row[0], 1) for row in rows if row[0] is not None]
     is_counted = distinct <= _MAX_DISTINCT
     top_values = values[:_TOP_VALUES] if is_counted else []
     return ColumnStatistics(

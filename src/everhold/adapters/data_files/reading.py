@@ -4,7 +4,7 @@ from pathlib import Path
 
 import duckdb
 
-from everhold.adapters.data_files.containers import Budget, count_entries, unpack
+from everhold.adapters.data_files.containers import UnpackingBudget, count_entries, unpack
 from everhold.adapters.data_files.context import ReadContext, explain_error
 from everhold.adapters.data_files.delimited import read_delimited
 from everhold.adapters.data_files.encoding import read_text_file
@@ -13,26 +13,27 @@ from everhold.adapters.data_files.refusal import Refusal
 from everhold.adapters.data_files.trimming import trim_texts
 from everhold.ports.data_files import FileContent
 
+_SKIPPED_SUFFIXES = ("txt", "md", "pdf", "html", "png", "jpg", "xml")
 _FORMATS = {"text": "CSV", "json": "JSON", "xlsx": "Excel", "parquet": "Parquet", "sqlite": "SQLite"}
 
 
 def read_file(context: ReadContext, source: Path, name: str) -> FileContent:
     """Write the tables of a file as Parquet and describe them."""
     context.check_tables(count_entries(source))
-    budget = Budget(source.stat().st_size, context.limits.max_bytes)
+    budget = UnpackingBudget(source.stat().st_size, context.limits.max_bytes)
     skipped: list[str] = []
     formats: list[str] = []
-    for path, inner, kind in unpack(source, name, context.folder, budget):
-        context.report(f"reading {inner}", len(context.tables), None)
-        is_only = not path.name.startswith("unpacked-")
+    for path, inner_name, kind in unpack(source, name, context.folder, budget):
+        context.report(f"reading {inner_name}", len(context.tables), None)
+        is_single_file = not path.name.startswith("unpacked-")
         try:
-            _read_one(context, path, inner, kind)
-            formats.append(_name_format(kind, inner))
+            _read_unpacked(context, path, inner_name, kind)
+            formats.append(_name_format(kind, inner_name))
         except Refusal as refusal:
-            # A readme beside the tables of an archive must not refuse them.
-            if is_only or inner.lower().rpartition(".")[2] not in ("txt", "md", "pdf", "html", "png", "jpg", "xml"):
+            # A readme beside the tables of an archive must not prevent reading them.
+            if is_single_file or inner_name.lower().rpartition(".")[2] not in _SKIPPED_SUFFIXES:
                 raise
-            skipped.append(f"{inner!r} was left out: {refusal.fact}")
+            skipped.append(f"{inner_name!r} was left out: {refusal.fact}")
     if not context.tables:
         raise Refusal("the file holds no table", "choose a file with rows and columns")
     context.details["format"] = ", ".join(dict.fromkeys(formats))
@@ -53,7 +54,7 @@ def _name_format(kind: str, name: str) -> str:
     return "JSONL" if kind == "json" and name.lower().endswith((".jsonl", ".ndjson")) else _FORMATS[kind]
 
 
-def _read_one(context: ReadContext, path: Path, name: str, kind: str) -> None:
+def _read_unpacked(context: ReadContext, path: Path, name: str, kind: str) -> None:
     """Read one file that is not packed."""
     from everhold.adapters.data_files import json_files, sqlite_tables, workbooks
 

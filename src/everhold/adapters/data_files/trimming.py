@@ -1,4 +1,4 @@
-"""Remove the spaces around texts, so that keys of two tables agree and questions name values without them."""
+"""Remove the spaces around texts, so that the keys of two tables match, and values match the words of questions."""
 
 from dataclasses import replace
 
@@ -7,25 +7,25 @@ from everhold.adapters.data_files.database import quote_name, quote_text
 from everhold.adapters.data_files.names import list_names
 
 _SPACES = quote_text(" \t\r\n\u00a0")
-_SHOWN = 3
+_SHOWN_NAMES = 3
 
 
 def trim_texts(context: ReadContext, table: StoredTable) -> StoredTable:
     """Return a table whose texts have no spaces around them, with a note if some had."""
     source = f"read_parquet({quote_text(str(table.path))})"
     headings = context.connection.execute(f"SELECT * FROM {source} LIMIT 0").description or ()
-    texts = [str(heading[0]) for heading in headings if str(heading[1]) == "VARCHAR"]
-    if not texts:
+    text_columns = [str(heading[0]) for heading in headings if str(heading[1]) == "VARCHAR"]
+    if not text_columns:
         return table
-    tests = ", ".join(f"bool_or({quote_name(name)} <> {_trim(name)})" for name in texts)
-    row = context.connection.execute(f"SELECT {tests} FROM {source}").fetchall()[0]
-    padded = [name for name, is_padded in zip(texts, row, strict=True) if is_padded]
-    if not padded:
+    tests = ", ".join(f"bool_or({quote_name(name)} <> {_trim(name)})" for name in text_columns)
+    results = context.connection.execute(f"SELECT {tests} FROM {source}").fetchall()[0]
+    padded_columns = [name for name, is_padded in zip(text_columns, results, strict=True) if is_padded]
+    if not padded_columns:
         return table
-    replaced = ", ".join(f"{_trim(name)} AS {quote_name(name)}" for name in padded)
-    path = context.write_parquet(f"SELECT * REPLACE ({replaced}) FROM {source}")
+    replacements = ", ".join(f"{_trim(name)} AS {quote_name(name)}" for name in padded_columns)
+    path = context.write_parquet(f"SELECT * REPLACE ({replacements}) FROM {source}")
     table.path.unlink()
-    note = f"spaces around values of {list_names(padded, _SHOWN)} were removed"
+    note = f"spaces around values of {list_names(padded_columns, _SHOWN_NAMES)} were removed"
     return replace(table, path=path, notes=(*table.notes, note))
 
 

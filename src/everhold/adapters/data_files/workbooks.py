@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 from xml.parsers import expat
 
-from everhold.adapters.data_files.containers import Budget, open_zip
+from everhold.adapters.data_files.containers import UnpackingBudget, open_zip
 from everhold.adapters.data_files.context import ReadContext
 from everhold.adapters.data_files.delimited import read_delimited
 from everhold.adapters.data_files.merged_cells import MergedCells, read_merged_cells
@@ -17,13 +17,16 @@ from everhold.adapters.data_files.names import make_table_name
 from everhold.adapters.data_files.refusal import Refusal
 
 _BLOCK = 64 * 1024
-_MAX_STRINGS = 64 * 1024 * 1024
+_MAX_STRINGS = 64 * 1024 * 1024  # characters of all shared texts
+_STRING_OVERHEAD = 50  # the memory of a Python text in addition to its characters
+_MAX_COLUMN = 16_384  # of Excel
 _MAX_DEPTH = 64
 _GENERIC_SHEET = re.compile(r"(sheet|tabelle|feuil|hoja|foglio|worksheet)\s*\d*", re.IGNORECASE)
 # The formats with these numbers are dates and times. Another format is one if its pattern has letters of dates.
 _DATE_FORMATS = frozenset((*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)))
 _DATE_LETTERS = re.compile(r"[ymdhs]", re.IGNORECASE)
-_NO_LETTERS = re.compile(r'"[^"]*"|\[[^\]]*\]|\\.|_.|General')
+# The parts of a pattern whose letters do not stand for parts of a date.
+_LITERALS = re.compile(r'"[^"]*"|\[[^\]]*\]|\\.|_.|General')
 _REFERENCE = re.compile(r"([A-Z]{1,3})(\d{1,7})")
 
 Attributes = dict[str, str]
@@ -32,7 +35,7 @@ Attributes = dict[str, str]
 def read_workbook(context: ReadContext, path: Path, name: str) -> None:
     """Read every sheet that has rows as a table."""
     with open_zip(path) as archive:
-        budget = Budget(path.stat().st_size, context.limits.max_bytes)
+        budget = UnpackingBudget(path.stat().st_size, context.limits.max_bytes)
         workbook = _Workbook(archive, budget)
         sheets = []
         for title, part in workbook.sheets:
@@ -43,24 +46,23 @@ def read_workbook(context: ReadContext, path: Path, name: str) -> None:
             if rows:
                 sheets.append((title, target, merged))
     for title, target, merged in sheets:
-        own = (
-            name
-            if len(sheets) == 1
-            else f"{make_table_name(name)} {title}"
-            if _GENERIC_SHEET.fullmatch(title)
-            else title
-        )
+        table_name = name if len(sheets) == 1 else _name_sheet(name, title)
         notes = [f"{len(merged)} merged areas were filled with their value"] if len(merged) else []
-        read_delimited(context, target, own.replace("/", " ").replace(".", " ") if len(sheets) > 1 else own, ",", notes)
-    for detail in ("separator",):
-        context.details.pop(detail, None)
+        read_delimited(context, target, table_name, ",", notes)
+    context.details.pop("separator", None)  # that of the CSV file, which the user does not know
     context.details.setdefault("sheets", ", ".join(title for title, _, _ in sheets)[:200])
+
+
+def _name_sheet(file_name: str, title: str) -> str:
+    """Return the name of the table of a sheet: its title, after the name of the file if the title is a generic one."""
+    name = f"{make_table_name(file_name)} {title}" if _GENERIC_SHEET.fullmatch(title) else title
+    return name.replace("/", " ").replace(".", " ")
 
 
 class _Workbook:
     """The parts of an Excel file that are needed to read its cells, such as the shared texts and the formats."""
 
-    def __init__(self, archive: zipfile.ZipFile, budget: Budget) -> None:
+    def __init__(self, archive: zipfile.ZipFile, budget: UnpackingBudget) -> None:
         self._archive, self._budget = archive, budget
         self._names = set(archive.namelist())
         self.uses_1904 = False
@@ -107,19 +109,21 @@ class _Workbook:
         """Find which styles show a number as a date."""
         if "xl/styles.xml" not in self._names:
             return
-        dates, inside = set(_DATE_FORMATS), [False]
+        date_formats, is_in_styles = set(_DATE_FORMATS), False
 
         def start(tag: str, values: Attributes) -> None:
-            if tag == "numFmt" and _DATE_LETTERS.search(_NO_LETTERS.sub("", values.get("formatCode", ""))):
-                dates.add(_to_int(values.get("numFmtId")))
+            nonlocal is_in_styles
+            if tag == "numFmt" and _DATE_LETTERS.search(_LITERALS.sub("", values.get("formatCode", ""))):
+                date_formats.add(_to_int(values.get("numFmtId")))
             elif tag == "cellXfs":
-                inside[0] = True
-            elif tag == "xf" and inside[0]:
-                self._date_styles.append(_to_int(values.get("numFmtId")) in dates)
+                is_in_styles = True
+            elif tag == "xf" and is_in_styles:
+                self._date_styles.append(_to_int(values.get("numFmtId")) in date_formats)
 
         def end(tag: str) -> None:
+            nonlocal is_in_styles
             if tag == "cellXfs":
-                inside[0] = False
+                is_in_styles = False
 
         self._parse("xl/styles.xml", start, end, _ignore)
 
@@ -147,7 +151,7 @@ class _Workbook:
         def text(data: str) -> None:
             if state["is_text"]:
                 parts.append(data)
-                state["size"] += len(data) + 50
+                state["size"] += len(data) + _STRING_OVERHEAD
                 if state["size"] > _MAX_STRINGS:
                     raise Refusal("the Excel file has too many texts", "save its sheets as CSV")
 
@@ -176,21 +180,21 @@ class _SheetWriter:
         self._writer, self._workbook, self._merged, self._max_columns = writer, workbook, merged, max_columns
         self.rows = 0
         self._row: list[str] = []
-        self._number = 0
+        self._row_number = 0
         self._column = 0
-        self._kind = "n"
+        self._cell_type = "n"
         self._style: str | None = None
         self._parts: list[str] = []
         self._is_value = False
 
     def start(self, tag: str, values: Attributes) -> None:
         if tag == "row":
-            self._number = _to_int(values.get("r"), self._number + 1)
+            self._row_number = _to_int(values.get("r"), self._row_number + 1)
             self._row, self._column = [], 0
         elif tag == "c":
             match = _REFERENCE.fullmatch(values.get("r", ""))
             self._column = count_column(match[1]) if match else self._column + 1
-            self._kind, self._style = values.get("t", "n"), values.get("s")
+            self._cell_type, self._style = values.get("t", "n"), values.get("s")
             self._parts = []
         elif tag in ("v", "t"):
             self._is_value = True
@@ -205,7 +209,7 @@ class _SheetWriter:
         elif tag == "c":
             self._put(self._column, self._read_value("".join(self._parts)))
         elif tag == "row":
-            for column, value in self._merged.fill(self._number, self._row):
+            for column, value in self._merged.fill(self._row_number, self._row):
                 self._put(column, value)
             if any(self._row):
                 self.rows += 1
@@ -214,19 +218,19 @@ class _SheetWriter:
     def _put(self, column: int, value: str) -> None:
         if not value:
             return
-        if column > 16_384 or column > 2 * self._max_columns:
+        if column > _MAX_COLUMN or column > 2 * self._max_columns:
             raise Refusal(f"a sheet has more than {self._max_columns:,} columns", "save its table as CSV")
         self._row.extend([""] * (column - len(self._row)))
         self._row[column - 1] = value
 
     def _read_value(self, text: str) -> str:
-        if self._kind == "s":
+        if self._cell_type == "s":
             return self._workbook.get_string(text)
-        if self._kind == "b":
-            return "true" if text == "1" else "false" if text else ""
-        if self._kind == "e":
+        if self._cell_type == "b":
+            return {"1": "true", "": ""}.get(text, "false")
+        if self._cell_type == "e":
             return ""  # #N/A, #DIV/0! and the like
-        if self._kind == "n" and text and self._workbook.is_date(self._style):
+        if self._cell_type == "n" and text and self._workbook.is_date(self._style):
             return format_date(text, self._workbook.uses_1904)
         return text
 
@@ -257,27 +261,36 @@ def _to_int(text: str | None, default: int = -1) -> int:
 
 
 def _ignore(*_: object) -> None:
-    """Take no notice of a part of a document."""
+    """Do nothing with a part of a document."""
 
 
 def _parse_xml(
-    stream: IO[bytes], budget: Budget, start: Callable[..., None], end: Callable[..., None], text: Callable[..., None]
+    stream: IO[bytes],
+    budget: UnpackingBudget,
+    start: Callable[..., None],
+    end: Callable[..., None],
+    text: Callable[..., None],
 ) -> None:
-    """Call functions for the parts of an XML document; Refusal for declarations of types, from which bombs are made."""
+    """Call functions for the parts of an XML document.
+
+    Raise Refusal for a document type or an entity, which a hostile file may expand to fill the memory.
+    """
     parser = expat.ParserCreate()
-    depth = [0]
+    depth = 0
 
     def refuse(*_: object) -> None:
         raise Refusal("the Excel file declares XML entities", "save it again with Excel or LibreOffice")
 
     def start_element(tag: str, values: Attributes) -> None:
-        depth[0] += 1
-        if depth[0] > _MAX_DEPTH:
+        nonlocal depth
+        depth += 1
+        if depth > _MAX_DEPTH:
             raise Refusal("the Excel file is nested too deeply", "save it again")
         start(tag.rpartition(":")[2], {name.rpartition(":")[2]: value for name, value in values.items()})
 
     def end_element(tag: str) -> None:
-        depth[0] -= 1
+        nonlocal depth
+        depth -= 1
         end(tag.rpartition(":")[2])
 
     parser.StartDoctypeDeclHandler = refuse
@@ -292,7 +305,7 @@ def _parse_xml(
         raise Refusal(f"the Excel file is damaged ({error})", "save it again") from None
 
 
-def _read_blocks(stream: IO[bytes], budget: Budget) -> Iterator[bytes]:
+def _read_blocks(stream: IO[bytes], budget: UnpackingBudget) -> Iterator[bytes]:
     while block := stream.read(_BLOCK):
         budget.spend(len(block))
         yield block

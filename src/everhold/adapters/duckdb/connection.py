@@ -54,22 +54,22 @@ class Database:
         self._changed = threading.Condition()
         self._running_calls = 0
         self._streams = 0
-        self._swapping = False
+        self._is_swapping = False
         self._closed = False
         self.generation = 0
         """The number of times the file has been replaced. Cursors of an earlier generation are closed."""
-        _claim(options)
+        _claim_file(options)
         try:
             self._connection = _connect(options)
             _remove_leftovers(options)
         except BaseException as error:
-            _release(options)
+            _release_file(options)
             _translate(error, options)
             raise
 
     def __enter__(self) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: not self._swapping)
+            self._changed.wait_for(lambda: not self._is_swapping)
             self.require_open()
             self._running_calls += 1
 
@@ -112,40 +112,40 @@ class Database:
 
         DuckDB never clears a freed block. The caller blocks writers; readers wait only while the files are swapped.
         """
-        fresh = _make_copy_path(self.options)
+        copy_path = _make_copy_path(self.options)
         _remove_leftovers(self.options)  # this also removes a link that another program created under this name
         try:
             with self, self.cursor() as cursor:
-                _copy_live_rows(cursor, fresh)
-            return self._swap(fresh)
+                _copy_live_rows(cursor, copy_path)
+            return self._swap(copy_path)
         finally:
             _remove_leftovers(self.options)
 
-    def _swap(self, fresh: Path) -> bool:
+    def _swap(self, copy_path: Path) -> bool:
         with self._changed:
             self.require_open()
-            self._swapping = True  # blocks new calls; otherwise the wait for running calls might never end
+            self._is_swapping = True  # blocks new calls; otherwise the wait for running calls might never end
             try:
                 self._changed.wait_for(lambda: not self._running_calls)
                 if self._streams:
                     return False
-                self._replace_file(fresh)
+                self._replace_file(copy_path)
                 return True
             finally:
-                self._swapping = False
+                self._is_swapping = False
                 self._changed.notify_all()
 
-    def _replace_file(self, fresh: Path) -> None:
+    def _replace_file(self, copy_path: Path) -> None:
         try:
             # The old file stays locked until its name belongs to the new one, so no process writes to it in between.
             self._connection.execute("PRAGMA disable_checkpoint_on_shutdown")
-            fresh.replace(self.options.path)
+            copy_path.replace(self.options.path)
             sync_folder(self.options.path.parent)
             self._connection.close()
             self._connection = _connect(self.options)
         except BaseException as error:
             self._closed = True
-            _release(self.options)
+            _release_file(self.options)
             _translate(error, self.options)
             raise
         self.generation += 1
@@ -161,21 +161,21 @@ class Database:
             except duckdb.Error as error:
                 raise _classify_error(error, self.options) from error
             finally:
-                _release(self.options)
+                _release_file(self.options)
 
 
 def _connect(options: DuckdbOptions) -> duckdb.DuckDBPyConnection:
-    chosen: dict[str, str | bool | int | float | list[str]] = {
+    config: dict[str, str | bool | int | float | list[str]] = {
         "autoinstall_known_extensions": False,
         "autoload_known_extensions": False,
         "memory_limit": f"{options.memory_megabytes}MB",
     }
     if options.threads is not None:
-        chosen["threads"] = options.threads
+        config["threads"] = options.threads
     if not options.read_only:
         _make_folder(options.path)
     _refuse_sqlite(options.path)
-    connection = duckdb.connect(str(options.path), read_only=options.read_only, config=chosen)
+    connection = duckdb.connect(str(options.path), read_only=options.read_only, config=config)
     keep_private(options)
     return connection
 
@@ -187,20 +187,20 @@ def _make_copy_path(options: DuckdbOptions) -> Path:
 def _remove_leftovers(options: DuckdbOptions) -> None:
     """Remove the copy that an unfinished rewrite left behind."""
     if not options.read_only:
-        fresh = _make_copy_path(options)
-        for path in (fresh, fresh.with_name(f"{fresh.name}.wal")):
+        copy_path = _make_copy_path(options)
+        for path in (copy_path, copy_path.with_name(f"{copy_path.name}.wal")):
             with suppress(OSError):
                 path.unlink()
                 logger.info("removed %s, which an unfinished rewrite had left", path.name)
 
 
-def _copy_live_rows(cursor: duckdb.DuckDBPyConnection, fresh: Path) -> None:
-    [(current,)] = cursor.execute("SELECT current_database()").fetchall()
-    escaped_path = str(fresh).replace("'", "''")
+def _copy_live_rows(cursor: duckdb.DuckDBPyConnection, copy_path: Path) -> None:
+    [(catalog,)] = cursor.execute("SELECT current_database()").fetchall()
+    escaped_path = str(copy_path).replace("'", "''")
     cursor.execute(f"ATTACH '{escaped_path}' AS \"{_COPY_NAME}\"")
     try:
-        fresh.chmod(0o600)
-        name = str(current).replace('"', '""')
+        copy_path.chmod(0o600)
+        name = str(catalog).replace('"', '""')
         cursor.execute(f'COPY FROM DATABASE "{name}" TO "{_COPY_NAME}"')
         cursor.execute(f'CHECKPOINT "{_COPY_NAME}"')
     finally:
@@ -233,7 +233,7 @@ def keep_private(options: DuckdbOptions) -> None:
             path.chmod(0o600)
 
 
-def _claim(options: DuckdbOptions) -> None:
+def _claim_file(options: DuckdbOptions) -> None:
     """Register the file as open. Raise StoreBusy if this process has it open already.
 
     DuckDB would open it twice, and both stores would generate the same numbers.
@@ -247,7 +247,7 @@ def _claim(options: DuckdbOptions) -> None:
         _open_paths.add(path)
 
 
-def _release(options: DuckdbOptions) -> None:
+def _release_file(options: DuckdbOptions) -> None:
     with _open_paths_lock:
         _open_paths.discard(options.path.resolve())
 
@@ -304,7 +304,7 @@ def _classify_error(error: duckdb.Error, options: DuckdbOptions) -> EverholdErro
     """Return the Everhold error for a DuckDB error. DuckDB's errors have no codes, so their text decides."""
     text = str(error)
     owner = _OWNER.search(text)
-    facts = {
+    details = {
         "path": options.path,
         "owner": f" (its id is {owner[1]})" if owner else "",
         "memory": options.memory_megabytes,
@@ -312,7 +312,7 @@ def _classify_error(error: duckdb.Error, options: DuckdbOptions) -> EverholdErro
     }
     for pattern, kind, fact, remedy in _ERRORS:
         if re.search(pattern, text):
-            return kind(fact.format(**facts), remedy=remedy.format(**facts))
+            return kind(fact.format(**details), remedy=remedy.format(**details))
     return StoreError(
-        f"DuckDB failed on {options.path}: {facts['error']}", remedy="check the file with `everhold doctor`"
+        f"DuckDB failed on {options.path}: {details['error']}", remedy="check the file with `everhold doctor`"
     )

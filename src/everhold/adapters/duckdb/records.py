@@ -58,7 +58,7 @@ class DuckdbRecords(SqlRecords):
             if database is not None:
                 database.close()
             raise
-        self._saved = dict(self._numbers)
+        self._saved_numbers = dict(self._numbers)
         self._head = self._numbers[_OUTBOX]
 
     @property
@@ -106,24 +106,24 @@ class DuckdbRecords(SqlRecords):
     def find_rows_by_columns(self, table: Table, columns: Sequence[str], keys: Sequence[Key]) -> list[Row]:
         """Return the rows whose values in `columns` are among `keys`, deleted rows included. None equals None."""
         codec = self.compiler.codec(ENTITIES[table.name])
-        conditions, joins, bound = [], [], []
+        conditions, joins, bound_values = [], [], []
         lists: dict[str, list[Any]] = {}
         for name, values in zip(columns, zip(*keys, strict=True), strict=True):
             encoded = [codec.encode_value(name, value) for value in values]
             if len(set(values)) > 1:
-                equals = "IS NOT DISTINCT FROM" if None in values else "="
-                joins.append(f"{quote(name)} {equals} wanted.v{len(lists)}")
+                operator = "IS NOT DISTINCT FROM" if None in values else "="
+                joins.append(f"{quote(name)} {operator} wanted.v{len(lists)}")
                 lists[name] = encoded
             elif values[0] is None:
                 conditions.append(f"{quote(name)} IS NULL")
             else:
                 conditions.append(f"{quote(name)} = ?")
-                bound.append(encoded[0])
+                bound_values.append(encoded[0])
         sql = self.compiler.selects[ENTITIES[table.name]]
         if lists:
             sql += f" SEMI JOIN ({writing.select_values(table.name, tuple(lists))}) AS wanted ON {' AND '.join(joins)}"
         sql += f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        return [codec.decode(values) for values in self._fetch(sql, [*lists.values(), *bound])]
+        return [codec.decode(values) for values in self._fetch(sql, [*lists.values(), *bound_values])]
 
     def feed(self, after: int, *, limit: int = 1000) -> Feed:
         if after >= self.head():
@@ -188,7 +188,7 @@ class DuckdbRecords(SqlRecords):
 
             changes = plan(reader, operations, generate_number)
             self._transact(itertools.chain(writing.compile_changes(self.compiler, changes), self._save_numbers()))
-            self._saved = dict(self._numbers)
+            self._saved_numbers = dict(self._numbers)
             self._head = self._numbers[_OUTBOX]
 
     def _require_writable(self) -> None:
@@ -203,7 +203,7 @@ class DuckdbRecords(SqlRecords):
 
     def _save_numbers(self) -> Iterator[SqlStatement]:
         for name, number in self._numbers.items():
-            if number != self._saved[name]:
+            if number != self._saved_numbers[name]:
                 yield SqlStatement(SAVE_NUMBER, (number, name))
 
     def _transact(self, statements: Iterable[SqlStatement]) -> None:

@@ -50,7 +50,7 @@ def _migrate(connection: duckdb.DuckDBPyConnection, version: int) -> None:
     connection.execute("BEGIN")
     try:
         if version == 0:
-            _create(connection)
+            _create_tables(connection)
         else:
             upgrade(connection, version, VERSIONS)
         connection.execute("COMMIT")
@@ -60,13 +60,13 @@ def _migrate(connection: duckdb.DuckDBPyConnection, version: int) -> None:
         raise
 
 
-def _create(connection: duckdb.DuckDBPyConnection) -> None:
+def _create_tables(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute(_CREATE_NUMBERS)
     for table in TABLES.values():
         connection.execute(create_table(table, DUCKDB))
         _start_numbers(connection, table)
     for version in VERSIONS:
-        _record(connection, version)
+        _record_version(connection, version)
 
 
 def upgrade(connection: duckdb.DuckDBPyConnection, since: int, versions: tuple[Version, ...]) -> None:
@@ -80,7 +80,7 @@ def upgrade(connection: duckdb.DuckDBPyConnection, since: int, versions: tuple[V
             for change in version.changes:
                 if isinstance(change, AddTable):
                     _start_numbers(connection, change.table)
-            _record(connection, version)
+            _record_version(connection, version)
         for change in version.changes:
             tables = apply_change(tables, change)
 
@@ -90,7 +90,7 @@ def _start_numbers(connection: duckdb.DuckDBPyConnection, table: Table) -> None:
         connection.execute('INSERT INTO "drawn_numbers" VALUES (?, 0)', (table.name,))
 
 
-def _record(connection: duckdb.DuckDBPyConnection, version: Version) -> None:
+def _record_version(connection: duckdb.DuckDBPyConnection, version: Version) -> None:
     connection.execute(
         "INSERT INTO schema_versions (version, name, applied_at) VALUES (?, ?, ?)",
         (version.number, version.name, DUCKDB.encoders[Kind.TIME](clock.now())),

@@ -85,9 +85,9 @@ class DuckdbViews:
             name = f"{prefix}.{quote(definition.schema)}.{quote(definition.name)}"
             yield f"CREATE OR REPLACE VIEW {name} AS {definition.select}"
             yield f"COMMENT ON VIEW {name} IS {quote_text(definition.note)}"
-        names = {(view.schema, view.name) for view in dropped}
+        dropped_names = {(view.schema, view.name) for view in dropped}
         for schema in sorted({view.schema for view in dropped} - {view.schema for view in created} - {_MAIN}):
-            if self.list_names(schema) <= {name for dropped_schema, name in names if dropped_schema == schema}:
+            if self.list_names(schema) <= {name for dropped_schema, name in dropped_names if dropped_schema == schema}:
                 yield f"DROP SCHEMA {prefix}.{quote(schema)}"
 
     def write_script(self, definitions: Sequence[ViewDefinition]) -> str:

@@ -48,8 +48,8 @@ def _classify(codec: Codec[Any], change: RowChange) -> tuple[_StatementShape, li
         generated = (table.generated,) if table.generated else ()
         values = [*codec.encode(after), *(after.__dict__[name] for name in generated)]
         return _StatementShape("insert", table.name, (*codec.written_columns, *generated)), values
-    changed = _find_difference(codec, before, after)
-    return _StatementShape("update", table.name, tuple(changed)), [*_encode_key(codec, key), *changed.values()]
+    changes = _find_difference(codec, before, after)
+    return _StatementShape("update", table.name, tuple(changes)), [*_encode_key(codec, key), *changes.values()]
 
 
 def _encode_key(codec: Codec[Any], key: Sequence[Any]) -> list[Any]:
@@ -57,7 +57,7 @@ def _encode_key(codec: Codec[Any], key: Sequence[Any]) -> list[Any]:
 
 
 def _find_difference(codec: Codec[Any], before: Row, after: Row) -> dict[str, Any]:
-    """Return the encoded values that differ. Python values would not do: 1, 1.0 and True are equal."""
+    """Return the values that differ. They are compared after encoding, because 1, 1.0 and True are equal in Python."""
     pairs = zip(codec.written_columns, codec.encode(before), codec.encode(after), strict=True)
     return {name: new for name, old, new in pairs if old != new}
 
@@ -66,16 +66,18 @@ def _find_difference(codec: Codec[Any], before: Row, after: Row) -> dict[str, An
 def _compile_shape(shape: _StatementShape, many: bool) -> str:
     kind, table, names = shape
     key = TABLES[table].key
-    same_key = " AND ".join(f"{quote(name)} = bound.v{index}" for index, name in enumerate(key))
+    key_condition = " AND ".join(f"{quote(name)} = bound.v{index}" for index, name in enumerate(key))
     match kind:
         case "insert":
             return f"INSERT INTO {quote(table)} ({quote_names(names)}) {select_values(table, names, many)}"
         case "update":
-            sets = ", ".join(f"{quote(name)} = bound.v{index}" for index, name in enumerate(names, len(key)))
+            assignments = ", ".join(f"{quote(name)} = bound.v{index}" for index, name in enumerate(names, len(key)))
             rows = select_values(table, (*key, *names), many)
-            return f"UPDATE {quote(table)} SET {sets} FROM ({rows}) AS bound WHERE {same_key}"
+            return f"UPDATE {quote(table)} SET {assignments} FROM ({rows}) AS bound WHERE {key_condition}"
         case "delete":
-            return f"DELETE FROM {quote(table)} USING ({select_values(table, key, many)}) AS bound WHERE {same_key}"
+            return (
+                f"DELETE FROM {quote(table)} USING ({select_values(table, key, many)}) AS bound WHERE {key_condition}"
+            )
 
 
 def select_values(table: str, names: Sequence[str], many: bool = True) -> str:

@@ -28,14 +28,14 @@ BATCH_BYTES = 16 * 1024 * 1024
 
 _FIRST_PAUSE = 0.025
 _MAX_PAUSE = 2.0
-_THROTTLED = frozenset((
+_RETRYABLE_CODES = frozenset((
     "ThrottlingException", "ProvisionedThroughputExceededException", "RequestLimitExceeded", "LimitExceededException",
     "TransactionInProgressException", "InternalServerError", "ServiceUnavailable", "ThrottlingError",
     "ProvisionedThroughputExceeded", "TransactionConflict", "TransactionConflictException",
 ))  # fmt: skip
-_OVERTAKEN = frozenset(("ConditionalCheckFailedException", "ConditionalCheckFailed"))
+_CONFLICT_CODES = frozenset(("ConditionalCheckFailedException", "ConditionalCheckFailed"))
 _SERVER_ERROR = 500  # HTTP status codes from this one on are failures of the server, and worth a retry
-_REJECTED = frozenset((
+_CREDENTIAL_CODES = frozenset((
     "UnrecognizedClientException", "AccessDeniedException", "InvalidSignatureException", "ExpiredTokenException",
 ))  # fmt: skip
 
@@ -210,7 +210,7 @@ class Dynamo:
         retry("write a batch of items", write, self._policy, give_up=lambda _: self._make_busy_error())
 
     def transact(self, actions: Sequence[Mapping[str, Any]], token: str) -> None:
-        """Run all actions in one transaction. Overtaken if a condition fails."""
+        """Run all actions in one transaction. Raise Overtaken if a condition fails."""
         sizes = [measure(action["Put"]["Item"]) for action in actions if "Put" in action]
         assert len(actions) <= MAX_TRANSACTION_ITEMS, len(actions)
         assert max(sizes, default=0) <= ITEM_BYTES, max(sizes)
@@ -250,9 +250,9 @@ class Dynamo:
         except ClientError as error:
             raise self._translate(error) from error
         except BotoCoreError as error:
-            where = self.options.endpoint or self.options.region
+            location = self.options.endpoint or self.options.region
             raise StoreUnavailable(
-                f"DynamoDB at {where} cannot be reached ({error})", remedy="check region, network and credentials"
+                f"DynamoDB at {location} cannot be reached ({error})", remedy="check region, network and credentials"
             ) from error
 
     def _make_busy_error(self) -> StoreBusy:
@@ -262,12 +262,12 @@ class Dynamo:
         """Return the error of Everhold for an error of the AWS client."""
         code = _get_code(error)
         reasons = {code, *(reason.get("Code") for reason in error.response.get("CancellationReasons", ()))}
-        if reasons & _OVERTAKEN:
+        if reasons & _CONFLICT_CODES:
             return Overtaken()
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        if reasons & _THROTTLED or status >= _SERVER_ERROR:
+        if reasons & _RETRYABLE_CODES or status >= _SERVER_ERROR:
             return self._make_busy_error()
-        if code in _REJECTED:
+        if code in _CREDENTIAL_CODES:
             return InvalidSettings(
                 f"AWS rejected the credentials ({code})", remedy="check them and the role's permissions"
             )
@@ -301,12 +301,12 @@ def _get_code(error: ClientError) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
-def split_batches(sized: Iterable[tuple[T, int]], most: int, max_bytes: int) -> Iterator[list[T]]:
-    """Yield the values in order, in batches of at most `most` values and `max_bytes` bytes."""
+def split_batches(sized_values: Iterable[tuple[T, int]], max_values: int, max_bytes: int) -> Iterator[list[T]]:
+    """Yield the values in order, in batches of at most `max_values` values and `max_bytes` bytes."""
     batch: list[T] = []
     batch_bytes = 0
-    for value, size in sized:
-        if batch and (len(batch) == most or batch_bytes + size > max_bytes):
+    for value, size in sized_values:
+        if batch and (len(batch) == max_values or batch_bytes + size > max_bytes):
             yield batch
             batch, batch_bytes = [], 0
         batch.append(value)

@@ -74,9 +74,9 @@ class Writer:
     # contents of items
 
     def _build_item_changes(self, name: str, changes: Sequence[RowChange]) -> ItemChanges:
-        """Return the items of the rows and of their guards (see `items.py`), before and after the commit."""
+        """Return the items of the rows and of their guards (see `items.py`), before and after the commit `name`."""
         items_before: dict[ItemKey, Item] = {}
-        afters: dict[ItemKey, Item] = {}
+        items_after: dict[ItemKey, Item] = {}
         for change in changes:
             layout = LAYOUTS[change.table.name]
             item_key = layout.make_key(change.key)
@@ -85,11 +85,11 @@ class Writer:
                 items_before[item_key] = self._read_before(layout, change.before, item_key)
                 items_before.update(dict.fromkeys(layout.make_guards(change.before), guard))
             if change.after is not None:
-                afters[item_key] = self._build_after(layout, change.after, item_key, name)
-                afters.update(dict.fromkeys(layout.make_guards(change.after), guard))
+                items_after[item_key] = self._build_after(layout, change.after, item_key, name)
+                items_after.update(dict.fromkeys(layout.make_guards(change.after), guard))
         return {
-            item_key: ItemChange(items_before.get(item_key), afters.get(item_key))
-            for item_key in {**items_before, **afters}
+            item_key: ItemChange(items_before.get(item_key), items_after.get(item_key))
+            for item_key in {**items_before, **items_after}
         }
 
     def _read_before(self, layout: Layout, row: Row, item_key: ItemKey) -> Item:
@@ -105,16 +105,16 @@ class Writer:
         index_keys, body = layout.make_index_keys(row, item_key), layout.encode(row)
         if measure(body) <= _MAX_ROW_BYTES:
             return {**index_keys, **body}
-        binary = {column: value for column, value in body.items() if column != "row"}
-        if measure(binary) > _MAX_ROW_BYTES:
+        binary_columns = {column: value for column, value in body.items() if column != "row"}
+        if measure(binary_columns) > _MAX_ROW_BYTES:
             raise BatchTooLarge(
-                f"a row has {measure(binary)} bytes of binary content; an item holds at most {_MAX_ROW_BYTES}",
+                f"a row has {measure(binary_columns)} bytes of binary content; an item holds at most {_MAX_ROW_BYTES}",
                 remedy="store less binary content in one row",
             )
         organization = str(row.__dict__.get(TENANT, "*"))
         # The commit's name makes the content unique, so that deleting one commit's blob never deletes another's.
         address = self._blobs.put(organization, f"{name}\n{body['row']['S']}".encode())
-        return {**index_keys, **binary, "blob": {"S": address}, "organization": {"S": organization}}
+        return {**index_keys, **binary_columns, "blob": {"S": address}, "organization": {"S": organization}}
 
     # one transaction
 
@@ -123,11 +123,11 @@ class Writer:
         try:
             self._dynamo.transact(actions, name)
         except (StoreError, Overtaken):
-            if name not in read_head(self._dynamo).last:  # the answer may have been lost after the commit
+            if name not in read_head(self._dynamo).commit_names:  # the answer may have been lost after the commit
                 raise
 
     def _replace_head(self, seen: Head, head: Head) -> Head:
-        """Replace the head that was seen and return the new one. Overtaken if it has changed."""
+        """Replace the head `seen` by `head` and return `head`. Raise Overtaken if it has changed since it was read."""
         try:
             self._dynamo.transact([make_head_update(seen, head)], make_id("move"))
         except (StoreError, Overtaken):
@@ -159,7 +159,7 @@ class Writer:
     def _extend_lease(self, staged_head: Head) -> Head:
         """Extend the lease if half of it has passed."""
         stage = _require_stage(staged_head)
-        if stage.left > self._lease_seconds / 2:
+        if stage.seconds_left > self._lease_seconds / 2:
             return staged_head
         return self._replace_head(staged_head, staged_head.make_staging(stage.name, self._lease_seconds))
 
@@ -178,14 +178,14 @@ class Writer:
     def _settle_part(self, stage: Stage, manifest: Item) -> None:
         item_keys = read_manifest(manifest)
         while items := [item for item in self._dynamo.get_many(item_keys) if item.get("stage") == {"S": stage.name}]:
-            discarded = list_discarded_blobs(items, stage)
-            self._dynamo.write([make_blob_tombstone(blob) for blob in discarded], ())
+            discarded_blobs = list_discarded_blobs(items, stage)
+            self._dynamo.write([make_blob_tombstone(blob) for blob in discarded_blobs], ())
             with suppress(Overtaken):  # another process settles it too; the next round sees what is left
-                for part in split_batches(
+                for batch in split_batches(
                     ((item, measure(item)) for item in items), MAX_TRANSACTION_ITEMS, ITEMS_BYTES
                 ):
-                    self._dynamo.transact([settle_item(item, stage) for item in part], make_id("part"))
-            self._sweep(discarded)
+                    self._dynamo.transact([settle_item(item, stage) for item in batch], make_id("part"))
+            self._sweep(discarded_blobs)
         self._dynamo.write((), [get_item_key(manifest)])
 
     # blobs

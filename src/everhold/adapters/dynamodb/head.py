@@ -18,7 +18,7 @@ HEAD = ItemKey("*head", "*")
 STAGES = "*stages"
 
 # How many names of commits the head keeps, so that a commit whose answer was lost can be looked up.
-_REMEMBERED = 20
+_MAX_COMMIT_NAMES = 20
 
 
 # The outcome of a commit of several transactions: undecided, committed, rolled back. Once decided, it stays so.
@@ -33,23 +33,27 @@ class Stage(NamedTuple):
     outcome: StageOutcome = "open"
 
     @property
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """The seconds until the lease expires."""
         return (self.until - clock.now()).total_seconds()
 
 
 class Head(NamedTuple):
-    """The head as it was read."""
+    """The head: the number of commits, the last generated number by table, and the names of the last commits.
+
+    `exists` is False until the first commit has stored a head.
+    """
 
     commits: int
     generated: Mapping[str, int]
-    last: tuple[str, ...]
+    commit_names: tuple[str, ...]
     stage: Stage | None
     exists: bool = True
 
     def make_next(self, name: str, generated: Mapping[str, int]) -> "Head":
         """Return the head after a commit."""
-        return Head(self.commits + 1, {**self.generated, **generated}, (name, *self.last)[:_REMEMBERED], None)
+        names = (name, *self.commit_names)[:_MAX_COMMIT_NAMES]
+        return Head(self.commits + 1, {**self.generated, **generated}, names, None)
 
     def make_staging(self, name: str, lease_seconds: float, outcome: StageOutcome = "open") -> "Head":
         """Return the head while a commit of several transactions runs."""
@@ -57,13 +61,13 @@ class Head(NamedTuple):
         return self._replace(stage=Stage(name, until, outcome), exists=True)
 
     @property
-    def indexes_lag(self) -> bool:
+    def has_lagging_indexes(self) -> bool:
         """Whether the indexes still contain values from before a commit, because its items are not settled yet."""
         return self.stage is not None and self.stage.outcome == "done"
 
 
 def read_head(dynamo: Dynamo) -> Head:
-    """Return the table's head; an empty one if there has been no commit."""
+    """Return the table's head, or an empty head if there has been no commit."""
     item = dynamo.get(HEAD)
     if item is None:
         return Head(0, {}, (), None, exists=False)
@@ -85,7 +89,7 @@ def _encode_head(head: Head) -> Item:
         **HEAD.key,
         "count": {"N": str(head.commits)},
         "drawn": {"M": {name: {"N": str(value)} for name, value in head.generated.items()}},
-        "last": {"S": " ".join(head.last)},
+        "last": {"S": " ".join(head.commit_names)},
     }
     if head.stage is not None:
         name, until, outcome = head.stage

@@ -34,9 +34,9 @@ ROWS_PER_PARTITION = 100_000
 # The maximum number of bytes of a sort key; DynamoDB allows 1,024.
 _MAX_KEY_BYTES = 1000
 
-# The maximum number of bytes of one value in a key. A longer value is cut and ends in a digest, so that equal values
-# stay equal.
-_MAX_PART_LENGTH, _KEPT_PART = 150, 60
+# The maximum number of bytes of one value in a key. Of a longer value, only the first bytes are kept, followed by a
+# digest, so that equal values stay equal.
+_MAX_VALUE_BYTES, _KEPT_BYTES = 150, 60
 
 # The lookups that get an index, for tables with more than five: those that every write or recall needs.
 _INDEXED_LOOKUPS: Mapping[str, tuple[tuple[str, ...], ...]] = {
@@ -65,10 +65,10 @@ def encode_value(value: Any) -> str:
         return f"={value + 2**63:020d}"
     text = f"={value}".replace("%", "%25").replace("#", "%23")
     content = text.encode()
-    if len(content) <= _MAX_PART_LENGTH:
+    if len(content) <= _MAX_VALUE_BYTES:
         return text
-    kept = content[:_KEPT_PART].decode("utf-8", "ignore")
-    return f"{kept}%:{hashlib.sha256(content).hexdigest()}"  # no value has "%:": its "%" is written "%25"
+    prefix = content[:_KEPT_BYTES].decode("utf-8", "ignore")
+    return f"{prefix}%:{hashlib.sha256(content).hexdigest()}"  # no value has "%:": its "%" is written "%25"
 
 
 def encode_key(values: Sequence[Any]) -> str:
@@ -87,14 +87,14 @@ class Layout:
         # Rows without references may outlive their organization, so scanning each organization would miss them.
         self.has_tenant_partitions = TENANT in table.key and bool(table.references)
         self.sort_key_columns = table.key[1:] if self.has_tenant_partitions else table.key
-        chosen = _INDEXED_LOOKUPS.get(table.name) or tuple(lookup.columns for lookup in table.lookups)
-        first = ((TENANT,),) if table.generated else ()
-        self.lookups = dict(zip(INDEXES, (*first, *chosen), strict=False))
+        lookups = _INDEXED_LOOKUPS.get(table.name) or tuple(lookup.columns for lookup in table.lookups)
+        tenant_lookup = ((TENANT,),) if table.generated else ()
+        self.lookups = dict(zip(INDEXES, (*tenant_lookup, *lookups), strict=False))
         self.bytes_columns = [c.name for c in table.columns if c.kind in (Kind.BYTES, Kind.VECTOR)]
         self.times = [c.name for c in table.columns if c.kind is Kind.TIME]
         self.rules_by_columns = _find_guarded_columns(table)
 
-    def partition(self, values: Mapping[str, Any]) -> str:
+    def make_partition(self, values: Mapping[str, Any]) -> str:
         if self.has_tenant_partitions:
             return f"{encode_value(values[TENANT])}#{self.table.name}"
         if self.table.generated:
@@ -103,7 +103,7 @@ class Layout:
 
     def make_key(self, key: Sequence[Any]) -> ItemKey:
         values = dict(zip(self.table.key, key, strict=True))
-        return ItemKey(self.partition(values), encode_key([values[name] for name in self.sort_key_columns]))
+        return ItemKey(self.make_partition(values), encode_key([values[name] for name in self.sort_key_columns]))
 
     def make_guards(self, row: Row) -> list[ItemKey]:
         """Return the keys of the guards that a row needs."""
@@ -114,6 +114,7 @@ class Layout:
         ]
 
     def make_guard(self, unique: Unique, values: Mapping[str, Any]) -> ItemKey:
+        """Return the key of the guard of a unique rule for these values."""
         tenant = encode_value(values[TENANT]) if TENANT in self.table.by_name else "*"
         return ItemKey(
             f"!{tenant}#{self.table.name}", encode_key([unique.name, *[values[name] for name in unique.columns]])
@@ -149,10 +150,11 @@ class Layout:
         values: dict[str, Any] = decode_json(item["row"]["S"])
         if len(values) + len(self.bytes_columns) < len(self.table.columns):
             fields = ENTITIES[self.table.name].model_fields.items()
-            defaults = {
-                name: field.get_default(call_default_factory=True) for name, field in fields if name not in values
+            values |= {
+                name: field.get_default(call_default_factory=True)
+                for name, field in fields
+                if name not in values and name not in self.bytes_columns
             }
-            values |= {name: defaults[name] for name in defaults if name not in self.bytes_columns}
         for name in self.times:
             if values[name] is not None:
                 values[name] = clock.from_micros(values[name])
@@ -172,10 +174,12 @@ def _find_guarded_columns(table: Table) -> dict[frozenset[str], Unique]:
     Columns of references are left out: guards exist only for rows that the rule applies to, so they do not find all
     rows that refer to another one.
     """
-    own = set(table.by_name)
-    referring = [{TENANT, *reference.columns, *(reference.kind or ())[:1]} & own for reference in table.references]
-    guarded = {frozenset({TENANT, *rule.columns} & own): rule for rule in table.uniques}
-    return {columns: rule for columns, rule in guarded.items() if columns not in referring}
+    names = set(table.by_name)
+    reference_columns = [
+        {TENANT, *reference.columns, *(reference.kind or ())[:1]} & names for reference in table.references
+    ]
+    rules = {frozenset({TENANT, *rule.columns} & names): rule for rule in table.uniques}
+    return {columns: rule for columns, rule in rules.items() if columns not in reference_columns}
 
 
 LAYOUTS: Mapping[str, Layout] = {name: Layout(table) for name, table in TABLES.items()}

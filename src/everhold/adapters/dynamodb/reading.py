@@ -65,12 +65,12 @@ class RowReader:
     # from items to rows
 
     def _read_row(self, layout: Layout, item: Item, stages: _Stages) -> Row | None:
-        visible = self._resolve_stage(item, stages)
-        if visible is None:
+        visible_item = self._resolve_stage(item, stages)
+        if visible_item is None:
             return None
-        blob = get_blob(visible)
+        blob = get_blob(visible_item)
         if blob is None:
-            return layout.decode(visible)
+            return layout.decode(visible_item)
         try:
             content = self._blobs.get(*blob)
         except NotFound:  # a commit may have replaced the row and deleted its blob
@@ -79,7 +79,7 @@ class RowReader:
                 raise
             return None if current_item is None else self._read_row(layout, current_item, stages)
         # The first line of a blob is the name of the commit that wrote it.
-        return layout.decode({**visible, "row": {"S": content.decode().partition("\n")[2]}})
+        return layout.decode({**visible_item, "row": {"S": content.decode().partition("\n")[2]}})
 
     def _resolve_stage(self, item: Item, stages: _Stages) -> Item | None:
         """Return the version of an item that readers may see; None if they may not see any version."""
@@ -129,8 +129,8 @@ class RowReader:
     def _read_guards(self, guards: Sequence[ItemKey]) -> list[ItemKey]:
         """Return the keys of the rows to which these guards refer with their attributes `of` and `at`."""
         stages = _Stages(self._dynamo)
-        visible = (self._resolve_stage(item, stages) for item in self._dynamo.get_many(guards))
-        return [ItemKey(item["of"]["S"], item["at"]["S"]) for item in visible if item is not None]
+        visible_items = (self._resolve_stage(item, stages) for item in self._dynamo.get_many(guards))
+        return [ItemKey(item["of"]["S"], item["at"]["S"]) for item in visible_items if item is not None]
 
     def _find_by_values(self, table: Table, queries: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
         """Yield the rows that have the values of one of the queries, and possibly other rows.
@@ -168,12 +168,12 @@ class RowReader:
             return self._read_organization(layout, organization_id, where, indexed)
         if table.generated:
             return self._read_numbered(layout, organization_id, where)
-        return self._dynamo.query(layout.partition({}))
+        return self._dynamo.query(layout.make_partition({}))
 
     def _read_organization(
         self, layout: Layout, organization_id: str, where: Sequence[Condition], indexed: bool
     ) -> Iterable[Item]:
-        partition = layout.partition({TENANT: organization_id})
+        partition = layout.make_partition({TENANT: organization_id})
         values = _collect_values(where)
         first_column = layout.sort_key_columns[0]
         if first_column in values:
@@ -199,8 +199,8 @@ class RowReader:
         # In a sort key, "#" follows the first value. As "$" is the character after "#", all keys that begin with a text
         # come before the text with "$". The text that sorts last may not have the last key: "a!" comes after "a", but
         # the key "a!#" comes before the key "a#". So the end is the maximum of the texts with "$".
-        last = max(f"{text}$" for text in texts)
-        return self._dynamo.query(partition, between=(texts[0], last))
+        end = max(f"{text}$" for text in texts)
+        return self._dynamo.query(partition, between=(texts[0], end))
 
     def _query_prefixes(self, partition: str, index: str | None, prefixes: Iterable[str]) -> Iterator[Item]:
         for prefix in dict.fromkeys(prefixes):
@@ -220,7 +220,7 @@ class RowReader:
         after = max((bound.value for bound in bounds if bound.field == table.generated), default=0)
         after = max(after, 0)  # no number is negative, and a negative one has no partition
         last = read_head(self._dynamo).generated.get(table.name, 0)
-        first_partition = layout.partition({table.generated: after})
+        first_partition = layout.make_partition({table.generated: after})
         is_reached = False
         for partition in list_partitions(table, last):
             is_reached = is_reached or partition == first_partition

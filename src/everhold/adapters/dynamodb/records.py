@@ -35,7 +35,7 @@ E = TypeVar("E", bound=Row)
 COMMIT_LIMIT = 100_000
 _MAX_READS = 10  # of rows that change during each read; then the last ones are returned
 # Seconds for which a head that was read is used again. If it has changed since, the rows are read once more.
-_FRESH = 0.1
+_FRESH_SECONDS = 0.1
 _FIRST_PAUSE = 0.025
 _MAX_PAUSE = 0.4
 
@@ -48,7 +48,7 @@ class _SeenHead(NamedTuple):
 
     @property
     def is_fresh(self) -> bool:
-        return time.monotonic() - self.at < _FRESH
+        return time.monotonic() - self.at < _FRESH_SECONDS
 
 
 class DynamoRecords(ReadRecords):
@@ -106,13 +106,13 @@ class DynamoRecords(ReadRecords):
             rows = self._read_consistently(lambda _: self._reader.get(layout, keys))
         else:  # one item is always read as of one moment
             rows = list(self._reader.get(layout, keys))
-        own = (row for row in rows if table.tenant is None or row.__dict__[table.tenant] == organization_id)
-        return {row.__dict__["id"]: cast("E", row) for row in own if deleted or is_live(table, row)}
+        own_rows = (row for row in rows if table.tenant is None or row.__dict__[table.tenant] == organization_id)
+        return {row.__dict__["id"]: cast("E", row) for row in own_rows if deleted or is_live(table, row)}
 
     def _read_superset(self, table: Table, organization_id: str | None, where: Sequence[Condition]) -> list[Row]:
         self._require_open()
         return self._read_consistently(
-            lambda head: self._reader.find(table, organization_id, where, indexed=not head.indexes_lag)
+            lambda head: self._reader.find(table, organization_id, where, indexed=not head.has_lagging_indexes)
         )
 
     def _read_consistently(self, read: Callable[[Head], Iterable[Row]]) -> list[Row]:
@@ -186,15 +186,18 @@ class DynamoRecords(ReadRecords):
             try:
                 head = self._writer.reserve(read_head(self._dynamo))
             except Overtaken:
-                raise self._explain_overtaken(Overtaken()) from None
+                raise self._make_busy_error(Overtaken()) from None
             try:
                 rows = self._read_all_tables()
-                now = read_head(self._dynamo)
+                current_head = read_head(self._dynamo)
             finally:
                 with suppress(StoreError, Overtaken):
                     self._writer.settle(head)
-        if now.commits != head.commits or now.stage is None or head.stage is None or now.stage.name != head.stage.name:
-            raise self._explain_overtaken(Overtaken())
+        # The reservation may have expired meanwhile, and another process may have committed.
+        if current_head.commits != head.commits or current_head.stage is None or head.stage is None:
+            raise self._make_busy_error(Overtaken())
+        if current_head.stage.name != head.stage.name:
+            raise self._make_busy_error(Overtaken())
         return head, rows
 
     def _read_all_tables(self) -> dict[str, list[Row]]:
@@ -209,25 +212,28 @@ class DynamoRecords(ReadRecords):
 
         def commit(attempt: int) -> None:
             with uninterrupted:  # half a commit would block other writers until its reservation ends
-                self._attempt(operations, alone=attempt >= self.options.shared_tries)
+                self._attempt(operations, should_reserve=attempt >= self.options.shared_tries)
 
         seconds = self.options.busy_seconds
         policy = RetryPolicy(seconds=seconds, first_pause=_FIRST_PAUSE, longest_pause=_MAX_PAUSE)
-        retry("commit", commit, policy, on=Overtaken, give_up=self._explain_overtaken)
+        retry("commit", commit, policy, on=Overtaken, give_up=self._make_busy_error)
 
-    def _explain_overtaken(self, _: Exception) -> StoreBusy:
+    def _make_busy_error(self, _: Exception) -> StoreBusy:
         seconds = f"{self.options.busy_seconds:g} s"
         return StoreBusy(f"{self.options.table} was written to by others for {seconds}", remedy="try again")
 
-    def _attempt(self, operations: Sequence[Operation], *, alone: bool) -> None:
-        """Plan the commit by the rows as they are now, and write it unless another commit comes first."""
+    def _attempt(self, operations: Sequence[Operation], *, should_reserve: bool) -> None:
+        """Plan the commit by the rows as they are now, and write it unless another commit comes first.
+
+        With `should_reserve`, reserve the head before, so that other commits wait for this one.
+        """
         seen = read_head(self._dynamo)
         if seen.stage is not None:
-            if seen.stage.left <= 0:
+            if seen.stage.seconds_left <= 0:
                 logger.info("ending a commit that its process did not end (%s)", seen.stage.outcome)
                 self._writer.settle(seen)
             raise Overtaken
-        if not alone:
+        if not should_reserve:
             self._plan_and_write(seen, operations)
             return
         seen = self._writer.reserve(seen)
@@ -275,7 +281,7 @@ class DynamoRecords(ReadRecords):
         """End a commit whose process died, and delete the blobs that no row refers to any more."""
         self._require_open()
         head = read_head(self._dynamo)
-        if head.stage is not None and head.stage.left <= 0:
+        if head.stage is not None and head.stage.seconds_left <= 0:
             with uninterrupted, suppress(Overtaken):  # another process does the same
                 self._writer.settle(head)
         self._writer.sweep()
@@ -285,12 +291,12 @@ class DynamoRecords(ReadRecords):
         self._require_open()
         unreadable: list[str] = []
         reader = RowReader(self._dynamo, self._blobs, unreadable.append)
-        broken = [
+        problems = [
             problem
             for table in TABLES.values()
             for problem in find_problems_in_batches(reader, table, reader.find(table, None, ()))
         ]
-        return [*dict.fromkeys(unreadable), *broken]
+        return [*dict.fromkeys(unreadable), *problems]
 
     def _release(self) -> None:
         self._dynamo.close()

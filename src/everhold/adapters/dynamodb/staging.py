@@ -58,10 +58,10 @@ def stage_in_batches(name: str, changes: ItemChanges) -> Iterator[list[Action]]:
     """Yield the actions that stage the changes of a commit, as many at a time as fit one transaction."""
     items = [_make_staged_item(item_key, change, name) for item_key, change in changes.items()]
     sized = [(item, measure(item) + _MANIFEST_BYTES) for item in items]
-    for number, part in enumerate(split_batches(sized, MAX_TRANSACTION_ITEMS - _OTHER_ACTIONS, ITEMS_BYTES)):
-        keys = [{"M": {"p": item["p"], "s": item["s"]}} for item in part]
-        manifest = {**ItemKey(STAGES, f"{name}#{number:06d}").key, "keys": {"L": keys}}
-        yield [{"Put": {"Item": item}} for item in (manifest, *part)]
+    for index, batch in enumerate(split_batches(sized, MAX_TRANSACTION_ITEMS - _OTHER_ACTIONS, ITEMS_BYTES)):
+        keys = [{"M": {"p": item["p"], "s": item["s"]}} for item in batch]
+        manifest = {**ItemKey(STAGES, f"{name}#{index:06d}").key, "keys": {"L": keys}}
+        yield [{"Put": {"Item": item}} for item in (manifest, *batch)]
 
 
 def read_manifest(manifest: Item) -> list[ItemKey]:

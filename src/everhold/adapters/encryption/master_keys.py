@@ -30,19 +30,19 @@ def read_master_key(source: str, read_variable: Callable[[str], str | None]) -> 
 
     Raise MasterKeyMissing if the source cannot be read or holds no key, InvalidSettings if it has no known form.
     """
-    form, _, place = source.partition(":")
-    if form in _EMPTY_SOURCES and not place.strip():
+    form, _, location = source.partition(":")
+    if form in _EMPTY_SOURCES and not location.strip():
         raise InvalidSettings(f"encryption.master_key names no {_EMPTY_SOURCES[form]}", remedy=f"write {_FORMS}")
     text: str | None
     match form:
         case "file":
-            text = _read_file(Path(place).expanduser())
+            text = _read_file(Path(location).expanduser())
         case "env":
-            text = read_variable(place)
+            text = read_variable(location)
         case "command":
-            text = _run_command(place)
+            text = _run_command(location)
         case "keyring":
-            text = _read_keyring(place)
+            text = _read_keyring(location)
         case _:
             raise InvalidSettings("encryption.master_key does not name a source", remedy=f"write {_FORMS}")
     if not text or not text.strip():
@@ -63,8 +63,8 @@ def write_master_key(path: Path, secret: bytes) -> None:
 
 def _describe(source: str) -> str:
     """Return a source without the arguments of a command, which may hold a secret."""
-    form, _, place = source.partition(":")
-    return f"the command {place.split()[0]!r}" if form == "command" and place.strip() else source
+    form, _, location = source.partition(":")
+    return f"the command {location.split()[0]!r}" if form == "command" and location.strip() else source
 
 
 def _read_file(path: Path) -> str:

@@ -10,14 +10,14 @@ from everhold import clock
 from everhold.adapters.encryption.cipher import Cipher, DigestCipher, make_secret
 from everhold.errors import AlreadyExists, DataKeyDestroyed, DataKeyMissing, EnvelopeDamaged, MasterKeyWrong
 from everhold.model import DataKey, UserErasure
-from everhold.ports.data_keys import DataEnvelope, delete_keys, make_context
+from everhold.ports.data_keys import NONCE_BYTES, DataEnvelope, delete_keys, make_context
 from everhold.ports.keys import Key
 from everhold.ports.records import Records
 from everhold.schema.operations import Op, Put, Where
 
 ALGORITHM = "AES-256-GCM"
 # A process uses a key that another one has replaced for at most this long. Both keys stay readable.
-_FRESH = timedelta(seconds=60)
+_MAX_AGE = timedelta(seconds=60)
 _MAX_LOADED = 10_000  # keys in memory
 _ORGANIZATION = ""
 _CONTENT, _HASH = "content", "hash"
@@ -108,7 +108,7 @@ class StoredDataKeys:
         newest = self._find_newest(organization_id, subject, _CONTENT)
         if newest is not None:
             self._unwrap(newest)  # a key that this process cannot unwrap is not replaced by one that others cannot
-        row = self._create(organization_id, subject, _CONTENT, 1 if newest is None else newest.generation + 1)
+        row = self._create_key(organization_id, subject, _CONTENT, 1 if newest is None else newest.generation + 1)
         self.forget(organization_id)
         return row.id
 
@@ -131,12 +131,12 @@ class StoredDataKeys:
     def _find_current(self, organization_id: str, subject: str, purpose: str) -> _LoadedKey:
         cache_key = (organization_id, subject, purpose)
         key = self._current.get(cache_key)
-        if key is not None and clock.now() - key.loaded_at < _FRESH:
+        if key is not None and clock.now() - key.loaded_at < _MAX_AGE:
             return key
-        row = self._find_newest(*cache_key) or self._create(*cache_key, generation=1)
+        row = self._find_newest(*cache_key) or self._create_key(*cache_key, generation=1)
         key = self._unwrap(row)
         with self._lock:
-            self._drop_many()
+            self._drop_if_full()
             self._current[cache_key] = self._by_id[organization_id, row.id] = key
         return key
 
@@ -145,14 +145,14 @@ class StoredDataKeys:
         if key is None:
             row = self._records.get(DataKey, organization_id, [key_id], deleted=True).get(key_id)
             if row is None:
-                raise self._explain_missing(organization_id, key_id)
+                raise self._make_missing_error(organization_id, key_id)
             key = self._unwrap(row)
             with self._lock:
-                self._drop_many()
+                self._drop_if_full()
                 self._by_id[organization_id, key_id] = key
         return key
 
-    def _drop_many(self) -> None:
+    def _drop_if_full(self) -> None:
         """Drop all keys from memory if there are too many of them; they are read again when they are used."""
         if len(self._by_id) >= _MAX_LOADED:
             self._current, self._by_id = {}, {}
@@ -162,7 +162,7 @@ class StoredDataKeys:
         rows = self._records.scan(DataKey, organization_id, where, deleted=True)
         return max(rows, key=lambda row: row.generation, default=None)
 
-    def _create(self, organization_id: str, subject: str, purpose: str, generation: int) -> DataKey:
+    def _create_key(self, organization_id: str, subject: str, purpose: str, generation: int) -> DataKey:
         """Store a new key and return its row; if another process was faster, return that process's key."""
         self._check_masters()
         now = clock.now()
@@ -192,11 +192,11 @@ class StoredDataKeys:
         keys, so it is repeated only after a while.
         """
         now = clock.now()
-        if self._masters_checked_at is not None and now - self._masters_checked_at < _FRESH:
+        if self._masters_checked_at is not None and now - self._masters_checked_at < _MAX_AGE:
             return
-        unknown = [Where("master_fingerprint", Op.NE, fingerprint) for fingerprint in self._masters.fingerprints]
-        for row in self._records.scan(DataKey, None, unknown, limit=1, deleted=True):
-            raise self._explain_wrong_master(row)
+        conditions = [Where("master_fingerprint", Op.NE, fingerprint) for fingerprint in self._masters.fingerprints]
+        for row in self._records.scan(DataKey, None, conditions, limit=1, deleted=True):
+            raise self._make_wrong_master_error(row)
         self._masters_checked_at = now
 
     def _wrap(self, row: DataKey, secret: bytes) -> dict[str, object]:
@@ -208,8 +208,8 @@ class StoredDataKeys:
         """Decrypt a data key with its master key."""
         master = self._masters.find(row.master_fingerprint)
         if master is None:
-            raise self._explain_wrong_master(row)
-        nonce, ciphertext = row.wrapped_key[:12], row.wrapped_key[12:]
+            raise self._make_wrong_master_error(row)
+        nonce, ciphertext = row.wrapped_key[:NONCE_BYTES], row.wrapped_key[NONCE_BYTES:]
         try:
             secret = _make_wrapping_cipher(master).decrypt(nonce, ciphertext, _make_key_context(row))
         except EnvelopeDamaged:
@@ -219,7 +219,7 @@ class StoredDataKeys:
             ) from None
         return _LoadedKey(row.id, secret, Cipher(secret), clock.now())
 
-    def _explain_wrong_master(self, row: DataKey) -> MasterKeyWrong:
+    def _make_wrong_master_error(self, row: DataKey) -> MasterKeyWrong:
         return MasterKeyWrong(
             f"data key {row.id!r} was wrapped by the master key {row.master_fingerprint}, "
             f"and encryption.master_key is {self.master_fingerprint}",
@@ -227,7 +227,7 @@ class StoredDataKeys:
             remedy="set encryption.master_key to the key with the first fingerprint",
         )
 
-    def _explain_missing(self, organization_id: str, key_id: str) -> DataKeyDestroyed | DataKeyMissing:
+    def _make_missing_error(self, organization_id: str, key_id: str) -> DataKeyDestroyed | DataKeyMissing:
         erasures = self._records.scan(UserErasure, organization_id, deleted=True)
         if any(key_id in erasure.key_ids for erasure in erasures):
             return DataKeyDestroyed(

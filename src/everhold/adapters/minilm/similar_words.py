@@ -88,13 +88,13 @@ class SimilarTerms(dict[str, tuple[tuple[str, float], ...]]):
         self._pairs = pairs
         self._terms = pairs.terms.tobytes().decode("ascii").split(" ")
         self._numbers = {term: number for number, term in enumerate(self._terms)}
-        self._begins: list[int] = np.searchsorted(pairs.first, np.arange(len(self._terms) + 1)).tolist()
+        self._starts: list[int] = np.searchsorted(pairs.first, np.arange(len(self._terms) + 1)).tolist()
 
     def __missing__(self, term: str) -> tuple[tuple[str, float], ...]:
         number = self._numbers.get(term)
         if number is None:
             return ()  # not cached: unknown words would fill the memory
-        span = slice(self._begins[number], self._begins[number + 1])
+        span = slice(self._starts[number], self._starts[number + 1])
         terms = (self._terms[other] for other in self._pairs.second[span].tolist())
         self[term] = similar = tuple(zip(terms, self._pairs.similarity[span].tolist(), strict=True))
         return similar
@@ -105,14 +105,14 @@ def _load_pairs(model: Path, cache: Path | None) -> Pairs:
     if cache is None:
         return build(model)
     file = cache / f"{weights.MODEL}-{weights.PUBLISHED[weights.TENSORS][:16]}-similar-{FORMAT}.words"
-    pairs = _read(file)
+    pairs = _read_pairs(file)
     if pairs is None:
         pairs = build(model)
-        _write(file, pairs)
+        _write_pairs(file, pairs)
     return pairs
 
 
-def _read(file: Path) -> Pairs | None:
+def _read_pairs(file: Path) -> Pairs | None:
     """Return the content of a file; None if it cannot be read or is damaged."""
     try:
         content = file.read_bytes()
@@ -126,13 +126,13 @@ def _read(file: Path) -> Pairs | None:
         return Pairs(**{name: arrays[name] for name in Pairs._fields})
 
 
-def _write(file: Path, pairs: Pairs) -> None:
+def _write_pairs(file: Path, pairs: Pairs) -> None:
     archive = io.BytesIO()
     np.savez(archive, allow_pickle=False, **pairs._asdict())
     try:
         write_private(file, hashlib.sha256(archive.getvalue()).digest() + archive.getvalue(), overwrite=True)
-    except (OSError, InvalidInput) as unusable:
-        logger.warning("similar words are built at every start, because %s cannot be written: %s", file, unusable)
+    except (OSError, InvalidInput) as error:
+        logger.warning("similar words are built at every start, because %s cannot be written: %s", file, error)
 
 
 def build(model: Path) -> Pairs:
@@ -142,12 +142,13 @@ def build(model: Path) -> Pairs:
     terms = sorted(set(stems))
     numbers = {term: number for number, term in enumerate(terms)}
     term_of_word = np.array([numbers[stem] for stem in stems])
-    words_1, words_2, cosines = _find_nearest(_compute_directions(model, list(words.values())))
-    first, second = term_of_word[words_1], term_of_word[words_2]
+    positions, other_positions, cosines = _find_nearest(_compute_directions(model, list(words.values())))
+    first, second = term_of_word[positions], term_of_word[other_positions]
     similarity = (cosines - MIN_COSINE) / (1 - MIN_COSINE)
-    best = _find_best_pairs(first, second, similarity)
-    joined = np.frombuffer(" ".join(terms).encode("ascii"), np.uint8)
-    return Pairs(joined, first[best].astype(np.uint16), second[best].astype(np.uint16), similarity[best])
+    best_pairs = _find_best_pairs(first, second, similarity)
+    joined_terms = np.frombuffer(" ".join(terms).encode("ascii"), np.uint8)
+    first, second = first[best_pairs].astype(np.uint16), second[best_pairs].astype(np.uint16)
+    return Pairs(joined_terms, first, second, similarity[best_pairs])
 
 
 def _find_best_pairs(
@@ -186,13 +187,13 @@ def _find_nearest(
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float32]]:
     """Return the nearest other rows of each row, as three columns: row, other row, cosine."""
     blocks = []
-    for begin in range(0, len(directions), BLOCK):
-        cosines = directions[begin : begin + BLOCK] @ directions.T
+    for start in range(0, len(directions), BLOCK):
+        cosines = directions[start : start + BLOCK] @ directions.T
         rows = np.arange(len(cosines))
-        cosines[rows, begin + rows] = -1
+        cosines[rows, start + rows] = -1
         others = np.argpartition(cosines, -NEAREST, axis=1)[:, -NEAREST:]
         values = np.take_along_axis(cosines, others, axis=1)
         is_similar = values > MIN_COSINE
-        blocks.append((np.repeat(begin + rows, is_similar.sum(axis=1)), others[is_similar], values[is_similar]))
+        blocks.append((np.repeat(start + rows, is_similar.sum(axis=1)), others[is_similar], values[is_similar]))
     row, other_row, cosine = (np.concatenate(column) for column in zip(*blocks, strict=True))
     return row, other_row, cosine

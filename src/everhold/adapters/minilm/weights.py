@@ -32,7 +32,7 @@ def get_install_folder(data: Path) -> Path:
     return data / "models" / MODEL
 
 
-def find(configured: Path | None, *, data: Path) -> Path:
+def find_folder(configured: Path | None, *, data: Path) -> Path:
     """Return the folder that has the model: the configured one, or else the first of the usual places."""
     if configured is not None:
         if _is_model(configured):
@@ -42,8 +42,8 @@ def find(configured: Path | None, *, data: Path) -> Path:
             value=str(configured),
             remedy="name the folder that holds the model, or none, and run `everhold model install`",
         )
-    places = [*_list_package_folders(), get_install_folder(data), *_list_hugging_face_folders(Path.home())]
-    for folder in places:
+    folders = [*_list_package_folders(), get_install_folder(data), *_list_hugging_face_folders(Path.home())]
+    for folder in folders:
         if _is_model(folder):
             return folder
     raise ModelNotFound(f"the embedding model {MODEL} is not on this machine", remedy=REMEDY)
@@ -89,7 +89,7 @@ class Receipts:
         self._file = folder / "verified.json"
 
     def digest(self, file: Path) -> str | None:
-        """Return the recorded sha256 of a file, or None if there is none or the file has changed since."""
+        """Return the recorded sha256 of a file, or None if none is recorded or the file has changed since."""
         if not file.is_file():
             return None
         match self._read().get(str(file.resolve())):

@@ -35,8 +35,8 @@ class ChatModel:
             )
         try:
             content = response.json()["choices"][0]["message"]["content"]
-        except (ValueError, KeyError, IndexError, TypeError, RecursionError) as malformed:
-            raise self._make_completion_error() from malformed
+        except (ValueError, KeyError, IndexError, TypeError, RecursionError) as error:
+            raise self._make_completion_error() from error
         if content is not None and not isinstance(content, str):
             raise self._make_completion_error()
         return content or ""

@@ -47,12 +47,12 @@ class OpenAIEmbedder(EstimatedTokenizer):
     def embed(self, texts: Sequence[str]) -> list[Vector | None]:
         vectors: list[Vector | None] = [None] * len(texts)
         # Endpoints refuse blank texts, and with them the whole request.
-        places = [index for index, text in enumerate(texts) if text and not text.isspace()]
-        for begin in range(0, len(places), self._batch):
-            batch = places[begin : begin + self._batch]
+        indexes = [index for index, text in enumerate(texts) if text and not text.isspace()]
+        for start in range(0, len(indexes), self._batch):
+            batch = indexes[start : start + self._batch]
             rows = self._normalise_vectors(self._request([texts[index] for index in batch]))
-            for place, row in zip(batch, rows, strict=True):
-                vectors[place] = row
+            for index, row in zip(batch, rows, strict=True):
+                vectors[index] = row
         return vectors
 
     def close(self) -> None:
@@ -64,7 +64,7 @@ class OpenAIEmbedder(EstimatedTokenizer):
         if not response.is_success:
             raise ModelError(
                 f"{self._endpoint} refused the model {self._model!r} or the texts (status {response.status_code})"
-                f" and said: {self._endpoint.without_key(response.text)[:300]}",
+                f" and said: {self._endpoint.hide_key(response.text)[:300]}",
                 value=self._model,
                 remedy="check `embedding.url` and `embedding.model`",
             )
@@ -72,11 +72,11 @@ class OpenAIEmbedder(EstimatedTokenizer):
             data: list[dict[str, Any]] = response.json()["data"]
             by_index = sorted(data, key=lambda row: int(row["index"]))
             rows = [[float(value) for value in row["embedding"]] for row in by_index]
-        except (ValueError, KeyError, TypeError) as malformed:
+        except (ValueError, KeyError, TypeError) as error:
             raise ModelError(
                 f"{self._endpoint} returned something other than embeddings",
                 remedy="check that `embedding.url` is the base of an OpenAI-compatible API",
-            ) from malformed
+            ) from error
         if len(rows) != len(texts):
             raise ModelError(
                 f"{self._endpoint} returned {len(rows)} vectors for {len(texts)} texts", remedy="check its version"

@@ -1,4 +1,4 @@
-"""Send requests to an OpenAI-compatible API, repeat them after passing failures, and translate its error answers."""
+"""Send requests to an OpenAI-compatible API, repeat them after transient failures, and translate error responses."""
 
 import time
 from email.utils import parsedate_to_datetime
@@ -9,12 +9,12 @@ from everhold.retries import RetryPolicy, TryAgain, retry
 
 try:
     import httpx
-except ImportError as missing:
+except ImportError as error:
     raise MissingExtra(
         "a model over HTTP needs httpx, which is not installed", remedy="run `pip install 'everhold[openai]'`"
-    ) from missing
+    ) from error
 
-FIRST_PAUSE = 0.6
+FIRST_PAUSE = 0.6  # seconds
 # The longest pause in seconds. An endpoint that asks for a longer one counts as unavailable.
 MAX_PAUSE = 60.0
 # A response with more bytes is not read to its end: a server may send without end.
@@ -44,18 +44,19 @@ class Endpoint:
         self._url = url.rstrip("/").removesuffix(path) + path
         self._key = (api_key or "").strip()
         self._policy = RetryPolicy(retries + 1, first_pause=FIRST_PAUSE, longest_pause=MAX_PAUSE)
-        self._check()
+        self._check_settings()
         headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
         self._client = httpx.Client(headers=headers, timeout=timeout)
 
     def __str__(self) -> str:
         return str(httpx.URL(self._url).copy_with(username=None, password=None, query=None))
 
-    def post(self, body: dict[str, Any], wanted: str) -> httpx.Response:
-        """Send the body and return the response, with any status; but a refused key raises an error.
+    def post(self, body: dict[str, Any], result_name: str) -> httpx.Response:
+        """Send the body and return the response, whatever its status. Raise InvalidSettings for a refused key.
 
-        A request that fails for a passing reason is sent up to `retries` times more. The value of ModelUnavailable is
-        the last status, or without one the name of the error of the connection.
+        A request that fails for a transient reason is sent up to `retries` times more. The value of ModelUnavailable is
+        the last status, or the class name of the error if there was no response. `result_name` says in messages what
+        was requested.
         """
         failure, attempts = "", 0
         value: str | int = ""
@@ -65,51 +66,51 @@ class Endpoint:
             attempts = attempt + 1
             try:
                 response = self._send(body)
-            except httpx.RequestError as lost:
-                value = type(lost).__name__
-                failure = f"{value}: {lost}"
-                raise TryAgain(f"no response from {self}") from lost
-            if not _is_passing(response.status_code):
-                return self._require_accepted(response)
+            except httpx.RequestError as error:
+                value = type(error).__name__
+                failure = f"{value}: {error}"
+                raise TryAgain(f"no response from {self}") from error
+            if not _is_transient(response.status_code):
+                return self._require_valid_key(response)
             value = response.status_code
             failure = f"status {value}"
             pause = _read_requested_pause(response) or None
             if pause is not None and pause > MAX_PAUSE:
-                raise explain()
+                raise make_error()
             raise TryAgain(f"{failure} from {self}", pause=pause)
 
-        def explain(_: Exception | None = None) -> ModelUnavailable:
+        def make_error(_: Exception | None = None) -> ModelUnavailable:
             return ModelUnavailable(
-                f"no {wanted} from {self} after {attempts} attempts, the last of which ended with"
-                f" {self.without_key(failure)}",
+                f"no {result_name} from {self} after {attempts} attempts, the last of which ended with"
+                f" {self.hide_key(failure)}",
                 value=value,
                 remedy="check that the endpoint is up, then try again",
             )
 
-        return retry(f"get the {wanted}", send, self._policy, give_up=explain)
+        return retry(f"get the {result_name}", send, self._policy, give_up=make_error)
 
     def _send(self, body: dict[str, Any]) -> httpx.Response:
-        """Send a request and return the whole response. A server that sends byte by byte is waited for only so long."""
+        """Send a request and return the whole response. The time limit is for all of it, not for each part."""
         with self._client.stream("POST", self._url, json=body) as response:
             content, deadline = bytearray(), time.monotonic() + self._timeout
-            for part in response.iter_bytes():
-                content += part
+            for chunk in response.iter_bytes():
+                content += chunk
                 if len(content) > self._max_bytes:
                     raise ModelError(
                         f"{self} sent more than {self._max_bytes:,} bytes", remedy=f"check `{self._setting}.url`"
                     )
                 if time.monotonic() > deadline:
                     raise httpx.ReadTimeout("the response took too long")
-        kept = {name: response.headers[name] for name in ("Retry-After", "Date") if name in response.headers}
-        return httpx.Response(response.status_code, headers=kept, content=bytes(content))
+        headers = {name: response.headers[name] for name in ("Retry-After", "Date") if name in response.headers}
+        return httpx.Response(response.status_code, headers=headers, content=bytes(content))
 
-    def without_key(self, text: str) -> str:
+    def hide_key(self, text: str) -> str:
         return text.replace(self._key, "…") if self._key else text
 
     def close(self) -> None:
         self._client.close()
 
-    def _check(self) -> None:
+    def _check_settings(self) -> None:
         """Raise InvalidSettings for settings that can never work, before a request is sent."""
         try:
             scheme = httpx.URL(self._url).scheme
@@ -124,7 +125,7 @@ class Endpoint:
                 f"`{self._setting}.api_key` holds characters that no header may have", remedy="copy it again"
             )
 
-    def _require_accepted(self, response: httpx.Response) -> httpx.Response:
+    def _require_valid_key(self, response: httpx.Response) -> httpx.Response:
         status = response.status_code
         if status in {401, 403}:
             raise InvalidSettings(
@@ -133,7 +134,7 @@ class Endpoint:
         return response
 
 
-def _is_passing(status: int) -> bool:
+def _is_transient(status: int) -> bool:
     return status in {408, 429} or status >= 500
 
 

@@ -17,7 +17,7 @@ from everhold.schema.plain_values import PlainRow
 
 # Level 3, the default of Zstandard, takes twice as long, and makes rows with vectors 2 % smaller, texts 5 to 10 %.
 _LEVEL = 1
-_PIECE = 1024 * 1024
+_PIECE_BYTES = 1024 * 1024
 # A row with the largest JSON that the engine writes fits.
 _MAX_ITEM_BYTES = 1024 * 1024 * 1024
 _MAX_AT_ONCE = 64 * 1024 * 1024  # bytes; larger contents are decompressed in pieces
@@ -62,11 +62,11 @@ class MessagePacking:
             # The size that the content itself claims must be right, because this much memory is taken at once.
             if zstandard.frame_content_size(content) == size:
                 decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
-                whole: bytes = decompressor.decompress(content, allow_extra_data=False)
-                return whole
+                decompressed: bytes = decompressor.decompress(content, allow_extra_data=False)
+                return decompressed
         except zstandard.ZstdError as error:
-            raise _refuse_compressed(error) from None
-        raise _refuse_size(size)
+            raise _make_compression_error(error) from None
+        raise _make_size_error(size)
 
     def unpack(self, content: bytes, size: int) -> Iterator[list[Any]]:
         unpacker = msgpack.Unpacker(
@@ -104,22 +104,29 @@ class _KeyedPacker:
 class _NumberedPacker:
     """Packs rows whose key is a number that the store generates."""
 
-    def __init__(self, place: int) -> None:
+    def __init__(self, position: int) -> None:
+        """`position` is that of the number in a row."""
         self._rows: list[PlainRow] = []
         self.add = self._rows.append
-        self._pack, self._get_number, self._get_before = _make_pack(), itemgetter(place), itemgetter(slice(place))
+        self._pack, self._get_number = _make_pack(), itemgetter(position)
+        self._get_values_before = itemgetter(slice(position))
 
     def take(self) -> PackedRows:
         items = [*map(self._pack, self._rows)]
         numbers = np.array([*map(self._get_number, self._rows)], np.uint64)
-        values_before = [tuple(before) for before in map(self._get_before, self._rows)]
-        head = 1 if items and items[0][0] < _LONG_ARRAY else 3
+        values_before = [tuple(values) for values in map(self._get_values_before, self._rows)]
+        header_size = 1 if items and items[0][0] < _LONG_ARRAY else 3
         # The values before the number are few and repeat: organizations. So each combination is measured once.
-        starts = {before: head + sum(len(self._pack(value)) for value in before) for before in set(values_before)}
-        rows = zip(items, map(starts.__getitem__, values_before), _measure_numbers(numbers), strict=True)
-        packed = PackedRows(
-            items, numbers, _compute_digests([item[:start] + item[start + size :] for item, start, size in rows])
-        )
+        number_starts = {
+            values: header_size + sum(len(self._pack(value)) for value in values) for values in set(values_before)
+        }
+        starts = [number_starts[values] for values in values_before]
+        # The digest of a row does not include its number, which another store would generate anew.
+        items_without_numbers = [
+            item[:start] + item[start + size :]
+            for item, start, size in zip(items, starts, _measure_numbers(numbers), strict=True)
+        ]
+        packed = PackedRows(items, numbers, _compute_digests(items_without_numbers))
         self._rows.clear()
         return packed
 
@@ -159,20 +166,20 @@ def _read_pieces(content: bytes, size: int) -> Iterator[bytes]:
     decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
     try:
         with decompressor.stream_reader(BytesIO(content)) as reader:
-            while piece := reader.read(_PIECE):
+            while piece := reader.read(_PIECE_BYTES):
                 bytes_left -= len(piece)
                 if bytes_left < 0:
                     break
                 yield piece
     except zstandard.ZstdError as error:
-        raise _refuse_compressed(error) from None
+        raise _make_compression_error(error) from None
     if bytes_left:
-        raise _refuse_size(size)
+        raise _make_size_error(size)
 
 
-def _refuse_compressed(error: zstandard.ZstdError) -> StoreDamaged:
+def _make_compression_error(error: zstandard.ZstdError) -> StoreDamaged:
     return StoreDamaged(f"an object of the backup cannot be decompressed ({error})", remedy=_REMEDY)
 
 
-def _refuse_size(size: int) -> StoreDamaged:
+def _make_size_error(size: int) -> StoreDamaged:
     return StoreDamaged(f"an object of the backup has not the {size} bytes that it should have", remedy=_REMEDY)

@@ -46,12 +46,12 @@ def write_parquet(table: ResultTable, path: Path, *, overwrite: bool = False) ->
         connection.execute(f"CREATE TABLE result ({types})")
         placeholders = ", ".join(f"unnest(?::{kind}[])" for kind, _ in columns)
         for start in range(0, len(table.rows), _BATCH):
-            part = [values[start : start + _BATCH] for _, values in columns]
-            connection.execute(f"INSERT INTO result SELECT {placeholders}", part)
-        written = Path(folder) / "result.parquet"
-        target = str(written).replace("'", "''")
-        connection.execute(f"COPY result TO '{target}' (FORMAT parquet)")
-        write_private(path, written.read_bytes(), overwrite=overwrite)
+            batch = [values[start : start + _BATCH] for _, values in columns]
+            connection.execute(f"INSERT INTO result SELECT {placeholders}", batch)
+        temporary_path = Path(folder) / "result.parquet"
+        quoted_path = str(temporary_path).replace("'", "''")
+        connection.execute(f"COPY result TO '{quoted_path}' (FORMAT parquet)")
+        write_private(path, temporary_path.read_bytes(), overwrite=overwrite)
 
 
 def _prepare_column(values: Sequence[ResultValue]) -> tuple[str, list[Any]]:
@@ -70,14 +70,14 @@ def _has_exact_type(value: ResultValue, kind: type | tuple[type, ...]) -> bool:
     return not (isinstance(value, datetime) and kind is date)
 
 
-def _convert(name: str, values: Sequence[ResultValue]) -> tuple[str, list[Any]]:
-    if name == "BIGINT" and any(isinstance(value, int) and value.bit_length() > _INTEGER_BITS for value in values):
+def _convert(sql_type: str, values: Sequence[ResultValue]) -> tuple[str, list[Any]]:
+    if sql_type == "BIGINT" and any(isinstance(value, int) and value.bit_length() > _INTEGER_BITS for value in values):
         return "DOUBLE", [None if value is None else float(str(value)) for value in values]
-    if name == "DOUBLE":
-        return name, [None if value is None else float(str(value)) for value in values]
-    if name == "TIMESTAMP" and any(isinstance(value, datetime) and value.tzinfo for value in values):
+    if sql_type == "DOUBLE":
+        return sql_type, [None if value is None else float(str(value)) for value in values]
+    if sql_type == "TIMESTAMP" and any(isinstance(value, datetime) and value.tzinfo for value in values):
         return "TIMESTAMPTZ", list(values)
-    return name, list(values)
+    return sql_type, list(values)
 
 
 def _make_unique(names: Sequence[str]) -> list[str]:

@@ -10,12 +10,12 @@ from everhold.schema.operations import Where
 
 
 def read_current_chunks(
-    records: Records, space: SearchSpace, column: str, *further: Where
+    records: Records, space: SearchSpace, column: str, *conditions: Where
 ) -> Iterator[tuple[str, Any]]:
-    """Yield the owner and one column of every current chunk of a live owner."""
+    """Yield the owner's id and one column of every current chunk that meets the conditions and has a live owner."""
     organization_id, entity = space.organization_id, space.owner.entity
-    live = {owner_id for (owner_id,) in records.columns(entity, organization_id, ["id"])}
-    where = [*space.chunks(), *further]
+    live_ids = {owner_id for (owner_id,) in records.columns(entity, organization_id, ["id"])}
+    where = [*space.chunks(), *conditions]
     for owner_id, value in records.columns(Chunk, organization_id, ("owner_id", column), where):
-        if owner_id in live:
+        if owner_id in live_ids:
             yield owner_id, value

@@ -10,6 +10,7 @@ from everhold.ports.records import Records
 from everhold.ports.search_space import SearchSpace
 from everhold.schema.operations import Op, Where
 
+_NUMBER_BYTES = 2  # vectors are stored as half-precision numbers
 _BATCH = 8192  # vectors in memory at once: 12 MB with 384 dimensions as float32
 
 
@@ -33,7 +34,7 @@ class ScannedVectors:
         vectors: list[bytes] = []
         with_dimensions = Where("dimensions", Op.EQ, dimensions)
         for owner_id, vector in read_current_chunks(self._records, space, "vector", with_dimensions):
-            if len(vector) != 2 * dimensions:
+            if len(vector) != _NUMBER_BYTES * dimensions:
                 continue  # damaged; doctor reports it
             owners.append(owner_id)
             vectors.append(vector)

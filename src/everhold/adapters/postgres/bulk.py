@@ -34,7 +34,7 @@ _NULL = struct.pack(">i", -1)
 _LENGTH, _COUNT, _INTEGER, _REAL = (struct.Struct(form) for form in (">i", ">h", ">q", ">d"))
 # PostgreSQL counts microseconds from this moment.
 _EPOCH = clock.micros(datetime(2000, 1, 1, tzinfo=UTC))
-_ENCODE: Mapping[Kind, Callable[[Any], bytes]] = {
+_ENCODERS: Mapping[Kind, Callable[[Any], bytes]] = {
     Kind.TEXT: str.encode,
     Kind.INTEGER: _INTEGER.pack,
     Kind.REAL: _REAL.pack,
@@ -59,7 +59,7 @@ class Bulk:
 Part = Sequence[SqlStatement] | Bulk
 
 
-def load(connection: psycopg.Connection[tuple[Any, ...]], bulk: Bulk) -> None:
+def insert_bulk(connection: psycopg.Connection[tuple[Any, ...]], bulk: Bulk) -> None:
     """Insert rows with COPY."""
     with connection.cursor() as cursor, cursor.copy(bulk.sql.encode()) as copy:
         copy.write(bulk.data)
@@ -76,7 +76,7 @@ def collect_bulks(operations: Sequence[Operation], compiler: Compiler) -> list[P
     for is_insert, group in groupby(operations, key=lambda operation: isinstance(operation, Put)):
         if is_insert:
             rows = [operation.row for operation in group if isinstance(operation, Put)]
-            if _refers_ahead(rows):
+            if _has_forward_reference(rows):
                 return None
             parts += _group_rows(rows, compiler)
         else:
@@ -97,7 +97,7 @@ def _group_rows(rows: Sequence[Row], compiler: Compiler) -> Iterator[Part]:
 
 
 def _encode_bulk(codec: Codec[Any], rows: Sequence[Row]) -> Bulk:
-    encoders = [_ENCODE[codec.table.by_name[name].kind] for name in codec.written_columns]
+    encoders = [_ENCODERS[codec.table.by_name[name].kind] for name in codec.written_columns]
     count = _COUNT.pack(len(encoders))
     data = [_HEADER]
     for row in rows:
@@ -113,7 +113,7 @@ def _encode_bulk(codec: Codec[Any], rows: Sequence[Row]) -> Bulk:
     return Bulk(codec.table.name, sql, b"".join(data), len(rows))
 
 
-def _refers_ahead(rows: Sequence[Row]) -> bool:
+def _has_forward_reference(rows: Sequence[Row]) -> bool:
     """Return whether a row refers to itself or to a row after it."""
     targets = {
         (reference.target, reference.target_columns)

@@ -109,12 +109,12 @@ class PostgresOptions:
         if self.ssl is not None:
             arguments["sslmode"] = self.ssl
         if not self.transaction_pooler:
-            settings = " ".join(f"-c {name}={value}" for name, value in self.settings().items())
+            settings = " ".join(f"-c {name}={value}" for name, value in self.make_settings().items())
             arguments["options"] = f"{parts.get('options') or ''} {settings}".strip()
         prepare = None if self.transaction_pooler else _PREPARE_AFTER
         return {**parts, **arguments, "autocommit": True, "prepare_threshold": prepare, "context": CONTEXT}
 
-    def settings(self) -> dict[str, str]:
+    def make_settings(self) -> dict[str, str]:
         """Return the server settings for every session, or for every transaction behind a pooler."""
         limit = f"{round(1000 * self.query_seconds)}ms"
         settings = {"statement_timeout": limit, "lock_timeout": limit, **_PLANNING}
@@ -254,12 +254,12 @@ def translate_errors(options: PostgresOptions) -> Iterator[None]:
 
 
 _BUSY = ("{place} blocked a statement for {seconds:g} s", "try again, or raise the query limit")
-_GONE = ("{place} cannot be reached ({error})", "check that the server runs and accepts connections, then retry")
+_UNREACHABLE = ("{place} cannot be reached ({error})", "check that the server runs and accepts connections, then retry")
 _NOT_SIGNED_IN = ("{place} refused to sign in ({error})", "check the user, the password and the database")
 _REFUSED = re.compile(r"FATAL: .*(authentication failed|does not exist|no pg_hba\.conf entry)")
 _MISSING_OBJECT = ("{place} lacks something that was created there ({error})", "restore it from a backup")
 _ERRORS: dict[str, tuple[type[EverholdError], str, str]] = {
-    "08": (StoreUnavailable, *_GONE),
+    "08": (StoreUnavailable, *_UNREACHABLE),
     "22": (InvalidInput, "the store refused a value: {error}", "change the value"),
     "23": (InvalidInput, "the store refused a value: {error}", "change the value"),
     "2BP01": (StoreError, "{place}: {error}", "drop what depends on it first"),
@@ -275,7 +275,7 @@ _ERRORS: dict[str, tuple[type[EverholdError], str, str]] = {
     "54": (InvalidInput, "a value is too large for the store: {error}", "use a smaller one"),
     "55P03": (StoreBusy, *_BUSY),
     "57014": (StoreBusy, *_BUSY),
-    "57P": (StoreUnavailable, *_GONE),
+    "57P": (StoreUnavailable, *_UNREACHABLE),
     "XX001": (StoreDamaged, "{place} is damaged ({error})", "restore it from a backup"),
     "XX002": (StoreDamaged, "{place} has a damaged index ({error})", "run REINDEX"),
 }
@@ -315,7 +315,7 @@ def _classify_without_state(error: psycopg.Error) -> tuple[type[EverholdError], 
         case _ if _REFUSED.search(str(error)):  # before a session there is no SQLSTATE, only a message
             return InvalidSettings, *_NOT_SIGNED_IN
         case _:
-            return StoreUnavailable, *_GONE
+            return StoreUnavailable, *_UNREACHABLE
 
 
 def _make_duplicate_error(error: psycopg.Error) -> AlreadyExists:

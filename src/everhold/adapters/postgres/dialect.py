@@ -152,27 +152,27 @@ def create_rule_triggers(table: Table) -> Iterator[str]:
 
 def _create_target_check(table: Table, reference: Reference, kind: tuple[str, str]) -> Iterator[str]:
     name = quote(f"{table.name}_{reference.columns[-1]}_{reference.target}_there")
-    is_target = " AND ".join(f"{target} = NEW.{column}" for column, target in _pair_columns(reference))
-    watched = ", ".join(quote(column) for column in (*reference.columns, kind[0]))
+    target_condition = " AND ".join(f"{target} = NEW.{column}" for column, target in _pair_columns(reference))
+    watched_columns = ", ".join(quote(column) for column in (*reference.columns, kind[0]))
     yield f"""CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  PERFORM 1 FROM {quote(reference.target)} WHERE {is_target} FOR KEY SHARE;
+  PERFORM 1 FROM {quote(reference.target)} WHERE {target_condition} FOR KEY SHARE;
   IF NOT FOUND THEN
     RAISE EXCEPTION USING ERRCODE = 'foreign_key_violation', TABLE = '{table.name}',
       MESSAGE = '{table.name} refers to a row of {reference.target} that is not there';
   END IF;
   RETURN NULL;
 END $$"""
-    yield f"""CREATE TRIGGER {name} AFTER INSERT OR UPDATE OF {watched} ON {quote(table.name)}
+    yield f"""CREATE TRIGGER {name} AFTER INSERT OR UPDATE OF {watched_columns} ON {quote(table.name)}
 FOR EACH ROW WHEN (NEW.{quote(kind[0])} = '{kind[1]}') EXECUTE FUNCTION {name}()"""
 
 
 def _create_cascade(table: Table, reference: Reference, kind: tuple[str, str]) -> Iterator[str]:
     name = quote(f"{table.name}_{reference.columns[-1]}_{reference.target}_gone")
-    refers = " AND ".join(f"{child} = OLD.{parent}" for child, parent in _pair_columns(reference))
+    reference_condition = " AND ".join(f"{child} = OLD.{parent}" for child, parent in _pair_columns(reference))
     yield f"""CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  DELETE FROM {quote(table.name)} WHERE {refers} AND {quote(kind[0])} = '{kind[1]}';
+  DELETE FROM {quote(table.name)} WHERE {reference_condition} AND {quote(kind[0])} = '{kind[1]}';
   RETURN NULL;
 END $$"""
     yield f"""CREATE TRIGGER {name} AFTER DELETE ON {quote(reference.target)}

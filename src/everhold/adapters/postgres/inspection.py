@@ -22,7 +22,9 @@ def make_orphan_queries() -> Iterator[str]:
             if reference.kind:
                 column, value = reference.kind
                 pairs = zip((TENANT, *reference.columns), (TENANT, *reference.target_columns), strict=True)
-                is_target = " AND ".join(f"t.{quote(target)} = r.{quote(column_name)}" for column_name, target in pairs)
+                target_condition = " AND ".join(
+                    f"t.{quote(target)} = r.{quote(column_name)}" for column_name, target in pairs
+                )
                 yield f"""SELECT count(*) || ' rows of {table.name} refer to missing rows of {reference.target}'
 FROM {quote(table.name)} AS r WHERE r.{quote(column)} = '{value}'
-  AND NOT EXISTS (SELECT 1 FROM {quote(reference.target)} AS t WHERE {is_target}) HAVING count(*) > 0"""
+  AND NOT EXISTS (SELECT 1 FROM {quote(reference.target)} AS t WHERE {target_condition}) HAVING count(*) > 0"""

@@ -25,15 +25,15 @@ MAX_DIMENSIONS = 4000  # the most that pgvector can index as halfvec
 _BUILD_LOCK = 0x6E656172657374  # the advisory lock of the building process; an arbitrary number
 _HNSW_DEFAULTS = (16, 64)  # pgvector's defaults of m and ef_construction, which the server does not list
 _USE_INDEX_ORDER = {"enable_sort": "off"}  # otherwise the planner may sort the whole scope instead of using the index
-_HNSW = {
+_HNSW_SETTINGS = {
     "hnsw.iterative_scan": "strict_order",
     "hnsw.ef_search": "200",
     "hnsw.max_scan_tuples": "200000",
     "hnsw.scan_mem_multiplier": "4",
     **_USE_INDEX_ORDER,
 }
-_IVFFLAT = {"ivfflat.iterative_scan": "relaxed_order", **_USE_INDEX_ORDER}
-_LARGE = f"""SELECT DISTINCT "owner_kind", "dimensions" FROM "chunks"
+_IVFFLAT_SETTINGS = {"ivfflat.iterative_scan": "relaxed_order", **_USE_INDEX_ORDER}
+_FIND_LARGE_KEYS = f"""SELECT DISTINCT "owner_kind", "dimensions" FROM "chunks"
 WHERE {CURRENT_CHUNKS} AND "dimensions" BETWEEN 1 AND {MAX_DIMENSIONS} AND "vector" IS NOT NULL
 GROUP BY "organization_id", "owner_kind", "dimensions" HAVING count(*) > %s"""
 
@@ -54,7 +54,7 @@ def cast_vector(dimensions: int) -> str:
     return f'"vector"::halfvec({int(dimensions)})'
 
 
-def match_index(kind: str, dimensions: int) -> str:
+def make_index_condition(kind: str, dimensions: int) -> str:
     """Return the index's condition. It uses literals: the planner does not match bound values to a partial index."""
     if kind not in SEARCHABLE:
         raise InvalidInput(f"no kind {kind!r}", value=kind, remedy=f"use one of {', '.join(SEARCHABLE)}")
@@ -74,29 +74,31 @@ def build_missing_indexes(
     try:
         with connection.transaction():
             set_access(connection, EVERYTHING)
-            large = [IndexKey(*row) for row in connection.execute(_LARGE.encode(), [exact_up_to]).fetchall()]
-        missing = [key for key in large if not _matches_settings(connection, options, key)]
-        return [key for key in missing if _try_build(connection, options, key)]
+            large_keys = [
+                IndexKey(*row) for row in connection.execute(_FIND_LARGE_KEYS.encode(), [exact_up_to]).fetchall()
+            ]
+        missing_keys = [key for key in large_keys if not _matches_settings(connection, options, key)]
+        return [key for key in missing_keys if _try_build(connection, options, key)]
     finally:
         connection.execute("SELECT pg_advisory_unlock(%s)", [_BUILD_LOCK])
 
 
-BUILT = """SELECT amname::text, coalesce(reloptions, '{}') FROM pg_index
+FIND_VALID_INDEX = """SELECT amname::text, coalesce(reloptions, '{}') FROM pg_index
   JOIN pg_class ON pg_class.oid = indexrelid JOIN pg_am ON pg_am.oid = relam
 WHERE indexrelid = to_regclass(%s) AND indisvalid"""
 
 
 def _matches_settings(connection: psycopg.Connection[tuple[Any, ...]], options: PostgresOptions, key: IndexKey) -> bool:
-    built = connection.execute(BUILT, [name_vector_index(*key)]).fetchall()
-    return built == [(options.vector_index, _list_parameters(options))]
+    index_rows = connection.execute(FIND_VALID_INDEX, [name_vector_index(*key)]).fetchall()
+    return index_rows == [(options.vector_index, _list_parameters(options))]
 
 
 def _list_parameters(options: PostgresOptions) -> list[str]:
     """Return the index parameters in the form in which the server lists them; defaults are left out."""
     if options.vector_index == "ivfflat":
         return [f"lists={options.lists}"]
-    chosen = (options.hnsw_m, options.hnsw_ef_construction)
-    return [] if chosen == _HNSW_DEFAULTS else [f"m={chosen[0]}", f"ef_construction={chosen[1]}"]
+    parameters = (options.hnsw_m, options.hnsw_ef_construction)
+    return [] if parameters == _HNSW_DEFAULTS else [f"m={parameters[0]}", f"ef_construction={parameters[1]}"]
 
 
 def _try_build(connection: psycopg.Connection[tuple[Any, ...]], options: PostgresOptions, key: IndexKey) -> bool:
@@ -111,7 +113,7 @@ def _build(connection: psycopg.Connection[tuple[Any, ...]], options: PostgresOpt
     """Build a vector index without blocking writers, on each partition if the table has partitions."""
     index, parameters = name_vector_index(*key), ", ".join(_list_parameters(options))
     definition = f"""USING {options.vector_index} (({cast_vector(key.dimensions)}) halfvec_ip_ops)
-{f"WITH ({parameters})" if parameters else ""} WHERE {match_index(*key)}"""
+{f"WITH ({parameters})" if parameters else ""} WHERE {make_index_condition(*key)}"""
     if not is_partitioned(connection, "chunks"):
         _drop(connection, index)  # an index with other parameters, or the remains of an interrupted build
         connection.execute(f'CREATE INDEX CONCURRENTLY {quote(index)} ON "chunks" {definition}'.encode())
@@ -119,10 +121,12 @@ def _build(connection: psycopg.Connection[tuple[Any, ...]], options: PostgresOpt
     with begin_brief_transaction(connection):  # a partitioned index cannot be dropped concurrently
         connection.execute(f"DROP INDEX IF EXISTS {quote(index)}".encode())
         connection.execute(f'CREATE INDEX {quote(index)} ON ONLY "chunks" {definition}'.encode())
-    for part in list_partitions(connection, "chunks"):
-        partition_index = f"{index}@{part.rpartition('@')[2]}"
+    for partition in list_partitions(connection, "chunks"):
+        partition_index = f"{index}@{partition.rpartition('@')[2]}"
         _drop(connection, partition_index)
-        connection.execute(f"CREATE INDEX CONCURRENTLY {quote(partition_index)} ON {quote(part)} {definition}".encode())
+        connection.execute(
+            f"CREATE INDEX CONCURRENTLY {quote(partition_index)} ON {quote(partition)} {definition}".encode()
+        )
         with begin_brief_transaction(connection):
             connection.execute(f"ALTER INDEX {quote(index)} ATTACH PARTITION {quote(partition_index)}".encode())
 
@@ -134,6 +138,10 @@ def _drop(connection: psycopg.Connection[tuple[Any, ...]], index: str) -> None:
 def make_search_settings(kind: str, parameters: Sequence[str]) -> dict[str, str]:
     """Return the settings to search an index of this type until it has found enough rows of the scope."""
     if kind == "hnsw":
-        return _HNSW
+        return _HNSW_SETTINGS
     lists = int(parameters[0].partition("=")[2])
-    return {**_IVFFLAT, "ivfflat.probes": str(max(lists // 10, isqrt(lists))), "ivfflat.max_probes": str(lists)}
+    return {
+        **_IVFFLAT_SETTINGS,
+        "ivfflat.probes": str(max(lists // 10, isqrt(lists))),
+        "ivfflat.max_probes": str(lists),
+    }

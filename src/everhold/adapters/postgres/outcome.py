@@ -45,14 +45,14 @@ def find_outcome(
 ) -> TransactionOutcome:
     """Return whether the ticket's transaction was committed."""
     [(status,)] = connection.execute(_STATUS, {"xid": str(ticket.xid)}, binary=True).fetchall()
-    same_run = read_incarnation(connection) == ticket.incarnation
+    is_same_run = read_incarnation(connection) == ticket.incarnation
     match status:
         case "committed":
-            return TransactionOutcome.COMMITTED if same_run else _find_outcome_by_row(connection, ticket, operations)
+            return TransactionOutcome.COMMITTED if is_same_run else _find_outcome_by_row(connection, ticket, operations)
         case "aborted":
             return TransactionOutcome.ABORTED
         case "in progress" | "unborn":
-            return TransactionOutcome.IN_PROGRESS if same_run else TransactionOutcome.ABORTED
+            return TransactionOutcome.IN_PROGRESS if is_same_run else TransactionOutcome.ABORTED
         case _:
             return TransactionOutcome.UNKNOWN
 
@@ -62,13 +62,13 @@ def _find_outcome_by_row(
 ) -> TransactionOutcome:
     """Return the outcome according to a row that the transaction wrote, preferably one that it added."""
     puts = [operation for operation in operations if isinstance(operation, Put)]
-    added = [put for put in puts if not get_table(type(put.row)).generated]
-    changed = [operation for operation in operations if isinstance(operation, Patch | Increment)]
-    if added:
-        table = get_table(type(added[0].row))
-        key = get_key(added[0].row)
-    elif changed:
-        table, key = get_table(changed[0].entity), changed[0].key
+    added_rows = [put for put in puts if not get_table(type(put.row)).generated]
+    changes = [operation for operation in operations if isinstance(operation, Patch | Increment)]
+    if added_rows:
+        table = get_table(type(added_rows[0].row))
+        key = get_key(added_rows[0].row)
+    elif changes:
+        table, key = get_table(changes[0].entity), changes[0].key
     else:
         return TransactionOutcome.UNKNOWN
     condition = " AND ".join(f"{quote(name)} = %s" for name in table.key)
@@ -76,5 +76,5 @@ def _find_outcome_by_row(
     writers = connection.execute(sql.encode(), key, binary=True).fetchall()
     if writers == [(ticket.xid & _SHORT_ID,)]:
         return TransactionOutcome.COMMITTED
-    removed = any(isinstance(operation, Delete) for operation in operations)
-    return TransactionOutcome.ABORTED if added and not writers and not removed else TransactionOutcome.UNKNOWN
+    has_deletes = any(isinstance(operation, Delete) for operation in operations)
+    return TransactionOutcome.ABORTED if added_rows and not writers and not has_deletes else TransactionOutcome.UNKNOWN

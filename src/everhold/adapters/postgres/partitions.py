@@ -44,7 +44,7 @@ _MONTH = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])")
 
 
 @dataclass(frozen=True)
-class Ranged:
+class RangeColumn:
     """The column by which a table is partitioned by time, and the prefix of the ids if the column is an id."""
 
     column: str
@@ -55,14 +55,14 @@ class Ranged:
         return f"'{value}'"
 
 
-RANGED = {"memories": Ranged("id", "mem"), "memory_access_logs": Ranged("timestamp")}
+RANGE_COLUMNS = {"memories": RangeColumn("id", "mem"), "memory_access_logs": RangeColumn("timestamp")}
 # The partition column of each table.
-PARTITION_COLUMNS = {**{name: ranged.column for name, ranged in RANGED.items()}, "chunks": "owner_id"}
-_WHOLE_NUMBER = replace(POSTGRES, generated="bigint GENERATED ALWAYS AS IDENTITY")
+PARTITION_COLUMNS = {**{name: ranged.column for name, ranged in RANGE_COLUMNS.items()}, "chunks": "owner_id"}
+_POSTGRES_WITHOUT_KEYS = replace(POSTGRES, generated="bigint GENERATED ALWAYS AS IDENTITY")
 # The tables that enforce unique rules of partitioned tables, each with the function that writes it.
 RULE_TABLES = {
     f"taken_{table}_{unique.name}": f"keep_{table}_{unique.name}"
-    for table in RANGED
+    for table in RANGE_COLUMNS
     for unique in TABLES[table].uniques
 }
 _IS_PARTITIONED = "SELECT relkind = 'p' FROM pg_class WHERE oid = to_regclass(quote_ident(%s))"
@@ -82,38 +82,41 @@ def require_server(connection: Session, options: PostgresOptions) -> None:
     if connection.info.server_version < OLDEST_SERVER:
         raise StoreError(
             f"{options.place} runs PostgreSQL {connection.info.server_version // 10_000}",
-            remedy=f"partitions need "
-            f"{OLDEST_SERVER // 10_000} or later, so upgrade it or leave postgres.partitions out",
+            remedy=f"partitions need {OLDEST_SERVER // 10_000} or later, so upgrade it or leave postgres.partitions "
+            "out",
         )
 
 
 # creating
 
 
-def create(table: Table, every: str) -> Iterator[str]:
-    """Yield the statements that create a partitioned table with its indexes, rules and first partitions."""
-    if table.name not in RANGED:
+def create_partitioned_table(table: Table, length: str) -> Iterator[str]:
+    """Yield the statements that create a partitioned table with its indexes, rules and first partitions.
+
+    `length` is the length of a partition by time: "month" or "quarter".
+    """
+    if table.name not in RANGE_COLUMNS:
         yield f'{create_table(table, POSTGRES)} PARTITION BY HASH ("owner_id")'
         yield from create_indexes(table, POSTGRES)
-        for number in range(_CHUNK_PARTS):
-            bound = f"FOR VALUES WITH (MODULUS {_CHUNK_PARTS}, REMAINDER {number})"
-            yield f"CREATE TABLE {quote(f'{table.name}@{number}')} PARTITION OF {quote(table.name)} {bound}"
+        for remainder in range(_CHUNK_PARTS):
+            bound = f"FOR VALUES WITH (MODULUS {_CHUNK_PARTS}, REMAINDER {remainder})"
+            yield f"CREATE TABLE {quote(f'{table.name}@{remainder}')} PARTITION OF {quote(table.name)} {bound}"
         return
-    column = RANGED[table.name].column
-    text = create_table(table, _WHOLE_NUMBER).removesuffix("\n)")
+    column = RANGE_COLUMNS[table.name].column
+    definition = create_table(table, _POSTGRES_WITHOUT_KEYS).removesuffix("\n)")
     if table.generated:
-        text += f",\n  PRIMARY KEY ({quote_names((table.generated, column))})"
-    yield f"{text}\n) PARTITION BY RANGE ({quote(column)})"
+        definition += f",\n  PRIMARY KEY ({quote_names((table.generated, column))})"
+    yield f"{definition}\n) PARTITION BY RANGE ({quote(column)})"
     yield from create_indexes(replace(table, uniques=()), POSTGRES)
     for unique in table.uniques:
         yield from create_unique_rule(table, unique)
     yield f"CREATE TABLE {quote(f'{table.name}@default')} PARTITION OF {quote(table.name)} DEFAULT"
-    for start, end in _list_ranges(_truncate_to_month(clock.now()), every, AHEAD):
+    for start, end in _list_ranges(_truncate_to_month(clock.now()), length, AHEAD):
         yield _create_partition(table.name, start, end)
 
 
 def _create_partition(table: str, start: datetime, end: datetime) -> str:
-    bounds = f"FROM ({RANGED[table].make_bound(start)}) TO ({RANGED[table].make_bound(end)})"
+    bounds = f"FROM ({RANGE_COLUMNS[table].make_bound(start)}) TO ({RANGE_COLUMNS[table].make_bound(end)})"
     return f"CREATE TABLE {_name_partition(table, start, end)} PARTITION OF {quote(table)} FOR VALUES {bounds}"
 
 
@@ -125,9 +128,9 @@ def _truncate_to_month(moment: datetime) -> datetime:
     return datetime(moment.year, moment.month, 1, tzinfo=UTC)
 
 
-def _list_ranges(start: datetime, every: str, count: int) -> Iterator[tuple[datetime, datetime]]:
+def _list_ranges(start: datetime, length: str, count: int) -> Iterator[tuple[datetime, datetime]]:
     """Yield `count` time ranges from a month on, each to the end of a calendar month or quarter."""
-    months = _MONTHS[every]
+    months = _MONTHS[length]
     for _ in range(count):
         month = (start.year * 12 + start.month - 1) // months * months + months
         end = datetime(month // 12, month % 12 + 1, 1, tzinfo=UTC)
@@ -146,8 +149,8 @@ def create_unique_rule(table: Table, unique: Unique) -> Iterator[str]:
     columns = [TENANT, *unique.columns, *key]
     definitions = ", ".join(f"{quote(column)} {POSTGRES.spell_type(table.by_name[column])}" for column in columns)
     yield f"CREATE TABLE {name} ({definitions})"
-    plain = replace(unique, always=True)
-    yield create_unique(table, plain, POSTGRES).replace(f"ON {quote(table.name)} ", f"ON {name} ")
+    unconditional = replace(unique, always=True)
+    yield create_unique(table, unconditional, POSTGRES).replace(f"ON {quote(table.name)} ", f"ON {name} ")
     condition = _match_rule(table, unique, "existing")
     existing = f"SELECT {quote_names(columns)} FROM {quote(table.name)} AS existing WHERE {condition}"
     yield f"INSERT INTO {name} {existing}"
@@ -164,11 +167,11 @@ BEGIN
   RETURN NULL;
 END $$"""
     yield restrict_function(f"{function}()")
-    watched = [*columns, "is_deleted"] if table.soft else columns
+    watched_columns = [*columns, "is_deleted"] if table.soft else columns
     # Triggers fire in the order of their names. This one must precede the checks of references, which PostgreSQL calls
     # RI_ConstraintTrigger…: a row that breaks both rules gets the same error as with a unique index.
     trigger = quote(f"1_keep_{table.name}_{unique.name}")
-    yield f"""CREATE TRIGGER {trigger} AFTER INSERT OR DELETE OR UPDATE OF {quote_names(watched)}
+    yield f"""CREATE TRIGGER {trigger} AFTER INSERT OR DELETE OR UPDATE OF {quote_names(watched_columns)}
 ON {quote(table.name)} FOR EACH ROW EXECUTE FUNCTION {function}()"""
 
 
@@ -215,11 +218,11 @@ def maintain_partitions(connection: Session, options: PostgresOptions, role: str
 
     With row-level security, new partitions are closed to the role.
     """
-    every = "month" if options.partitions == "none" else options.partitions
-    for table in RANGED:
+    length = "month" if options.partitions == "none" else options.partitions
+    for table in RANGE_COLUMNS:
         if is_partitioned(connection, table):
             spans = _read_ranges(connection, table)
-            for start, end in _find_missing_ranges(list(spans.values()), every):
+            for start, end in _find_missing_ranges(list(spans.values()), length):
                 _create_if_free(connection, table, start, end, role if options.row_security else None)
             for name, (_, end) in spans.items():
                 if end < _truncate_to_month(clock.now()):
@@ -231,30 +234,30 @@ def add_partitions(
 ) -> None:
     """Create the missing partitions for these times, the newest first, up to the limit of partitions."""
     spans = list(_read_ranges(connection, table).values())
-    every = "month" if options.partitions == "none" else options.partitions
+    length = "month" if options.partitions == "none" else options.partitions
     for month in sorted(set(map(_truncate_to_month, moments)), reverse=True):
         if len(spans) >= _MAX_PARTITIONS:
             return
         if not any(start <= month < end for start, end in spans):
-            span = _find_range(month, every, spans)
+            span = _find_range(month, length, spans)
             _create_if_free(connection, table, *span, role)
             spans.append(span)
 
 
-def _find_range(month: datetime, every: str, spans: Sequence[Span]) -> Span:
+def _find_range(month: datetime, length: str, spans: Sequence[Span]) -> Span:
     """Return the calendar month or quarter that contains `month`, without the parts that other partitions cover."""
-    first = month.replace(month=month.month - (month.month - 1) % _MONTHS[every])
-    [(_, end)] = _list_ranges(month, every, 1)
-    starts = [first, *(span_end for _, span_end in spans if span_end <= month)]
-    return max(starts), min([end, *(begin for begin, _ in spans if begin > month)])
+    period_start = month.replace(month=month.month - (month.month - 1) % _MONTHS[length])
+    [(_, end)] = _list_ranges(month, length, 1)
+    starts = [period_start, *(span_end for _, span_end in spans if span_end <= month)]
+    return max(starts), min([end, *(other_start for other_start, _ in spans if other_start > month)])
 
 
 def _read_ranges(connection: Session, table: str) -> dict[str, Span]:
     """Return the time range of each partition, without the default partition and those with other names."""
-    named = {name: name.removeprefix(f"{table}@").split("_") for name in list_partitions(connection, table)}
+    ends_by_name = {name: name.removeprefix(f"{table}@").split("_") for name in list_partitions(connection, table)}
     return {
         name: (_parse_month(ends[0]), _parse_month(ends[1]))
-        for name, ends in named.items()
+        for name, ends in ends_by_name.items()
         if len(ends) == 2 and all(map(_MONTH.fullmatch, ends))
     }
 
@@ -263,16 +266,16 @@ def _parse_month(text: str) -> datetime:
     return datetime.strptime(text, "%Y-%m").replace(tzinfo=UTC)
 
 
-def _find_missing_ranges(spans: Sequence[Span], every: str) -> Iterator[Span]:
+def _find_missing_ranges(spans: Sequence[Span], length: str) -> Iterator[Span]:
     """Yield the time ranges from this month on that no partition covers."""
     start = _truncate_to_month(clock.now())
-    [(_, last_end)] = list(_list_ranges(start, every, AHEAD))[-1:]
+    [(_, last_end)] = list(_list_ranges(start, length, AHEAD))[-1:]
     while start < last_end:
-        covered = [end for begin, end in spans if begin <= start < end]
-        if covered:
-            start = max(covered)
+        covered_ends = [end for begin, end in spans if begin <= start < end]
+        if covered_ends:
+            start = max(covered_ends)
             continue
-        [(_, end)] = _list_ranges(start, every, 1)
+        [(_, end)] = _list_ranges(start, length, 1)
         end = min([end, *(begin for begin, _ in spans if begin > start)])
         yield start, end
         start = end
@@ -280,7 +283,7 @@ def _find_missing_ranges(spans: Sequence[Span], every: str) -> Iterator[Span]:
 
 def _create_if_free(connection: Session, table: str, start: datetime, end: datetime, role: str | None) -> None:
     """Create a partition, unless the default partition already contains rows of that time; they stay there."""
-    column, bound = quote(RANGED[table].column), RANGED[table].make_bound
+    column, bound = quote(RANGE_COLUMNS[table].column), RANGE_COLUMNS[table].make_bound
     default = quote(f"{table}@default")
     has_rows = f"SELECT EXISTS (SELECT FROM {default} WHERE {column} >= {bound(start)} AND {column} < {bound(end)})"
     # This is a separate transaction, because creating needs a stronger lock, and upgrading a lock could deadlock.

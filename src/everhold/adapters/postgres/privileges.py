@@ -72,10 +72,10 @@ class Deviation(NamedTuple):
 
 def grant(owner: Session, role: str) -> None:
     """Grant a role exactly its rights. On servers with the right MAINTAIN, the role may also vacuum and analyse."""
-    [(schema, creates)] = owner.execute(
+    [(schema, can_create)] = owner.execute(
         "SELECT current_schema()::text, has_schema_privilege(%s, current_schema(), 'CREATE')", [role]
     ).fetchall()
-    if creates:
+    if can_create:
         owner.execute(f"REVOKE CREATE ON SCHEMA {quote(schema)} FROM {quote(role)}".encode())
     if not find_deviations(owner, role):
         return

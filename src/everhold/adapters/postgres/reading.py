@@ -27,7 +27,7 @@ from everhold.schema.operations import Feed, Op, SettledLines, Where
 from everhold.schema.sql import quote_names
 from everhold.schema.sql_records import SqlRecords
 
-_FETCHED = 10_000  # rows per round trip of a stream
+_FETCH_ROWS = 10_000  # rows per round trip of a stream
 _OLDEST_RUNNING = "pg_snapshot_xmin(pg_current_snapshot())"
 
 Query = tuple[str, Sequence[Any]]
@@ -37,11 +37,11 @@ Query = tuple[str, Sequence[Any]]
 class ExtraQuery:
     """A query for one value, run on a stream's connection after the stream's snapshot was taken.
 
-    `tell` is called with the value.
+    `receive` is called with the value.
     """
 
     sql: str
-    tell: Callable[[Any], None]
+    receive: Callable[[Any], None]
 
 
 class PostgresReading(SqlRecords):
@@ -58,7 +58,7 @@ class PostgresReading(SqlRecords):
 
     def ask(
         self,
-        questions: Sequence[Query],
+        queries: Sequence[Query],
         settings: Mapping[str, str] | None = None,
         *,
         access: Access | None = None,
@@ -70,17 +70,17 @@ class PostgresReading(SqlRecords):
         all_settings = {**(settings or {}), **self._choose_settings(access)}
         with translate_errors(self.options):
             return retry_transient(
-                "read", lambda: self._ask(questions, all_settings), self.options, self._drop_dead_connections
+                "read", lambda: self._ask(queries, all_settings), self.options, self._drop_dead_connections
             )
 
-    def _ask(self, questions: Sequence[Query], settings: Mapping[str, str]) -> list[Any]:
+    def _ask(self, queries: Sequence[Query], settings: Mapping[str, str]) -> list[Any]:
         with uninterrupted, self._pool.connection(self._patience) as connection:
-            if len(questions) == 1 and not settings and not self.options.transaction_pooler:
-                sql, values = questions[0]
+            if len(queries) == 1 and not settings and not self.options.transaction_pooler:
+                sql, values = queries[0]
                 return [connection.execute(sql.encode(), values, binary=True).fetchall()]
             with connection.pipeline():
                 self._begin(connection, settings)
-                cursors = [connection.execute(sql.encode(), values, binary=True) for sql, values in questions]
+                cursors = [connection.execute(sql.encode(), values, binary=True) for sql, values in queries]
                 connection.execute("COMMIT")
             return [cursor.fetchall() for cursor in cursors]
 
@@ -91,7 +91,7 @@ class PostgresReading(SqlRecords):
     def _begin(self, connection: PostgresConnection, settings: Mapping[str, str]) -> None:
         connection.execute("BEGIN READ ONLY" if self.options.read_only else "BEGIN")
         if self.options.transaction_pooler:
-            settings = {**self.options.settings(), **settings}
+            settings = {**self.options.make_settings(), **settings}
         if settings:
             set_access(connection, settings)
 
@@ -115,9 +115,9 @@ class PostgresReading(SqlRecords):
 
         with translate_errors(self.options):
             # Only the first batch is retried: after that, a retry would yield the same rows twice.
-            first, remaining = retry_transient("begin a stream", begin, self.options, self._drop_dead_connections)
-            yield from first
-            for batch in remaining:
+            first_batch, batches = retry_transient("begin a stream", begin, self.options, self._drop_dead_connections)
+            yield from first_batch
+            for batch in batches:
                 yield from batch
 
     def _stream_for(
@@ -130,9 +130,9 @@ class PostgresReading(SqlRecords):
     ) -> Iterator[list[tuple[Any, ...]]]:
         """Yield the rows of a query in batches, through a cursor on one borrowed connection.
 
-        `extra_query` is run in the same transaction, and its single value is passed to its `tell`.
+        `extra_query` is run in the same transaction, and its single value is passed to its `receive`.
         """
-        fetch = f"FETCH FORWARD {_FETCHED} FROM stream".encode()
+        fetch = f"FETCH FORWARD {_FETCH_ROWS} FROM stream".encode()
         borrowed = BorrowedConnection(self._pool, self._patience)
         connection = borrowed.connection
         try:
@@ -141,14 +141,14 @@ class PostgresReading(SqlRecords):
                     self._begin(connection, settings)
                     connection.execute(f"DECLARE stream NO SCROLL CURSOR FOR {sql}".encode(), values)
                     cursor = connection.execute(fetch, prepare=False, binary=True)
-                    extra = connection.execute(extra_query.sql.encode(), binary=True) if extra_query else None
+                    extra_cursor = connection.execute(extra_query.sql.encode(), binary=True) if extra_query else None
                 batch = cursor.fetchall()
-            if extra_query and extra:
-                [(value,)] = extra.fetchall()
-                extra_query.tell(value)
+            if extra_query and extra_cursor:
+                [(value,)] = extra_cursor.fetchall()
+                extra_query.receive(value)
             while batch:
                 yield batch
-                if len(batch) < _FETCHED:
+                if len(batch) < _FETCH_ROWS:
                     return
                 with uninterrupted:
                     batch = connection.execute(fetch, prepare=False, binary=True).fetchall()
@@ -191,8 +191,8 @@ FROM (SELECT) AS always LEFT JOIN lines ON true ORDER BY "sequence" """
             self._settled.mark(*self._read_edge("pg_current_xact_id()"))
             last, oldest = self._read_edge(_OLDEST_RUNNING)
             settled = self._settled.settle(last, oldest)
-        between = [Where("sequence", Op.GT, after), Where("sequence", Op.LE, settled)]
-        return SettledLines(self.scan(Outbox, None, between, limit=limit), last)
+        where = [Where("sequence", Op.GT, after), Where("sequence", Op.LE, settled)]
+        return SettledLines(self.scan(Outbox, None, where, limit=limit), last)
 
     def _read_edge(self, transaction: str) -> tuple[int, int]:
         """Return the highest visible number of the feed, and the id of a transaction."""

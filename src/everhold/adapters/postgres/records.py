@@ -16,7 +16,7 @@ from typing import Any
 
 import psycopg
 
-from everhold.adapters.postgres.bulk import Bulk, Part, collect_bulks, load
+from everhold.adapters.postgres.bulk import Bulk, Part, collect_bulks, insert_bulk
 from everhold.adapters.postgres.connection import (
     INCARNATION,
     PostgresConnection,
@@ -84,7 +84,7 @@ class PostgresRecords(PostgresReading):
         """The number of attempted commits. If it has changed, a replica may have to catch up."""
         self.role = ""
         """The database role of the connections."""
-        self._counting = threading.Lock()
+        self._writes_lock = threading.Lock()
         with translate_errors(options):
             self._details = retry_transient("prepare the schema", self._prepare, options)
             self._pool = make_pool(options)
@@ -167,7 +167,7 @@ class PostgresRecords(PostgresReading):
             if refusal is not None:
                 raise refusal
         finally:
-            with self._counting:
+            with self._writes_lock:
                 self.writes += 1  # also after a failure, because the outcome may be unknown
 
     def _attempt(self, parts: Sequence[Part], refusal: InvalidInput | None) -> Ticket | None:
@@ -210,7 +210,7 @@ class PostgresRecords(PostgresReading):
                 parts = parts[1:]
         for part in parts:
             if isinstance(part, Bulk):
-                load(connection, part)
+                insert_bulk(connection, part)
                 if self._analyse_after is not None:
                     connection.execute(f"ANALYZE (SKIP_LOCKED) {quote(part.table)}".encode())
             else:

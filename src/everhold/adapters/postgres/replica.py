@@ -25,15 +25,15 @@ from everhold.ports.store_snapshot import StoreSnapshot
 from everhold.schema.operations import Operation, Traits
 from everhold.schema.statements import SqlStatement
 
-_WRITTEN = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint"
+_WRITTEN_POSITION = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint"
 logger = logging.getLogger(__name__)
 
 _MAX_PAUSE = 60.0
 # Negative numbers stand for an unusable replica where a position is expected.
-_GONE, _PROMOTED = -2, -1
-_DESCRIPTIONS = {_GONE: "cannot be reached", _PROMOTED: "follows no primary"}
-_REPLAYED = f"""SELECT CASE WHEN pg_is_in_recovery() THEN pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0')::bigint
-  ELSE {_PROMOTED} END"""
+_UNREACHABLE, _PROMOTED = -2, -1
+_DESCRIPTIONS = {_UNREACHABLE: "cannot be reached", _PROMOTED: "follows no primary"}
+_REPLAYED_POSITION = f"""SELECT CASE WHEN pg_is_in_recovery()
+  THEN pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0')::bigint ELSE {_PROMOTED} END"""
 
 
 class ReplicaReading(PostgresReading):
@@ -69,18 +69,18 @@ class ReplicaReading(PostgresReading):
         self._next_pause = rest_seconds
         self._is_suspected = False
         self._lock = threading.Lock()
-        self._needed = 0
+        self._needed_position = 0
         self._noted_writes = -1
-        self._resting_until = 0.0
+        self._paused_until = 0.0
         self.answered = 0
-        self._refuse_unsafe()
+        self._require_safe_replica()
         self._pool = make_pool(
             self.options,
             lambda connection: require_isolation(connection, self.options),
             reconnect_timeout=patience_seconds,
         )
 
-    def _refuse_unsafe(self) -> None:
+    def _require_safe_replica(self) -> None:
         """Raise StoreError if the replica lacks the required row-level security. If it is down, check it later."""
         try:
             connection = connect(self.options)
@@ -94,18 +94,18 @@ class ReplicaReading(PostgresReading):
 
     def ask(
         self,
-        questions: Sequence[Query],
+        queries: Sequence[Query],
         settings: Mapping[str, str] | None = None,
         *,
         access: Access | None = None,
     ) -> list[list[tuple[Any, ...]]]:
         if self._should_ask_replica():
             all_settings = {**(settings or {}), **self._choose_settings(access)}
-            answers = self._ask_replica([(_REPLAYED, ()), *questions], all_settings)
+            answers = self._ask_replica([(_REPLAYED_POSITION, ()), *queries], all_settings)
             if answers is not None:
                 return answers
         writes = self._primary.writes
-        *answers, [(written,)] = self._primary.ask([*questions, (_WRITTEN, ())], settings, access=access)
+        *answers, [(written,)] = self._primary.ask([*queries, (_WRITTEN_POSITION, ())], settings, access=access)
         self._require_position(written, writes)
         return answers
 
@@ -115,35 +115,33 @@ class ReplicaReading(PostgresReading):
         After a pause only one reader tries a replica that did not answer; the others use the primary.
         """
         with self._lock:
-            if self._noted_writes != self._primary.writes or time.monotonic() < self._resting_until:
+            if self._noted_writes != self._primary.writes or time.monotonic() < self._paused_until:
                 return False
             if self._is_suspected:
                 self._pause_longer()
             return True
 
-    def _ask_replica(
-        self, questions: Sequence[Query], settings: Mapping[str, str]
-    ) -> list[list[tuple[Any, ...]]] | None:
-        needed = self._needed
+    def _ask_replica(self, queries: Sequence[Query], settings: Mapping[str, str]) -> list[list[tuple[Any, ...]]] | None:
+        needed_position = self._needed_position
         try:
-            [[(replayed,)], *answers] = self._ask(questions, settings)
+            [[(replayed_position,)], *answers] = self._ask(queries, settings)
         except psycopg.Error as error:
             self._handle_failure(error)
             return None
         self._clear_suspicion()
-        if replayed < needed:
+        if replayed_position < needed_position:
             self._pause(self._lag_seconds)
             return None
         self.answered += 1
         return answers
 
-    def _require_position(self, written: int, writes: int) -> None:
+    def _require_position(self, position: int, writes: int) -> None:
         with self._lock:
-            self._needed = max(self._needed, written)
+            self._needed_position = max(self._needed_position, position)
             self._noted_writes = max(self._noted_writes, writes)
 
     def _pause(self, seconds: float) -> None:
-        self._resting_until = time.monotonic() + seconds
+        self._paused_until = time.monotonic() + seconds
 
     def _handle_failure(self, error: psycopg.Error) -> None:
         """Drop all connections without checking them, because a frozen server would not answer the check."""
@@ -166,21 +164,21 @@ class ReplicaReading(PostgresReading):
         with self._lock:
             if self._is_suspected:
                 logger.info("the replica answers again")
-                self._is_suspected, self._next_pause, self._resting_until = False, self._rest_seconds, 0.0
+                self._is_suspected, self._next_pause, self._paused_until = False, self._rest_seconds, 0.0
 
     # streams
 
     def _stream(self, sql: str, values: Sequence[Any], access: Access | None = None) -> Iterator[tuple[Any, ...]]:
         """Yield rows. The primary takes over if the replica fails before its first rows; a later failure is raised."""
-        batches = self._read_batches(sql, values, self._choose_settings(access)) if self._is_in_step() else None
+        batches = self._read_batches(sql, values, self._choose_settings(access)) if self._is_caught_up() else None
         if batches is not None:
             try:
-                first = next(batches, [])
+                first_batch = next(batches, [])
             except psycopg.Error as error:
                 self._handle_failure(error)
             else:
                 self.answered += 1
-                yield from first
+                yield from first_batch
                 yield from self._continue_stream(batches)
                 return
         yield from self._stream_from_primary(sql, values, access)
@@ -194,12 +192,12 @@ class ReplicaReading(PostgresReading):
                 self._handle_failure(error)
                 raise
 
-    def _is_in_step(self) -> bool:
-        return self._should_ask_replica() and self._ask_replica([(_REPLAYED, ())], {}) is not None
+    def _is_caught_up(self) -> bool:
+        return self._should_ask_replica() and self._ask_replica([(_REPLAYED_POSITION, ())], {}) is not None
 
     def _stream_from_primary(self, sql: str, values: Sequence[Any], access: Access | None) -> Iterator[tuple[Any, ...]]:
         writes = self._primary.writes
-        written = ExtraQuery(_WRITTEN, lambda position: self._require_position(position, writes))
+        written = ExtraQuery(_WRITTEN_POSITION, lambda position: self._require_position(position, writes))
         return self._primary._stream_with_query(sql, values, access, written)
 
     # other methods of a store
@@ -229,16 +227,16 @@ class ReplicaReading(PostgresReading):
 
     def report(self) -> Mapping[str, str]:
         state = self._read_state()
-        state_text = _DESCRIPTIONS.get(state) or ("in step" if state >= self._needed else "behind")
+        state_text = _DESCRIPTIONS.get(state) or ("in step" if state >= self._needed_position else "behind")
         return {"replica": f"{self.options.place}, {state_text}"}
 
     def _read_state(self) -> int:
         """Return the position that the replica has replayed; a negative value says why it is unusable."""
         try:
-            [[(replayed,)]] = self._ask([(_REPLAYED, ())], {})
+            [[(replayed,)]] = self._ask([(_REPLAYED_POSITION, ())], {})
         except psycopg.Error as error:
             self._handle_failure(error)
-            return _GONE
+            return _UNREACHABLE
         return int(replayed)
 
     def close(self) -> None:

@@ -114,22 +114,22 @@ def _migrate(connection: Session, options: PostgresOptions) -> None:
             _require_vectors(connection, options)
             if options.partitions != "none":
                 require_server(connection, options)
-            _create(connection, options.partitions)
+            _create_tables(connection, options.partitions)
         elif version < CURRENT:
             upgrade(connection, version, VERSIONS)
 
 
 def _require_vectors(connection: Session, options: PostgresOptions) -> None:
-    [(offered, installed)] = connection.execute(
+    [(available, installed)] = connection.execute(
         """SELECT (SELECT default_version FROM pg_available_extensions WHERE name = 'vector'),
         (SELECT extversion FROM pg_extension WHERE extname = 'vector')"""
     ).fetchall()
     needed = ".".join(map(str, OLDEST_VECTOR))
-    if installed is None and offered is None:
+    if installed is None and available is None:
         raise StoreError(f"{options.place} has no pgvector", remedy=f"install pgvector {needed} or later on the server")
-    if _parse_version(installed or offered) < OLDEST_VECTOR:
+    if _parse_version(installed or available) < OLDEST_VECTOR:
         raise StoreError(
-            f"{options.place} has pgvector {installed or offered}",
+            f"{options.place} has pgvector {installed or available}",
             remedy=f"install {needed} or later on the server and, where "
             "an older one is in use, run ALTER EXTENSION vector UPDATE",
         )
@@ -140,29 +140,29 @@ def _parse_version(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".") if part.isdigit())
 
 
-def _create(connection: Session, partition_length: str) -> None:
+def _create_tables(connection: Session, partition_length: str) -> None:
     statements: list[str] = []
     for table in sort_by_references(TABLES.values()):
         if partition_length != "none" and table.name in PARTITION_COLUMNS:
-            statements += [*partitions.create(table, partition_length), *list_extras(table)]
+            statements += [*partitions.create_partitioned_table(table, partition_length), *list_extras(table)]
         else:
             statements += [create_table(table, POSTGRES), *create_indexes(table, POSTGRES), *list_extras(table)]
     for table in TABLES.values():
         statements += create_rule_triggers(table)
     connection.execute(";\n".join(statements).encode())
     for version in VERSIONS:
-        _record(connection, version)
+        _record_version(connection, version)
 
 
 def sort_by_references(tables: Iterable[Table]) -> list[Table]:
     """Return the tables in an order in which their foreign keys can be created."""
-    waiting = {table.name: table for table in tables}
+    remaining = {table.name: table for table in tables}
     ordered: list[Table] = []
-    while waiting:
-        for table in list(waiting.values()):
+    while remaining:
+        for table in list(remaining.values()):
             targets = {reference.target for reference in table.references if not reference.kind} - {table.name}
-            if not targets & waiting.keys():
-                ordered.append(waiting.pop(table.name))
+            if not targets & remaining.keys():
+                ordered.append(remaining.pop(table.name))
     return ordered
 
 
@@ -172,23 +172,27 @@ def upgrade(connection: Session, since: int, versions: tuple[Version, ...]) -> N
     tables: dict[str, Table] = {}
     for version in versions:
         if version.number > since:
-            added = sort_by_references(change.table for change in version.changes if isinstance(change, AddTable))
-            others = [change for change in version.changes if not isinstance(change, AddTable)]
+            added_tables = sort_by_references(
+                change.table for change in version.changes if isinstance(change, AddTable)
+            )
+            other_changes = [change for change in version.changes if not isinstance(change, AddTable)]
             rules_in_tables = [
-                change for change in others if isinstance(change, AddUnique) and _needs_rule_table(connection, change)
+                change
+                for change in other_changes
+                if isinstance(change, AddUnique) and _needs_rule_table(connection, change)
             ]
-            plain: list[SchemaChange] = [
-                *map(AddTable, added),
-                *(change for change in others if change not in rules_in_tables),
+            plain_changes: list[SchemaChange] = [
+                *map(AddTable, added_tables),
+                *(change for change in other_changes if change not in rules_in_tables),
             ]
-            statements = list(compile_changes(tables, plain, POSTGRES))
-            for table in added:
+            statements = list(compile_changes(tables, plain_changes, POSTGRES))
+            for table in added_tables:
                 statements += [*list_extras(table), *create_rule_triggers(table)]
-            tables_after = reduce(apply_change, plain, tables)
+            tables_after = reduce(apply_change, plain_changes, tables)
             for rule in rules_in_tables:
                 statements += partitions.create_unique_rule(tables_after[rule.table], rule.unique)
             connection.execute(";\n".join(statements).encode())
-            _record(connection, version)
+            _record_version(connection, version)
         for change in version.changes:
             tables = apply_change(tables, change)
 
@@ -199,7 +203,7 @@ def _needs_rule_table(connection: Session, change: AddUnique) -> bool:
     return column is not None and column not in change.unique.columns and is_partitioned(connection, change.table)
 
 
-def _record(connection: Session, version: Version) -> None:
+def _record_version(connection: Session, version: Version) -> None:
     connection.execute(
         "INSERT INTO schema_versions (version, name, applied_at) VALUES (%s, %s, %s)",
         (version.number, version.name, clock.now()),

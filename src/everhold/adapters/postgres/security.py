@@ -13,9 +13,8 @@ Partitions, and the tables that enforce their unique rules, have row-level secur
 their owner can query them directly, even if the database grants default privileges.
 
 Transactions name the organization or the engine in a transaction-local setting, so that nothing stays on a connection
-that a pooler gives to another client.
-The engine signs in as a role that owns nothing. A superuser or an owner is rejected, because they could switch the
-policies off.
+that a pooler gives to another client. The engine signs in as a role that owns nothing. A superuser or an owner is
+rejected, because they could switch the policies off.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -104,12 +103,12 @@ def set_access(connection: Session, access: Access) -> None:
 
 def compile_with_access(operations: Iterable[Operation], compiler: Compiler) -> Iterator[SqlStatement]:
     """Yield the SQL of the operations, and the settings before each change of organization."""
-    current: Access = NOTHING
+    access: Access = NOTHING
     for operation in operations:
-        needed = _find_access(operation)
-        if needed != current:
-            yield make_access_statement(needed)
-            current = needed
+        needed_access = _find_access(operation)
+        if needed_access != access:
+            yield make_access_statement(needed_access)
+            access = needed_access
         yield from compiler.compile(operation)
 
 
@@ -187,23 +186,25 @@ def find_faults(connection: Session) -> list[str]:
     if bypasses_policies:
         return [f"role {role!r} is above row-level security; sign in as one without SUPERUSER and BYPASSRLS"]
     states, closed = _read_states(connection), _read_closed_tables(connection, role)
-    owned = [name for name, _, _, is_owned in states if is_owned] + [name for name, is_owned, _ in closed if is_owned]
-    if owned:
+    owned_tables = [name for name, _, _, is_owned in states if is_owned] + [
+        name for name, is_owned, _ in closed if is_owned
+    ]
+    if owned_tables:
         remedy = "sign in as another role, and name the owner's address in postgres.owner_url"
-        return [f"role {role!r} owns {owned[0]} and could switch row-level security off; {remedy}"]
+        return [f"role {role!r} owns {owned_tables[0]} and could switch row-level security off; {remedy}"]
     secured = {name for name, in_force, active, _ in states if in_force and active}
-    lacking = sorted(_POLICIES.keys() - secured)
+    unsecured = sorted(_POLICIES.keys() - secured)
     remedy = "open the store once with postgres.owner_url"
     full_remedy = f"{remedy}, and revoke what is granted to groups of the role"
-    reached = [
+    open_tables = [
         f"table {name} is open to role {role!r} by its own name; {full_remedy}"
         for name, _, is_closed in closed
         if not is_closed
     ]
     functions = _list_open_functions(connection, role)
     return [
-        *(f"table {name} lacks its row-level security; {remedy}" for name in lacking),
-        *reached,
+        *(f"table {name} lacks its row-level security; {remedy}" for name in unsecured),
+        *open_tables,
         *(f"function {name} runs as its owner and is open to role {role!r}; {full_remedy}" for name in functions),
         *describe_faults(connection, role),
     ]

@@ -22,7 +22,7 @@ from everhold.schema.sql import quote, quote_names
 from everhold.schema.statements import Compiler
 
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-_FETCHED = 5000  # rows per round trip
+_FETCH_ROWS = 5000  # rows per round trip
 # The id of the database, the oldest transaction that is still running, and the next one.
 _MOMENT = """SELECT (SELECT system_identifier FROM pg_control_system())::text || '.' || (
     SELECT oid FROM pg_database WHERE datname = current_database())::text,
@@ -110,7 +110,7 @@ class PostgresSnapshot:
 
     def _fetch_batches(self, name: str, sql: str) -> Iterator[list[tuple[Any, ...]]]:
         self._connection.execute(f"DECLARE {name} NO SCROLL CURSOR FOR {sql}".encode())
-        fetch = f"FETCH FORWARD {_FETCHED} FROM {name}".encode()
+        fetch = f"FETCH FORWARD {_FETCH_ROWS} FROM {name}".encode()
         while rows := self._connection.execute(fetch, prepare=False, binary=True).fetchall():
             yield rows
         self._connection.execute(f"CLOSE {name}".encode())

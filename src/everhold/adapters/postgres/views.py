@@ -92,8 +92,8 @@ class PostgresViews:
         possibly_empty = {view.schema for view in dropped} - {view.schema for view in created}
         with translate_errors(self._options), connect(self._options.owner) as connection, connection.transaction():
             lock_schema(connection)
-            granted = connection.execute(_READERS, [NOTE_START]).fetchall()
-            for statement in [*statements, *_restore_grants(granted, created)]:
+            grants = connection.execute(_READERS, [NOTE_START]).fetchall()
+            for statement in [*statements, *_restore_grants(grants, created)]:
                 connection.execute(statement.encode())
             for schema in sorted(possibly_empty):
                 is_unused = """SELECT obj_description(oid, 'pg_namespace') = %s
@@ -141,10 +141,10 @@ END $do$"""
         return f"SET search_path TO {', '.join(map(quote, schemas))};\n"
 
 
-def _restore_grants(granted: Sequence[tuple[Any, ...]], created: Sequence[ViewDefinition]) -> Iterator[str]:
+def _restore_grants(grants: Sequence[tuple[Any, ...]], created: Sequence[ViewDefinition]) -> Iterator[str]:
     """Yield statements that restore the right to read a view after it was replaced by another of the same name."""
     names = {(view.schema, view.name) for view in created}
-    for schema, name, role in granted:
+    for schema, name, role in grants:
         if (schema, name) in names:
             yield f"GRANT SELECT ON {quote(schema)}.{quote(name)} TO {role}"
 

@@ -22,55 +22,54 @@ class Breaker:
     def __init__(
         self,
         expected: tuple[type[Exception], ...],
-        failed: Callable[[], None],
+        on_failure: Callable[[], None],
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Errors of the classes `expected` count as failures; `failed` is called after each of them."""
+        """Errors of the classes `expected` count as failures; `on_failure` is called after each of them."""
         self._expected = expected
-        self._tell = failed
+        self._on_failure = on_failure
         self._now = now
-        self._failed = 0
-        self._until = 0.0
-        self._trying = False
+        self._failures = 0
+        self._open_until = 0.0
+        self._is_trial_running = False
         self._lock = threading.Lock()
 
-    def ask(self, work: Callable[[], T], otherwise: T) -> T:
-        """Return the result of `work`, or `otherwise` if it fails with an expected error or the breaker is open."""
+    def run(self, work: Callable[[], T], fallback: T) -> T:
+        """Return the result of `work`, or `fallback` if it fails with an expected error or the breaker is open."""
         with uninterrupted:  # an interrupt could leave the breaker in a trial, or the driver's pool locked
-            return self._ask(work, otherwise)
+            return self._run(work, fallback)
 
-    def _ask(self, work: Callable[[], T], otherwise: T) -> T:
-        """Return what `work` returns, or `otherwise` if Redis fails or has failed and is not tried again yet."""
+    def _run(self, work: Callable[[], T], fallback: T) -> T:
         with self._lock:
-            is_trial = self._failed > 0
-            if is_trial and (self._trying or self._now() < self._until):
-                return otherwise
-            self._trying = is_trial
+            is_trial = self._failures > 0
+            if is_trial and (self._is_trial_running or self._now() < self._open_until):
+                return fallback
+            self._is_trial_running = is_trial
         try:
-            answer = work()
+            result = work()
         except self._expected as error:
             self._pause(error, is_trial=is_trial)
-            return otherwise
+            return fallback
         except BaseException:
             with self._lock:
-                self._trying = False
+                self._is_trial_running = False
             raise
         self._recover()
-        return answer
+        return result
 
     def _pause(self, error: Exception, *, is_trial: bool) -> None:
         with self._lock:
-            if is_trial or not self._failed:  # concurrent calls that fail count as one failure
-                self._failed += 1
-                pause = min(MAX_PAUSE, FIRST_PAUSE * 2 ** (self._failed - 1))
-                self._until = self._now() + pause
-                level = logging.WARNING if self._failed == 1 else logging.INFO
+            if is_trial or not self._failures:  # concurrent calls that fail count as one failure
+                self._failures += 1
+                pause = min(MAX_PAUSE, FIRST_PAUSE * 2 ** (self._failures - 1))
+                self._open_until = self._now() + pause
+                level = logging.WARNING if self._failures == 1 else logging.INFO
                 logger.log(level, "Redis failed (%s); it is not asked for %.1f s", type(error).__name__, pause)
-            self._trying = False
-        self._tell()
+            self._is_trial_running = False
+        self._on_failure()
 
     def _recover(self) -> None:
         with self._lock:
-            if self._failed:
-                logger.info("Redis answers again after %d failures", self._failed)
-            self._failed, self._trying = 0, False
+            if self._failures:
+                logger.info("Redis answers again after %d failures", self._failures)
+            self._failures, self._is_trial_running = 0, False

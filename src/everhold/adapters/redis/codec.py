@@ -21,7 +21,7 @@ from everhold.schema.table import Kind, derive_columns
 
 _FIELDS = {"id": "session_id", "topic": "current_topic"}
 _COLUMNS = {_FIELDS.get(column.name, column.name): column.name for column in derive_columns(Session)}
-_AS_TEXT = {column.name for column in derive_columns(Session) if column.kind in (Kind.TEXT, Kind.TIME)}
+_TEXT_COLUMNS = {column.name for column in derive_columns(Session) if column.kind in (Kind.TEXT, Kind.TIME)}
 _CONTEXT_FIELDS = ("scope", "state", "client")
 
 
@@ -45,7 +45,8 @@ _HEADER_FIELDS = ("stamp", "owners", "generation", "last_message", "limit", "new
 _MAX_CHARACTERS = 256_000_000
 
 
-def to_hash(session: Session, header: EntryHeader) -> dict[str, str]:
+def encode_hash(session: Session, header: EntryHeader) -> dict[str, str]:
+    """Return the fields of the hash of a session."""
     values = session.model_dump(mode="json")
     context = {name: session.context[name] for name in _CONTEXT_FIELDS if name in session.context}
     return {
@@ -60,7 +61,7 @@ def to_hash(session: Session, header: EntryHeader) -> dict[str, str]:
     }
 
 
-def to_item(message: Message, generation: str, before: str) -> str:
+def encode_item(message: Message, generation: str, before: str) -> str:
     """Return a message as JSON; `before` is the seal code of the previous message."""
     return encode_json({**message.model_dump(mode="json"), "generation": generation, "before": before})
 
@@ -79,7 +80,10 @@ def read_header(fields: Mapping[str, str], key: str, seal: Seal) -> EntryHeader 
 def read_items(
     items: Sequence[str], key: str, header: EntryHeader, needed: int, seal: Seal
 ) -> list[dict[str, Any]] | None:
-    """Return the messages of a list, newest first; None if a seal is wrong or a message is missing."""
+    """Return the messages of a list, newest first; None if a seal is wrong or a message is missing.
+
+    `needed` is the number of messages that the caller needs, if the session has that many.
+    """
     if sum(map(len, items)) > _MAX_CHARACTERS:
         return None
     messages, code = [], header.newest_code
@@ -94,8 +98,8 @@ def read_items(
     return None if is_cut and len(items) < min(header.limit, needed) else messages
 
 
-def from_parts(
-    place: SessionKey, keys: Keys, fields: Mapping[str, str], items: Sequence[str], needed: int, seal: Seal
+def decode_entry(
+    session_key: SessionKey, keys: Keys, fields: Mapping[str, str], items: Sequence[str], needed: int, seal: Seal
 ) -> WorkingMemory | None:
     """Return the cached session, or None if it cannot be used.
 
@@ -118,16 +122,16 @@ def from_parts(
         return None
     newest = history[0].id if history else ""
     is_consistent = newest == header.last_message and generations <= {header.generation}
-    own_key = (place.organization, place.session)
-    is_own = {(message.organization_id, message.session_id) for message in history} <= {own_key}
-    if not is_consistent or not is_own or (session.organization_id, session.id) != own_key:
+    ids = (session_key.organization, session_key.session)
+    is_of_session = {(message.organization_id, message.session_id) for message in history} <= {ids}
+    if not is_consistent or not is_of_session or (session.organization_id, session.id) != ids:
         return None
     return WorkingMemory(session, history, header.stamp)
 
 
 def _encode(column: str, value: Any) -> str:
-    return str(value) if column in _AS_TEXT else encode_json(value)
+    return str(value) if column in _TEXT_COLUMNS else encode_json(value)
 
 
 def _decode(column: str, text: str) -> Any:
-    return text if column in _AS_TEXT else json.loads(text)
+    return text if column in _TEXT_COLUMNS else json.loads(text)

@@ -17,10 +17,10 @@ try:
     from redis.cluster import RedisCluster
     from redis.exceptions import AuthenticationError, NoPermissionError, OutOfMemoryError, RedisClusterException
     from redis.retry import Retry
-except ImportError as missing:
+except ImportError as error:
     raise MissingExtra(
         "a session cache in Redis needs redis, which is not installed", remedy="run `pip install 'everhold[redis]'`"
-    ) from missing
+    ) from error
 
 SCHEMES = ("redis", "rediss", "redis+cluster", "rediss+cluster")
 # The errors that the driver raises for problems with the server, the network, or stored bytes that are not text.
@@ -73,7 +73,7 @@ class Link:
         self._secrets = _check_parameters(address, self._url)
         self.host_and_port = f"{address.hostname}:{address.port or 6379}"
         self._clients: _Clients | None = None
-        self._own = threading.local()
+        self._thread_state = threading.local()
         self._caching_clients: WeakSet[Any] = WeakSet()
         self._lock = threading.Lock()
 
@@ -88,19 +88,19 @@ class Link:
             clients.can_cache = not self._cluster and _can_cache(clients.plain)
         if not clients.can_cache:
             return None
-        if self._own.__dict__.get("clients") is not clients:
-            self._own.client = client = self._make_client(cache_config=CacheConfig())
-            self._own.clients = clients
+        if self._thread_state.__dict__.get("clients") is not clients:
+            self._thread_state.client = client = self._make_client(cache_config=CacheConfig())
+            self._thread_state.clients = clients
             with self._lock:
                 self._caching_clients.add(client)
-        return self._own.client
+        return self._thread_state.client
 
     def refresh(self, *keys: str) -> None:
         """Remove keys from this thread's cache after writing them."""
-        if self._clients is not None and self._own.__dict__.get("clients") is self._clients:
-            self._own.client.get_cache().delete_by_redis_keys([key.encode() for key in keys])
+        if self._clients is not None and self._thread_state.__dict__.get("clients") is self._clients:
+            self._thread_state.client.get_cache().delete_by_redis_keys([key.encode() for key in keys])
 
-    def nodes(self) -> list[Any]:
+    def list_nodes(self) -> list[Any]:
         """Return a client of each server that has keys."""
         client = self.plain
         return [client.get_redis_connection(node) for node in client.get_primaries()] if self._cluster else [client]
@@ -141,9 +141,8 @@ class Link:
     def _get_clients(self) -> "_Clients":
         clients = self._clients
         if clients is None:
-            fresh_clients = _Clients(
-                self._make_client()
-            )  # outside the lock, because asking a Cluster for its slots takes time
+            # This is outside the lock, because asking a Cluster for its slots takes time.
+            fresh_clients = _Clients(self._make_client())
             with self._lock:
                 clients = self._clients = self._clients or fresh_clients
         return clients
@@ -161,7 +160,8 @@ class Link:
         }
         if self._cluster:
             return RedisCluster.from_url(self._url, **arguments)
-        # with an explicit pool: a client closes its own pool when it is collected, while another thread may still read
+        # The pool is explicit, because a client closes its own pool when it is garbage-collected, and another thread
+        # may still read.
         return redis.Redis(connection_pool=redis.ConnectionPool.from_url(self._url, **arguments))
 
 
@@ -181,8 +181,9 @@ def _parse_address(url: str) -> SplitResult:
     """Return the parts of the address. Error messages must not quote it, because it may have a password."""
     try:
         address = urlsplit(url)
-        is_whole = address.hostname and address.port != 0 and re.fullmatch(r"/?\d*", address.path)
-        if address.scheme in SCHEMES and is_whole and not address.fragment:
+        has_server = address.hostname and address.port != 0
+        has_database = re.fullmatch(r"/?\d*", address.path)  # a number, or nothing for the first one
+        if address.scheme in SCHEMES and has_server and has_database and not address.fragment:
             return address
     except ValueError:
         pass  # the port is not a number
@@ -194,12 +195,14 @@ def _parse_address(url: str) -> SplitResult:
 
 def _check_parameters(address: SplitResult, url: str) -> list[str]:
     """Raise InvalidSettings for parameters that the driver refuses. Return the secrets of the address."""
-    known = _PARAMETERS + (_TLS_PARAMETERS if address.scheme.startswith("rediss") else ())
+    known_parameters = _PARAMETERS + (_TLS_PARAMETERS if address.scheme.startswith("rediss") else ())
     parameters = parse_qs(address.query, keep_blank_values=True)
     for name in parameters:
-        if name not in known:
+        if name not in known_parameters:
             raise InvalidSettings(
-                f"the address in `sessions` takes no parameter {name!r}", value=name, remedy=suggest_name(name, known)
+                f"the address in `sessions` takes no parameter {name!r}",
+                value=name,
+                remedy=suggest_name(name, known_parameters),
             )
     try:
         redis.ConnectionPool.from_url(url)

@@ -14,7 +14,7 @@ from everhold.schema.codec import encode_json
 FIELD = "mac"
 _OPENING, _CLOSING = f',"{FIELD}":"', '"}'
 _DIGITS = 64
-_TAIL = len(_OPENING) + _DIGITS + len(_CLOSING)
+_TAIL_LENGTH = len(_OPENING) + _DIGITS + len(_CLOSING)
 
 
 class Seal:
@@ -39,14 +39,16 @@ class Seal:
 
     def open_item(self, key: str, item: str, code: str) -> str | None:
         """Return the JSON object without its code; None if the item does not have this code, or the code is wrong."""
-        document = f"{item[:-_TAIL]}}}"
-        if item[-_TAIL:] != f"{_OPENING}{code}{_CLOSING}" or not _is_equal(code, self._compute_code(key, document)):
+        document = f"{item[:-_TAIL_LENGTH]}}}"
+        if item[-_TAIL_LENGTH:] != f"{_OPENING}{code}{_CLOSING}" or not _is_equal(
+            code, self._compute_code(key, document)
+        ):
             return None
         return document
 
     def _compute_code(self, key: str, content: str) -> str:
-        sealed = f"{len(key)}:{key}{content}".encode("utf-8", "surrogatepass")
-        return hmac.digest(self._secret, sealed, "sha256").hex()
+        signed_content = f"{len(key)}:{key}{content}".encode("utf-8", "surrogatepass")
+        return hmac.digest(self._secret, signed_content, "sha256").hex()
 
 
 def _is_equal(code: str, expected: str) -> bool:

@@ -16,7 +16,7 @@ from redis.exceptions import WatchError
 
 from everhold import clock
 from everhold.adapters.redis.breaker import Breaker
-from everhold.adapters.redis.codec import EntryHeader, from_parts, read_header, to_hash, to_item
+from everhold.adapters.redis.codec import EntryHeader, decode_entry, encode_hash, encode_item, read_header
 from everhold.adapters.redis.connection import FAILURES, Link, RedisOptions
 from everhold.adapters.redis.keys import Keys, OrganizationKeys, decode_id, encode_id, make_keys
 from everhold.adapters.redis.seal import Seal
@@ -41,11 +41,13 @@ class RedisSessions:
         self._ttl = options.ttl_seconds
         self.history = options.history
         self._now = now
-        self._reading, self._writing = (Breaker(FAILURES, self._link.reset, now) for _ in range(2))
-        self._touched: dict[SessionKey, float] = {}
+        self._read_breaker = Breaker(FAILURES, self._link.reset, now)
+        self._write_breaker = Breaker(FAILURES, self._link.reset, now)
+        # The times when this cache last extended the time to live of a session.
+        self._touch_times: dict[SessionKey, float] = {}
         self._lock = threading.Lock()
         self._secret = secret
-        self._known_seal: Seal | None = None
+        self._cached_seal: Seal | None = None
 
     def __repr__(self) -> str:
         return f"RedisSessions({self._link.host_and_port})"
@@ -55,38 +57,37 @@ class RedisSessions:
         return f"Redis at {self._link.host_and_port}"
 
     def read(self, key: SessionKey) -> WorkingMemory | None:
-        return self._reading.ask(lambda: self._read(key), None)
+        return self._read_breaker.run(lambda: self._read(key), None)
 
     def write(self, key: SessionKey, working: WorkingMemory) -> None:
-        self._writing.ask(lambda: self._write(key, working), None)
+        self._write_breaker.run(lambda: self._write(key, working), None)
 
     def advance(self, key: SessionKey, step: Step) -> bool:
-        return self._writing.ask(lambda: self._advance(key, step), True)
+        return self._write_breaker.run(lambda: self._advance(key, step), True)
 
     def drop(self, keys: Sequence[SessionKey]) -> None:
-        self._writing.ask(lambda: self._drop(keys), None)
+        self._write_breaker.run(lambda: self._drop(keys), None)
 
     def list_active(self, organization: str) -> set[str]:
         key = OrganizationKeys(self._prefix, organization).active
         empty: set[str] = set()
-        return self._reading.ask(lambda: self._read_ids(self._link.plain.smembers(key)), empty)
+        return self._read_breaker.run(lambda: self._read_ids(self._link.plain.smembers(key)), empty)
 
     def list_recent(self, organization: str, since: datetime) -> list[tuple[str, datetime]]:
         key = OrganizationKeys(self._prefix, organization).by_activity
 
         def read_recent() -> list[tuple[str, datetime]]:
             rows = self._link.plain.zrevrangebyscore(key, "+inf", clock.micros(since), withscores=True)
-            moments = {member: moment for member, score in rows if (moment := _read_moment(score)) is not None}
-            names = {member: decode_id(member, self._prefix) for member in moments}
-            return [(names[member], moment) for member, moment in moments.items() if is_id(names[member])]
+            sessions = [(decode_id(member, self._prefix), _read_moment(score)) for member, score in rows]
+            return [(name, moment) for name, moment in sessions if moment is not None and is_id(name)]
 
-        return self._reading.ask(read_recent, [])
+        return self._read_breaker.run(read_recent, [])
 
     def clean(self, organization: str) -> int:
-        return self._writing.ask(lambda: self._clean(organization), 0)
+        return self._write_breaker.run(lambda: self._clean(organization), 0)
 
     def measure_usage(self) -> Usage | None:
-        return self._reading.ask(self._measure_usage, None)
+        return self._read_breaker.run(self._measure_usage, None)
 
     def find_problem(self) -> str | None:
         try:
@@ -103,34 +104,34 @@ class RedisSessions:
             self._link.close()
 
     def _read(self, session_key: SessionKey) -> WorkingMemory | None:
-        keys, last = make_keys(self._prefix, session_key), self.history - 1
+        keys, last_index = make_keys(self._prefix, session_key), self.history - 1
         caching = self._link.caching
         if caching is not None:
-            fields, items = caching.hgetall(keys.session), caching.lrange(keys.history, 0, last)
-            if fields and self._is_due(session_key):
+            fields, items = caching.hgetall(keys.session), caching.lrange(keys.history, 0, last_index)
+            if fields and self._is_touch_due(session_key):
                 self._touch(self._link.plain.pipeline(transaction=True), keys).execute()
         else:
             pipeline = self._link.plain.pipeline(transaction=True)
             pipeline.hgetall(keys.session)
-            pipeline.lrange(keys.history, 0, last)
+            pipeline.lrange(keys.history, 0, last_index)
             fields, items, *_ = self._touch(pipeline, keys).execute()
-        return from_parts(session_key, keys, fields, items, self.history, self._seal) if fields else None
+        return decode_entry(session_key, keys, fields, items, self.history, self._seal) if fields else None
 
     @property
     def _seal(self) -> Seal:
-        if self._known_seal is None:
-            self._known_seal = Seal(self._secret())
-        return self._known_seal
+        if self._cached_seal is None:
+            self._cached_seal = Seal(self._secret())
+        return self._cached_seal
 
-    def _is_due(self, session_key: SessionKey) -> bool:
+    def _is_touch_due(self, session_key: SessionKey) -> bool:
         """Return whether to extend the time to live. Rarely true: it invalidates the caches of other clients."""
         with self._lock:
-            moment = self._now()
-            if self._touched.get(session_key, -self._ttl) + self._ttl / _TOUCHES_PER_TTL > moment:
+            now = self._now()
+            if self._touch_times.get(session_key, -self._ttl) + self._ttl / _TOUCHES_PER_TTL > now:
                 return False
-            if len(self._touched) >= _MAX_TOUCHED:
-                self._touched.clear()
-            self._touched[session_key] = moment
+            if len(self._touch_times) >= _MAX_TOUCHED:
+                self._touch_times.clear()
+            self._touch_times[session_key] = now
             return True
 
     def _write(self, session_key: SessionKey, working: WorkingMemory) -> None:
@@ -139,15 +140,15 @@ class RedisSessions:
         history = working.history[: self.history]
         items, code = [], ""
         for message in reversed(history):
-            item, code = self._seal.seal_item(keys.history, to_item(message, generation, code))
+            item, code = self._seal.seal_item(keys.history, encode_item(message, generation, code))
             items.append(item)
         header = EntryHeader(working.stamp, generation, history[0].id if history else "", self.history, code)
         pipeline = self._link.plain.pipeline(transaction=True)
         pipeline.execute_command("DEL", keys.session, keys.history)
-        pipeline.hset(keys.session, mapping=self._seal.seal_fields(keys.session, to_hash(working.session, header)))
+        pipeline.hset(keys.session, mapping=self._seal.seal_fields(keys.session, encode_hash(working.session, header)))
         if items:
             pipeline.lpush(keys.history, *items)
-        self._list_entry(pipeline, keys, working.last_active).execute()
+        self._register_session(pipeline, keys, working.last_active).execute()
         self._link.refresh(keys.session, keys.history)
 
     def _advance(self, session_key: SessionKey, step: Step) -> bool:
@@ -163,15 +164,17 @@ class RedisSessions:
             else:
                 newest, code = current.last_message, current.newest_code
                 if step.message:
-                    document = to_item(step.message, current.generation, code)
+                    document = encode_item(step.message, current.generation, code)
                     item, code = self._seal.seal_item(keys.history, document)
                     newest = step.message.id
                     pipeline.lpush(keys.history, item)
                 header = EntryHeader(stamp, current.generation, newest, min(current.limit, self.history), code)
                 pipeline.execute_command("DEL", keys.session)
-                pipeline.hset(keys.session, mapping=self._seal.seal_fields(keys.session, to_hash(step.session, header)))
+                pipeline.hset(
+                    keys.session, mapping=self._seal.seal_fields(keys.session, encode_hash(step.session, header))
+                )
                 pipeline.ltrim(keys.history, 0, self.history - 1)
-                self._list_entry(pipeline, keys, step.session.last_active)
+                self._register_session(pipeline, keys, step.session.last_active)
             try:
                 pipeline.execute()
             except WatchError:  # another writer changed the session, perhaps without this step
@@ -187,13 +190,13 @@ class RedisSessions:
         for organization_keys in by_organization.values():
             for start in range(0, len(organization_keys), _BATCH):
                 pipeline = self._link.plain.pipeline(transaction=True)
-                dropped = [
+                batch = [
                     make_keys(self._prefix, session_key) for session_key in organization_keys[start : start + _BATCH]
                 ]
-                for keys in dropped:
+                for keys in batch:
                     self._delete_entry(pipeline, keys)
                 pipeline.execute()
-                self._link.refresh(*[name for keys in dropped for name in (keys.session, keys.history)])
+                self._link.refresh(*[name for keys in batch for name in (keys.session, keys.history)])
 
     def _clean(self, organization: str) -> int:
         keys = OrganizationKeys(self._prefix, organization)
@@ -224,7 +227,7 @@ class RedisSessions:
         return len(expired)
 
     def _measure_usage(self) -> Usage:
-        reports = [node.info("memory") for node in self._link.nodes()]
+        reports = [node.info("memory") for node in self._link.list_nodes()]
         used = sum(report["used_memory"] for report in reports)
         return Usage(used, sum(report["used_memory_peak"] for report in reports))
 
@@ -232,7 +235,8 @@ class RedisSessions:
         """Return the ids in a set. Other programs may have added members that are not ids."""
         return {name for member in members if is_id(name := decode_id(member, self._prefix))}
 
-    def _list_entry(self, pipeline: Any, keys: Keys, last_active: datetime) -> Any:
+    def _register_session(self, pipeline: Any, keys: Keys, last_active: datetime) -> Any:
+        """Add a session to the set and the sorted set of its organization."""
         pipeline.sadd(keys.active, keys.member)
         pipeline.zadd(keys.by_activity, {keys.member: clock.micros(last_active)})
         return self._touch(pipeline, keys)

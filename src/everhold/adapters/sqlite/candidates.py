@@ -17,7 +17,7 @@ from everhold.ports.search_space import SearchSpace
 _COUNT = 'SELECT count(*) FROM "chunk_words" WHERE "chunk_words" MATCH ?'
 _ROWS = 'SELECT rowid FROM "chunk_words" WHERE "chunk_words" MATCH ?'
 _RECENT = f'SELECT c."owner_id", c."terms" {UNINDEXED}'
-_COMMON = 50_000  # a term in more chunks than this is looked up only if rarer terms gave too few rows
+_COMMON_COUNT = 50_000  # a term in more chunks than this is looked up only if rarer terms gave too few rows
 _BATCH = 500  # rows in one query
 _NO_ROWS, _NO_WEIGHTS = np.empty(0, np.int64), np.empty(0)
 
@@ -29,30 +29,31 @@ class SqliteWords:
         self._records = records
 
     def find_by_words(self, space: SearchSpace, statistics: Statistics, limit: int) -> list[str]:
-        in_space = _match_space(space)
+        space_match = _match_space(space)
         rows, weights, count = [_NO_ROWS], [_NO_WEIGHTS], 0
-        for term, chunks in sorted(statistics.chunks_with_term.items(), key=lambda item: item[1]):
-            if not chunks or (chunks > _COMMON and count >= limit):
+        for term, chunk_count in sorted(statistics.chunks_with_term.items(), key=lambda item: item[1]):
+            if not chunk_count or (chunk_count > _COMMON_COUNT and count >= limit):
                 continue
-            matches = self._records.query(_ROWS, (f'{in_space} AND "{term}"',))
+            matches = self._records.query(_ROWS, (f'{space_match} AND "{term}"',))
             rows.append(np.fromiter((row for (row,) in matches), np.int64, len(matches)))
-            # the inverse document frequency: rarer terms weigh more
-            weights.append(np.full(len(matches), math.log(1 + statistics.chunks / chunks)))
+            # This is the inverse document frequency: rarer terms weigh more.
+            weights.append(np.full(len(matches), math.log(1 + statistics.chunks / chunk_count)))
             count += len(matches)
-        best = _rank_rows(np.concatenate(rows), np.concatenate(weights), limit)
+        best_rows = _rank_rows(np.concatenate(rows), np.concatenate(weights), limit)
         terms = statistics.chunks_with_term.keys()
-        recent = [owner for owner, chunk_terms in self._read_recent(space) if terms & chunk_terms]
-        return list(dict.fromkeys(recent + self._read_owners(best)))
+        recent_owners = [owner for owner, chunk_terms in self._read_recent(space) if terms & chunk_terms]
+        return list(dict.fromkeys(recent_owners + self._read_owners(best_rows)))
 
     def count_terms(self, space: SearchSpace, terms: Sequence[str]) -> Statistics:
-        in_space = _match_space(space)
-        recent = [chunk_terms for _, chunk_terms in self._read_recent(space)]
-        return Statistics(
-            self._count(in_space) + len(recent),
-            {term: self._count(f'{in_space} AND "{term}"') + sum(term in chunk for chunk in recent) for term in terms},
-        )
+        space_match = _match_space(space)
+        recent_terms = [chunk_terms for _, chunk_terms in self._read_recent(space)]
+        chunks_with_term = {
+            term: self._count_matches(f'{space_match} AND "{term}"') + sum(term in chunk for chunk in recent_terms)
+            for term in terms
+        }
+        return Statistics(self._count_matches(space_match) + len(recent_terms), chunks_with_term)
 
-    def _count(self, match: str) -> int:
+    def _count_matches(self, match: str) -> int:
         return int(self._records.query(_COUNT, (match,))[0][0])
 
     def _read_recent(self, space: SearchSpace) -> Iterator[tuple[str, frozenset[str]]]:
@@ -78,9 +79,9 @@ class SqliteWords:
 
 def _rank_rows(rows: NDArray[np.int64], weights: NDArray[np.float64], limit: int) -> list[int]:
     """Return the rows with the largest sums of weights, best first."""
-    unique, positions = np.unique(rows, return_inverse=True)
-    sums = np.bincount(positions, weights, len(unique))
-    return [int(row) for row in unique[np.lexsort((unique, -sums))][:limit]]
+    unique_rows, positions = np.unique(rows, return_inverse=True)
+    sums = np.bincount(positions, weights, len(unique_rows))
+    return [int(row) for row in unique_rows[np.lexsort((unique_rows, -sums))][:limit]]
 
 
 def _match_space(space: SearchSpace) -> str:

@@ -30,7 +30,7 @@ from everhold.values import Value, value_class
 T = TypeVar("T")
 C = TypeVar("C", bound=sqlite3.Connection)
 
-_PRIMARY = 0xFF  # the lowest byte of an extended result code is the primary code
+_PRIMARY_CODE = 0xFF  # the lowest byte of an extended result code is the primary code
 _DUCKDB, _DUCKDB_OFFSET = b"DUCK", 8  # the bytes that identify a DuckDB file, and their offset
 # Seconds between attempts to open a file that another process has locked.
 _FIRST_PAUSE = 0.005
@@ -108,9 +108,9 @@ def choose_access(options: SqliteOptions) -> SqliteOptions:
         if options.read_only or not path.is_file():
             return options
     except PermissionError:
-        raise _refuse_reading(path.parent) from None
+        raise _make_unreadable_error(path.parent) from None
     if not os.access(path, os.R_OK, effective_ids=True):
-        raise _refuse_reading(path)
+        raise _make_unreadable_error(path)
     # Writing needs a log file in the folder, which exists already if another process has the database open.
     has_log = path.with_name(f"{path.name}-wal").exists()
     can_write_folder = has_log or os.access(path.parent, os.W_OK, effective_ids=True)
@@ -118,7 +118,7 @@ def choose_access(options: SqliteOptions) -> SqliteOptions:
     return options if can_write else replace(options, read_only=True)
 
 
-def _refuse_reading(path: Path) -> StoreUnavailable:
+def _make_unreadable_error(path: Path) -> StoreUnavailable:
     return StoreUnavailable(
         f"permission denied: {path} cannot be read",
         value=str(path),
@@ -126,7 +126,7 @@ def _refuse_reading(path: Path) -> StoreUnavailable:
     )
 
 
-def refuse_writing(options: SqliteOptions) -> StoreReadOnly:
+def make_read_only_error(options: SqliteOptions) -> StoreReadOnly:
     """Return the error for a write to a file that was opened with these options."""
     if options.read_only:
         return StoreReadOnly(f"{options.path} was opened read-only", remedy="open it without mode=ro to write")
@@ -179,7 +179,7 @@ def retry_locked(work: Callable[[], T], seconds: float) -> T:
 
 
 def _is_busy(error: Exception) -> bool:
-    return getattr(error, "sqlite_errorcode", 0) & _PRIMARY in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    return getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 class translate_errors:  # noqa: N801 — used like a function; contextmanager would slow every query
@@ -229,10 +229,10 @@ _DEFAULT_ERROR = (StoreError, "SQLite failed on {path}: {error}", "check the fil
 
 def _make_store_error(error: sqlite3.DatabaseError, options: SqliteOptions) -> EverholdError:
     code: int = getattr(error, "sqlite_errorcode", 0)
-    if code & _PRIMARY == sqlite3.SQLITE_NOTADB and _is_duckdb(options.path):
+    if code & _PRIMARY_CODE == sqlite3.SQLITE_NOTADB and _is_duckdb(options.path):
         return InvalidSettings(f"{options.path} is a DuckDB file", remedy=f"open it as duckdb:///{options.path}")
-    kind, fact, remedy = _ERRORS.get(code & _PRIMARY, _DEFAULT_ERROR)
-    details = {"path": options.path, "seconds": options.busy_seconds, "error": error, "name": _get_name(error)}
+    kind, fact, remedy = _ERRORS.get(code & _PRIMARY_CODE, _DEFAULT_ERROR)
+    details = {"path": options.path, "seconds": options.busy_seconds, "error": error, "name": _get_error_name(error)}
     return kind(fact.format(**details), remedy=remedy.format(**details))
 
 
@@ -242,7 +242,7 @@ def _is_duckdb(path: Path) -> bool:
         return file.read(len(_DUCKDB)) == _DUCKDB
 
 
-def _get_name(error: sqlite3.Error) -> str:
+def _get_error_name(error: sqlite3.Error) -> str:
     return str(getattr(error, "sqlite_errorname", error))
 
 

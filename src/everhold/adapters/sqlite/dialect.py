@@ -48,25 +48,28 @@ def create_rule_triggers(table: Table) -> Iterator[str]:
 
     These are references that set only one of their columns null, and references that apply to rows of one kind.
     """
-    special = [reference for reference in table.references if reference.kind or reference.on_delete == "set_null"]
-    for reference in special:
+    special_references = [
+        reference for reference in table.references if reference.kind or reference.on_delete == "set_null"
+    ]
+    for reference in special_references:
         referrers = " AND ".join(f"{child} = OLD.{parent}" for child, parent in _pair_columns(reference))
-        referrers += _match_kind(reference, "")
+        referrers += _make_kind_condition(reference, "")
         action = f"DELETE FROM {quote(table.name)}"
         if reference.on_delete == "set_null":
-            nulls = ", ".join(f"{quote(column)} = NULL" for column in reference.columns)
-            action = f"UPDATE {quote(table.name)} SET {nulls}"
+            assignments = ", ".join(f"{quote(column)} = NULL" for column in reference.columns)
+            action = f"UPDATE {quote(table.name)} SET {assignments}"
         name = f"{table.name}_{reference.columns[-1]}_{reference.target}_gone"
         yield f"""CREATE TRIGGER "{name}" BEFORE DELETE ON {quote(reference.target)} BEGIN
   {action} WHERE {referrers};
 END"""
-    if special:
-        is_broken = " OR ".join(f"({_match_broken(reference)})" for reference in special)
-        kinds = [reference.kind[0] for reference in special if reference.kind]
-        columns = [reference.columns[-1] for reference in special]
-        watched = ", ".join(dict.fromkeys(map(quote, columns + kinds)))
-        for event, suffix in (("INSERT", "put"), (f"UPDATE OF {watched}", "set")):
-            yield f"""CREATE TRIGGER "{table.name}_{suffix}" AFTER {event} ON {quote(table.name)} WHEN {is_broken} BEGIN
+    if special_references:
+        broken_condition = " OR ".join(f"({_make_broken_condition(reference)})" for reference in special_references)
+        kinds = [reference.kind[0] for reference in special_references if reference.kind]
+        columns = [reference.columns[-1] for reference in special_references]
+        watched_columns = ", ".join(dict.fromkeys(map(quote, columns + kinds)))
+        for event, suffix in (("INSERT", "put"), (f"UPDATE OF {watched_columns}", "set")):
+            yield f"""CREATE TRIGGER "{table.name}_{suffix}" AFTER {event} ON {quote(table.name)}
+WHEN {broken_condition} BEGIN
   SELECT RAISE(ABORT, 'FOREIGN KEY constraint failed');
 END"""
 
@@ -76,12 +79,12 @@ def _pair_columns(reference: Reference) -> list[tuple[str, str]]:
     return [(quote(column), quote(target)) for column, target in pairs]
 
 
-def _match_kind(reference: Reference, row: str) -> str:
+def _make_kind_condition(reference: Reference, row: str) -> str:
     return f" AND {row}{quote(reference.kind[0])} = '{reference.kind[1]}'" if reference.kind else ""
 
 
-def _match_broken(reference: Reference) -> str:
+def _make_broken_condition(reference: Reference) -> str:
     """Return the condition under which the new row refers to a missing row."""
-    refers = f"NEW.{quote(reference.columns[-1])} IS NOT NULL" + _match_kind(reference, "NEW.")
-    is_target = " AND ".join(f"{parent} = NEW.{child}" for child, parent in _pair_columns(reference))
-    return f"{refers} AND NOT EXISTS (SELECT 1 FROM {quote(reference.target)} WHERE {is_target})"
+    reference_condition = f"NEW.{quote(reference.columns[-1])} IS NOT NULL" + _make_kind_condition(reference, "NEW.")
+    target_condition = " AND ".join(f"{parent} = NEW.{child}" for child, parent in _pair_columns(reference))
+    return f"{reference_condition} AND NOT EXISTS (SELECT 1 FROM {quote(reference.target)} WHERE {target_condition})"

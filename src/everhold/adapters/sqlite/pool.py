@@ -1,9 +1,9 @@
 """A pool of reading connections, each borrowed for one query or one stream.
 
 One thread at a time uses a connection, under its lock. It is closed under the same lock, so never while another thread
-runs a statement on it. The pool has only weak references to borrowed connections. So Python collects
-and closes a connection that was lost because an interrupt came between borrowing and returning. A WeakSet would
-not do: its references have callbacks, and Python ignores an interrupt that comes during a callback.
+runs a statement on it. The pool has only weak references to borrowed connections. So Python collects and closes a
+connection that was lost because an interrupt came between borrowing and returning. The references are not in a WeakSet,
+because that has callbacks, and Python ignores an interrupt that comes during a callback.
 """
 
 import sqlite3
@@ -63,13 +63,13 @@ def close_all(connections: Sequence[GuardedConnection]) -> None:
 class ReaderPool:
     """Opens a connection for each concurrent reader and keeps a few open between uses."""
 
-    def __init__(self, connect: Callable[[], GuardedConnection], closed: str) -> None:
-        """`closed` is the message of the StoreUnavailable that a closed pool raises."""
+    def __init__(self, connect: Callable[[], GuardedConnection], closed_message: str) -> None:
+        """`closed_message` is the message of the StoreUnavailable that a closed pool raises."""
         self._connect = connect
-        self._closed_message = closed
+        self._closed_message = closed_message
         self._idle: list[GuardedConnection] = []
-        self._opened: list[ref[GuardedConnection]] = []
-        self._registering = threading.Lock()
+        self._open_readers: list[ref[GuardedConnection]] = []
+        self._readers_lock = threading.Lock()
         self._is_closed = False
 
     def require_open(self) -> None:
@@ -129,13 +129,13 @@ class ReaderPool:
         After an error in the block, the connection is closed, because it may still be used by a half-read query.
         """
         reader = self._borrow()
-        with self._registering:
-            self._opened = [reference for reference in self._opened if reference() is not reader]
+        with self._readers_lock:
+            self._open_readers = [reference for reference in self._open_readers if reference() is not reader]
         try:
             yield reader
             # Before it is registered, `close` does not see the connection; afterwards, `_give_back` sees the closing.
-            with self._registering:
-                self._opened.append(ref(reader))
+            with self._readers_lock:
+                self._open_readers.append(ref(reader))
         except BaseException:
             reader.close_within(CLOSING_SECONDS)
             raise
@@ -144,9 +144,9 @@ class ReaderPool:
     def close(self) -> None:
         """Refuse further use and close all connections. Any thread may call this, more than once."""
         self._is_closed = True
-        with self._registering:
-            opened = [reader for reference in self._opened if (reader := reference()) is not None]
-        close_all(opened)
+        with self._readers_lock:
+            readers = [reader for reference in self._open_readers if (reader := reference()) is not None]
+        close_all(readers)
         self._idle.clear()
 
     def _borrow(self) -> GuardedConnection:
@@ -155,9 +155,9 @@ class ReaderPool:
             return self._idle.pop()
         except IndexError:
             reader = self._connect()
-            with self._registering:
-                self._opened = [reference for reference in self._opened if reference() is not None]
-                self._opened.append(ref(reader))
+            with self._readers_lock:
+                self._open_readers = [reference for reference in self._open_readers if reference() is not None]
+                self._open_readers.append(ref(reader))
             return reader
 
     def _give_back(self, reader: GuardedConnection) -> None:

@@ -16,8 +16,8 @@ from everhold.adapters.sqlite.connection import (
     choose_read_options,
     connect,
     create_file,
+    make_read_only_error,
     read_pragma,
-    refuse_writing,
     retry_locked,
     translate_errors,
 )  # fmt: skip
@@ -36,7 +36,7 @@ from everhold.schema.sql_records import COMMIT_LIMIT, SqlRecords
 from everhold.schema.statements import SqlStatement
 
 T = TypeVar("T")
-_INDEXING = tuple(SqlStatement(sql, ()) for sql in INDEX_CHUNKS)
+_INDEX_STATEMENTS = tuple(SqlStatement(sql, ()) for sql in INDEX_CHUNKS)
 _STREAM_CACHE = -2000  # a negative size is in kibibytes
 _CHECKPOINT_MILLISECONDS = 1000  # how long emptying the log file waits for readers
 
@@ -101,7 +101,7 @@ class SqliteRecords(SqlRecords):
         A transaction that `work` leaves open is rolled back.
         """
         if self.options.read_only:
-            raise refuse_writing(self._requested_options)
+            raise make_read_only_error(self._requested_options)
         with self._write_lock, self._writer.lock, translate_errors(self.options):
             if self._is_closed:
                 raise StoreUnavailable(self._closed_message, remedy="open it again")
@@ -116,14 +116,15 @@ class SqliteRecords(SqlRecords):
 
     def commit(self, operations: Sequence[Operation]) -> None:
         """Commit operations. The commit that completes a batch of chunks also adds them to the full-text index."""
-        added = sum(1 for operation in operations if isinstance(operation, Put) and isinstance(operation.row, Chunk))
+        puts = [operation for operation in operations if isinstance(operation, Put)]
+        added_chunks = sum(1 for put in puts if isinstance(put.row, Chunk))
         check_size(operations, COMMIT_LIMIT)
         statements = self.compile_statements(operations)
 
         def run(writer: GuardedConnection) -> None:
-            is_batch_full = added > 0 and self._unindexed + added >= INDEX_AFTER
-            self._run(writer, itertools.chain(statements, _INDEXING) if is_batch_full else statements)
-            self._unindexed = 0 if is_batch_full else self._unindexed + added
+            is_batch_full = added_chunks > 0 and self._unindexed + added_chunks >= INDEX_AFTER
+            self._run(writer, itertools.chain(statements, _INDEX_STATEMENTS) if is_batch_full else statements)
+            self._unindexed = 0 if is_batch_full else self._unindexed + added_chunks
 
         self._write(run)
 
@@ -189,7 +190,7 @@ class SqliteRecords(SqlRecords):
         """
 
         def run(writer: GuardedConnection) -> bool:
-            self._run(writer, [*_INDEXING, SqlStatement(MERGE, ())] if erased else _INDEXING)
+            self._run(writer, [*_INDEX_STATEMENTS, SqlStatement(MERGE, ())] if erased else _INDEX_STATEMENTS)
             self._unindexed = 0
             if erased:
                 # secure_delete zeroes deleted rows, but a page that SQLite rebalances can keep an old copy of a row
@@ -213,8 +214,11 @@ class SqliteRecords(SqlRecords):
 
     def find_problems(self) -> list[str]:
         damage = [str(text) for (text,) in self._fetch("PRAGMA quick_check", ()) if text != "ok"]
-        broken = self._fetch("PRAGMA foreign_key_check", ())
-        return damage + [f"a row of {table} refers to a missing row of {target}" for table, _, target, _ in broken]
+        broken_references = self._fetch("PRAGMA foreign_key_check", ())
+        return [
+            *damage,
+            *(f"a row of {table} refers to a missing row of {target}" for table, _, target, _ in broken_references),
+        ]
 
     def read_pragma(self, name: str) -> Any:
         """Return the value of a SQLite setting on the writing connection, for `doctor`."""

@@ -51,7 +51,7 @@ def _migrate(connection: sqlite3.Connection) -> None:
     try:
         version = read_version(connection)  # under the lock: another process may have migrated the file just now
         if version == 0:
-            _create(connection)
+            _create_tables(connection)
         elif version < CURRENT:
             upgrade(connection, version, VERSIONS)
         connection.execute("COMMIT")
@@ -61,7 +61,7 @@ def _migrate(connection: sqlite3.Connection) -> None:
         raise
 
 
-def _create(connection: sqlite3.Connection) -> None:
+def _create_tables(connection: sqlite3.Connection) -> None:
     for table in TABLES.values():
         connection.execute(create_table(table, SQLITE))
         for statement in create_indexes(table, SQLITE):
@@ -74,7 +74,7 @@ def _create(connection: sqlite3.Connection) -> None:
     for statement in words.create_triggers():
         connection.execute(statement)
     for version in VERSIONS:
-        _record(connection, version)
+        _record_version(connection, version)
 
 
 def upgrade(connection: sqlite3.Connection, since: int, versions: tuple[Version, ...]) -> None:
@@ -89,12 +89,12 @@ def upgrade(connection: sqlite3.Connection, since: int, versions: tuple[Version,
                 if isinstance(change, AddTable):
                     for statement in create_rule_triggers(change.table):
                         connection.execute(statement)
-            _record(connection, version)
+            _record_version(connection, version)
         for change in version.changes:
             tables = apply_change(tables, change)
 
 
-def _record(connection: sqlite3.Connection, version: Version) -> None:
+def _record_version(connection: sqlite3.Connection, version: Version) -> None:
     connection.execute(
         "INSERT INTO schema_versions (version, name, applied_at) VALUES (?, ?, ?)",
         (version.number, version.name, clock.micros(clock.now())),

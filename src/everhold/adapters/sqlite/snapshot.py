@@ -60,15 +60,15 @@ class SqliteSnapshot:
         if since is None:
             return None
         with translate_errors(self._options):
-            touched = read_touched(self._reader, get_table(entity), since)
-        return ChangedRows(self._read_rows(entity, touched, collect), touched)
+            row_numbers = read_touched(self._reader, get_table(entity), since)
+        return ChangedRows(self._read_rows(entity, row_numbers, collect), row_numbers)
 
     def _read_rows(self, entity: type[Row], numbers: Sequence[int], collect: CollectRow) -> Iterator[RowBatch]:
         column = quote(name_row_number(get_table(entity)))
-        parts = [numbers[start : start + _BATCH] for start in range(0, len(numbers), _BATCH)]
-        for part in parts:
-            placeholders = ", ".join("?" * len(part))
-            yield from self._read_batches(entity, f" WHERE {column} IN ({placeholders})", part, collect)
+        batches = [numbers[start : start + _BATCH] for start in range(0, len(numbers), _BATCH)]
+        for batch in batches:
+            placeholders = ", ".join("?" * len(batch))
+            yield from self._read_batches(entity, f" WHERE {column} IN ({placeholders})", batch, collect)
 
     def _read_batches(
         self, entity: type[Row], where: str, values: Sequence[Any], collect: CollectRow

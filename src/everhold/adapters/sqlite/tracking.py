@@ -29,7 +29,7 @@ _TRIM = 'DELETE FROM "row_changes" WHERE "epoch" < ?'
 _READ_TOUCHED = 'SELECT "row" FROM "row_changes" WHERE "table_name" = ? AND "epoch" >= ? ORDER BY "row"'
 # Changes of older epochs are deleted. A backup that follows an older snapshot compares all rows.
 _EPOCHS_KEPT = 100
-_TRIMMED_EPOCHS = 10  # trimming reads all recorded changes, so it is done only now and then
+_TRIM_INTERVAL = 10  # trimming reads all recorded changes, so it is done only now and then
 
 
 class Epoch(NamedTuple):
@@ -59,14 +59,14 @@ def begin_epoch(writer: sqlite3.Connection) -> None:
             writer.execute(statement)
         writer.execute('INSERT INTO "row_epoch" VALUES (?, 0)', (secrets.token_hex(8),))
     writer.execute(_BEGIN_EPOCH)
-    number = _read(writer).number
-    if number > _EPOCHS_KEPT and number % _TRIMMED_EPOCHS == 0:
+    number = _read_epoch_row(writer).number
+    if number > _EPOCHS_KEPT and number % _TRIM_INTERVAL == 0:
         writer.execute(_TRIM, (number - _EPOCHS_KEPT,))
 
 
 def read_epoch(reader: sqlite3.Connection) -> Epoch | None:
     """Return the current epoch; None if the file is not tracked."""
-    return _read(reader) if reader.execute(_HAS_TRACKING).fetchone()[0] else None
+    return _read_epoch_row(reader) if reader.execute(_HAS_TRACKING).fetchone()[0] else None
 
 
 def read_touched(reader: sqlite3.Connection, table: Table, since: int) -> list[int]:
@@ -79,7 +79,7 @@ def name_row_number(table: Table) -> str:
     return table.generated or "row"
 
 
-def _read(connection: sqlite3.Connection) -> Epoch:
+def _read_epoch_row(connection: sqlite3.Connection) -> Epoch:
     return Epoch(*connection.execute(_READ_EPOCH).fetchone())
 
 

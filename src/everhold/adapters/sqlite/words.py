@@ -34,11 +34,11 @@ def _select_words(row: str) -> str:
     return f"'s' || lower(hex({row}.user_id)) || 'x' || {tail} || ' o' || {tail} || ' ' || {row}.terms"
 
 
-def _is_current(row: str) -> str:
+def _match_current(row: str) -> str:
     return f"""{row}."known_to" IS NULL"""
 
 
-def _is_live(row: str) -> str:
+def _match_live(row: str) -> str:
     """Return the condition that a chunk's owner is not deleted.
 
     With CASE, SQLite runs only the subquery of the owner's kind; with OR, it could run all of them.
@@ -53,9 +53,8 @@ def _is_live(row: str) -> str:
 
 # NOT INDEXED makes SQLite read `chunks` by row number, only the rows after the last indexed one. With an index over
 # other columns it would read more rows.
-UNINDEXED = (
-    f"""FROM "chunks" AS c NOT INDEXED WHERE c."row" > {LAST_INDEXED} AND {_is_current("c")} AND {_is_live("c")}"""
-)
+UNINDEXED = f"""FROM "chunks" AS c NOT INDEXED
+WHERE c."row" > {LAST_INDEXED} AND {_match_current("c")} AND {_match_live("c")}"""
 
 INDEX_CHUNKS = (
     f"""INSERT INTO "chunk_words" (rowid, "words") SELECT c."row", {_select_words("c")} {UNINDEXED}""",
@@ -72,21 +71,21 @@ COUNT_UNINDEXED = f"""SELECT coalesce(max("row"), 0) - {LAST_INDEXED} FROM "chun
 
 def create_triggers() -> Iterator[str]:
     """Yield the triggers that update the index when indexed chunks or their owners change."""
-    add = f"""INSERT INTO "chunk_words" (rowid, "words") VALUES (NEW."row", {_select_words("NEW")});"""
+    insert = f"""INSERT INTO "chunk_words" (rowid, "words") VALUES (NEW."row", {_select_words("NEW")});"""
     old_words = _select_words("OLD")
-    drop = f"""INSERT INTO "chunk_words" ("chunk_words", rowid, "words") VALUES ('delete', OLD."row", {old_words});"""
-    was_current, is_current = _is_current("OLD"), _is_current("NEW")
+    delete = f"""INSERT INTO "chunk_words" ("chunk_words", rowid, "words") VALUES ('delete', OLD."row", {old_words});"""
+    was_current, is_current = _match_current("OLD"), _match_current("NEW")
     # One trigger for both statements, because SQLite does not define the order of two triggers, and the second must run
     # last: it lowers `folded`, so that a new chunk with the freed row number does not count as indexed.
     yield f"""CREATE TRIGGER "chunks_words_removed" AFTER DELETE ON "chunks" WHEN OLD."row" <= {LAST_INDEXED} BEGIN
   INSERT INTO "chunk_words" ("chunk_words", rowid, "words")
-    SELECT 'delete', OLD."row", {_select_words("OLD")} WHERE {was_current} AND {_is_live("OLD")};
+    SELECT 'delete', OLD."row", {_select_words("OLD")} WHERE {was_current} AND {_match_live("OLD")};
   UPDATE "chunk_words_state" SET "folded" = min("folded", (SELECT coalesce(max("row"), 0) FROM "chunks"));
 END"""
     yield f"""CREATE TRIGGER "chunks_words_closed" AFTER UPDATE OF "known_to" ON "chunks"
-WHEN OLD."row" <= {LAST_INDEXED} AND {was_current} AND NOT ({is_current}) AND {_is_live("OLD")} BEGIN {drop} END"""
+WHEN OLD."row" <= {LAST_INDEXED} AND {was_current} AND NOT ({is_current}) AND {_match_live("OLD")} BEGIN {delete} END"""
     yield f"""CREATE TRIGGER "chunks_words_opened" AFTER UPDATE OF "known_to" ON "chunks"
-WHEN NEW."row" <= {LAST_INDEXED} AND {is_current} AND NOT ({was_current}) AND {_is_live("NEW")} BEGIN {add} END"""
+WHEN NEW."row" <= {LAST_INDEXED} AND {is_current} AND NOT ({was_current}) AND {_match_live("NEW")} BEGIN {insert} END"""
     for kind, table in OWNER_TABLES.items():
         yield from _create_owner_triggers(kind, table)
 
@@ -94,7 +93,7 @@ WHEN NEW."row" <= {LAST_INDEXED} AND {is_current} AND NOT ({was_current}) AND {_
 def _create_owner_triggers(kind: str, table: str) -> Iterator[str]:
     """Yield the triggers that update the index when an owner of chunks is deleted or restored."""
     indexed = f"""FROM "chunks" AS c WHERE c."organization_id" = NEW."organization_id" AND c."owner_id" = NEW."id"
-  AND c."owner_kind" = '{kind}' AND c."row" <= {LAST_INDEXED} AND {_is_current("c")}"""
+  AND c."owner_kind" = '{kind}' AND c."row" <= {LAST_INDEXED} AND {_match_current("c")}"""
     yield f"""CREATE TRIGGER "{table}_words_hidden" AFTER UPDATE OF "is_deleted" ON {quote(table)}
 WHEN NEW."is_deleted" AND NOT OLD."is_deleted" BEGIN
   INSERT INTO "chunk_words" ("chunk_words", rowid, "words") SELECT 'delete', c."row", {_select_words("c")} {indexed};

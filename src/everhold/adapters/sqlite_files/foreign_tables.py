@@ -39,14 +39,14 @@ class SqliteForeignTables:
                 f"the database {self._name!r} has no table {table!r}", remedy="check which program wrote it"
             )
         columns = self.columns[table]
-        known = [name for name in order if name in columns or (name == "rowid" and self._has_row_ids(table))]
-        ordering = f" ORDER BY {', '.join(map(_quote, known))}" if known else ""
+        order_columns = [name for name in order if name in columns or (name == "rowid" and self._has_row_ids(table))]
+        ordering = f" ORDER BY {', '.join(map(_quote, order_columns))}" if order_columns else ""
         query = f"SELECT {', '.join(map(_quote, columns))} FROM {_quote(table)}{ordering}"
-        texts = self._list_text_columns(table)
+        text_columns = self._list_text_columns(table)
         for values in self._run(query):
             row = dict(zip(columns, values, strict=True))
             # Some programs pass encoded text, so SQLite stores bytes in a column of text.
-            yield row | {name: _decode_text(row[name]) for name in texts if isinstance(row[name], bytes)}
+            yield row | {name: _decode_text(row[name]) for name in text_columns if isinstance(row[name], bytes)}
 
     def count_rows(self, table: str) -> int:
         return int(next(self._run(f"SELECT count(*) FROM {_quote(table)}"))[0])

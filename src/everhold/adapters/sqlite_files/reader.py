@@ -17,8 +17,8 @@ def read_tables(path: Path, values_per_column: int = _VALUES_PER_COLUMN) -> tupl
     """Return the tables of a file with the most frequent values of every column."""
     with _open_read_only(path) as connection:
         names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY rowid")
-        listed = [str(name) for (name,) in names if not str(name).startswith("sqlite_")]
-        return tuple(_read_table(connection, name, values_per_column) for name in listed)
+        table_names = [str(name) for (name,) in names if not str(name).startswith("sqlite_")]
+        return tuple(_read_table(connection, name, values_per_column) for name in table_names)
 
 
 def run_query(path: Path, sql: str, seconds: float, max_rows: int) -> list[tuple[Cell, ...]]:
@@ -52,39 +52,39 @@ def _quote(name: str) -> str:
 
 
 def _read_table(connection: sqlite3.Connection, name: str, limit: int) -> TableContent:
-    described = connection.execute(f"PRAGMA table_info({_quote(name)})").fetchall()
+    column_rows = connection.execute(f"PRAGMA table_info({_quote(name)})").fetchall()
     (row_count,) = connection.execute(f"SELECT count(*) FROM {_quote(name)}").fetchone()
-    keys = sorted((rank, column) for _, column, _, _, _, rank in described if rank)
+    key_columns = sorted((rank, column) for _, column, _, _, _, rank in column_rows if rank)
     return TableContent(
         name,
         int(row_count),
-        tuple(_read_column(connection, name, column, kind, limit) for _, column, kind, *_ in described),
-        tuple(column for _, column in keys),
+        tuple(_read_column(connection, name, column, kind, limit) for _, column, kind, *_ in column_rows),
+        tuple(column for _, column in key_columns),
         tuple(_read_foreign_keys(connection, name)),
     )
 
 
 def _read_column(connection: sqlite3.Connection, table: str, column: str, kind: str, limit: int) -> ColumnContent:
-    quoted = _quote(column)
-    counts = f"SELECT count(DISTINCT {quoted}), count(*) - count({quoted}) FROM {_quote(table)}"
-    distinct_count, null_count = connection.execute(counts).fetchone()
-    frequent = (
-        f"SELECT {quoted} FROM {_quote(table)} WHERE {quoted} IS NOT NULL "
-        f"GROUP BY {quoted} ORDER BY count(*) DESC, {quoted} LIMIT ?"
+    quoted_column = _quote(column)
+    count_query = f"SELECT count(DISTINCT {quoted_column}), count(*) - count({quoted_column}) FROM {_quote(table)}"
+    distinct_count, null_count = connection.execute(count_query).fetchone()
+    most_frequent = (
+        f"SELECT {quoted_column} FROM {_quote(table)} WHERE {quoted_column} IS NOT NULL "
+        f"GROUP BY {quoted_column} ORDER BY count(*) DESC, {quoted_column} LIMIT ?"
     )
-    values = tuple(value for (value,) in connection.execute(frequent, (limit,)))
+    values = tuple(value for (value,) in connection.execute(most_frequent, (limit,)))
     return ColumnContent(column, kind, values, int(distinct_count), int(null_count))
 
 
 def _read_foreign_keys(connection: sqlite3.Connection, table: str) -> Iterator[DeclaredKey]:
     rows = connection.execute(f"PRAGMA foreign_key_list({_quote(table)})").fetchall()
     composite = {row[0] for row in rows if row[1] > 0}
-    for number, _, to_table, column, to_column, *_ in rows:
-        if number not in composite:
+    for key_id, _, to_table, column, to_column, *_ in rows:
+        if key_id not in composite:
             yield DeclaredKey(column, to_table, to_column or _read_single_key(connection, to_table))
 
 
 def _read_single_key(connection: sqlite3.Connection, table: str) -> str:
     """Return the primary key that a foreign key refers to when it names no column."""
-    described = connection.execute(f"PRAGMA table_info({_quote(table)})").fetchall()
-    return next((str(row[1]) for row in described if row[5]), "rowid")
+    column_rows = connection.execute(f"PRAGMA table_info({_quote(table)})").fetchall()
+    return next((str(row[1]) for row in column_rows if row[5]), "rowid")

@@ -30,15 +30,15 @@ class Shape:
     A call adds `batch` vectors and has the GIL for about ten milliseconds; recalls can run between calls.
     """
 
-    exact: bool
+    is_exact: bool
     connectivity: int
     expansion_add: int
     expansion_search: int
     batch: int
 
 
-EXACT = Shape(exact=True, connectivity=2, expansion_add=1, expansion_search=1, batch=1024)
-GRAPH = Shape(exact=False, connectivity=16, expansion_add=128, expansion_search=256, batch=8)
+EXACT = Shape(is_exact=True, connectivity=2, expansion_add=1, expansion_search=1, batch=1024)
+GRAPH = Shape(is_exact=False, connectivity=16, expansion_add=128, expansion_search=256, batch=8)
 
 
 class BuildStopped(Exception):
@@ -90,24 +90,22 @@ class Base:
     def size(self) -> int:
         return len(self.owners)
 
-    def find_nearest(self, vector: Vector, limit: int, without: set[str]) -> list[NearChunk]:
-        """Return the nearest chunks, except those of the owners `without`. Search for more until enough remain."""
-        searched = min(self.size, limit)
+    def find_nearest(self, vector: Vector, limit: int, excluded_owners: set[str]) -> list[NearChunk]:
+        """Return the nearest chunks, except those of the excluded owners. Search for more until enough remain."""
+        count = min(self.size, limit)
         while True:
-            matches = self.index.search(vector, searched, exact=self.shape.exact, threads=1)
-            owned = ((self.owners[int(key)], distance) for key, distance in zip(*_pair(matches), strict=True))
+            matches = self.index.search(vector, count, exact=self.shape.is_exact, threads=1)
+            keys: NDArray[np.uint64] = matches.keys
+            distances: NDArray[np.float32] = matches.distances
+            owned_distances = ((self.owners[int(key)], distance) for key, distance in zip(keys, distances, strict=True))
             nearest = [
                 NearChunk(1.0 - float(distance), owner_id)
-                for owner_id, distance in owned
-                if owner_id and owner_id not in without
+                for owner_id, distance in owned_distances
+                if owner_id and owner_id not in excluded_owners
             ]
-            if len(nearest) >= limit or searched == self.size:
+            if len(nearest) >= limit or count == self.size:
                 return nearest[:limit]
-            searched = min(self.size, 2 * searched)
-
-
-def _pair(matches: Any) -> tuple[NDArray[np.uint64], NDArray[np.float32]]:
-    return matches.keys, matches.distances
+            count = min(self.size, 2 * count)
 
 
 def make_empty_index(shape: Shape, dimensions: int) -> Any:
@@ -124,34 +122,39 @@ def make_empty_index(shape: Shape, dimensions: int) -> Any:
     )
 
 
-def build(shape: Shape, dimensions: int, rows: Iterable[VectorRow], stopped: Callable[[], bool]) -> Base:
+def build(shape: Shape, dimensions: int, rows: Iterable[VectorRow], is_stopped: Callable[[], bool]) -> Base:
     """Build an index of these rows in memory."""
     index = make_empty_index(shape, dimensions)
-    owners = _add(index, shape, 0, dimensions, rows, stopped)
+    owners = _add_rows(index, shape, 0, dimensions, rows, is_stopped)
     return Base(shape, index, Owners.from_ids(owners))
 
 
 def extend(
-    index: Any, base: Base, dimensions: int, replaced: set[str], rows: Iterable[VectorRow], stopped: Callable[[], bool]
+    index: Any,
+    base: Base,
+    dimensions: int,
+    replaced_owners: set[str],
+    rows: Iterable[VectorRow],
+    is_stopped: Callable[[], bool],
 ) -> Base:
-    """Return the base with these rows added and the rows of `replaced` owners deleted.
+    """Return the base with these rows added and the rows of the replaced owners deleted.
 
     `index` is a copy of the base's index that may be changed.
     """
-    owners = ["" if owner_id in replaced else owner_id for owner_id in base.owners.list_ids()]
-    added = _add(index, base.shape, len(owners), dimensions, rows, stopped)
-    return Base(base.shape, index, Owners.from_ids(owners + added))
+    owners = ["" if owner_id in replaced_owners else owner_id for owner_id in base.owners.list_ids()]
+    added_owners = _add_rows(index, base.shape, len(owners), dimensions, rows, is_stopped)
+    return Base(base.shape, index, Owners.from_ids(owners + added_owners))
 
 
-def _add(
-    index: Any, shape: Shape, first: int, dimensions: int, rows: Iterable[VectorRow], stopped: Callable[[], bool]
+def _add_rows(
+    index: Any, shape: Shape, first_key: int, dimensions: int, rows: Iterable[VectorRow], is_stopped: Callable[[], bool]
 ) -> list[str]:
     owners: list[str] = []
     for block in split_into_blocks(rows, _READ_BATCH):
-        keys = np.arange(first + len(owners), first + len(owners) + len(block), dtype=np.uint64)
+        keys = np.arange(first_key + len(owners), first_key + len(owners) + len(block), dtype=np.uint64)
         matrix = np.frombuffer(b"".join(row.vector for row in block), "<f2").reshape(-1, dimensions)
         for start in range(0, len(block), shape.batch):
-            if stopped():
+            if is_stopped():
                 raise BuildStopped
             span = slice(start, start + shape.batch)
             index.add(keys[span], matrix[span], threads=_THREADS)

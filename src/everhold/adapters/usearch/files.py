@@ -118,7 +118,7 @@ class IndexFiles:
             _create_private(vectors_path)  # otherwise usearch creates a file that other users can read
             base.index.save(vectors_path)
             write_private(owners_path, bytes(base.owners.content), overwrite=False)
-            manifest = self._describe(base, position, generation)
+            manifest = self._make_manifest(base, position, generation)
             # From here on, readers open the new generation.
             self._replace_manifest(manifest)
             self._delete_old_files({previous.generation} if previous else set(), generation)
@@ -129,14 +129,14 @@ class IndexFiles:
                     path.unlink()
             return base
 
-    def _describe(self, base: Base, position: Position, generation: str) -> IndexManifest:
+    def _make_manifest(self, base: Base, position: Position, generation: str) -> IndexManifest:
         paths = self.make_data_paths(generation)
         return IndexManifest(
             generation=generation,
             model=self._space.space.model,
             dimensions=self._space.dimensions,
             count=base.size,
-            exact=base.shape.exact,
+            exact=base.shape.is_exact,
             sequence=position.sequence,
             entity_id=position.entity_id,
             sizes=[path.stat().st_size for path in paths],
@@ -155,13 +155,13 @@ class IndexFiles:
     def _replace_manifest(self, manifest: IndexManifest) -> None:
         write_private(self.manifest_path, json.dumps(asdict(manifest)).encode(), overwrite=True)
 
-    def _delete_old_files(self, replaced: set[str], current: str) -> None:
+    def _delete_old_files(self, replaced_generations: set[str], current_generation: str) -> None:
         """Delete the data files of replaced generations, and old files that killed processes left behind."""
         for path in self._folder.glob(f"{self._name}.*.*"):
             generation = path.name.split(".")[1]
             with suppress(OSError):  # another process may have deleted the file already
                 age = clock.now().timestamp() - path.stat().st_mtime
-                if generation != current and (generation in replaced or age > _ORPHAN_SECONDS):
+                if generation != current_generation and (generation in replaced_generations or age > _ORPHAN_SECONDS):
                     path.unlink()
 
 

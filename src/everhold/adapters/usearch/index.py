@@ -67,7 +67,7 @@ class SpaceIndex:
 
     @property
     def exact(self) -> bool:
-        return self._base is None or self._base.shape.exact
+        return self._base is None or self._base.shape.is_exact
 
     @property
     def failure(self) -> Exception | None:
@@ -88,9 +88,9 @@ class SpaceIndex:
 
     def _bring_up_to_date(self) -> None:
         if self._follower is None:
-            saved = self._files.open()
-            if saved is not None and self._continues_from(saved[1]):
-                self._use(*saved)
+            base, position = self._files.open() or (None, None)
+            if base is not None and position is not None and self._continues_from(position):
+                self._use(base, position)
         if self._follower is None or self._follower.has_lost_place or not self._follow():
             self._rebuild()
 
@@ -158,7 +158,7 @@ class SpaceIndex:
         self._thread.start()
 
     def _run(self) -> None:
-        # an error loses nothing: the current index keeps answering, and the next query starts another thread
+        # An error loses nothing: the current index keeps answering, and the next query starts another thread.
         if self._thread is not None:
             self._thread.attempt(self._build_next)
 

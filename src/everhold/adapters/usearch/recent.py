@@ -28,10 +28,11 @@ class Recent:
         self._matrix = np.zeros((_FIRST_CAPACITY, dimensions), np.float32)
         self._alive = np.zeros(_FIRST_CAPACITY, np.bool_)
 
-    def replace(self, memory_ids: Iterable[str], rows: Iterable[VectorRow]) -> None:
-        for memory_id in memory_ids:
-            self.changed.add(memory_id)
-            self._alive[self._indexes.pop(memory_id, [])] = False
+    def replace(self, owner_ids: Iterable[str], rows: Iterable[VectorRow]) -> None:
+        """Replace all rows of these owners by `rows`."""
+        for owner_id in owner_ids:
+            self.changed.add(owner_id)
+            self._alive[self._indexes.pop(owner_id, [])] = False
         for row in rows:
             self._append(row)
 
@@ -47,13 +48,13 @@ class Recent:
 
     def list_rows(self) -> list[VectorRow]:
         """Return the current rows."""
-        halves = self._matrix[: len(self.owners)].astype("<f2")
-        return [VectorRow(self.owners[index], halves[index].tobytes()) for index in np.flatnonzero(self._alive)]
+        vectors = self._matrix[: len(self.owners)].astype("<f2")
+        return [VectorRow(self.owners[index], vectors[index].tobytes()) for index in np.flatnonzero(self._alive)]
 
     def find_nearest(self, vector: Vector, limit: int) -> list[NearChunk]:
-        alive = np.flatnonzero(self._alive[: len(self.owners)])
-        if not len(alive):
+        alive_rows = np.flatnonzero(self._alive[: len(self.owners)])
+        if not len(alive_rows):
             return []
-        scores = self._matrix[alive] @ vector
-        best = np.argsort(-scores, kind="stable")[:limit]
-        return [NearChunk(float(scores[index]), self.owners[alive[index]]) for index in best]
+        scores = self._matrix[alive_rows] @ vector
+        positions = np.argsort(-scores, kind="stable")[:limit]
+        return [NearChunk(float(scores[index]), self.owners[alive_rows[index]]) for index in positions]

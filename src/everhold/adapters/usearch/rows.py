@@ -55,13 +55,15 @@ def read_rows(records: Records, index_space: IndexSpace, owner_ids: Iterable[str
 
 
 def _read_chunks(records: Records, index_space: IndexSpace, owner_ids: Sequence[str]) -> Iterator[VectorRow]:
-    size = 2 * index_space.dimensions  # a vector of another length is damaged; doctor reports it
+    vector_bytes = 2 * index_space.dimensions  # a vector of another length is damaged; doctor reports it
     conditions = [*index_space.space.chunks(), Where("dimensions", Op.EQ, index_space.dimensions)]
     for batch in split_into_batches(owner_ids, _BATCH):
         where = [Where("owner_id", Op.IN, batch), *conditions]
         chunks = records.columns(Chunk, index_space.space.organization_id, ("owner_id", "vector"), where)
         yield from (
-            VectorRow(owner_id, vector) for owner_id, vector in chunks if vector is not None and len(vector) == size
+            VectorRow(owner_id, vector)
+            for owner_id, vector in chunks
+            if vector is not None and len(vector) == vector_bytes
         )
 
 

@@ -25,10 +25,10 @@ class UsearchVectors:
         self._lock = threading.Lock()
 
     def find_by_vector(self, space: SearchSpace, vector: Vector, limit: int) -> list[str]:
-        parts = [None] if space.users is None else [(user,) for user in dict.fromkeys(space.users)]
+        user_groups = [None] if space.users is None else [(user,) for user in dict.fromkeys(space.users)]
         matches = [
             match
-            for users in parts
+            for users in user_groups
             for match in self.index(IndexSpace(space._replace(users=users), len(vector))).find_nearest(vector, limit)
         ]
         best = sorted(matches, key=lambda match: (-match.score, match.owner_id))[:limit]
@@ -49,8 +49,8 @@ class UsearchVectors:
 
     def find_problems(self) -> list[str]:
         """Return why indexes could not be rebuilt. The current ones keep answering."""
-        failed = [index.failure for index in list(self._indexes.values()) if index.failure is not None]
-        return [f"the vector index could not be built: {error!r}; recall uses the previous one" for error in failed]
+        errors = [index.failure for index in list(self._indexes.values()) if index.failure is not None]
+        return [f"the vector index could not be built: {error!r}; recall uses the previous one" for error in errors]
 
     def settle(self) -> None:
         """Wait until no work is running in the background."""

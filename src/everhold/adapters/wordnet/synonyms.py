@@ -12,10 +12,11 @@ from threading import Lock
 
 _VERSION = "wordnet-3.0"
 _PARTS = (("noun", 3), ("verb", 1))  # parts of speech, and how many senses of each: later ones are rare
+# The similarities of words of the most frequent sense, of a rarer sense, and of the next wider sense.
 _SAME_MEANING, _RARER, _WIDER = 1.0, 0.7, 0.4
 # Endings of words and their replacements in WordNet, for nouns and for verbs.
 _ENDINGS = (("ies", "y"), ("es", ""), ("s", ""), ("ed", ""), ("ed", "e"), ("ing", ""), ("ing", "e"))
-_SHORTEST = 3
+_MIN_LETTERS = 3
 _HYPERNYM = b"@"
 
 
@@ -37,19 +38,20 @@ class WordNetSynonyms:
 
     def _find_similar(self, word: str) -> Sequence[tuple[str, float]]:
         similar: dict[str, float] = {}
-        if len(word) < _SHORTEST or not word.isalpha():
+        if len(word) < _MIN_LETTERS or not word.isalpha():
             return ()
-        for part, senses in _PARTS:
-            offsets = next((found for form in _list_forms(word) if (found := self._find_senses(part, form))), [])
-            for number, offset in enumerate(offsets[:senses]):
-                lemmas, wider = self._read_sense(part, offset)
+        for part, max_senses in _PARTS:
+            senses_by_form = (self._find_senses(part, form) for form in _list_forms(word))
+            senses = next(filter(None, senses_by_form), [])
+            for rank, sense in enumerate(senses[:max_senses]):
+                lemmas, wider_senses = self._read_sense(part, sense)
                 for lemma in lemmas:
-                    similar.setdefault(lemma, _RARER if number else _SAME_MEANING)
-                for above in wider if number == 0 else ():
-                    for lemma in self._read_sense(part, above)[0]:
+                    similar.setdefault(lemma, _RARER if rank else _SAME_MEANING)
+                for wider_sense in wider_senses if rank == 0 else ():
+                    for lemma in self._read_sense(part, wider_sense)[0]:
                         similar.setdefault(lemma, _WIDER)
         similar.pop(word, None)
-        return sorted(similar.items(), key=lambda pair: -pair[1])
+        return sorted(similar.items(), key=lambda item: -item[1])
 
     def _open(self, name: str) -> mmap.mmap:
         with self._lock:
@@ -93,7 +95,8 @@ def _find_line(file: mmap.mmap, key: bytes) -> bytes:
 
 
 def _list_forms(word: str) -> Iterator[str]:
+    """Yield a word and the words of which it may be an inflected form."""
     yield word
     for ending, base in _ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST:
+        if word.endswith(ending) and len(word) - len(ending) >= _MIN_LETTERS:
             yield word.removesuffix(ending) + base

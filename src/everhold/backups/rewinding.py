@@ -1,4 +1,4 @@
-"""Take single rows back to a time between two backups, and decide whether the result is exact."""
+"""Rewind single rows to a time between two backups, and decide whether the result is exact."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,9 +12,11 @@ from everhold.model.memory import REPEATABLE_KINDS
 from everhold.schema.table import TENANT, Table
 
 _Values = Mapping[str, Any]
-_HASHED = frozenset({"text", "content", "kind", "namespace"})
-_READ = ("access_count", "last_accessed")
-_MOVED = ("archived_messages", "archived_at", "unarchived_at")
+# The columns of a memory from which its hash is computed, and those that change when it is read.
+_HASHED_COLUMNS = frozenset({"text", "content", "kind", "namespace"})
+_READ_COLUMNS = ("access_count", "last_accessed")
+# The columns of a session that change when its messages are archived or put back.
+_ARCHIVING_COLUMNS = ("archived_messages", "archived_at", "unarchived_at")
 HashMemory = Callable[[_Values], bytes | None]
 
 
@@ -28,7 +30,7 @@ class RowSource(StrEnum):
 
 
 class ChosenRow(NamedTuple):
-    """The values of a row at the time."""
+    """The values of a row at the time, and how exact they are."""
 
     values: dict[str, Any]
     source: RowSource
@@ -40,8 +42,8 @@ def has_same_content(first: _Values, second: _Values) -> bool:
 
 
 @dataclass
-class TakeBack:
-    """Takes rows back to a time, by the changes between the backups that the later backup shows."""
+class RowRewinder:
+    """Undoes the changes of rows after a time, as far as the later backup shows them."""
 
     journal: Journal
     at: datetime
@@ -52,8 +54,7 @@ class TakeBack:
     def choose(self, table: Table, values: dict[str, Any], earlier: dict[str, Any] | None) -> ChosenRow | None:
         """Return a row of the later backup as it was at the time; None if it did not exist."""
         if "created_at" not in values:
-            same = earlier is not None and earlier == values
-            return ChosenRow(values, RowSource.EXACT if same else RowSource.LATER)
+            return ChosenRow(values, RowSource.EXACT if earlier == values else RowSource.LATER)
         if table.name == "session_archives" and (values[TENANT], values["session_id"]) in self.moved:
             return ChosenRow(values, RowSource.LATER)
         if _find_addition(values, earlier) > self.at:
@@ -62,17 +63,17 @@ class TakeBack:
             return ChosenRow(values, RowSource.LATER) if earlier is None else ChosenRow(earlier, RowSource.EARLIER)
         if table.name == "memory_tags" and earlier is not None and earlier["created_at"] != values["created_at"]:
             earlier = None  # removed and added again
-        return self._choose_then(table, values, earlier)
+        return self._rewind(table, values, earlier)
 
-    def _choose_then(self, table: Table, values: dict[str, Any], earlier: dict[str, Any] | None) -> ChosenRow:
+    def _rewind(self, table: Table, values: dict[str, Any], earlier: dict[str, Any] | None) -> ChosenRow:
         steps = add_visible_steps(values, earlier, self._list_steps(table, values, earlier), self.journal.since)
-        undone, unknown = self._undo(table, values, steps, earlier)
+        rewound, unknown = self._undo(table, values, steps, earlier)
         if self._is_exact(table, values, steps, earlier) and not unknown:
-            return self._choose_reads(table, undone, values, earlier)
+            return self._choose_reads(table, rewound, values, earlier)
         is_journalled = table.name in ("memories", "sessions", "blocks")
         if earlier is not None and not is_journalled and any(step.at > self.at for step in steps):
             return ChosenRow(earlier, RowSource.EARLIER)
-        return ChosenRow(undone, RowSource.LATER)
+        return ChosenRow(rewound, RowSource.LATER)
 
     def choose_missing(self, table: Table, values: dict[str, Any], until: datetime | None = None) -> ChosenRow | None:
         """Return a row that only the earlier backup has; None if it was removed before the time.
@@ -80,11 +81,11 @@ class TakeBack:
         `until` is the time when the row was added again, if it was.
         """
         removals = self._list_removals(table, values)
-        known = [at for at in removals if self.journal.since < at and (until is None or at < until)]
-        if known and max(known) <= self.at:
+        removal_times = [at for at in removals if self.journal.since < at and (until is None or at < until)]
+        if removal_times and max(removal_times) <= self.at:
             return None
-        is_unchanged = table.name == "memory_tags" and not self.journal.was_hidden(*_list_memories(table, values))
-        is_exact = bool(known) and min(known) > self.at and is_unchanged
+        is_unchanged = table.name == "memory_tags" and not self.journal.was_hidden(*_list_memory_owners(table, values))
+        is_exact = bool(removal_times) and min(removal_times) > self.at and is_unchanged
         return ChosenRow(values, RowSource.EXACT if is_exact else RowSource.EARLIER)
 
     def _list_removals(self, table: Table, values: _Values) -> Sequence[datetime]:
@@ -94,15 +95,15 @@ class TakeBack:
         if organization is None:
             return ()
         if table.name == "memories":
-            moments = [journal.purged.get((organization, values["id"]))]
+            moments = [journal.purge_times.get((organization, values["id"]))]
         elif table.name == "changes":  # an entry of the journal is purged with the memories that it names
-            moments = [journal.purged.get((organization, name)) for name in values["memory_ids"]]
+            moments = [journal.purge_times.get((organization, name)) for name in values["memory_ids"]]
         elif table.name == "memory_tags":
-            moments = journal.tagged.get((organization, values["memory_id"]), ())
+            moments = journal.tag_times.get((organization, values["memory_id"]), ())
         elif table.name == "memory_relationships":
-            pair = f"{values['source_memory_id']} {values['relationship_type']} {values['target_memory_id']}"
-            moments = [journal.unlinked.get((organization, name)) for name in (values["id"], pair)]
-        purges = (journal.purged.get(memory) for memory in _list_memories(table, values))
+            description = f"{values['source_memory_id']} {values['relationship_type']} {values['target_memory_id']}"
+            moments = [journal.unlink_times.get((organization, name)) for name in (values["id"], description)]
+        purges = (journal.purge_times.get(memory) for memory in _list_memory_owners(table, values))
         return [moment for moment in (*moments, *purges) if moment is not None]
 
     def _list_steps(self, table: Table, values: _Values, earlier: _Values | None) -> Sequence[RowStep]:
@@ -115,34 +116,36 @@ class TakeBack:
                 return self.journal.list_session_steps(values, earlier)
             case "changes":
                 return list_change_steps(values)
-        return self.journal.list_deletion_steps(values, *_list_memories(table, values))
+        return self.journal.list_deletion_steps(values, *_list_memory_owners(table, values))
 
     def _was_moved(self, values: _Values, earlier: _Values | None) -> bool:
         """Return whether messages of a session may have been archived, or not yet archived, at the time."""
-        moved_at = [values[name] for name in _MOVED[1:] if values[name] is not None]
-        is_same = earlier is not None and all(values[name] == earlier[name] for name in _MOVED)
-        if is_same or (not moved_at and not values["archived_messages"]):
+        move_times = [values[name] for name in _ARCHIVING_COLUMNS[1:] if values[name] is not None]
+        is_same = earlier is not None and all(values[name] == earlier[name] for name in _ARCHIVING_COLUMNS)
+        if is_same or (not move_times and not values["archived_messages"]):
             return False
         if earlier is None:
             self.moved.add((values[TENANT], values["id"]))
         return True
 
     def _undo(self, table: Table, values: _Values, steps: Sequence[RowStep], earlier: _Values | None) -> UndoneRow:
-        base = values["created_at"] if earlier is None else earlier["updated_at"]
-        undone = undo_steps(values, steps, self.at, base)
-        if table.name != "memories" or not any(step.at > self.at and step.before.keys() & _HASHED for step in steps):
+        first_update = values["created_at"] if earlier is None else earlier["updated_at"]
+        undone = undo_steps(values, steps, self.at, first_update)
+        if table.name != "memories" or not any(
+            step.at > self.at and step.before.keys() & _HASHED_COLUMNS for step in steps
+        ):
             return undone
         return self._restore_hash(values, undone)
 
-    def _restore_hash(self, values: _Values, then: UndoneRow) -> UndoneRow:
+    def _restore_hash(self, values: _Values, rewound: UndoneRow) -> UndoneRow:
         """Return a memory with the hash of its text at that time."""
         if values["hash"] is not None and values["hash"] != self.hash_memory(values):
-            return then._replace(unknown=then.unknown | {"hash"})  # encrypted
+            return rewound._replace(unknown=rewound.unknown | {"hash"})  # encrypted
         if values["hash"] is None and values["kind"] not in REPEATABLE_KINDS:
-            return then._replace(unknown=then.unknown | {"hash"})  # another memory has the text now
-        state = then.values
-        hashed = None if state["kind"] in REPEATABLE_KINDS else self.hash_memory(state)
-        return then._replace(values=state | {"hash": hashed})
+            return rewound._replace(unknown=rewound.unknown | {"hash"})  # another memory has the text now
+        state = rewound.values
+        memory_hash = None if state["kind"] in REPEATABLE_KINDS else self.hash_memory(state)
+        return rewound._replace(values=state | {"hash": memory_hash})
 
     def _is_exact(self, table: Table, values: _Values, steps: Sequence[RowStep], earlier: _Values | None) -> bool:
         """Return whether all changes of a row are known, so that undoing them gives the row of the earlier backup."""
@@ -156,31 +159,40 @@ class TakeBack:
         if earlier is not None:
             origin = undo_steps(values, steps, since, earlier["updated_at"]).values
             if table.name == "memories":
-                origin |= {name: earlier[name] for name in (*_READ, "hash")}
+                origin |= {name: earlier[name] for name in (*_READ_COLUMNS, "hash")}
             if origin == earlier:
                 return True
         elif _find_addition(values, None) > since:
             # A session that begins with a message is added and changed at the same time.
-            begin = values["created_at"] - timedelta.resolution
-            origin = undo_steps(values, steps, begin, values["created_at"]).values
+            before_addition = values["created_at"] - timedelta.resolution
+            origin = undo_steps(values, steps, before_addition, values["created_at"]).values
             if origin["version"] == 1 and not origin["is_deleted"] and origin.get("strength", 1.0) == 1.0:
                 return True
-        # If the last change was before the time and is visible, earlier changes do not matter.
+        # If the last change is known and was before the time, earlier changes do not matter.
         is_settled = not any(step.at > self.at for step in steps)
-        is_released = table.name == "memories" and values["hash"] is None and values["kind"] not in REPEATABLE_KINDS
-        is_old = earlier is not None or _find_addition(values, None) > since
-        return is_settled and is_old and not is_released and not self.journal.may_have_restored(str(values.get(TENANT)))
+        has_lost_hash = table.name == "memories" and values["hash"] is None and values["kind"] not in REPEATABLE_KINDS
+        is_origin_known = earlier is not None or _find_addition(values, None) > since
+        return (
+            is_settled
+            and is_origin_known
+            and not has_lost_hash
+            and not self.journal.may_have_restored(str(values.get(TENANT)))
+        )
 
-    def _choose_reads(self, table: Table, then: dict[str, Any], values: _Values, earlier: _Values | None) -> ChosenRow:
+    def _choose_reads(
+        self, table: Table, rewound: dict[str, Any], values: _Values, earlier: _Values | None
+    ) -> ChosenRow:
         """Return a row with the number and time of its reads up to the time, as far as they are known."""
         if table.name != "memories":
-            return ChosenRow(then, RowSource.EXACT)
-        if earlier is not None and all(earlier[name] == values[name] for name in _READ):
-            return ChosenRow(then, RowSource.EXACT)
+            return ChosenRow(rewound, RowSource.EXACT)
+        if earlier is not None and all(earlier[name] == values[name] for name in _READ_COLUMNS):
+            return ChosenRow(rewound, RowSource.EXACT)
         if values["last_accessed"] is None or values["last_accessed"] <= self.at:
-            return ChosenRow(then, RowSource.EXACT)
-        reads = {name: earlier[name] for name in _READ} if earlier else {"access_count": 0, "last_accessed": None}
-        return ChosenRow(then | reads, RowSource.READ_LATER)
+            return ChosenRow(rewound, RowSource.EXACT)
+        reads = (
+            {name: earlier[name] for name in _READ_COLUMNS} if earlier else {"access_count": 0, "last_accessed": None}
+        )
+        return ChosenRow(rewound | reads, RowSource.READ_LATER)
 
 
 def _find_addition(values: _Values, earlier: _Values | None) -> datetime:
@@ -190,7 +202,7 @@ def _find_addition(values: _Values, earlier: _Values | None) -> datetime:
     return addition
 
 
-def _list_memories(table: Table, values: _Values) -> list[tuple[str, str]]:
-    """Return the ids of the memories with which a row is deleted and restored."""
+def _list_memory_owners(table: Table, values: _Values) -> list[tuple[str, str]]:
+    """Return the organization and id of each memory with which a row is deleted and restored."""
     columns = [reference.columns[0] for reference in table.references if reference.target == "memories"]
     return [(values[TENANT], values[column]) for column in columns]
