@@ -13,7 +13,7 @@ from everhold.ask.guard import check_statement
 from everhold.ask.outcome import MAX_CHOICES
 from everhold.ask.profile.build import build_schema
 from everhold.ask.reading import QuestionReader, Readings
-from everhold.ask.results import Rows, are_equal, say_the_same
+from everhold.ask.results import Rows, are_equal, have_same_rows
 from everhold.ask.values import ValueIndex
 from everhold.errors import InvalidInput, StatementRefused, StoreError
 from everhold.evaluation.sql_levels import LEVELS, find_level, is_single_table, is_sorted
@@ -124,7 +124,7 @@ def _find_rivals(
     for reading in readings.alternatives[: MAX_CHOICES - 1]:
         sql = _check(reading.sql, tables)
         rows = None if sql is None else _run(variants[0], sql)
-        if sql is not None and rows is not None and not any(say_the_same(other or (), rows) for other in known):
+        if sql is not None and rows is not None and not any(have_same_rows(other or (), rows) for other in known):
             known.append(rows)
             yield readings.readings[0].score - reading.score, all(_compare_all(question.gold, sql, variants))
 

@@ -184,7 +184,7 @@ def _make_reading(frame: QueryFrame | None, sql: str, scoped: ScopedReadings, co
     if statement.assumptions:  # the spelling of a value was corrected, but not in the frame
         frame = None
     words = statement.description if frame is None else describe_frame(schema, frame)
-    return replace(reading, frame=frame, sql=statement.sql, words=words, assumptions=statement.assumptions)
+    return replace(reading, frame=frame, sql=statement.sql, restatement=words, assumptions=statement.assumptions)
 
 
 def _follows_statement(scoped: ScopedReadings, earlier: Sequence[EarlierQuestion]) -> bool:
