@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
+from itertools import chain, count
 
 from everhold.ask.charts.periods import Grain, find_grain, format_time, read_time, read_year
 from everhold.ask.charts.terminal_text import clean_text
@@ -114,8 +115,9 @@ def name_fields(names: Sequence[str]) -> list[str]:
     fields: list[str] = []
     for number, name in enumerate(names, start=1):
         plain = re.sub(r"[^0-9a-z]+", "_", name.lower()).strip("_")[:40]
-        field = plain if plain and not plain[0].isdigit() else f"column_{number}"
-        fields.append(field if field not in fields else f"{field}_{number}")
+        base = plain if plain and not plain[0].isdigit() else f"column_{number}"
+        numbered = (f"{base}_{suffix}" for suffix in count(number))
+        fields.append(next(field for field in chain([base], numbered) if field not in fields))
     return fields
 
 
