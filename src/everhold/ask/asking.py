@@ -118,13 +118,13 @@ def ask_question(
     def run(reading: QuestionReading) -> _ExecutedReading:
         return _ExecutedReading(reading, _run(deps, engine, scoped.place, scoped.tables, scoped.check(reading)))
 
-    finish = partial(_make_asked_question, scoped, today)
+    make_asked = partial(_make_asked_question, scoped, today)
     proposal = NO_PROPOSAL
     candidates = gather_candidates(question, scoped, sources, find_rejected)
     if choice is not None and offered:
         chosen = run(read_offered(_pick(offered, choice), scoped, candidates.readings))
         answer = _make_answer(question, scoped.reader.schema, candidates.readings, [chosen])
-        return finish(answer, chosen, choice)
+        return make_asked(answer, chosen, choice)
     if choice is None and model is not None and model.is_needed(scoped, candidates, after):
         proposal = model.propose(question, scoped, candidates, after, lambda reading: run(reading).result)
         proposal = drop_rejected(proposal, find_rejected(question, scoped) if find_rejected is not None else ())
@@ -132,11 +132,11 @@ def ask_question(
     readings = candidates.readings
     if candidates.problems or readings.best is None:
         notes = [*candidates.notes, proposal.note] if proposal.note else candidates.notes
-        return finish(make_refusal(question, candidates.problems, notes), None, model_use=proposal.use)
+        return make_asked(make_refusal(question, candidates.problems, notes), None, model_use=proposal.use)
     rivals = _run_rivals(readings, run)
     shown = rivals if choice is None else [_pick(rivals, choice)]
     answer = _make_answer(question, scoped.reader.schema, readings, shown)
-    return finish(answer, shown[0], choice, model_use=proposal.use)
+    return make_asked(answer, shown[0], choice, model_use=proposal.use)
 
 
 def _make_asked_question(

@@ -55,8 +55,8 @@ def _list_ignored(best: QuestionReading) -> Iterator[NotUnderstood]:
 def list_content_words(question: str) -> list[str]:
     """Return the words of a question that should name something in the data."""
     words = [token for token in tokenize(question) if token.kind in ("word", "quoted")]
-    known = FILLERS | _GRAINS
-    return [word.text for word in words if word.lower not in known and match_cue([word.lower]) is None]
+    grammar_words = FILLERS | _GRAINS
+    return [word.text for word in words if word.lower not in grammar_words and match_cue([word.lower]) is None]
 
 
 def _list_unknown(schema: AskSchema, words: Iterable[str], entity: str | None = None) -> Iterator[NotUnderstood]:

@@ -28,9 +28,8 @@ def choose_charts(table: ResultTable, intent: ChartIntent, title: str) -> tuple[
     proposals = list(_propose(shape, intent)) if shape.is_drawable else []
     charts = [*proposals, Chart(ChartKind.TABLE, "")]
     truncation_notes = ("the result has more rows than were read",) if table.is_truncated else ()
-    ranked = sorted(
-        (replace(chart, title=title, cost=compute_cost(chart, intent)) for chart in charts), key=lambda c: c.cost
-    )
+    with_costs = [replace(chart, title=title, cost=compute_cost(chart, intent)) for chart in charts]
+    ranked = sorted(with_costs, key=lambda chart: chart.cost)
     best = [replace(chart, notes=chart.notes + truncation_notes) for chart in ranked[:MAX_ALTERNATIVES]]
     best = [_choose_scale(chart, intent) for chart in best]
     return (_explain_word(best[0], intent), *best[1:])

@@ -121,10 +121,10 @@ def _sketch_line(chart: Chart, width: int) -> Iterator[str]:
     """Yield the lines of text that show a line chart."""
     x, y = chart.axes
     numbers = [_read_number(row, y) for row in chart.rows]
-    known = [number for number in numbers if number is not None]
-    if not known:
+    known_numbers = [number for number in numbers if number is not None]
+    if not known_numbers:
         return
-    low, high = min(0.0, *known), max(0.0, *known)
+    low, high = min(0.0, *known_numbers), max(0.0, *known_numbers)
     scale = [format_number(high, y), format_number(low, y)]
     margin = max(map(len, scale)) + 1
     columns = spread_points(numbers, width - margin - 1)
@@ -144,8 +144,8 @@ def spread_points(numbers: Sequence[float | None], width: int) -> list[float | N
     means: list[float | None] = []
     for column in range(width):
         averaged = numbers[column * len(numbers) // width : (column + 1) * len(numbers) // width]
-        known = [number for number in averaged if number is not None]
-        means.append(statistics.fmean(known) if known else None)
+        known_numbers = [number for number in averaged if number is not None]
+        means.append(statistics.fmean(known_numbers) if known_numbers else None)
     return means
 
 
@@ -177,10 +177,10 @@ def _sketch_line_panels(chart: Chart, width: int) -> Iterator[str]:
 
 
 def _draw_small_lines(lines: Sequence[tuple[str, Sequence[float | None], ChartField]], width: int) -> Iterator[str]:
-    known = [number for _, numbers, _ in lines for number in numbers if number is not None]
-    if not known:
+    known_numbers = [number for _, numbers, _ in lines for number in numbers if number is not None]
+    if not known_numbers:
         return
-    low, high = min(0.0, *known), max(0.0, *known)
+    low, high = min(0.0, *known_numbers), max(0.0, *known_numbers)
     label_width = min(int(width * _LABEL_SHARE), max(measure_width(clean_text(label)) for label, _, _ in lines))
     for label, numbers, field in lines:
         filled = [number for number in numbers if number is not None] or [0.0]

@@ -68,10 +68,12 @@ def choose_readings(question: str, candidates: Sequence[PlaceReadings]) -> Place
     """
     if len(candidates) == 1:
         return candidates[0]
-    ratings = [(_rate(question, candidate, candidates), candidate) for candidate in candidates]
-    ratings.sort(key=lambda rating: rating[0], reverse=True)
-    ((is_answered, confidence), best), ((is_answered_too, second_confidence), second), *_ = ratings
-    if not (is_answered and is_answered_too and confidence - second_confidence < _ABOUT_AS_LIKELY):
+    ranked = sorted(candidates, key=lambda candidate: _rate(question, candidate, candidates), reverse=True)
+    best, second = ranked[0], ranked[1]
+    best_can_answer, best_confidence = _rate(question, best, candidates)
+    second_can_answer, second_confidence = _rate(question, second, candidates)
+    can_both_answer = best_can_answer and second_can_answer
+    if not can_both_answer or best_confidence - second_confidence >= _ABOUT_AS_LIKELY:
         return best
     note = f"asked of {best.place.name}; {second.place.name} could answer it too"
     with_note = [replace(reading, assumptions=(*reading.assumptions, note)) for reading in best.readings.readings]

@@ -97,7 +97,7 @@ class ConnectionPolicy:
         if not address.is_file:
             return
         path = Path(address.database).resolve()
-        if path in {own.resolve() for own in self.own_files}:
+        if path in {own_file.resolve() for own_file in self.own_files}:
             raise InvalidInput("the store itself cannot be connected", remedy="name another file")
         if self.folders is not None and not any(path.is_relative_to(folder.resolve()) for folder in self.folders):
             raise InvalidInput(

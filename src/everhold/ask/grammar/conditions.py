@@ -13,7 +13,7 @@ from everhold.ask.linking.mention import NUMBER, PERIOD, VERB
 from everhold.ask.schema import AskColumn, ColumnKind
 
 _NEGATED_OPERATORS = {">": "<=", "<": ">=", ">=": "<", "<=": ">", "=": "!=", "!=": "="}
-_YEARS = range(1000, 2201)
+_YEARS = range(1000, 2201)  # numbers that may be years
 
 
 def read_conditions(draft: FrameDraft) -> None:
@@ -49,6 +49,7 @@ def _read_between(draft: FrameDraft) -> None:
 
 
 def _read_edge(draft: FrameDraft, position: int, column: AskColumn, is_end: bool) -> Literal:
+    """Return the number at a position, or the start or the end of the period there."""
     mention = draft.mention(position)
     if mention.kind == NUMBER and mention.value is not None:
         return _fit_number(mention.value, column)
@@ -57,6 +58,7 @@ def _read_edge(draft: FrameDraft, position: int, column: AskColumn, is_end: bool
 
 
 def _choose_column(draft: FrameDraft, before: int, after: int, number: int) -> AskColumn | None:
+    """Return the column at the position before or after a comparison, or one near the position of the number."""
     for position in (before, after):
         if position >= 0 and _is_comparable(draft.column(position)):
             return draft.column(position)

@@ -14,7 +14,7 @@ from everhold.ask.linking.mention import Mention
 from everhold.ask.schema import AskColumn, ColumnKind
 
 _LIKE_PATTERNS = {"contains": "%{}%", "starts": "{}%", "ends": "%{}"}
-_YEARS = range(1000, 2201)
+_YEARS = range(1000, 2201)  # numbers that may be years
 # Words in the names of columns for places. A value after "in" or "from" is compared with such a column.
 _PLACES = frozenset(
     map(stem, ("country", "city", "state", "location", "hometown", "region", "place", "district", "town"))

@@ -166,9 +166,9 @@ def _teach_lessons(
 
 def _list_candidates(gate: ReplayGate, lessons: Lessons, pattern: LearnedPattern) -> list[Lesson]:
     schema = gate.context.reader.schema
-    known = {(join.left, join.right) for join in lessons.joins}
+    known_joins = {(join.left, join.right) for join in lessons.joins}
     used = list_joins(schema, pattern.template.sql, pattern.template.dialect)
-    joins = [TaughtJoin("", left, right) for left, right in used if (left, right) not in known]
+    joins = [TaughtJoin("", left, right) for left, right in used if (left, right) not in known_joins]
     mined = mine_lessons(schema, pattern, gate.read(pattern.question).best)
     others = [lesson for lesson in mined if not isinstance(lesson, TaughtMetric)][: max(0, _MAX_TRIED - len(joins))]
     # Metrics do not count for the limit, so that aliases are not displaced.

@@ -17,8 +17,8 @@ _GENERIC = frozenset(map(stem, ("name", "id", "code", "number", "type", "date", 
                                 "value", "text", "status", "time", "total", "level", "title", "full")))  # fmt: skip
 _ID, _NAME, _PERSON = stem("id"), stem("name"), stem("person")
 
-# The factors for words that are not in the name as they are written, but of which a synonym, a longer or shorter form,
-# or another form of the root is.
+# The factors for words that are not in a name themselves, if the name has a synonym, a longer or shorter form, or a
+# word with the same root.
 _SYNONYM, _PREFIX, _ROOT = 0.85, 0.7, 0.7
 _MIN_PREFIX_LETTERS = 4
 _MIN_ROOT_LETTERS, _MAX_ENDING_LETTERS = 5, 3
