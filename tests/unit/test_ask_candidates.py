@@ -25,7 +25,7 @@ def test_readings_by_the_rules_keep_their_order() -> None:
 
 def test_sources_with_the_same_sql_confirm_each_other() -> None:
     reading, other = rank_together([FIRST, SECOND], [replace(PATTERN, sql=SECOND.sql)])
-    assert (reading.confidence, reading.pattern_id, reading.words) == (0.88, "qpt-1", SECOND.words)
+    assert (reading.confidence, reading.pattern_id, reading.restatement) == (0.88, "qpt-1", SECOND.restatement)
     assert (reading.origin, other) == (ReadingOrigin.PATTERN, FIRST)
     assert not is_rival(reading, other)
 

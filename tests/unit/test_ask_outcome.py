@@ -6,11 +6,18 @@ import pytest
 
 from everhold.adapters.sqlite_files.reader import read_tables
 from everhold.ask.answer import make_answer, make_refusal
-from everhold.ask.outcome import AnswerChoice, AnswerStatus, NotUnderstood, OutcomeLimits, ask_back, make_choices
+from everhold.ask.outcome import (
+    AnswerChoice,
+    AnswerStatus,
+    NotUnderstood,
+    OutcomeLimits,
+    make_choices,
+    write_clarification,
+)
 from everhold.ask.problems import find_problems
 from everhold.ask.profile.build import build_schema
 from everhold.ask.reading import QuestionReader
-from everhold.ask.results import Rows, say_the_same
+from everhold.ask.results import Rows, have_same_rows
 from everhold.ask.spelling import SpellingIndex
 from everhold.ask.values import ValueIndex
 from everhold.ports.result_table import AnswerColumn, ResultTable
@@ -87,7 +94,7 @@ def test_readings_are_close_by_score_and_confidence(margin: float, confidence: f
 def test_choices_name_the_word_that_differs(shop: Shop) -> None:
     readings = shop.reader.read("Show the name of customers.", TODAY).readings[:1]
     assert make_choices(readings)[0].meanings == ()
-    assert ask_back(readings) == "Which of these do you mean?"
+    assert write_clarification(readings) == "Which of these do you mean?"
     assert str(AnswerChoice(2, "the total price", "SELECT 1", ("'price' = a.b",))) == "the total price ('price' = a.b)"
 
 
@@ -135,7 +142,7 @@ def test_words_are_corrected_if_one_letter_is_wrong(shop: Shop, word: str, corre
 def test_a_correction_is_an_assumption(shop: Shop) -> None:
     best = shop.reader.read("avrage age of custmers", TODAY).best
     assert best is not None
-    assert best.words == "the average age of customers"
+    assert best.restatement == "the average age of customers"
     assert best.assumptions[0] == "'avrage' is misspelled and means 'average'"
 
 
@@ -149,5 +156,5 @@ def test_a_correction_is_an_assumption(shop: Shop) -> None:
         ([], [], True),
     ],
 )
-def test_results_say_the_same_if_one_shows_more_columns(first: Rows, second: Rows, same: bool) -> None:
-    assert say_the_same(first, second) is same
+def test_results_have_the_same_rows_if_one_shows_more_columns(first: Rows, second: Rows, same: bool) -> None:
+    assert have_same_rows(first, second) is same

@@ -52,8 +52,8 @@ def test_a_count_for_each_country_is_a_group(reader: QuestionReader) -> None:
 
 
 def test_a_reading_is_restated_in_words(reader: QuestionReader) -> None:
-    words = read_best(reader, "What is the average age of customers from France?").words
-    assert words == "the average age of customers in France"
+    restatement = read_best(reader, "What is the average age of customers from France?").restatement
+    assert restatement == "the average age of customers in France"
 
 
 def test_words_that_nothing_explains_are_named(reader: QuestionReader) -> None:
@@ -130,5 +130,5 @@ def test_any_words_become_sql_that_runs_or_nothing(
     for reading in reader.read(" ".join(words), TODAY, previous).readings:
         statement = check_statement(reading.sql, "sqlite", TABLES)
         run_query(shop, statement.sql, seconds=60, max_rows=10)
-        assert reading.words
+        assert reading.restatement
         assert 0 <= reading.confidence <= 1

@@ -393,6 +393,10 @@ def test_the_title_is_the_restated_question_and_tooltips_show_every_field() -> N
     assert [tooltip["title"] for tooltip in specification["encoding"]["tooltip"]] == ["code", "city", "orders"]
 
 
+def test_names_of_fields_are_unique() -> None:
+    assert name_fields(["a", "a_3", "a"]) == ["a", "a_3", "a_4"]
+
+
 def test_names_of_columns_cannot_reach_a_specification() -> None:
     assert name_fields(["a.b['c']", "", "2 x", "A.B C", "datum.x"]) == [
         "a_b_c",

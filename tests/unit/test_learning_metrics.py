@@ -79,14 +79,14 @@ def test_a_metric_is_used_for_other_questions(taught: TaughtShop, question: str)
 def test_a_reading_says_what_a_metric_means(taught: TaughtShop) -> None:
     reading = taught.read("turnover of Books")
     assert reading is not None
-    assert reading.words == "the turnover of order items where the product category is Books"
+    assert reading.restatement == "the turnover of order items where the product category is Books"
     assert reading.assumptions == (f"'turnover' means {MEANINGS['turnover']}",)
 
 
 def test_the_confirmed_question_itself_is_restated_by_its_metric(taught: TaughtShop) -> None:
     reading = taught.read("turnover by country")
     assert reading is not None
-    assert (reading.words, reading.is_confirmed) == ("the turnover per country", True)
+    assert (reading.restatement, reading.is_confirmed) == ("the turnover per country", True)
 
 
 def test_a_figure_with_a_value_of_the_question_is_not_a_metric(shop: TaughtShop) -> None:

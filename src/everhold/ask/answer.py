@@ -17,7 +17,7 @@ from everhold.ask.outcome import AnswerChoice, AnswerStatus, NotUnderstood, desc
 from everhold.ask.sentences import describe_result
 from everhold.ports.result_table import ResultTable
 
-_HTML_ROWS = 50
+_MAX_HTML_ROWS = 50
 
 
 @dataclass(frozen=True)
@@ -99,9 +99,10 @@ class Answer:
 def _write_html_table(table: ResultTable) -> str:
     header = "".join(f"<th>{escape(column.name)}</th>" for column in table.columns)
     rows = "".join(
-        f"<tr>{''.join(f'<td>{escape(write_cell(cell))}</td>' for cell in row)}</tr>" for row in table.rows[:_HTML_ROWS]
+        f"<tr>{''.join(f'<td>{escape(write_cell(cell))}</td>' for cell in row)}</tr>"
+        for row in table.rows[:_MAX_HTML_ROWS]
     )
-    omitted = len(table.rows) - _HTML_ROWS
+    omitted = len(table.rows) - _MAX_HTML_ROWS
     note = f"<caption>{omitted:,} more rows</caption>" if omitted > 0 else ""
     return f"<table>{note}<thead><tr>{header}</tr></thead><tbody>{rows}</tbody></table>"
 

@@ -34,9 +34,9 @@ from everhold.ask.guard import check_statement
 from everhold.ask.language_model.calling import ModelUse
 from everhold.ask.language_model.proposing import NO_PROPOSAL, ModelSource, add_proposal, drop_rejected, read_offered
 from everhold.ask.learning.frames import find_previous
-from everhold.ask.outcome import MAX_CHOICES, ask_back, is_rival, make_choices
+from everhold.ask.outcome import MAX_CHOICES, is_rival, make_choices, write_clarification
 from everhold.ask.reading import QuestionReading, ReadingOrigin, Readings
-from everhold.ask.results import say_the_same
+from everhold.ask.results import have_same_rows
 from everhold.ask.schema import AskSchema
 from everhold.ask.sources.cache import ScopeTables
 from everhold.ask.sources.content import load_reader, load_scope, open_tables
@@ -74,8 +74,8 @@ class AskedQuestion:
 
 
 @dataclass(frozen=True)
-class _RunReading:
-    """A reading of a question, and the result of its SQL."""
+class _ExecutedReading:
+    """A reading of a question whose SQL was run, and the result."""
 
     reading: QuestionReading
     result: QueryResult
@@ -115,31 +115,32 @@ def ask_question(
     """
     scoped = read_in_scope(deps, scope, question, today, find_tables, after, connection)
 
-    def run(reading: QuestionReading) -> _RunReading:
-        return _RunReading(reading, _run(deps, engine, scoped.place, scoped.tables, scoped.check(reading)))
+    def run(reading: QuestionReading) -> _ExecutedReading:
+        return _ExecutedReading(reading, _run(deps, engine, scoped.place, scoped.tables, scoped.check(reading)))
 
-    finish = partial(_finish, scoped, today)
-    candidates, proposal = gather_candidates(question, scoped, sources, find_rejected), NO_PROPOSAL
+    make_asked = partial(_make_asked_question, scoped, today)
+    proposal = NO_PROPOSAL
+    candidates = gather_candidates(question, scoped, sources, find_rejected)
     if choice is not None and offered:
         chosen = run(read_offered(_pick(offered, choice), scoped, candidates.readings))
         answer = _make_answer(question, scoped.reader.schema, candidates.readings, [chosen])
-        return finish(answer, chosen, choice)
+        return make_asked(answer, chosen, choice)
     if choice is None and model is not None and model.is_needed(scoped, candidates, after):
         proposal = model.propose(question, scoped, candidates, after, lambda reading: run(reading).result)
         proposal = drop_rejected(proposal, find_rejected(question, scoped) if find_rejected is not None else ())
         candidates = add_proposal(candidates, proposal)
     readings = candidates.readings
     if candidates.problems or readings.best is None:
-        notes = [*candidates.notes, *filter(None, [proposal.note])]
-        return finish(make_refusal(question, candidates.problems, notes), None, model_use=proposal.use)
+        notes = [*candidates.notes, proposal.note] if proposal.note else candidates.notes
+        return make_asked(make_refusal(question, candidates.problems, notes), None, model_use=proposal.use)
     rivals = _run_rivals(readings, run)
-    rivals = rivals if choice is None else [_pick(rivals, choice)]
-    answer = _make_answer(question, scoped.reader.schema, readings, rivals)
-    return finish(answer, rivals[0], choice, model_use=proposal.use)
+    shown = rivals if choice is None else [_pick(rivals, choice)]
+    answer = _make_answer(question, scoped.reader.schema, readings, shown)
+    return make_asked(answer, shown[0], choice, model_use=proposal.use)
 
 
-def _finish(
-    scoped: ScopedReadings, today: date, answer: Answer, run: _RunReading | None, choice: int | None = None,
+def _make_asked_question(
+    scoped: ScopedReadings, today: date, answer: Answer, executed: _ExecutedReading | None, choice: int | None = None,
     model_use: ModelUse | None = None,
 ) -> AskedQuestion:  # fmt: skip
     """Return the answer together with the values that are recorded with it.
@@ -147,33 +148,37 @@ def _finish(
     `is_follow_up` is that of the reading that was run. A statement of a model or a pattern does not show whether the
     question is a fragment, so for such a reading it is taken from the readings by the rules.
     """
-    if run is None:
+    if executed is None:
         return AskedQuestion(answer, None, choice, None, scoped.is_follow_up, today, model_use)
-    is_follow_up = run.reading.is_follow_up or (run.reading.features is None and scoped.is_follow_up)
-    return AskedQuestion(answer, run.result, choice, run.reading, is_follow_up, today, model_use)
+    reading = executed.reading
+    is_follow_up = reading.is_follow_up or (reading.features is None and scoped.is_follow_up)
+    return AskedQuestion(answer, executed.result, choice, reading, is_follow_up, today, model_use)
 
 
-def _run_rivals(readings: Readings, run: Callable[[QuestionReading], _RunReading]) -> list[_RunReading]:
+def _run_rivals(readings: Readings, run: Callable[[QuestionReading], _ExecutedReading]) -> list[_ExecutedReading]:
     """Run the best reading and its rivals. Return the best, and the rivals whose results differ.
 
     A rival is about as likely as the best reading. A proposal that cannot be run is left out; if the best reading comes
     from the rules, its error is raised. A reading of another origin with the same result confirms the best reading.
     """
     first, others = _run_first(readings.readings, run)
-    ran, best = [first], first.reading
-    if ran[0].result.seconds > _CHEAP_SECONDS:
-        return ran
+    best = first.reading
+    executed = [first]
+    if first.result.seconds > _CHEAP_SECONDS:
+        return executed
     for reading in _choose_others(best, others):
         try:
             other = run(reading)
         except (StatementRefused, QueryError):
             continue  # a reading that cannot be run is not offered as a choice
-        if say_the_same(ran[0].result.rows, other.result.rows):
+        if have_same_rows(executed[0].result.rows, other.result.rows):
             if reading.origin is not best.origin and _has_values(other.result):
-                ran[0] = _confirm(ran[0], other)
-        elif is_rival(best, reading) and not any(say_the_same(known.result.rows, other.result.rows) for known in ran):
-            ran.append(other)
-    return ran
+                executed[0] = _confirm(executed[0], other)
+        elif is_rival(best, reading) and not any(
+            have_same_rows(rival.result.rows, other.result.rows) for rival in executed
+        ):
+            executed.append(other)
+    return executed
 
 
 def _has_values(result: QueryResult) -> bool:
@@ -181,19 +186,19 @@ def _has_values(result: QueryResult) -> bool:
     return any(cell is not None for row in result.rows for cell in row)
 
 
-def _confirm(first: _RunReading, other: _RunReading) -> _RunReading:
+def _confirm(first: _ExecutedReading, other: _ExecutedReading) -> _ExecutedReading:
     """Return one of two readings with the same result. Its confidence is raised, because they confirm each other.
 
     A reading with a frame is preferred to a model's statement without one, because a frame can be put into words.
     """
-    is_poorer = first.reading.origin is ReadingOrigin.MODEL and first.reading.frame is None
-    shown, second = (other, first) if is_poorer else (first, other)
-    return replace(shown, reading=confirm_reading(shown.reading, second.reading))
+    lacks_frame = first.reading.origin is ReadingOrigin.MODEL and first.reading.frame is None
+    preferred, confirming = (other, first) if lacks_frame else (first, other)
+    return replace(preferred, reading=confirm_reading(preferred.reading, confirming.reading))
 
 
 def _run_first(
-    readings: Sequence[QuestionReading], run: Callable[[QuestionReading], _RunReading]
-) -> tuple[_RunReading, Sequence[QuestionReading]]:
+    readings: Sequence[QuestionReading], run: Callable[[QuestionReading], _ExecutedReading]
+) -> tuple[_ExecutedReading, Sequence[QuestionReading]]:
     """Return the first reading that can be run with its result, and the readings after it."""
     best, *others = readings
     try:
@@ -206,10 +211,12 @@ def _run_first(
 
 def _choose_others(best: QuestionReading, others: Sequence[QuestionReading]) -> list[QuestionReading]:
     """Return the readings to compare the best one with: its rivals, and the best reading of each other origin."""
-    firsts = {reading.origin: reading for reading in reversed(others)}
-    chosen = [other for other in others if is_rival(best, other)][: MAX_CHOICES - 1]
-    confirming = [first for origin, first in firsts.items() if origin is not best.origin and first not in chosen]
-    return [*chosen, *confirming]
+    best_by_origin = {reading.origin: reading for reading in reversed(others)}  # the first of each origin stays
+    rivals = [other for other in others if is_rival(best, other)][: MAX_CHOICES - 1]
+    confirming = [
+        reading for origin, reading in best_by_origin.items() if origin is not best.origin and reading not in rivals
+    ]
+    return [*rivals, *confirming]
 
 
 def _pick(offered: Sequence[T], choice: int) -> T:
@@ -220,7 +227,7 @@ def _pick(offered: Sequence[T], choice: int) -> T:
     return offered[choice - 1]
 
 
-def _make_answer(question: str, schema: AskSchema, readings: Readings, rivals: Sequence[_RunReading]) -> Answer:
+def _make_answer(question: str, schema: AskSchema, readings: Readings, rivals: Sequence[_ExecutedReading]) -> Answer:
     """Return the answer of the first of `rivals`. If there are several, all are offered as choices."""
     first = rivals[0].reading
     schema = replace(schema, metrics=first.metrics) if first.metrics else schema
@@ -229,14 +236,14 @@ def _make_answer(question: str, schema: AskSchema, readings: Readings, rivals: S
         question,
         _make_table(rivals[0].result, first.frame, schema),
         first.sql,
-        first.words,
+        first.restatement,
         frame=first.frame,
         row_noun="rows" if first.frame is None else name_rows(schema, first.frame),
         assumptions=_list_assumptions(first),
         alternatives=_list_alternatives(readings, first),
         confidence=first.confidence,
         choices=make_choices(offered) if len(offered) > 1 else (),
-        clarification=ask_back(offered) if len(offered) > 1 else "",
+        clarification=write_clarification(offered) if len(offered) > 1 else "",
     )
 
 
@@ -249,26 +256,24 @@ def read_in_scope(
     after: Sequence[EarlierQuestion] = (),
     connection: str | None = None,
 ) -> ScopedReadings:
-    """Read a question about the tables of a scope and return the readings; no SQL is run. NotFound without tables.
+    """Read a question about the tables of a scope and return the readings; no SQL is run.
 
     The question is read with the tables of each place (the uploaded files and each connected database), or only those
-    of `connection`. The readings of the likeliest place are returned.
+    of `connection`. The readings of the likeliest place are returned. Raise NotFound if the scope has no tables.
     """
-    words = " ".join([*(earlier.text for earlier in after), question])
-    scoped = []
+    conversation = " ".join([*(earlier.text for earlier in after), question])
+    all_readings = []
     for place in _require_places(deps, scope, connection):
-        tables = _choose_tables(place.tables, words, find_tables)
+        tables = _choose_tables(place.tables, conversation, find_tables)
         reader = load_reader(deps, place.tables, tables, place.dialect)
         previous = find_previous(reader, after, today)
         readings = reader.read(question, today, previous)
-        scoped.append(ScopedReadings(tables, reader, readings, today, previous, place, after=after))
+        all_readings.append(ScopedReadings(tables, reader, readings, today, previous, place, after=after))
     candidates = [
-        PlaceReadings(place_readings.place, place_readings.reader, place_readings.readings)
-        for place_readings in scoped
-        if place_readings.place
+        PlaceReadings(scoped.place, scoped.reader, scoped.readings) for scoped in all_readings if scoped.place
     ]
     best = choose_readings(question, candidates)
-    chosen = next(place_readings for place_readings in scoped if place_readings.place is best.place)
+    chosen = next(scoped for scoped in all_readings if scoped.place is best.place)
     return chosen._replace(readings=best.readings, others=candidates)
 
 
@@ -283,7 +288,10 @@ def run_statement(
 
 
 def _require_places(deps: DataDeps, scope: Scope, connection: str | None) -> list[DataPlace]:
-    """Return the places with tables of a scope, or only the place of one connection. NotFound without tables."""
+    """Return the places with tables of a scope, or only the place of one connection.
+
+    Raise NotFound if there are no tables.
+    """
     places = split_places(load_scope(deps, scope))
     if connection is not None:
         places = narrow_places(places, require_connection(deps.records, scope, connection))
@@ -303,8 +311,7 @@ def _choose_tables(scope_tables: ScopeTables, question: str, find_tables: FindTa
     tables = scope_tables.tables
     if len(tables) <= MAX_TABLES:
         return tables
-    best = [table.id for table in find_tables(question)]
-    ranks = {table_id: rank for rank, table_id in enumerate(best)}
+    ranks = {table.id: rank for rank, table in enumerate(find_tables(question))}
     linked = {key["to_table"] for table in tables if table.id in ranks for key in table.foreign_keys}
     chosen = [table for table in tables if table.id in ranks or table.table_name in linked]
     # If columns of several tables have the same name, the reader prefers the first. So the best tables come first.
@@ -363,5 +370,5 @@ def _list_assumptions(reading: QuestionReading) -> list[str]:
 
 
 def _list_alternatives(readings: Readings, chosen: QuestionReading) -> list[str]:
-    words = [reading.words for reading in readings.readings]
-    return [text for text in dict.fromkeys(words) if text != chosen.words]
+    restatements = dict.fromkeys(reading.restatement for reading in readings.readings)
+    return [restatement for restatement in restatements if restatement != chosen.restatement]

@@ -7,7 +7,7 @@ from datetime import date
 from typing import NamedTuple, Protocol
 
 from everhold.ask.connections.dialects import list_translations
-from everhold.ask.connections.places import FILES_DIALECT, DataPlace, PlaceReadings, explain_problems
+from everhold.ask.connections.places import DataPlace, PlaceReadings, explain_problems
 from everhold.ask.earlier import EarlierQuestion
 from everhold.ask.frame import QueryFrame
 from everhold.ask.guard import check_statement
@@ -18,9 +18,8 @@ from everhold.errors import StatementRefused
 from everhold.model import TableMetadata
 from everhold.ports.data_engine import CheckedStatement
 
-DIALECT = FILES_DIALECT
 _ONLY_REJECTED = NotUnderstood("", "the answer that was found was rejected before")
-_REJECTED = 0.3  # the factor for the confidence of a reading that a user rejected
+_REJECTED_FACTOR = 0.3  # the factor for the confidence of a reading that a user rejected
 
 
 class ScopedReadings(NamedTuple):
@@ -106,11 +105,8 @@ def gather_candidates(
     only such readings are left and the best of them was rejected for this very question.
     """
     proposed = [reading for source in sources for reading in source.propose(question, scoped)]
-    proposals = [
-        allowed
-        for reading in proposed
-        if reading.confidence >= LIMITS.hopeless and (allowed := _find_allowed(scoped, reading)) is not None
-    ]
+    likely = [reading for reading in proposed if reading.confidence >= LIMITS.hopeless]
+    proposals = [allowed for reading in likely if (allowed := _find_allowed(scoped, reading)) is not None]
     problems = find_problems(scoped.reader.schema, scoped.reader.values, question, scoped.readings)
     if scoped.place is not None:
         problems = explain_problems(question, problems, scoped.place, scoped.others)
@@ -125,8 +121,9 @@ def gather_candidates(
         ranked = demote_rejected(_drop_misread(question, scoped, ranked, rejected), rejected)
         if ranked and rejected.get(ranked[0].sql):
             return RankedCandidates(scoped.readings, [_ONLY_REJECTED], notes)
-    noted = [replace(reading, assumptions=(*reading.assumptions, *notes)) for reading in ranked] if notes else ranked
-    return RankedCandidates(replace(scoped.readings, readings=tuple(noted)), (), notes)
+    if notes:
+        ranked = tuple(replace(reading, assumptions=(*reading.assumptions, *notes)) for reading in ranked)
+    return RankedCandidates(replace(scoped.readings, readings=tuple(ranked)), (), notes)
 
 
 def _drop_misread(
@@ -150,18 +147,18 @@ def _drop_misread(
 
 def demote_rejected(readings: Sequence[QuestionReading], rejected: Collection[str]) -> tuple[QuestionReading, ...]:
     """Return the readings with the rejected ones moved to the end and their confidence lowered."""
-    kept = [reading for reading in readings if reading.sql not in rejected]
+    others = [reading for reading in readings if reading.sql not in rejected]
     demoted = [
         replace(
             reading,
-            confidence=round(_REJECTED * reading.confidence, 4),
+            confidence=round(_REJECTED_FACTOR * reading.confidence, 4),
             score=reading.score - 1.0,
             assumptions=(*reading.assumptions, "this answer was rejected before"),
         )
         for reading in readings
         if reading.sql in rejected
     ]
-    return (*kept, *demoted)
+    return (*others, *demoted)
 
 
 def rank_together(

@@ -28,8 +28,8 @@ _CUE_CODES = "nB|s><ck}mae$SAlw#"
 # After "list", "how many", "and" or a comma, unknown words before "of", "in" or "is": "list the xyz of each customer".
 _UNKNOWN_HEAD = re.compile(r"[L#&,]x+[fi=]")
 
-_WHOLE_NAME = 0.95  # a mention with at least this score matches the whole name
-_CLOSE_MARGIN = 0.15  # with a smaller lead in score, the next reading is close
+_MIN_WHOLE_SCORE = 0.95  # a mention with at least this score matches the whole name
+_MAX_CLOSE_MARGIN = 0.15  # with a smaller lead in score, the next reading is close
 
 
 class Features(NamedTuple):
@@ -92,7 +92,9 @@ def measure_features(
     subqueries = [condition for condition in frame.where if _is_nested(condition)]
     subquery_tables = {table for condition in subqueries for table in _list_subquery_tables(condition)}
     plain_columns = [item for item in frame.select if not item.is_aggregate]
-    unknown, unread, unread_cues = (_count(draft, codes) for codes in (_UNKNOWN_WORD, _MENTION_CODES, _CUE_CODES))
+    unknown, unread, unread_cues = (
+        _count_unused(draft, codes) for codes in (_UNKNOWN_WORD, _MENTION_CODES, _CUE_CODES)
+    )
     unread_tables = {table.name for position, table in draft.tables() if draft.codes[position] == TABLE}
     return Features(
         unexplained=_scale_count(unknown, 4),
@@ -113,8 +115,8 @@ def measure_features(
         shown=_scale_count(len(frame.select), 4),
         sentences=_scale_count(draft.originals.rstrip(".").count("."), 1),
         repeats=float(bool(plain_columns) and len(tables) > 1 and not frame.group and not frame.distinct),
-        clean=float(unknown + unread + unread_cues == 0 and min(scores) >= _WHOLE_NAME),
-        close=float(margin < _CLOSE_MARGIN),
+        clean=float(unknown + unread + unread_cues == 0 and min(scores) >= _MIN_WHOLE_SCORE),
+        close=float(margin < _MAX_CLOSE_MARGIN),
         implied_group=float(bool(frame.group) and not draft.group and not frame.having and not draft.most),
         key_group=float(len(tables) > 1 and bool(frame.group)),
         missing_head=float(_UNKNOWN_HEAD.search(draft.originals) is not None),
@@ -122,7 +124,7 @@ def measure_features(
     )
 
 
-def _count(draft: FrameDraft, codes: str) -> int:
+def _count_unused(draft: FrameDraft, codes: str) -> int:
     """Return how many items with these codes the grammar has not used."""
     return sum(draft.codes.count(code) for code in codes)
 

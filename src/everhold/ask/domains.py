@@ -7,10 +7,10 @@ from itertools import combinations
 from everhold.ask.schema import AskSchema, ColumnRef
 from everhold.ask.values import ValueIndex
 
-# Two columns belong to one domain if they share at least this share of the smaller column's values, and at least this
-# many values.
-_MIN_SHARE = 0.4
-_MIN_SHARED = 2
+# Two columns belong to one domain if they have this many values in common, and this part of the values of the column
+# that has fewer.
+_MIN_COMMON_VALUES = 2
+_MIN_COMMON_PART = 0.4
 _MAX_COLUMNS = 12  # a value that more columns have, such as "yes", does not connect columns
 
 
@@ -45,14 +45,14 @@ class ValueDomains:
 
 
 def _list_overlapping(values: ValueIndex) -> Iterable[tuple[ColumnRef, ColumnRef]]:
-    sizes: Counter[ColumnRef] = Counter()
-    shared: Counter[tuple[ColumnRef, ColumnRef]] = Counter()
+    value_counts: Counter[ColumnRef] = Counter()
+    common_counts: Counter[tuple[ColumnRef, ColumnRef]] = Counter()
     for refs in values.group_columns_by_value():
-        sizes.update(refs)
+        value_counts.update(refs)
         if len(refs) <= _MAX_COLUMNS:
-            shared.update(combinations(sorted(refs), 2))
-    for (first, second), count in sorted(shared.items()):
-        if count >= max(_MIN_SHARED, _MIN_SHARE * min(sizes[first], sizes[second])):
+            common_counts.update(combinations(sorted(refs), 2))
+    for (first, second), count in sorted(common_counts.items()):
+        if count >= max(_MIN_COMMON_VALUES, _MIN_COMMON_PART * min(value_counts[first], value_counts[second])):
             yield first, second
 
 

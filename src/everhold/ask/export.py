@@ -11,7 +11,7 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def write_csv(table: ResultTable) -> str:
-    """Return a result as CSV with a header. Text that a spreadsheet would run gets a quotation mark before it."""
+    """Return a result as CSV with a header. Text that a spreadsheet would run gets an apostrophe before it."""
     buffer = io.StringIO(newline="")
     # The writer quotes a cell that contains a character of the line end. With "\n" alone it would not quote "\r", and
     # readers would split such a cell.

@@ -46,10 +46,10 @@ def is_expression(formula: Formula) -> bool:
         query = parse_query(f"SELECT {formula.sql}", formula.dialect)
     except StatementRefused:
         return False
-    used = {(column.table.lower(), column.name.lower()) for column in query.find_all(exp.Column)}
-    known = {(ref.table.lower(), ref.column.lower()) for ref in formula.columns}
+    used_columns = {(column.table.lower(), column.name.lower()) for column in query.find_all(exp.Column)}
+    formula_columns = {(ref.table.lower(), ref.column.lower()) for ref in formula.columns}
     is_single = len(query.expressions) == 1 and len(list(query.find_all(exp.Query, exp.Table))) == 1
-    return isinstance(query, exp.Select) and is_single and used <= known
+    return isinstance(query, exp.Select) and is_single and used_columns <= formula_columns
 
 
 def write_formula(formula: Formula, write_column: Callable[[ColumnRef], exp.Expr]) -> exp.Expr:

@@ -118,5 +118,5 @@ class QueryFrame:
     limit: int | None = None
     joined: tuple[str, ...] = ()
     combined: "tuple[SetOperation, QueryFrame] | None" = None
-    # If two keys link the same tables, the key to use.
+    # The keys to use where several keys link the same tables.
     via: tuple[ColumnRef, ...] = ()

@@ -16,10 +16,10 @@ def list_columns(frame: QueryFrame) -> Iterator[ColumnRef]:
         else:
             choices = condition.choices if isinstance(condition, AnyPredicate) else (condition,)
             expressions.extend(choice.left for choice in choices)
-    for item in expressions:
-        yield from (ref for ref in (item.column, item.per) if ref is not None)
-        if item.condition and item.condition.left.column:
-            yield item.condition.left.column
+    for expression in expressions:
+        yield from (ref for ref in (expression.column, expression.per) if ref is not None)
+        if expression.condition and expression.condition.left.column:
+            yield expression.condition.left.column
 
 
 def list_tables(frame: QueryFrame) -> Iterator[str]:
@@ -27,6 +27,6 @@ def list_tables(frame: QueryFrame) -> Iterator[str]:
     yield frame.entity
     yield from frame.joined
     yield from (ref.table for ref in list_columns(frame))
-    counts = [*frame.select, *(ordering.expression for ordering in frame.order)]
-    counts.extend(predicate.left for predicate in frame.having)
-    yield from (item.of_table for item in counts if item.of_table)
+    expressions = [*frame.select, *(ordering.expression for ordering in frame.order)]
+    expressions.extend(predicate.left for predicate in frame.having)
+    yield from (expression.of_table for expression in expressions if expression.of_table)

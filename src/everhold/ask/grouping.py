@@ -37,9 +37,9 @@ def choose_function(schema: AskSchema, column: AskColumn) -> Function:
 def find_amount(table: AskTable) -> AskColumn | None:
     """Return the measure that is the amount of a table's rows, such as an invoice's total; None if there is none."""
     measures = [column for column in table.columns if column.kind is ColumnKind.MEASURE]
-    named = [column for word in _AMOUNTS for column in measures if word in column.words]
-    fitting = named or (measures if len(measures) == 1 else [])
-    return fitting[0] if fitting else None
+    amounts = [column for word in _AMOUNTS for column in measures if word in column.words]
+    candidates = amounts or (measures if len(measures) == 1 else [])
+    return candidates[0] if candidates else None
 
 
 def is_money(column: AskColumn) -> bool:
@@ -58,10 +58,10 @@ def sum_grouped_measures(schema: AskSchema, frame: QueryFrame) -> QueryFrame:
         return frame
     grouped = {group.column for group in frame.group}
     # If rows are grouped by the key of a table, each group has one row of it, so its measures need no function.
-    whole = {ref.table for ref in grouped if ref is not None and ref == schema.table(ref.table).key_ref}
+    keyed_tables = {ref.table for ref in grouped if ref is not None and ref == schema.table(ref.table).key_ref}
 
     def add_up(item: Expression) -> Expression:
-        if item.column is None or item.column in grouped or item.grain is not None or item.column.table in whole:
+        if item.column is None or item.column in grouped or item.grain is not None or item.column.table in keyed_tables:
             return item
         column = schema.column(item.column)
         return replace(item, function=choose_function(schema, column)) if column.kind is ColumnKind.MEASURE else item

@@ -42,7 +42,10 @@ _NAMING: Final = frozenset({TokenType.ALIAS, TokenType.DOT})  # the next token i
 _UNCERTAIN_ESCAPES: Final = frozenset({"mysql", "postgres", "redshift"})
 _ODD_BACKSLASHES: Final = re.compile(r"""(?<!\\)(?:\\\\)*\\['"`]""")
 _WORD: Final = re.compile(r"[A-Za-z_]{1,30}")
-_UNCLOSED: Final = re.compile(r"Missing \S+ from (\d+):(\d+)")  # a line and an offset from the start of the text
+# The parser's message for a quote that is not closed: a line, and an offset from the start of the text.
+_UNCLOSED: Final = re.compile(r"Missing \S+ from (\d+):(\d+)")
+# How much longer than the original a generated text may be.
+_GENERATED_FACTOR: Final = 4
 _JOIN_KINDS: Final = frozenset({"", "INNER", "OUTER", "CROSS"})
 _JOIN_METHODS: Final = frozenset({"", "NATURAL"})
 # Errors that the parser raises for text that it cannot read. Some come from bugs in the parser.
@@ -57,8 +60,9 @@ logging.getLogger("sqlglot").addFilter(lambda record: not _is_parsing.get())
 class StatementLimits:
     """The maximum size of a statement.
 
-    The time for parsing grows with the nesting, and doubles with every join whose condition has not come yet. So
-    nesting and joins are counted before parsing.
+    `nesting` is counted in brackets, `depth` and `nodes` in the parsed tree. `open_joins` are joins whose condition has
+    not come yet. The time for parsing grows with the nesting and doubles with every open join, so both are counted
+    before parsing.
     """
 
     characters: int = 20_000
@@ -96,7 +100,7 @@ def check_statement(
     if dialect in _UNCERTAIN_ESCAPES and _ODD_BACKSLASHES.search(text):
         raise _refuse("a backslash stands before a quote", remedy="leave out the backslash")
     recheck = _Check(dialect, tables, limits)
-    recheck.walk(_parse(text, dialect, limits, grown=True))
+    recheck.walk(_parse(text, dialect, limits, is_generated=True))
     return CheckedStatement(text, dialect, frozenset(recheck.used), row_limit, _is_repeatable(tree))
 
 
@@ -129,19 +133,19 @@ def _refuse_malformed(sql: str, dialect: str, error: BaseException) -> Statement
         start = max(1, end - len(text or "") + 1)  # the parser gives the last character of what it did not expect
         return _refuse(f"{fact} at line {line}, character {start}", remedy="check the SQL there and before it")
     if unclosed := _UNCLOSED.fullmatch(str(error.__cause__)):
-        before = sql[: int(unclosed[2])]
-        character = len(before) - before.rfind("\n")
+        text_before = sql[: int(unclosed[2])]
+        character = len(text_before) - text_before.rfind("\n")
         place = f"line {unclosed[1]}, character {character}"
         return _refuse(f"{fact}: a quote at {place} is not closed", remedy="close it; a quote in a text is doubled")
     return _refuse(fact, remedy=remedy)
 
 
-def _parse(sql: str, dialect: str, limits: StatementLimits, *, grown: bool = False) -> exp.Query:
+def _parse(sql: str, dialect: str, limits: StatementLimits, *, is_generated: bool = False) -> exp.Query:
     """Return the tree of one query.
 
-    `grown` allows a longer text, because generated text may be longer than the original.
+    `is_generated` allows a longer text, because generated text may be longer than the original.
     """
-    _check_text(sql, dialect, limits, 4 if grown else 1)
+    _check_text(sql, dialect, limits, _GENERATED_FACTOR if is_generated else 1)
     token = _is_parsing.set(True)
     try:
         trees = sqlglot.parse(sql, read=dialect)
@@ -164,7 +168,10 @@ def _parse(sql: str, dialect: str, limits: StatementLimits, *, grown: bool = Fal
 
 
 def _check_text(sql: str, dialect: str, limits: StatementLimits, factor: int) -> None:
-    """Refuse a text that is too long, nested too deeply or not a query, before it is parsed."""
+    """Raise StatementRefused for a text that is too long, nested too deeply or not a query.
+
+    `factor` multiplies the limits of length and nesting.
+    """
     if len(sql) > factor * limits.characters:
         raise _refuse(
             f"the statement has {len(sql):,} characters; at most {limits.characters:,} are allowed",
@@ -189,21 +196,21 @@ def _check_text(sql: str, dialect: str, limits: StatementLimits, factor: int) ->
 
 def _check_joins(tokens: Sequence[Token], limits: StatementLimits) -> None:
     """Raise StatementRefused for too many joins, or too many joins whose condition has not come yet."""
-    joins = waiting = nesting = 0
+    joins = max_open_joins = nesting = 0
     depths: list[int] = []  # the nesting of each join whose condition has not come yet
-    before = None
+    previous_kind = None
     for token in tokens:
         kind = token.token_type
         nesting += (kind in _OPENING) - (kind in _CLOSING)
         if kind in _JOINS:
             joins += 1
             depths.append(nesting)
-        elif kind in _CONDITIONS and before not in _NAMING and depths and depths[-1] == nesting:
+        elif kind in _CONDITIONS and previous_kind not in _NAMING and depths and depths[-1] == nesting:
             depths.pop()
-        waiting = max(waiting, len(depths))
-        before = kind
-    if joins > limits.joins or waiting > limits.open_joins:
-        fact = f"the statement has {joins} joins, {waiting} of them without a condition"
+        max_open_joins = max(max_open_joins, len(depths))
+        previous_kind = kind
+    if joins > limits.joins or max_open_joins > limits.open_joins:
+        fact = f"the statement has {joins} joins, {max_open_joins} of them without a condition"
         raise _refuse(f"{fact}; at most {limits.joins} and {limits.open_joins} are allowed", joins, "use JOIN … ON")
 
 
@@ -223,6 +230,7 @@ class _Check:
         self.used: set[str] = set()
 
     def walk(self, root: exp.Query) -> None:
+        """Check every node of a query. Raise StatementRefused for the first part that is not allowed."""
         counts: dict[type[exp.Expr], int] = {exp.Join: 0, exp.Select: 0}
         stack: list[tuple[exp.Expr, int, frozenset[str]]] = [(root, 0, frozenset())]
         nodes = 0

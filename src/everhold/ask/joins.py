@@ -8,9 +8,10 @@ from itertools import permutations
 from everhold.ask.schema import AskSchema, ColumnRef, ForeignKey
 from everhold.errors import InvalidInput
 
-_MAX_ORDERS = 4  # up to this many tables, every order of joining them is tried
-# An inferred key costs more than two declared ones only if it is doubtful.
-_DOUBT = 2.5
+_MAX_PERMUTED = 4  # up to this many tables, every order of joining them is tried
+# The additional cost of an inferred key with confidence 0. Below a confidence of 0.6, one inferred key costs more than
+# two declared keys.
+_DOUBT_COST = 2.5
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ def find_joins(schema: AskSchema, terminals: Sequence[str], via: Collection[Colu
     Raise InvalidInput if no keys connect the tables.
     """
     distinct = list(dict.fromkeys(terminals))
-    orders: Iterable[Sequence[str]] = permutations(distinct) if len(distinct) <= _MAX_ORDERS else [distinct]
+    orders: Iterable[Sequence[str]] = permutations(distinct) if len(distinct) <= _MAX_PERMUTED else [distinct]
     trees = [tree for order in orders if (tree := _grow_tree(schema, order, via)) is not None]
     if not trees:
         fact = f"no keys connect the tables {', '.join(distinct)}"
@@ -70,13 +71,14 @@ def _grow_tree(schema: AskSchema, order: Sequence[str], via: Collection[ColumnRe
 
 
 def _compute_cost(key: ForeignKey, via: Collection[ColumnRef]) -> float:
-    return (1.0 + _DOUBT * (1.0 - key.confidence)) * key.preference * (0.5 if key.ref in via else 1.0)
+    return (1.0 + _DOUBT_COST * (1.0 - key.confidence)) * key.preference * (0.5 if key.ref in via else 1.0)
 
 
 def _find_path(
     schema: AskSchema, starts: Sequence[str], goal: str, via: Collection[ColumnRef]
 ) -> list[ForeignKey] | None:
     """Return the keys on the cheapest path from any of the starts to the goal, in order from the start."""
+    # The number after the cost is the order of adding: of two paths with the same cost, the first is taken.
     queue: list[tuple[float, int, str, list[ForeignKey]]] = [(0.0, 0, start, []) for start in starts]
     reached: set[str] = set()
     number = 0

@@ -142,9 +142,11 @@ class Lessons:
         A phrase may have several meanings, one for each table.
         """
         spans = {condition: list(_find_phrase(condition.phrase, tokens)) for condition in self.conditions}
-        taken = {index for listed in spans.values() for start, end in listed for index in range(start, end)}
-        kept = [token for index, token in enumerate(tokens) if index not in taken] if taken else tokens
-        return kept, [condition for condition, listed in spans.items() if listed]
+        taken: set[int] = set()
+        for condition_spans in spans.values():
+            taken.update(*(range(start, end) for start, end in condition_spans))
+        remaining = [token for index, token in enumerate(tokens) if index not in taken] if taken else tokens
+        return remaining, [condition for condition, condition_spans in spans.items() if condition_spans]
 
     def extend(self, schema: AskSchema) -> AskSchema:
         """Return the schema with the taught metrics, and with taught joins as keys. More uses make a join cheaper."""
@@ -153,11 +155,11 @@ class Lessons:
         keys = list(schema.foreign_keys)
         for join in self.joins:
             ends = {join.left, join.right}
-            known = [index for index, key in enumerate(keys) if {key.ref, key.to_ref} == ends]
+            positions = [index for index, key in enumerate(keys) if {key.ref, key.to_ref} == ends]
             preference = _PREFERENCE ** min(join.uses, _MAX_USES)
-            for position in known:
+            for position in positions:
                 keys[position] = replace(keys[position], preference=preference)
-            if not known:
+            if not positions:
                 keys.append(_make_key(schema, join, preference))
         return AskSchema(schema.tables, tuple(keys), tuple(metric.make_column() for metric in self.metrics))
 

@@ -48,7 +48,10 @@ class AnswerStatus(StrEnum):
 
 @dataclass(frozen=True)
 class AnswerChoice:
-    """A reading that can be chosen by its number. `meanings` are of words that other choices understand differently."""
+    """A reading that can be chosen by its number.
+
+    `meanings` has an entry such as "'size' = the width" for each word that other choices understand differently.
+    """
 
     number: int
     restatement: str
@@ -75,14 +78,14 @@ class NotUnderstood:
 
 def describe_problems(problems: Sequence[NotUnderstood]) -> str:
     """Return why a question is not answered, in one sentence."""
-    plain = [problem.text for problem in problems if problem.reason == UNKNOWN and not problem.closest]
-    others = [str(problem) for problem in problems if problem.text not in plain]
-    if len(plain) > 1:
-        quoted = [repr(text) for text in plain]
-        others = [f"{', '.join(quoted[:-1])} and {quoted[-1]} are not columns, tables or values here", *others]
-    elif plain:
-        others = [f"{plain[0]!r} {UNKNOWN}", *others]
-    return f"I cannot answer this: {'; '.join(others)}."
+    unknown = [problem.text for problem in problems if problem.reason == UNKNOWN and not problem.closest]
+    reasons = [str(problem) for problem in problems if problem.text not in unknown]
+    if len(unknown) > 1:
+        quoted = [repr(text) for text in unknown]
+        reasons = [f"{', '.join(quoted[:-1])} and {quoted[-1]} are not columns, tables or values here", *reasons]
+    elif unknown:
+        reasons = [f"{unknown[0]!r} {UNKNOWN}", *reasons]
+    return f"I cannot answer this: {'; '.join(reasons)}."
 
 
 def is_rival(best: QuestionReading, other: QuestionReading) -> bool:
@@ -100,7 +103,7 @@ def is_rival(best: QuestionReading, other: QuestionReading) -> bool:
         is_close = other.confidence >= LIMITS.hopeless
     else:
         is_close = best.confidence - other.confidence < LIMITS.near
-    return is_close and (other.words, other.bindings) != (best.words, best.bindings)
+    return is_close and (other.restatement, other.bindings) != (best.restatement, best.bindings)
 
 
 def make_choices(readings: Sequence[QuestionReading]) -> tuple[AnswerChoice, ...]:
@@ -109,7 +112,7 @@ def make_choices(readings: Sequence[QuestionReading]) -> tuple[AnswerChoice, ...
     return tuple(
         AnswerChoice(
             number,
-            reading.words,
+            reading.restatement,
             reading.sql,
             tuple(f"{word!r} = {reading.bindings[word]}" for word in differing if word in reading.bindings),
         )
@@ -117,7 +120,7 @@ def make_choices(readings: Sequence[QuestionReading]) -> tuple[AnswerChoice, ...
     )
 
 
-def ask_back(readings: Sequence[QuestionReading]) -> str:
+def write_clarification(readings: Sequence[QuestionReading]) -> str:
     """Return the question that asks the user to choose.
 
     It names the word that is understood differently, if only one is.

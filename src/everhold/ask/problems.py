@@ -14,7 +14,7 @@ from everhold.ask.values import ValueIndex
 
 _MAX_CLOSEST = 3
 _GRAINS = frozenset({"year", "quarter", "month", "week", "day"})
-_LIKENESS = 0.7
+_MIN_LIKENESS = 0.7
 _UNCONNECTED = "is known, but no key connects it with the rest of the question"
 _AMBIGUOUS = "is not the whole name of a column"
 # Nouns that say how to show a result. They need not name anything in the data.
@@ -48,15 +48,15 @@ def find_problems(schema: AskSchema, values: ValueIndex, question: str, readings
 
 def _list_ignored(best: QuestionReading) -> Iterator[NotUnderstood]:
     if best.ignored:
-        reason = f"was not understood; without it, the question is read as {best.words!r}"
+        reason = f"was not understood; without it, the question is read as {best.restatement!r}"
         yield NotUnderstood(" … ".join(dict.fromkeys(best.ignored)), reason)
 
 
 def list_content_words(question: str) -> list[str]:
     """Return the words of a question that should name something in the data."""
     words = [token for token in tokenize(question) if token.kind in ("word", "quoted")]
-    known = FILLERS | _GRAINS
-    return [word.text for word in words if word.lower not in known and match_cue([word.lower]) is None]
+    grammar_words = FILLERS | _GRAINS
+    return [word.text for word in words if word.lower not in grammar_words and match_cue([word.lower]) is None]
 
 
 def _list_unknown(schema: AskSchema, words: Iterable[str], entity: str | None = None) -> Iterator[NotUnderstood]:
@@ -68,7 +68,7 @@ def _list_unknown(schema: AskSchema, words: Iterable[str], entity: str | None = 
         elif reachable.keys().isdisjoint(owners):
             yield NotUnderstood(word, _UNCONNECTED)
         else:
-            names = [name for listed in owners.values() for name in listed]
+            names = [name for owner_names in owners.values() for name in owner_names]
             yield NotUnderstood(word, _AMBIGUOUS, tuple(names[:_MAX_CLOSEST]))
 
 
@@ -98,7 +98,7 @@ def find_closest(schema: AskSchema, word: str) -> tuple[str, ...]:
         names.setdefault(column.name.lower(), f"{column.table}.{column.name}")
         for part in column.name.lower().split("_"):
             names.setdefault(part, f"{column.table}.{column.name}")
-    close = get_close_matches(word.lower(), names, _MAX_CLOSEST, _LIKENESS)
+    close = get_close_matches(word.lower(), names, _MAX_CLOSEST, _MIN_LIKENESS)
     return tuple(dict.fromkeys(names[name] for name in close))
 
 
@@ -161,4 +161,6 @@ def _describe_nothing(schema: AskSchema) -> NotUnderstood:
 
 
 def _describe_doubt(best: QuestionReading) -> NotUnderstood:
-    return NotUnderstood("", f"the likeliest reading, {best.words!r}, is right in {best.confidence:.0%} of such cases")
+    return NotUnderstood(
+        "", f"the likeliest reading, {best.restatement!r}, is right in {best.confidence:.0%} of such cases"
+    )

@@ -33,7 +33,9 @@ from everhold.errors import InvalidInput
 from everhold.ports.synonyms import SynonymSource
 
 _MAX_ASSIGNMENTS = 12
-_UNREAD = 0.3  # the penalty for each mention that the grammar did not use
+# The penalty for each unknown word and each mention that the grammar did not use, and their codes.
+_UNREAD_PENALTY = 0.3
+_UNREAD_CODES = "xCVNP"
 _MAX_READINGS = 4
 # The codes of mentions, and of cues that change the result, such as "more than", "not" or "average".
 _UNUSED_CODES = "CVNPg>wn$sma"
@@ -58,6 +60,8 @@ class ReadingOrigin(StrEnum):
 class QuestionReading:
     """One way to understand a question. `confidence` is the chance that it is right, by the fitted weights.
 
+    `restatement` is the reading in plain words.
+
     A reading by a pattern or a model may have only SQL, and then no frame and no features. `pattern_id` is the query
     pattern that the reading was made from or that confirms it, `lesson_ids` are the lessons that it uses, and `metrics`
     the metrics that its frame may name. `is_confirmed` says that a user confirmed or entered the statement for exactly
@@ -72,7 +76,7 @@ class QuestionReading:
 
     frame: QueryFrame | None
     sql: str
-    words: str
+    restatement: str
     confidence: float
     score: float = 0.0
     features: Features | None = None
@@ -168,8 +172,8 @@ class QuestionReader:
         mentions = find_mentions(self.schema, self._names, self.values, tokens, today)
         learned_names = list(self._lessons.find_names(tokens))
         metrics = {metric.ref for metric in self.schema.metrics}
-        spans = [mention for mention in learned_names if mention.column in metrics]
-        return [*(mention for mention in mentions if not _is_replaced(mention, spans)), *learned_names]
+        learned_metrics = [mention for mention in learned_names if mention.column in metrics]
+        return [*(mention for mention in mentions if not _is_replaced(mention, learned_metrics)), *learned_names]
 
     def is_name(self, word: str) -> bool:
         """Return whether a stem is a word in the name of a table or a column."""
@@ -179,32 +183,32 @@ class QuestionReader:
         """Return the readings of a question: assign meanings to its words, build frames, and rank the resulting SQL."""
         tokens, conditions = self._lessons.take_conditions(tokenize(question))
         mentions = self.find_mentions(tokens, today)
-        written: dict[QueryFrame, str | None] = {}  # several assignments often lead to the same frame
-        drafts: dict[str, _ScoredDraft] = {}  # the best draft of each SQL
+        sql_by_frame: dict[QueryFrame, str | None] = {}  # several assignments often lead to the same frame
+        best_drafts: dict[str, _ScoredDraft] = {}  # by their SQL
         unconnected: tuple[str, ...] = ()
         for assignment in assign_mentions(self.schema, tokens, mentions)[:_MAX_ASSIGNMENTS]:
-            for built, draft in self._build(assignment, previous):
-                frame = _add_conditions(built, conditions)
+            for plain_frame, draft in self._build(assignment, previous):
+                frame = _add_conditions(plain_frame, conditions)
                 if frame is None:
                     continue
-                if frame not in written:
-                    written[frame] = self._write(frame)
-                sql = written[frame]
+                if frame not in sql_by_frame:
+                    sql_by_frame[frame] = self._write(frame)
+                sql = sql_by_frame[frame]
                 if sql is None and not unconnected:
                     unconnected = tuple(dict.fromkeys(list_tables(frame)))
-                score = assignment.score - _UNREAD * sum(code in "xCVNP" for code in draft.codes)
-                if sql and (sql not in drafts or drafts[sql].score < score):
-                    drafts[sql] = _ScoredDraft(score, frame, draft, assignment)
-        ranked = sorted(drafts.items(), key=lambda item: item[1].score, reverse=True)[:_MAX_READINGS]
+                score = assignment.score - _UNREAD_PENALTY * sum(code in _UNREAD_CODES for code in draft.codes)
+                if sql and (sql not in best_drafts or best_drafts[sql].score < score):
+                    best_drafts[sql] = _ScoredDraft(score, frame, draft, assignment)
+        ranked = sorted(best_drafts.items(), key=lambda item: item[1].score, reverse=True)[:_MAX_READINGS]
         scores = [scored.score for _, scored in ranked]
-        readings = [self._finish(tokens, sql, scored, scores) for sql, scored in ranked]
+        readings = [self._make_reading(tokens, sql, scored, scores) for sql, scored in ranked]
         return Readings(tuple(_note_conditions(readings, conditions)), unconnected)
 
     def _build(self, assignment: Assignment, previous: QueryFrame | None) -> Iterator[tuple[QueryFrame, FrameDraft]]:
         patched = patch_frame(self.schema, assignment, previous) if previous else None
-        built = patched or build_frame(self.schema, assignment)
-        if built:
-            frame, draft = built
+        frame_and_draft = patched or build_frame(self.schema, assignment)
+        if frame_and_draft:
+            frame, draft = frame_and_draft
             yield sort_periods(self.schema, sum_grouped_measures(self.schema, frame)), draft
 
     def _write(self, frame: QueryFrame) -> str | None:
@@ -213,7 +217,7 @@ class QuestionReader:
         except InvalidInput:
             return None
 
-    def _finish(
+    def _make_reading(
         self, tokens: Sequence[Token], sql: str, scored: _ScoredDraft, scores: Sequence[float]
     ) -> QuestionReading:
         """Return the reading of a draft, with its confidence and the parts of the question that it does not use.
@@ -229,7 +233,7 @@ class QuestionReader:
         return QuestionReading(
             frame=frame,
             sql=sql,
-            words=describe_frame(self.schema, frame),
+            restatement=describe_frame(self.schema, frame),
             confidence=estimate_confidence(features),
             score=score,
             features=features,

@@ -22,7 +22,7 @@ def are_equal(expected: Rows, actual: Rows, is_ordered: bool) -> bool:
     return _contains(expected, actual, is_ordered)
 
 
-def say_the_same(first: Rows, second: Rows) -> bool:
+def have_same_rows(first: Rows, second: Rows) -> bool:
     """Return whether two results have the same rows in any order. One of them may have additional columns."""
     narrow, wide = sorted((first, second), key=lambda rows: len(rows[0]) if rows else 0)
     return _contains(narrow, wide, is_ordered=False)
@@ -49,6 +49,7 @@ def _normalise(row: Sequence[Any]) -> tuple[str, ...]:
 
 
 def _write_cell(cell: Any) -> str:
+    # The prefix distinguishes the number 1 from the text "1".
     if isinstance(cell, int | float | Decimal):
         return f"n{round(float(cell), _DECIMALS)}"
     if isinstance(cell, datetime) and cell.time() == time():
@@ -58,18 +59,19 @@ def _write_cell(cell: Any) -> str:
 
 def _match_columns(left: Sequence[tuple[str, ...]], right: Sequence[tuple[str, ...]]) -> Iterator[list[int]]:
     """Yield selections of right columns in which each column has the same values as the left column at its position."""
-    contents = [sorted(row[index] for row in right) for index in range(len(right[0]))]
+    right_columns = [sorted(row[index] for row in right) for index in range(len(right[0]))]
     choices = []
     for index in range(len(left[0])):
-        content = sorted(row[index] for row in left)
-        choices.append([other for other, values in enumerate(contents) if values == content])
-    yield from _arrange(choices, [])
+        left_column = sorted(row[index] for row in left)
+        choices.append([position for position, column in enumerate(right_columns) if column == left_column])
+    yield from _select_distinct(choices, [])
 
 
-def _arrange(choices: Sequence[Sequence[int]], chosen: list[int]) -> Iterator[list[int]]:
+def _select_distinct(choices: Sequence[Sequence[int]], chosen: list[int]) -> Iterator[list[int]]:
+    """Yield each way to add to `chosen` one number from each of the next `choices`, without repeating a number."""
     if len(chosen) == len(choices):
         yield list(chosen)
         return
     for index in choices[len(chosen)]:
         if index not in chosen:
-            yield from _arrange(choices, [*chosen, index])
+            yield from _select_distinct(choices, [*chosen, index])

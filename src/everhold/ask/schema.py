@@ -158,7 +158,7 @@ class AskSchema:
         for key in self.foreign_keys:
             for name in dict.fromkeys((key.table, key.to_table)):
                 keys[name].append(key)
-        return {name: tuple(listed) for name, listed in keys.items()}
+        return {name: tuple(table_keys) for name, table_keys in keys.items()}
 
     def keys_at(self, table: str) -> tuple[ForeignKey, ...]:
         """Return the keys from and to a table, in their order."""
@@ -166,6 +166,7 @@ class AskSchema:
 
     @cached_property
     def _distances(self) -> dict[str, dict[str, int]]:
+        """The results of `measure_distances`, which fills this dict."""
         return {}
 
     def measure_distances(self, table: str) -> dict[str, int]:
@@ -184,9 +185,9 @@ class AskSchema:
 
 
 def _measure_distances(start: str, neighbours: dict[str, set[str]]) -> dict[str, int]:
-    distances, edge = {start: 0}, [start]
-    while edge:
-        edge = [name for table in edge for name in sorted(neighbours[table]) if name not in distances]
-        for name in edge:
-            distances.setdefault(name, 1 + min(distances.get(near, 10**6) for near in neighbours[name]))
+    distances, frontier, distance = {start: 0}, [start], 0
+    while frontier:
+        distance += 1
+        frontier = [name for table in frontier for name in sorted(neighbours[table]) if name not in distances]
+        distances.update(dict.fromkeys(frontier, distance))
     return distances

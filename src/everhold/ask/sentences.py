@@ -17,10 +17,10 @@ from everhold.ask.charts.shape import ResultShape, read_shape
 from everhold.ask.export import write_cell
 from everhold.ports.result_table import ResultTable
 
-_NAMED = 3  # the number of rows that a sentence names
-_LONGEST_LABEL = 60
+_MAX_NAMED = 3  # the number of rows that a sentence names
+_MAX_LABEL_LENGTH = 60
 _MAX_CHANGE = 10  # a larger change, relative to the first value, is not shown in percent
-_STEADY = 0.005  # a smaller relative change is described as "about the same"
+_MAX_STEADY_CHANGE = 0.005  # a smaller relative change is described as "about the same"
 
 
 def describe_result(table: ResultTable, intent: ChartIntent, row_noun: str = "rows") -> str:
@@ -72,7 +72,7 @@ def _describe_row(columns: Sequence[ChartColumn], intent: ChartIntent) -> str:
 
 def _describe_ranking(keys: Sequence[ChartColumn], quantity: ChartColumn) -> str:
     total = len(quantity.values)
-    named = [f"{_show_all(keys, index)} ({_show(quantity, index)})" for index in range(min(_NAMED, total))]
+    named = [f"{_show_all(keys, index)} ({_show(quantity, index)})" for index in range(min(_MAX_NAMED, total))]
     return f"Ranked by {quantity.field.title}: {_join(named, total - len(named))}."
 
 
@@ -85,12 +85,12 @@ def _describe_groups(keys: Sequence[ChartColumn], quantity: ChartColumn, count: 
     )
     start = f"{_capitalize(quantity.field.title)} by {' and '.join(key.field.title for key in keys)}"
     if intent.is_share and quantity.field.percent:
-        named = [f"{_show_all(keys, index)} {_show(quantity, index)}" for index in ranked[:_NAMED]]
+        named = [f"{_show_all(keys, index)} {_show(quantity, index)}" for index in ranked[:_MAX_NAMED]]
         return f"{start}: {_join(named, len(ranked) - len(named))}."
     total = ""
     if quantity.field.is_additive and not quantity.field.percent:
-        total = f"; {format_number(_add(quantity), quantity.field)} in total"
-    if len(ranked) <= _NAMED:
+        total = f"; {format_number(_sum_numbers(quantity), quantity.field)} in total"
+    if len(ranked) <= _MAX_NAMED:
         named = [f"{_show_all(keys, index)} {_show(quantity, index)}" for index in ranked]
         return f"{start}: {_join(named, 0)}{total}."
     low, high = (f"{_show(quantity, index)} ({_show_all(keys, index)})" for index in (ranked[-1], ranked[0]))
@@ -124,14 +124,14 @@ def _describe_trend(time: ChartColumn, quantity: ChartColumn) -> str:
 
 
 def _name_direction(first: float, last: float) -> str:
-    if abs(last - first) <= _STEADY * abs(first):
+    if abs(last - first) <= _MAX_STEADY_CHANGE * abs(first):
         return "stayed about the same,"
     return "rose" if last > first else "fell"
 
 
 def _show_change(first: float, last: float) -> str:
-    is_telling = first > 0 and _STEADY * first < abs(last - first) < _MAX_CHANGE * first
-    return f" ({(last - first) / first:+.1%})" if is_telling else ""
+    is_shown = first > 0 and _MAX_STEADY_CHANGE * first < abs(last - first) < _MAX_CHANGE * first
+    return f" ({(last - first) / first:+.1%})" if is_shown else ""
 
 
 def _describe_numbers(quantity: ChartColumn, count: str) -> str:
@@ -146,7 +146,7 @@ def _describe_list(columns: Sequence[ChartColumn], count: str) -> str:
     is_person = len(names) > 1 and {"first", "last"} <= {split_name(column.field.title)[0] for column in names[:2]}
     label = names[:2] if is_person else (names or list(columns))[:1]
     total = len(label[0].values)
-    shown = [" ".join(_show(column, index) for column in label) for index in range(min(_NAMED, total))]
+    shown = [" ".join(_show(column, index) for column in label) for index in range(min(_MAX_NAMED, total))]
     return f"{count}: {_join(shown, total - len(shown))}."
 
 
@@ -156,7 +156,7 @@ def _show_all(keys: Sequence[ChartColumn], index: int) -> str:
 
 def _show(column: ChartColumn, index: int) -> str:
     text = format_cell(column.values[index], column.field)
-    return text if len(text) <= _LONGEST_LABEL else f"{text[:_LONGEST_LABEL]}…"
+    return text if len(text) <= _MAX_LABEL_LENGTH else f"{text[:_MAX_LABEL_LENGTH]}…"
 
 
 def _join(parts: Sequence[str], omitted: int) -> str:
@@ -165,7 +165,7 @@ def _join(parts: Sequence[str], omitted: int) -> str:
     return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
 
 
-def _add(quantity: ChartColumn) -> float:
+def _sum_numbers(quantity: ChartColumn) -> float:
     return float(f"{sum(quantity.numbers):.12g}")
 
 

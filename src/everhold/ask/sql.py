@@ -85,18 +85,20 @@ class _SelectBuilder:
             yield from (ref,) if formula is None else formula.columns
 
     def _drop_leaves(self, tree: JoinTree) -> JoinTree:
-        """Return the tree without tables of which only the key is used: the column that refers to it has the same
-        values."""
+        """Return the tree without tables of which only the key is used.
+
+        The column that refers to the key has the same values, so it replaces the key.
+        """
         needed = set(self._list_stored_columns())
-        whole = set() if self._frame.select else {self._frame.entity}
+        starred = set() if self._frame.select else {self._frame.entity}  # tables of which all columns are selected
         dropped = True
         while dropped:
             dropped = False
             for table in tree.tables:
                 keys = [key for key in tree.keys if table in (key.table, key.to_table)]
                 used = {self._moved.get(ref, ref) for ref in needed}
-                own = {ref for ref in used if ref.table == table}
-                if len(keys) == 1 and table not in whole and _only_repeats(keys[0], table, own):
+                table_columns = {ref for ref in used if ref.table == table}
+                if len(keys) == 1 and table not in starred and _is_only_key_used(keys[0], table, table_columns):
                     self._move_key(keys[0], needed)
                     tree, dropped = tree.drop(table), True
                     break
@@ -109,10 +111,10 @@ class _SelectBuilder:
 
     def _join(self, query: exp.Select) -> exp.Select:
         present = {self._tree.tables[0]}
-        waiting = list(self._tree.keys)
-        while waiting:
-            key = next(key for key in waiting if key.table in present or key.to_table in present)
-            waiting.remove(key)
+        remaining_keys = list(self._tree.keys)
+        while remaining_keys:
+            key = next(key for key in remaining_keys if key.table in present or key.to_table in present)
+            remaining_keys.remove(key)
             table = key.to_table if key.table in present else key.table
             present.add(table)
             condition = exp.EQ(this=_write_column(key.ref, True), expression=_write_column(key.to_ref, True))
@@ -128,11 +130,11 @@ class _SelectBuilder:
         return _write_column(self._moved.get(ref, ref), len(self._tree.tables) > 1)
 
     def _write_selected(self, item: Expression) -> exp.Expr:
-        """Write a selected expression. A column that is not grouped by gets the value of any row of its group."""
+        """Write a selected expression. A column that is not grouped gets the value of any row of its group."""
         written = self._write(item)
         grouped = {(group.column, group.grain) for group in self._frame.group}
-        is_loose = bool(grouped) and item.function is None and (item.column, item.grain) not in grouped
-        if item.column is None or not is_loose or self._dialect == "sqlite":
+        is_ungrouped = bool(grouped) and item.function is None and (item.column, item.grain) not in grouped
+        if item.column is None or not is_ungrouped or self._dialect == "sqlite":
             return written
         # MariaDB and older versions of PostgreSQL have no ANY_VALUE.
         chosen = exp.AnyValue(this=written) if self._dialect == "duckdb" else exp.Min(this=written)
@@ -153,8 +155,8 @@ class _SelectBuilder:
         inner = exp.Distinct(expressions=[inner]) if item.distinct else inner
         written = inner if item.function is Function.COMPUTED else _FUNCTIONS[item.function](this=inner)
         if item.per is not None:
-            others = exp.Count(this=exp.Distinct(expressions=[self._make_column(item.per)]))
-            return exp.Div(this=_multiply_by_one(written), expression=others)
+            divisor = exp.Count(this=exp.Distinct(expressions=[self._make_column(item.per)]))
+            return exp.Div(this=_multiply_by_one(written), expression=divisor)
         return self._write_window(item, written) if item.window else written
 
     def _write_value(self, ref: ColumnRef, function: Function | None) -> exp.Expr:
@@ -177,10 +179,10 @@ class _SelectBuilder:
         """Write the share of the rows that meet a condition, or their share of the sum of a column."""
         is_count = isinstance(value, exp.Star)
         amount: exp.Expr = exp.Literal.number("1.0") if is_count else value
-        chosen = exp.Case().when(self._write_condition(condition), amount).else_(exp.Literal.number("0.0"))
+        counted = exp.Case().when(self._write_condition(condition), amount).else_(exp.Literal.number("0.0"))
         if is_count:
-            return exp.Avg(this=chosen)
-        return exp.Div(this=_multiply_by_one(exp.Sum(this=chosen)), expression=exp.Sum(this=value.copy()))
+            return exp.Avg(this=counted)
+        return exp.Div(this=_multiply_by_one(exp.Sum(this=counted)), expression=exp.Sum(this=value.copy()))
 
     def _write_window(self, item: Expression, value: exp.Expr) -> exp.Expr:
         order = exp.Order(expressions=[self._write(group) for group in self._frame.group])
@@ -191,16 +193,16 @@ class _SelectBuilder:
             return value  # without groups there are no earlier values
         if item.window is WindowKind.RUNNING:
             return exp.Window(this=exp.Sum(this=value), order=order)
-        before = exp.Window(this=exp.Lag(this=value.copy()), order=order)
-        return exp.Sub(this=value, expression=before)
+        previous_value = exp.Window(this=exp.Lag(this=value.copy()), order=order)
+        return exp.Sub(this=value, expression=previous_value)
 
     def _write_condition(self, predicate: Predicate | AnyPredicate | Membership) -> exp.Expr:
         if isinstance(predicate, AnyPredicate):
             return exp.or_(*map(self._write_condition, predicate.choices), copy=False)
         if isinstance(predicate, Membership):
             inner = build_query(self._schema, self._skip_nulls(predicate), self._dialect)
-            among: exp.Expr = exp.In(this=self._make_column(predicate.column), query=inner.subquery(copy=False))
-            return exp.Not(this=among) if predicate.negated else among
+            is_member: exp.Expr = exp.In(this=self._make_column(predicate.column), query=inner.subquery(copy=False))
+            return exp.Not(this=is_member) if predicate.negated else is_member
         written = self._write_predicate(predicate)
         return exp.Not(this=written) if predicate.negated else written
 
@@ -247,8 +249,8 @@ def _multiply_by_one(value: exp.Expr) -> exp.Expr:
     return exp.Mul(this=value, expression=exp.Literal.number("1.0"))
 
 
-def _only_repeats(key: ForeignKey, table: str, own: set[ColumnRef]) -> bool:
-    return key.to_table == table and key.table != table and own <= {key.to_ref}
+def _is_only_key_used(key: ForeignKey, table: str, table_columns: set[ColumnRef]) -> bool:
+    return key.to_table == table and key.table != table and table_columns <= {key.to_ref}
 
 
 def _write_table(name: str) -> exp.Table:

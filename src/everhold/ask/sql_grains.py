@@ -20,11 +20,12 @@ def cut_date(column: exp.Expr, grain: str, dialect: str) -> exp.Expr:
         return exp.cast(cut, "date", copy=False) if dialect == "postgres" else cut
     if grain != "quarter":
         return _format(column, _SQLITE_FORMATS[grain])
+    # The number of the quarter is (month + 2) / 3, divided as whole numbers.
     month = exp.Cast(this=_format(column, "%m"), to=exp.DataType.build("int"))
     shifted = exp.Paren(this=exp.Add(this=month, expression=exp.Literal.number(2)))
-    number = exp.Paren(this=exp.Div(this=shifted, expression=exp.Literal.number(3)))
-    start = exp.DPipe(this=_format(column.copy(), "%Y"), expression=exp.Literal.string("-Q"))
-    return exp.DPipe(this=start, expression=number)
+    quarter = exp.Paren(this=exp.Div(this=shifted, expression=exp.Literal.number(3)))
+    prefix = exp.DPipe(this=_format(column.copy(), "%Y"), expression=exp.Literal.string("-Q"))
+    return exp.DPipe(this=prefix, expression=quarter)
 
 
 def _cut_for_mysql(column: exp.Expr, grain: str) -> exp.Expr:
@@ -33,6 +34,7 @@ def _cut_for_mysql(column: exp.Expr, grain: str) -> exp.Expr:
     if grain == "week":
         weekday = exp.Anonymous(this="WEEKDAY", expressions=[column.copy()])
         return exp.DateSub(this=column, expression=weekday, unit=exp.Var(this="DAY"))
+    # The first month of a quarter is 3 * quarter - 2.
     month = exp.Sub(
         this=exp.Mul(this=exp.Quarter(this=column.copy()), expression=exp.Literal.number(3)),
         expression=exp.Literal.number(2),

@@ -27,8 +27,14 @@ _LETTERS_PER_EDIT = 6
 _ADJECTIVE_SUFFIXES = ("n", "an", "ian", "ean", "ese", "ish", "i", "s")
 _MIN_NAME_LETTERS = 4
 
-# The similarity of each kind of match, set by hand: only the order of the kinds matters, and that an edit costs 0.1.
-_PADDED, _SAME_STEMS, _COUNTRY_ADJECTIVE, _ADJECTIVE, _MISSPELLED, _PER_EDIT = 0.97, 0.9, 0.9, 0.8, 0.85, 0.1
+# The similarity of each kind of match, set by hand: only the order of the kinds matters. Each edit of a misspelled
+# value lowers its similarity by `_COST_PER_EDIT`.
+_PADDED = 0.97
+_SAME_STEMS = 0.9
+_COUNTRY_ADJECTIVE = 0.9
+_MISSPELLED = 0.85
+_ADJECTIVE = 0.8
+_COST_PER_EDIT = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +94,16 @@ class ValueIndex:
     """The values of several tables. The index of each table is built once and shared by every `ValueIndex` with it."""
 
     def __init__(self, tables: Iterable[TableContent]) -> None:
-        self._set_parts(map(TableValues, tables))
+        self._set_tables(map(TableValues, tables))
 
     @classmethod
     def join(cls, tables: Iterable[TableValues]) -> "ValueIndex":
         """Return an index that searches these tables, in this order."""
         joined = cls(())
-        joined._set_parts(tables)
+        joined._set_tables(tables)
         return joined
 
-    def _set_parts(self, tables: Iterable[TableValues]) -> None:
+    def _set_tables(self, tables: Iterable[TableValues]) -> None:
         self._tables = tuple(tables)
         # Most words of a question begin no value. One look into these sets saves a look into every table.
         self._first_words = frozenset[str]().union(*(table.first_words for table in self._tables))
@@ -169,7 +175,7 @@ class ValueIndex:
         for candidate in dict.fromkeys(candidates):
             distance = measure_edit_distance(text, " ".join(candidate), max_edits)
             if distance <= max_edits:
-                similarity = _MISSPELLED - _PER_EDIT * distance
+                similarity = _MISSPELLED - _COST_PER_EDIT * distance
                 matches.extend(ValueMatch(value, similarity, "similar") for value in self._get_exact(candidate))
         return sorted(matches, key=lambda match: -match.similarity)
 

@@ -36,8 +36,9 @@ PARTS = ("topic", "update", "chance", "chance_among_few")
 MAX_CHANCE_CANDIDATES = 12
 # A newer memory that replaced a candidate is searched for this many of the best candidates of each question.
 MAX_UPDATE_CANDIDATES = 2
-# The steps of gradient descent.
+# The steps of gradient descent, and the maximum number of Newton steps, which usually converge in a few.
 MAX_STEPS = 300
+_MAX_NEWTON_STEPS = 50
 # Prevents a division by zero for tables without a target.
 _SMALLEST_DIVISOR = 1e-300
 # The strength of L2 regularisation.
@@ -78,12 +79,12 @@ def collect_examples(
 def ask_questions(engine: Everhold, life: Life) -> Iterator[Example]:
     """Store a life, ask its questions, and yield an example for each question that has candidates."""
     view = engine.scope(user=life.persona)
-    names = {view.remember(memory.text, **memory.fields).id: memory.id for memory in life.memories}
+    life_ids = {view.remember(memory.text, **memory.fields).id: memory.id for memory in life.memories}
     for question in life.questions:
         request = Request(question.q, asked_at=question.asked_at)
         examined = examine_answers(engine._parts.recall_deps, view.scope, request)
         if examined is not None:
-            ids = [names[memory_id] for memory_id in examined.ids]
+            ids = [life_ids[stored_id] for stored_id in examined.ids]
             yield Example(
                 question,
                 examined.question,
@@ -120,7 +121,7 @@ def fit_weights(
 
 def _round(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {name: _round(item) for name, item in value.items()}
+        return {name: _round(part) for name, part in value.items()}
     return round(value, 4) if isinstance(value, float) else value
 
 
@@ -235,7 +236,7 @@ def _fit_logistic(rows: Numbers, right: NDArray[np.bool_], l2: float = _L2_LOGIS
     fitted = np.zeros(table.shape[1])
     penalty_weights = np.full(len(fitted), l2)
     penalty_weights[-1] = 0.0
-    for _ in range(50):
+    for _ in range(_MAX_NEWTON_STEPS):
         chance = 1 / (1 + np.exp(-(table @ fitted)))
         gradient = table.T @ (chance - right) + penalty_weights * fitted
         curvature = (table * (chance * (1 - chance))[:, None]).T @ table + np.diag(penalty_weights)

@@ -42,7 +42,12 @@ def cross_validate(
         progress(len(life.questions))
     verdicts: list[QuestionVerdict] = []
     for life in lives:
-        others = [example for name, asked in examples.items() if name != life.name for example in asked.values()]
+        others = [
+            example
+            for name, life_examples in examples.items()
+            if name != life.name
+            for example in life_examples.values()
+        ]
         weights = make_weights(fit_weights(others, (), _PARTS))
         verdicts += _answer_life(life, examples[life.name], weights)
     return QuestionsReport(tuple(verdicts))

@@ -67,7 +67,7 @@ def read_question_file(path: Path) -> QuestionFile:
     """Return the questions of a JSON file in the format of examples/sample_questions.json."""
     try:
         document = json.loads(path.read_text("utf-8"))
-        texts = {entry["id"]: entry for entry in document["questions"]}
+        entries_by_id = {entry["id"]: entry for entry in document["questions"]}
         return QuestionFile(
             date.fromisoformat(document["today"]),
             {name: dict(source) for name, source in document["sources"].items()},
@@ -78,7 +78,7 @@ def read_question_file(path: Path) -> QuestionFile:
                     entry["question"],
                     entry["sql"],
                     bool(entry.get("ordered")),
-                    tuple(_list_earlier(texts, entry)),
+                    tuple(_list_earlier(entries_by_id, entry)),
                 )
                 for entry in document["questions"]
             ),
@@ -88,11 +88,11 @@ def read_question_file(path: Path) -> QuestionFile:
         raise InvalidInput(fact, remedy="write it as examples/sample_questions.json is") from error
 
 
-def _list_earlier(entries: Mapping[str, Any], entry: Mapping[str, Any]) -> list[str]:
+def _list_earlier(entries_by_id: Mapping[str, Any], entry: Mapping[str, Any]) -> list[str]:
     if "after" not in entry:
         return []
-    before = entries[entry["after"]]
-    return [*_list_earlier(entries, before), before["question"]]
+    previous = entries_by_id[entry["after"]]
+    return [*_list_earlier(entries_by_id, previous), previous["question"]]
 
 
 def evaluate_answers(
@@ -135,9 +135,9 @@ def summarise_answers(outcomes: Sequence[AnswerOutcome]) -> dict[str, Any]:
     `unclear_but_right` counts the unclear questions whose best reading has the expected rows.
     """
     sources = dict.fromkeys(outcome.question.source for outcome in outcomes)
-    hidden = sum(outcome.verdict == UNCLEAR and outcome.has_expected_rows for outcome in outcomes)
+    unclear_but_right = sum(outcome.verdict == UNCLEAR and outcome.has_expected_rows for outcome in outcomes)
     by_source = {name: _count([o for o in outcomes if o.question.source == name]) for name in sources}
-    return {**_count(outcomes), "unclear_but_right": hidden, "by_source": by_source}
+    return {**_count(outcomes), "unclear_but_right": unclear_but_right, "by_source": by_source}
 
 
 def _count(outcomes: Sequence[AnswerOutcome]) -> dict[str, int]:

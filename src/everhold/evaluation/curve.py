@@ -39,7 +39,7 @@ def trace_minimums(examples: Sequence[Examples], recipe: Recipe = HYBRID) -> lis
 
 def measure_minimum(examples: Sequence[Examples], minimum: float, share: float, recipe: Recipe = HYBRID) -> CurvePoint:
     """Return the point of a minimum score, with only turns that have at least `share` of the best score."""
-    returned = right = silent = foreign = 0
+    returned = right = silent = foreign_questions = 0
     shares: list[float] = []
     for conversation in examples:
         is_returned = _mask_returned(_compute_scores(conversation.signals, recipe), minimum, share)
@@ -48,15 +48,15 @@ def measure_minimum(examples: Sequence[Examples], minimum: float, share: float, 
         right += int((is_returned & is_evidence).sum())
         has_evidence = is_evidence.any(axis=1)
         shares += ((is_returned & is_evidence).sum(1)[has_evidence] / is_evidence.sum(1)[has_evidence]).tolist()
-        answered = _mask_returned(_compute_scores(conversation.strange, recipe), minimum, share).any(axis=1)
-        foreign += len(conversation.strange)
-        silent += len(conversation.strange) - int(answered.sum())
+        answered = _mask_returned(_compute_scores(conversation.foreign_signals, recipe), minimum, share).any(axis=1)
+        foreign_questions += len(conversation.foreign_signals)
+        silent += len(conversation.foreign_signals) - int(answered.sum())
     return CurvePoint(
         minimum,
         share,
         round(right / returned, _DIGITS) if returned else None,
         round(sum(shares) / len(shares), _DIGITS) if shares else 0.0,
-        round(silent / foreign, _DIGITS) if foreign else 0.0,
+        round(silent / foreign_questions, _DIGITS) if foreign_questions else 0.0,
     )
 
 
@@ -67,9 +67,9 @@ def _compute_scores(signals: NDArray[np.float32], recipe: Recipe) -> NDArray[np.
     """
     weights = np.array([recipe.weights.get(name, 0.0) for name in NAMES])
     totals = signals @ weights + recipe.base + recipe.turn_base
-    best = np.sort(totals, axis=1)[:, -2:]
-    ahead = np.minimum(best[:, -1] - best[:, 0], recipe.max_lead)
-    totals[np.arange(len(totals)), totals.argmax(axis=1)] += recipe.lead * ahead
+    best = np.sort(totals, axis=1)[:, -2:]  # the second best and the best total of each question
+    leads = np.minimum(best[:, -1] - best[:, 0], recipe.max_lead)
+    totals[np.arange(len(totals)), totals.argmax(axis=1)] += recipe.lead * leads
     return np.asarray(1 / (1 + np.exp(-np.clip(totals, -500, 500))), np.float64)
 
 

@@ -59,7 +59,7 @@ def evaluate(
     """Store the conversations as messages, and ask their questions among the episodes of the first level."""
     report = EpisodeReport()
     for conversation in conversations:
-        _say(engine, conversation, progress)
+        _store_messages(engine, conversation, progress)
         view = engine.scope(user=conversation.id)
         tally = EpisodeTally()
         _count_tokens(engine, view, tally)
@@ -74,7 +74,7 @@ def count_steps(conversations: Sequence[EvaluatedConversation]) -> int:
     return sum(len(conversation.turns) + len(conversation.questions) for conversation in conversations)
 
 
-def _say(engine: Everhold, conversation: EvaluatedConversation, progress: Callable[[int], None]) -> None:
+def _store_messages(engine: Everhold, conversation: EvaluatedConversation, progress: Callable[[int], None]) -> None:
     for session, turns in groupby(conversation.turns, key=lambda turn: turn.session):
         view = engine.scope(user=conversation.id, session=_name_session(conversation, session))
         for turn in turns:
@@ -107,7 +107,7 @@ def _ask(view: View, conversation: EvaluatedConversation, tally: EpisodeTally, p
                 question.text, among="episode", where={"level": 1}, k=_MAX_HITS, minimum=0, asked_at=asked_at
             )
             episodes = [hit.record for hit in hits if isinstance(hit.record, Episode)]
-            first = list(dict.fromkeys(episode.session_id for episode in episodes))[:SESSIONS]
+            first_sessions = list(dict.fromkeys(episode.session_id for episode in episodes))[:SESSIONS]
             tally.questions += 1
-            tally.share_total += len(evidence.intersection(first)) / len(evidence)
+            tally.share_total += len(evidence.intersection(first_sessions)) / len(evidence)
         progress(1)

@@ -19,10 +19,11 @@ from everhold.evaluation.learning_data import DIALECT, LearningDatabase, Learnin
 CHECKPOINTS = (0, 50, 100, 200)
 WRONG_SHARE = 0.1
 _SEED = 11
-_NUMBERS = count(1)  # of ids: a memory that is taught in several steps must not get one twice
+_ID_NUMBERS = count(1)  # a memory that is taught in several steps must not get an id twice
 _DIGITS = 4
 
 Report = Callable[[int], None]
+"""Called with the number of pairs that were taught since the last call."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def teach_all(
     """Return a memory to which the pairs were taught one after the other, as the verb `confirm` does."""
     for pair in pairs:
         memory = teach_pair(
-            database.gate, memory, pair.question, pair.sql, DIALECT, lambda kind: f"{kind}-{next(_NUMBERS):08}"
+            database.gate, memory, pair.question, pair.sql, DIALECT, lambda kind: f"{kind}-{next(_ID_NUMBERS):08}"
         ).memory
         report(1)
     return memory
@@ -78,11 +79,13 @@ def _ask(database: LearningDatabase, memory: LearnedMemory, pair: LearningPair, 
 
 
 def _leaks(sql: str, source: str, question: str) -> bool:
-    """Return whether a literal of the SQL occurs in the question `source` it was learned from, but not in
-    `question`."""
-    old, new = f" {fold_text(source)} ", f" {fold_text(question)} "
+    """Return whether a literal of the SQL occurs in the question `source` that it was learned from, but not in
+    `question`.
+    """
+    # The spaces make `in` compare whole words.
+    source_words, question_words = f" {fold_text(source)} ", f" {fold_text(question)} "
     literals = [fold_text(node.name) for node in list_literals(sqlglot.parse_one(sql, read=DIALECT))]
-    return any(text and f" {text} " in old and f" {text} " not in new for text in literals)
+    return any(text and f" {text} " in source_words and f" {text} " not in question_words for text in literals)
 
 
 def split_by_question(pairs: Sequence[LearningPair], folds: int) -> list[list[LearningPair]]:
@@ -96,8 +99,8 @@ def split_by_template(pairs: Sequence[LearningPair], folds: int) -> list[list[Le
     """Return folds in which all questions with one template are in the same fold."""
     templates = sorted({pair.template for pair in pairs})
     random.Random(_SEED).shuffle(templates)
-    places = {template: number % folds for number, template in enumerate(templates)}
-    return [[pair for pair in pairs if places[pair.template] == number] for number in range(folds)]
+    fold_numbers = {template: number % folds for number, template in enumerate(templates)}
+    return [[pair for pair in pairs if fold_numbers[pair.template] == number] for number in range(folds)]
 
 
 def _list_other_pairs(folds: Sequence[Sequence[LearningPair]], index: int) -> list[LearningPair]:
@@ -108,17 +111,22 @@ def _list_other_pairs(folds: Sequence[Sequence[LearningPair]], index: int) -> li
 
 def measure_curve(database: LearningDatabase, folds: Sequence[Sequence[LearningPair]], report: Report) -> list[Any]:
     """Return the accuracy on each fold after more and more confirmed pairs of the other folds."""
+    # Both by the number of the checkpoint. The last checkpoint of a fold is the number of all other pairs.
     outcomes: dict[int, list[LearningOutcome]] = {}
-    sizes: dict[int, list[int]] = {}
+    confirmed_counts: dict[int, list[int]] = {}
     for index, fold in enumerate(folds):
         others = _list_other_pairs(folds, index)
-        stops = [*(stop for stop in CHECKPOINTS if stop < len(others)), len(others)]
-        memory, before = LearnedMemory(), 0
-        for number, stop in enumerate(stops):
-            memory, before = teach_all(database, memory, others[before:stop], report), stop
-            outcomes.setdefault(number, []).extend(ask_all(database, memory, fold, others[:stop]))
-            sizes.setdefault(number, []).append(stop)
-    return [{"confirmed": max(sizes[number]), **summarise_outcomes(listed)} for number, listed in outcomes.items()]
+        checkpoints = [*(checkpoint for checkpoint in CHECKPOINTS if checkpoint < len(others)), len(others)]
+        memory, taught_count = LearnedMemory(), 0
+        for number, checkpoint in enumerate(checkpoints):
+            memory = teach_all(database, memory, others[taught_count:checkpoint], report)
+            taught_count = checkpoint
+            outcomes.setdefault(number, []).extend(ask_all(database, memory, fold, others[:checkpoint]))
+            confirmed_counts.setdefault(number, []).append(checkpoint)
+    return [
+        {"confirmed": max(confirmed_counts[number]), **summarise_outcomes(of_checkpoint)}
+        for number, of_checkpoint in outcomes.items()
+    ]
 
 
 def measure_split(
@@ -140,12 +148,12 @@ def measure_noise(
     wrong_count = wrong_before = recovered = 0
     for index, fold in enumerate(folds):
         others = _list_other_pairs(folds, index)
-        wrong = random.Random(_SEED).sample(range(len(others)), round(WRONG_SHARE * len(others)))
-        mistaken = {number: _make_wrong_pair(database, others, number) for number in wrong}
-        pairs = [mistaken.get(number, pair) for number, pair in enumerate(others)]
+        wrong_numbers = random.Random(_SEED).sample(range(len(others)), round(WRONG_SHARE * len(others)))
+        wrong_pairs = {number: _make_wrong_pair(database, others, number) for number in wrong_numbers}
+        pairs = [wrong_pairs.get(number, pair) for number, pair in enumerate(others)]
         memory = teach_all(database, LearnedMemory(), pairs, report)
         noisy += ask_all(database, memory, fold, others)
-        truths = [others[number] for number in wrong]
+        truths = [others[number] for number in wrong_numbers]
         wrong_count += len(truths)
         wrong_before += sum(not outcome.is_right for outcome in ask_all(database, memory, truths, others))
         memory = teach_all(database, memory, truths, report)

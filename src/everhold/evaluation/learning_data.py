@@ -94,7 +94,7 @@ def read_databases(folder: Path) -> list[LearningDatabase]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         fact = f"{path} is not a list of questions: {error!r}"
         raise InvalidInput(fact, remedy="write a JSON list of objects with question and query") from error
-    databases = [LearningDatabase(_find_file(folder, name), listed) for name, listed in sorted(by_name.items())]
+    databases = [LearningDatabase(_find_file(folder, name), by_name[name]) for name in sorted(by_name)]
     return sorted(databases, key=lambda database: (-len(database.pairs), database.name))
 
 
@@ -121,8 +121,8 @@ def _make_pair(schema: AskSchema, entry: Mapping[str, Any]) -> LearningPair | No
 
 def _read_quoted_texts(schema: AskSchema, tree: exp.Expr) -> None:
     """Turn double-quoted words that are not names into texts, as SQLite reads them."""
-    known = {column.name.lower() for column in schema.columns()} | {table.name.lower() for table in schema.tables}
+    names = {column.name.lower() for column in schema.columns()} | {table.name.lower() for table in schema.tables}
     for column in list(tree.find_all(exp.Column)):
-        name = column.this
-        if isinstance(name, exp.Identifier) and name.quoted and not column.table and name.name.lower() not in known:
-            column.replace(exp.Literal.string(name.name))
+        node = column.this
+        if isinstance(node, exp.Identifier) and node.quoted and not column.table and node.name.lower() not in names:
+            column.replace(exp.Literal.string(node.name))

@@ -6,6 +6,7 @@ from typing import Any
 
 from everhold.ask.learning.answering import LearnedMemory
 from everhold.evaluation.learning import (
+    WRONG_SHARE,
     Report,
     ask_all,
     compare_outcomes,
@@ -19,7 +20,7 @@ from everhold.evaluation.learning import (
 )
 from everhold.evaluation.learning_data import LearningDatabase, read_databases
 
-# In a folder with more databases, only so many are measured: those with most questions.
+# Of a folder with more databases, those with most questions are measured.
 _MAX_DATABASES = 3
 
 
@@ -33,11 +34,12 @@ def choose_databases(folder: Path, limit: int | None) -> list[LearningDatabase]:
 
 
 def count_steps(databases: Sequence[LearningDatabase], folds: int) -> int:
-    """Return how many pairs are taught: for the length of a progress bar."""
+    """Return about how many pairs are taught, for the length of a progress bar."""
     if len(databases) > 1:
         return sum(2 * (len(database.pairs) // 2) for database in databases)
     taught_count = (folds - 1) * len(databases[0].pairs)
-    return round(3.1 * taught_count)
+    # Both splits and the measurement of noise teach all pairs, and the last corrects the wrong ones.
+    return round((3 + WRONG_SHARE) * taught_count)
 
 
 def measure_learning(databases: Sequence[LearningDatabase], folds: int, report: Report) -> dict[str, Any]:

@@ -17,9 +17,9 @@ def list_groups(recipe: Recipe) -> list[str]:
 
 def make_variants(recipe: Recipe = HYBRID) -> dict[str, Recipe]:
     """Return one variant of the recipe per group of retrievers, without this group, and one without windows."""
-    left_out = {group: recipe.without(group) for group in list_groups(recipe)}
-    alone = recipe.weights_for(threads=False, voiced=True)
-    return {**left_out, WINDOWS: replace(recipe, weights=alone)}
+    without_group = {group: recipe.without(group) for group in list_groups(recipe)}
+    without_windows = recipe.weights_for(threads=False, voiced=True)
+    return {**without_group, WINDOWS: replace(recipe, weights=without_windows)}
 
 
 def compare(

@@ -118,10 +118,10 @@ def read_life(path: Path) -> Life:
         _check_known_ids(f"{path}, memory {memory.id!r}", "updates", memory.updates, known_ids)
     for question in questions:
         _check_question(f"{path}, question {question.id!r}", question, known_ids)
-    in_time_order = tuple(sorted(memories, key=lambda memory: memory.at))
+    sorted_memories = tuple(sorted(memories, key=lambda memory: memory.at))
     header = {name: document[name] for name in ("persona", "title") if name in document}
     try:
-        return Life(name=path.stem, **header, memories=in_time_order, questions=tuple(questions))
+        return Life(name=path.stem, **header, memories=sorted_memories, questions=tuple(questions))
     except ValidationError as error:
         raise explain_errors(error, str(path), _FIELDS) from None
 
@@ -148,19 +148,19 @@ def _load_object(path: Path) -> dict[str, Any]:
 
 
 def _parse_parts(path: Path, document: dict[str, Any], name: str, model: type[P]) -> list[P]:
-    listed = document.get(name)
-    if not isinstance(listed, list) or not listed:
-        raise InvalidInput(f"{path} has no {name}", value=listed, remedy=f"list at least one under {name!r}")
+    entries = document.get(name)
+    if not isinstance(entries, list) or not entries:
+        raise InvalidInput(f"{path} has no {name}", value=entries, remedy=f"list at least one under {name!r}")
     parts = []
-    for number, fields in enumerate(listed, 1):
+    for number, fields in enumerate(entries, 1):
         where = f"{path}, {name}[{number}]"
         if not isinstance(fields, dict):
             raise InvalidInput(f"{where} is {format_value(fields)}, not an object", remedy="write its fields by name")
         try:
             parts.append(model.model_validate(fields))
         except ValidationError as error:
-            named = f"{where} ({fields['id']})" if isinstance(fields.get("id"), str) else where
-            raise explain_errors(error, named, model.model_fields) from None
+            where = f"{where} ({fields['id']})" if isinstance(fields.get("id"), str) else where
+            raise explain_errors(error, where, model.model_fields) from None
     return parts
 
 
@@ -175,8 +175,8 @@ def _check_unique_ids(path: Path, noun: str, parts: Sequence[LifeMemory] | Seque
 def _check_known_ids(where: str, name: str, ids: Iterable[str], known_ids: set[str]) -> None:
     for memory_id in ids:
         if memory_id not in known_ids:
-            close = suggest_name(memory_id, known_ids)
-            remedy = close if close.startswith("did you mean") else "use the id of a memory of this file"
+            suggestion = suggest_name(memory_id, known_ids)
+            remedy = suggestion if suggestion.startswith("did you mean") else "use the id of a memory of this file"
             raise InvalidInput(
                 f"{where}: no memory has the id {memory_id!r} of {name!r}", value=memory_id, remedy=remedy
             )

@@ -19,7 +19,9 @@ from everhold.text.date_words import MONTHS
 _EVIDENCE = re.compile(r"D:?(\d+):0*(\d+)")
 _SESSION = re.compile(r"session_(\d+)")
 _TIME = re.compile(r"(\d{1,2}):(\d{2})\s*([ap]m)\s+on\s+(\d{1,2})\s+([a-z]+),?\s+(\d{4})", re.IGNORECASE)
+# Recall is measured among this many of the best turns.
 CUTS = (5, 10, 25)
+# The number of hits that an agent would get as context.
 CONTEXT_HITS = 10
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
 
@@ -154,8 +156,8 @@ class Tally:
         for k in CUTS:
             share = len(set(evidence) & set(turns[:k])) / len(evidence)
             self.sums[f"r@{k}"] = self.sums.get(f"r@{k}", 0.0) + share
-        first = next((rank for rank, turn in enumerate(turns, 1) if turn in evidence), 0)
-        self.sums["mrr"] = self.sums.get("mrr", 0.0) + (1 / first if first else 0.0)
+        first_rank = next((rank for rank, turn in enumerate(turns, 1) if turn in evidence), 0)
+        self.sums["mrr"] = self.sums.get("mrr", 0.0) + (1 / first_rank if first_rank else 0.0)
 
     def as_json(self) -> dict[str, float]:
         means = {name: round(total / self.questions, 4) for name, total in self.sums.items()}

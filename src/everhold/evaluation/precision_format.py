@@ -27,8 +27,8 @@ _DISTANCE = re.compile(r"([+-])(\d{1,5})([mhdw])")
 # The time at which questions are asked in a world without a time. It is fixed, so that results do not depend on the
 # day.
 ASKED = datetime(2026, 11, 15, 12, tzinfo=UTC)
-_WORLD = ("now", "memories", "cases")
-_FORMS = "write 2026-03-01, 2026-03-01T09:30+07:00, or a distance from the present such as -3d, +2h, -90m, +1w"
+_WORLD_FIELDS = ("now", "memories", "cases")
+_TIME_FORMS = "write 2026-03-01, 2026-03-01T09:30+07:00, or a distance from the present such as -3d, +2h, -90m, +1w"
 Keys = tuple[str, ...]
 
 
@@ -71,7 +71,7 @@ class WorldMemory(WorldPart):
     @classmethod
     def check_time(cls, written: str | None) -> str | None:
         if written is not None and not _is_time(written):
-            raise PydanticCustomError("time", f"not a time; {_FORMS}")
+            raise PydanticCustomError("time", f"not a time; {_TIME_FORMS}")
         return written
 
     def make_fields(self, present: datetime, now: datetime) -> dict[str, Any]:
@@ -174,11 +174,11 @@ def read(directory: Path) -> list[World]:
 def _read_world(file: Path) -> World:
     document = load_document(file)
     if not isinstance(document, _LinedMapping):
-        raise InvalidInput(f"{file.name} is not a mapping", remedy=f"a world has {', '.join(_WORLD)}")
+        raise InvalidInput(f"{file.name} is not a mapping", remedy=f"a world has {', '.join(_WORLD_FIELDS)}")
     for name, line in document.lines.items():
-        if name not in _WORLD:
+        if name not in _WORLD_FIELDS:
             raise InvalidInput(
-                f"{file.name}, line {line}: a world has no {name!r}", value=name, remedy=_suggest(name, _WORLD)
+                f"{file.name}, line {line}: a world has no {name!r}", value=name, remedy=_suggest(name, _WORLD_FIELDS)
             )
     world = World(
         suite=file.resolve().parent.name,
@@ -210,9 +210,9 @@ def _parse_parts(document: "_LinedMapping", name: str, model: type[P], file: Pat
             yield model.model_validate({**entry, "line": entry.line})
         except ValidationError as error:
             label = repr(entry.get("key") or entry.get("ask") or "")
-            known = [field for field in model.model_fields if field != "line"]
+            field_names = [field for field in model.model_fields if field != "line"]
             where = f"{file.name}, line {entry.line}, {'memory' if model is WorldMemory else 'case'} {label}"
-            raise explain_errors(error, where, known) from None
+            raise explain_errors(error, where, field_names) from None
 
 
 def _check_memories(memories: Sequence[WorldMemory], file: Path) -> None:
@@ -236,11 +236,11 @@ def _check_memories(memories: Sequence[WorldMemory], file: Path) -> None:
         earlier[memory.key] = memory
 
 
-def _check_case(case: Case, known: Sequence[str], file: Path) -> None:
+def _check_case(case: Case, memory_keys: Sequence[str], file: Path) -> None:
     where = f"{file.name}, line {case.line}, case {case.ask!r}"
     for key in case.keys:
-        if key not in known:
-            raise InvalidInput(f"{where}: no memory has the key {key!r}", remedy=_suggest(key, known))
+        if key not in memory_keys:
+            raise InvalidInput(f"{where}: no memory has the key {key!r}", remedy=_suggest(key, memory_keys))
     if overlap := set(case.must_not) & {*case.must, *case.may} or set(case.must) & set(case.may):
         raise InvalidInput(
             f"{where}: {min(overlap)!r} is listed twice with different meanings",
@@ -283,6 +283,7 @@ def resolve_time(written: str, present: datetime, now: datetime | None) -> datet
 
 
 def _is_time(written: str) -> bool:
+    # The present is chosen so that every distance of five digits, even in weeks, can be added to it or subtracted.
     try:
         resolve_time(written, clock.EPOCH + timedelta(days=200_000), None)
     except (ValueError, OverflowError):

@@ -13,7 +13,7 @@ from everhold.evaluation.lives import NO_ANSWER, Life, LifeQuestion
 SIZES = (3, 5, 7, 9, 11, 13, 15, 18, 22)
 SCOPES_PER_QUESTION = 3
 # The share of scopes without the answer, for questions that have one.
-_UNANSWERED = 1 / 3
+_UNANSWERED_SHARE = 1 / 3
 # How many memories that do not answer the question a scope has at least.
 _MIN_OTHERS = 2
 
@@ -27,7 +27,7 @@ def _cut_life(life: Life) -> Iterator[Life]:
     rng = random.Random(life.name)
     for question in life.questions:
         for number in range(SCOPES_PER_QUESTION):
-            is_unanswered = not question.expect or rng.random() < _UNANSWERED
+            is_unanswered = not question.expect or rng.random() < _UNANSWERED_SHARE
             memory_ids = _choose_memories(life, question, rng, is_unanswered=is_unanswered)
             yield life.model_copy(
                 update={
@@ -42,9 +42,9 @@ def _choose_memories(life: Life, question: LifeQuestion, rng: random.Random, *, 
     """Return the ids of the memories of a scope: those about the question, unless left out, and some others."""
     answer_ids = {*question.right, *question.stale}
     others = [memory.id for memory in life.memories if memory.id not in answer_ids]
-    kept: Sequence[str] = () if is_unanswered else sorted(answer_ids)
-    count = max(rng.choice(SIZES) - len(kept), _MIN_OTHERS)
-    return {*kept, *rng.sample(others, min(count, len(others)))}
+    chosen: Sequence[str] = () if is_unanswered else sorted(answer_ids)
+    other_count = max(rng.choice(SIZES) - len(chosen), _MIN_OTHERS)
+    return {*chosen, *rng.sample(others, min(other_count, len(others)))}
 
 
 def _remove_answer(question: LifeQuestion) -> LifeQuestion:

@@ -13,7 +13,7 @@ from everhold.ask.guard import check_statement
 from everhold.ask.outcome import MAX_CHOICES
 from everhold.ask.profile.build import build_schema
 from everhold.ask.reading import QuestionReader, Readings
-from everhold.ask.results import Rows, are_equal, say_the_same
+from everhold.ask.results import Rows, are_equal, have_same_rows
 from everhold.ask.values import ValueIndex
 from everhold.errors import InvalidInput, StatementRefused, StoreError
 from everhold.evaluation.sql_levels import LEVELS, find_level, is_single_table, is_sorted
@@ -21,7 +21,9 @@ from everhold.evaluation.sql_statuses import count_statuses
 
 # The day from which relative periods are counted, so that a run can be repeated.
 TODAY = date(2024, 1, 1)
+# Coverage is measured at this precision.
 PRECISION = 0.9
+_CURVE_POINTS = 20
 _SECONDS = 5.0
 _MAX_ROWS = 20_000
 _DIGITS = 4
@@ -61,7 +63,7 @@ def read_questions(path: Path) -> list[SqlQuestion]:
     """Return the questions of a JSON file: a list of objects with `db_id`, `question` and `query`."""
     try:
         entries = json.loads(path.read_text("utf-8"))
-        return [SqlQuestion(str(e["db_id"]), str(e["question"]), str(e["query"])) for e in entries]
+        return [SqlQuestion(str(entry["db_id"]), str(entry["question"]), str(entry["query"])) for entry in entries]
     except (OSError, ValueError, KeyError, TypeError) as error:
         fact = f"{path} is not a list of questions: {error!r}"
         raise InvalidInput(fact, remedy="write a JSON list of objects with db_id, question and query") from error
@@ -120,12 +122,14 @@ def _check(sql: str, tables: set[str]) -> str | None:
 def _find_rivals(
     question: SqlQuestion, readings: Readings, best_sql: str, tables: set[str], variants: Sequence[Path]
 ) -> Iterator[tuple[float, bool]]:
-    known = [_run(variants[0], best_sql)]
+    different_rows = [_run(variants[0], best_sql)]
     for reading in readings.alternatives[: MAX_CHOICES - 1]:
         sql = _check(reading.sql, tables)
         rows = None if sql is None else _run(variants[0], sql)
-        if sql is not None and rows is not None and not any(say_the_same(other or (), rows) for other in known):
-            known.append(rows)
+        if sql is None or rows is None:
+            continue
+        if not any(have_same_rows(other or (), rows) for other in different_rows):
+            different_rows.append(rows)
             yield readings.readings[0].score - reading.score, all(_compare_all(question.gold, sql, variants))
 
 
@@ -155,7 +159,7 @@ def summarise(outcomes: Sequence[SqlOutcome]) -> dict[str, Any]:
         "by_database": {name: _measure([o for o in outcomes if o.question.database == name]) for name in databases},
         "coverage_at_90": find_coverage(curve, PRECISION),
         "statuses": count_statuses(outcomes),
-        "curve": curve[:: max(1, len(curve) // 20)],
+        "curve": curve[:: max(1, len(curve) // _CURVE_POINTS)],
     }
 
 

@@ -10,33 +10,36 @@ from everhold.ask.confidence import Features
 from everhold.evaluation.sql import PRECISION, SqlOutcome, apply_weights, find_coverage, trace_curve
 from everhold.evaluation.sql_statuses import fit_limits
 
-# The pull of each weight towards 0, in examples: some features are rare in any one set of questions.
-_PULL = 1.0
+# The strength of the penalty that keeps weights near 0, because some features are rare in any one set of questions.
+_PENALTY = 1.0
 _STEPS = 60
 _DIGITS = 3
 
 
 def fit_weights(outcomes: Sequence[SqlOutcome]) -> dict[str, float]:
     """Return the weights of a logistic model of whether a reading is right on every variant, by Newton's method."""
-    known = [outcome for outcome in outcomes if outcome.features is not None]
-    points = np.array([[1.0, *(outcome.features or ())] for outcome in known])
-    labels = np.array([float(outcome.test_suite) for outcome in known])
+    with_features = [outcome for outcome in outcomes if outcome.features is not None]
+    points = np.array([[1.0, *(outcome.features or ())] for outcome in with_features])
+    labels = np.array([float(outcome.test_suite) for outcome in with_features])
     weights = np.zeros(points.shape[1])
-    pull = np.full(points.shape[1], _PULL)
-    pull[0] = 1e-6  # the base is free
+    penalties = np.full(points.shape[1], _PENALTY)
+    penalties[0] = 1e-6  # almost none for the intercept
     for _ in range(_STEPS):
-        weights = weights - _find_step(points, labels, weights, pull)
+        weights = weights - _find_step(points, labels, weights, penalties)
     names = ("base", *Features._fields)
     return {name: round(float(weight), _DIGITS) for name, weight in zip(names, weights, strict=True)}
 
 
 def _find_step(
-    points: NDArray[np.float64], labels: NDArray[np.float64], weights: NDArray[np.float64], pull: NDArray[np.float64]
+    points: NDArray[np.float64],
+    labels: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    penalties: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     chances = 1 / (1 + np.exp(-np.clip(points @ weights, -30, 30)))
-    slope = points.T @ (chances - labels) + pull * weights
-    curvature = (points * (chances * (1 - chances))[:, None]).T @ points + np.diag(pull)
-    return np.asarray(np.linalg.solve(curvature, slope))
+    gradient = points.T @ (chances - labels) + penalties * weights
+    curvature = (points * (chances * (1 - chances))[:, None]).T @ points + np.diag(penalties)
+    return np.asarray(np.linalg.solve(curvature, gradient))
 
 
 def leave_databases_out(outcomes: Sequence[SqlOutcome]) -> list[SqlOutcome]:
@@ -44,8 +47,8 @@ def leave_databases_out(outcomes: Sequence[SqlOutcome]) -> list[SqlOutcome]:
     judged: list[SqlOutcome] = []
     for name in sorted({outcome.question.database for outcome in outcomes}):
         others = [outcome for outcome in outcomes if outcome.question.database != name]
-        own = [outcome for outcome in outcomes if outcome.question.database == name]
-        judged.extend(apply_weights(own, fit_weights(others)) if others else own)
+        of_database = [outcome for outcome in outcomes if outcome.question.database == name]
+        judged.extend(apply_weights(of_database, fit_weights(others)) if others else of_database)
     return judged
 
 

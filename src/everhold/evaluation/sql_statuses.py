@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 # The value of an outcome: a wrong answer costs as much as a right one gains, and a choice costs the user some time.
 _RIGHT, _WRONG, _CHOSEN = 1.0, -1.0, 0.5
+# The limits that are tried.
 _TIED, _CLOSE = (0.0, 0.02, 0.05, 0.1), (0.0, 0.2, 0.5, 0.8)
 _UNCERTAIN, _HOPELESS = (0.4, 0.5, 0.6, 0.7), (0.0, 0.1, 0.15, 0.2, 0.3)
 _GRID = [OutcomeLimits(*limits) for limits in product(_TIED, _CLOSE, _UNCERTAIN, _HOPELESS)]
@@ -63,7 +64,8 @@ def fit_limits(outcomes: Sequence["SqlOutcome"]) -> dict[str, Any]:
     databases = sorted({outcome.question.database for outcome in outcomes})
     values = {
         limits: {
-            name: _measure_value([o for o in outcomes if o.question.database == name], limits) for name in databases
+            name: _measure_value([outcome for outcome in outcomes if outcome.question.database == name], limits)
+            for name in databases
         }
         for limits in _GRID
     }

@@ -21,7 +21,7 @@ MAX_SENTENCE_LENGTH = 400
 # Longest first, because a pattern takes the first alternative that matches.
 RELATION = "|".join(sorted(RELATIONS, key=len, reverse=True))
 NAME = r"[A-Z][\w-]+(?: [A-Z][\w-]+){0,2}"
-_WHOSE = r"(?:new |current |older |younger |elder |little |big |eldest |youngest |oldest |best |twin |good |late )?"
+_ADJECTIVE = r"(?:new |current |older |younger |elder |little |big |eldest |youngest |oldest |best |twin |good |late )?"
 
 _ABBREVIATION = lazy_pattern(r"\b(?:mr|mrs|ms|dr|st|prof|jr|sr|vs|e\.g|i\.e|approx|inc|ltd)\.\s$", re.IGNORECASE)
 _UNSURE_WORDS = split_words(
@@ -58,42 +58,43 @@ _BREAK = lazy_pattern(
     r"|, (?:and )?(?=(?:works|lives|likes|loves|hates|speaks|prefers|enjoys|I|I'm|I've|I'll|my|we|but|which|who|where"
     r"|though|because)\b)"
 )
-_CONTRACTED = (
-    ("n't", "n't"),
+_CONTRACTIONS = (
     ("'m", " am"),
     ("'s", " is"),
     ("'ve", " have"),
     ("'re", " are"),
     ("'ll", " will"),
 )
-_FIRST = lazy_pattern(r"(?:I|i|We|we)(?=[' ])")
-_MINE = lazy_pattern(rf"(?i:my|our) {_WHOSE}(?P<relation>{RELATION})(?:,? (?P<name>{NAME}))?(?=[', ])")
-_THEIRS = lazy_pattern(
-    rf"(?P<owner>{NAME}|[Tt]he user|[Uu]ser)'s {_WHOSE}(?P<relation>{RELATION})(?P<name> {NAME})?(?=[', ])"
+_FIRST_PERSON = lazy_pattern(r"(?:I|i|We|we)(?=[' ])")
+_MY_RELATIVE = lazy_pattern(rf"(?i:my|our) {_ADJECTIVE}(?P<relation>{RELATION})(?:,? (?P<name>{NAME}))?(?=[', ])")
+_THEIR_RELATIVE = lazy_pattern(
+    rf"(?P<owner>{NAME}|[Tt]he user|[Uu]ser)'s {_ADJECTIVE}(?P<relation>{RELATION})(?P<name> {NAME})?(?=[', ])"
 )
 _ATTRIBUTES = (
     "favou?rite|name|nickname|birthday|e-?mail|phone|address|hometown|job|profession|occupation|car|"
     + "|".join(ANIMALS)
 )
-_OWN = lazy_pattern(
+_OWNED_ATTRIBUTE = lazy_pattern(
     rf"(?:(?:[Mm]y|[Oo]ur)|(?P<user>(?:[Tt]he )?[Uu]ser's)|(?P<owner>{NAME})'s) (?:new |current )?"
     rf"(?=(?i:{_ATTRIBUTES})\b)"
 )
 _LABEL = lazy_pattern(rf"(?i:{_ATTRIBUTES})\b(?= (?:[\w-]+ ){{0,3}}is\b|[\w -]*:)")
-_CALLED = lazy_pattern(
+_CALL_ME = lazy_pattern(
     r"(?:(?:please|you can|everyone|everybody|people|(?:my )?(?:friends|family)) )?(?=calls? me [A-Z])", re.IGNORECASE
 )
-_USER = lazy_pattern(r"(?:the )?user(?= )", re.IGNORECASE)
+_THE_USER = lazy_pattern(r"(?:the )?user(?= )", re.IGNORECASE)
 _NAMED = lazy_pattern(rf"(?P<name>{NAME})(?=[' ])")
 _PRONOUN = lazy_pattern(r"(?:he|she)(?=[' ])", re.IGNORECASE)
-_THIRD_VERB = lazy_pattern(
+_THIRD_PERSON_VERB = lazy_pattern(
     r"(?:lives|works|prefers|likes|loves|hates|enjoys|dislikes|speaks|studies|owns|has|drives|plays|eats"
     r"|is|was born|moved"
     r"|does not|doesn't|no longer|grew up)\b",
     re.IGNORECASE,
 )
-_FIRST_VERB = lazy_pattern(r"(?:work|live|am|have|speak|prefer|enjoy|study|dislike|don't|can't)\b")
-_BARE = lazy_pattern(r"(?:allergic to|married to|born in|born on|based in|originally from|fluent in)\b", re.IGNORECASE)
+_FIRST_PERSON_VERB = lazy_pattern(r"(?:work|live|am|have|speak|prefer|enjoy|study|dislike|don't|can't)\b")
+_WITHOUT_VERB = lazy_pattern(
+    r"(?:allergic to|married to|born in|born on|based in|originally from|fluent in)\b", re.IGNORECASE
+)
 _WORD = lazy_pattern(r"\w+")
 
 
@@ -137,7 +138,7 @@ def _find_sentences(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _split_sentence(
-    offset: int, sentence: str, narrator: Person, is_plain: bool, now: datetime, zone: tzinfo
+    offset: int, sentence: str, narrator: Person, is_note: bool, now: datetime, zone: tzinfo
 ) -> Iterator[Clause]:
     """Yield the clauses of a sentence whose subject is a known person. A question has none.
 
@@ -145,31 +146,33 @@ def _split_sentence(
     """
     lead = _LEAD_IN.match(sentence)
     begin = lead.end() if lead else 0
-    if _ASKING.match(sentence, begin) and not _THIRD_VERB.match(sentence, begin):
+    if _ASKING.match(sentence, begin) and not _THIRD_PERSON_VERB.match(sentence, begin):
         return
     pieces = _find_pieces(sentence, begin)
-    if not _has_person(sentence, pieces, narrator, is_plain):
+    if not _has_person(sentence, pieces, narrator, is_note):
         return
     times = find_time_spans(sentence, now, zone)
-    after, opening = _skip_opening_time(sentence, begin, times)
-    if opening:
-        pieces = _find_pieces(sentence, after)
+    start_after_time, opening_times = _skip_opening_time(sentence, begin, times)
+    if opening_times:
+        pieces = _find_pieces(sentence, start_after_time)
     person: Person | None = None
     for number, (start, end) in enumerate(pieces):
-        clause_times = tuple(time for time in times if start <= time.at < end) or (opening if number == 0 else ())
+        clause_times = tuple(time for time in times if start <= time.at < end)
+        if number == 0:
+            clause_times = clause_times or opening_times
         piece = sentence[start:end].rstrip(" .!,…\n")
-        subject = _find_person(piece, narrator, person, is_plain)
+        subject = _find_person(piece, narrator, person, is_note)
         if subject is None:
             person = None  # a pronoun after an unknown subject must not refer to the person before it
             continue
-        person, length = subject
-        predicate = _expand_contractions(piece[length:])
+        person, subject_end = subject
+        predicate = _expand_contractions(piece[subject_end:])
         yield Clause(
             person, narrator, predicate, clause_times, (offset + start, offset + start + len(piece)), now, zone
         )
 
 
-def _has_person(sentence: str, pieces: Sequence[tuple[int, int]], narrator: Person, is_plain: bool) -> bool:
+def _has_person(sentence: str, pieces: Sequence[tuple[int, int]], narrator: Person, is_note: bool) -> bool:
     """Return whether a clause of a sentence may be about a person.
 
     A sentence that begins with a time may, because the person can follow the time. This test runs before the search for
@@ -179,7 +182,7 @@ def _has_person(sentence: str, pieces: Sequence[tuple[int, int]], narrator: Pers
     opening = _WORD.match(sentence, start)
     if opening and (opening[0][0].isdigit() or opening[0].lower() in OPENERS):
         return True
-    return any(_find_person(sentence[start:end], narrator, None, is_plain) for start, end in pieces)
+    return any(_find_person(sentence[start:end], narrator, None, is_note) for start, end in pieces)
 
 
 def _skip_opening_time(sentence: str, begin: int, times: list[TimeSpan]) -> tuple[int, tuple[TimeSpan, ...]]:
@@ -189,8 +192,8 @@ def _skip_opening_time(sentence: str, begin: int, times: list[TimeSpan]) -> tupl
     """
     if times and times[0].at == begin:
         first = times[0]
-        end = begin + len(first.matched)
-        return end + len(sentence[end:]) - len(sentence[end:].lstrip(", ")), (first,)
+        after_time = sentence[begin + len(first.matched) :].lstrip(", ")
+        return len(sentence) - len(after_time), (first,)
     return begin, ()
 
 
@@ -204,59 +207,64 @@ def _find_pieces(sentence: str, begin: int) -> list[tuple[int, int]]:
     return [*pieces, (begin, len(sentence))]
 
 
-def _find_person(piece: str, narrator: Person, before: Person | None, is_plain: bool) -> tuple[Person, int] | None:
+def _find_person(piece: str, narrator: Person, previous: Person | None, is_note: bool) -> tuple[Person, int] | None:
     """Return the person that a clause is about and the position after it, or None.
 
-    `narrator` is the speaker of the text, `before` the person of the previous clause. `is_plain` is true if the text
-    has no known speaker, like a note.
+    `narrator` is the speaker of the text, `previous` the person of the previous clause. `is_note` is true if the
+    speaker of the text is unknown.
     """
     # A capitalised word is read as a name only if no other reading matches, so `_find_named_person` comes last.
     return (
-        _find_speaker(piece, narrator, is_plain)
+        _find_speaker(piece, narrator, is_note)
         or _find_relative(piece, narrator)
-        or _infer_person(piece, narrator, before, is_plain)
+        or _infer_person(piece, narrator, previous, is_note)
         or _find_named_person(piece)
     )
 
 
-def _find_speaker(piece: str, narrator: Person, is_plain: bool) -> tuple[Person, int] | None:
+def _find_speaker(piece: str, narrator: Person, is_note: bool) -> tuple[Person, int] | None:
     """Return the person for "I …", "call me …" and "my name …", "the user's name …" or "Anna's name …"."""
-    if match := _FIRST.match(piece) or _CALLED.match(piece):
+    if match := _FIRST_PERSON.match(piece) or _CALL_ME.match(piece):
         return narrator, match.end()
-    if match := _OWN.match(piece):
+    if match := _OWNED_ATTRIBUTE.match(piece):
         owner = match["owner"]
         return (_make_person(owner) if owner else USER if match["user"] else narrator), match.end()
-    return (narrator, 0) if is_plain and _LABEL.match(piece) else None
+    return (narrator, 0) if is_note and _LABEL.match(piece) else None
 
 
 def _find_relative(piece: str, narrator: Person) -> tuple[Person, int] | None:
     """Return the relative for "my sister …" and "Alice's sister …"."""
-    if match := _MINE.match(piece):
+    if match := _MY_RELATIVE.match(piece):
         return _make_relative(narrator, match["relation"], match["name"]), match.end()
-    if match := _THEIRS.match(piece):
+    if match := _THEIR_RELATIVE.match(piece):
         owner = USER if fold(match["owner"]).endswith("user") else _make_person(match["owner"])
         return _make_relative(owner, match["relation"], (match["name"] or "").strip()), match.end()
     return None
 
 
-def _infer_person(piece: str, narrator: Person, before: Person | None, is_plain: bool) -> tuple[Person, int] | None:
-    """Return the person of the previous clause, or the user for a note without a subject."""
+def _infer_person(piece: str, narrator: Person, previous: Person | None, is_note: bool) -> tuple[Person, int] | None:
+    """Return the person of a clause without a name: that of the previous clause or, in a note, the user."""
     if match := _PRONOUN.match(piece):
         # Speakers say "I" of themselves, so "he" or "she" is another person.
-        return (before, match.end()) if before and before != narrator else None
-    if _BARE.match(piece):
+        return (previous, match.end()) if previous and previous != narrator else None
+    if _WITHOUT_VERB.match(piece):
         # `_expand_contractions` adds the missing "is".
-        return (narrator, 0) if is_plain else None
-    if _THIRD_VERB.match(piece):
-        return (before, 0) if before else (narrator, 0) if is_plain else None
-    return (before, 0) if before and _FIRST_VERB.match(piece) else None
+        return (narrator, 0) if is_note else None
+    if _THIRD_PERSON_VERB.match(piece):
+        return (previous, 0) if previous else (narrator, 0) if is_note else None
+    return (previous, 0) if previous and _FIRST_PERSON_VERB.match(piece) else None
 
 
 def _find_named_person(piece: str) -> tuple[Person, int] | None:
-    if match := _USER.match(piece):
+    if match := _THE_USER.match(piece):
         return USER, match.end()
     match = _NAMED.match(piece)
-    if match is None or _THIRD_VERB.match(piece) or _BARE.match(piece) or match["name"].split(" ")[0] in NOT_NAMES:
+    if (
+        match is None
+        or _THIRD_PERSON_VERB.match(piece)
+        or _WITHOUT_VERB.match(piece)
+        or match["name"].split(" ")[0] in NOT_NAMES
+    ):
         return None
     return _make_person(match["name"]), match.end()
 
@@ -272,10 +280,13 @@ def _make_relative(owner: Person, relation: str, name: str | None) -> Person:
 
 
 def _expand_contractions(predicate: str) -> str:
-    """Return a predicate with a leading contraction written out, except "n't", which the verb parser reads."""
-    for contraction, words in _CONTRACTED[1:]:
+    """Return a predicate with a leading contraction written out.
+
+    "n't" stays, because the parser of verbs reads it.
+    """
+    for contraction, words in _CONTRACTIONS:
         if predicate.startswith(contraction):
             predicate = words + predicate[len(contraction) :]
             break
     predicate = predicate.strip(" ,")
-    return f"is {predicate[:1].lower()}{predicate[1:]}" if _BARE.match(predicate) else predicate
+    return f"is {predicate[:1].lower()}{predicate[1:]}" if _WITHOUT_VERB.match(predicate) else predicate

@@ -21,9 +21,9 @@ Relation = Literal["same", "replaces", "compatible"]
 MIN_SIMILARITY = 0.92
 
 _OPPOSITES = {("likes", "dislikes"), ("dislikes", "likes")}
-# Maps an older and a newer attribute to the values of the newer attribute that end the older statement.
 _MEAT = frozenset(("meat", "red meat", "beef", "pork", "chicken"))
-_MEATLESS = frozenset(("vegan", "vegetarian", "pescatarian", "pescetarian"))
+_MEATLESS_DIETS = frozenset(("vegan", "vegetarian", "pescatarian", "pescetarian"))
+# Maps an older and a newer attribute to the values of the newer attribute that end the older statement.
 _CANCELS = {
     ("diet", "eats"): _MEAT,
     ("married_to", "relationship_status"): frozenset(("single", "divorced", "widowed")),
@@ -61,7 +61,8 @@ def compare_statements(old: "Statement", new: "Statement") -> Relation:
         return "same"
     # A negation ends only the statement with the negated value: after "I don't live in Oslo", "I live in Bergen" may
     # still be true. A statement about a single time does not end a statement that is true in general.
-    adds = new.adds and not (old.adds and old.attribute == "lives_in")  # another region is another home
+    # Of two statements that name a region as home, the newer one replaces the older one.
+    adds = new.adds and not (old.adds and old.attribute == "lives_in")
     is_rival = new.exclusive and not (adds or old.negated or new.negated or new.occurred)
     ends_old = has_same_value or (is_rival and _is_dwelling(old) == _is_dwelling(new))
     return "replaces" if ends_old and not _is_earlier(new, old) else "compatible"
@@ -98,7 +99,7 @@ def _is_cancelled(old: "Statement", new: "Statement") -> bool:
         return False
     if (old.attribute, new.attribute) in _OPPOSITES:
         return is_same_value(old.attribute, old.value, new.value)
-    if old.attribute == "diet" and fold(old.value) not in _MEATLESS:
+    if old.attribute == "diet" and fold(old.value) not in _MEATLESS_DIETS:
         return False
     return fold(new.value) in _CANCELS.get((old.attribute, new.attribute), ())
 

@@ -28,7 +28,7 @@ _THIS = lazy_pattern(r"\bthis(?= (?P<next>[a-z]))")
 _PLEASANTRY = lazy_pattern(r"had (?:fun|an? (?:\w+ )?(?:time|day|night|blast|feeling)\b|no\b)")
 # Words that refer to another sentence. A value with one of them cannot be understood alone.
 _UNRESOLVED_WORD = lazy_pattern(r"\b(?:you|your|I|it|that|those|something|news|we|they|there|here)\b(?!\w)")
-_VERB = lazy_pattern(r"[a-z]+")
+_FIRST_WORD = lazy_pattern(r"[a-z]+")
 _ED_BUT_NOT_PAST = frozenset(("need", "feed", "speed", "seed", "proceed", "succeed", "exceed", "indeed", "red"))
 _CAPITALIZED_NAME = r"[A-Z]\w+(?:,? [A-Z]\w+)*"
 _MOVED_TO = lazy_pattern(
@@ -110,7 +110,7 @@ def find_events(clause: Clause) -> Iterator[Claim]:
         predicate = predicate[match.end() :]
     when = _find_past_time(clause)
     yield from _find_changes(predicate, when)
-    verb = _VERB.match(predicate)
+    verb = _FIRST_WORD.match(predicate)
     if verb is None or not (_is_past(verb[0]) or _VISITED.match(predicate)):
         return
     value = _THIS.sub(_choose_article, trim_value(_remove_times(predicate, clause.times)))
@@ -172,7 +172,7 @@ _SOLD_CAR = lazy_pattern(
     r"(?:sold|scrapped|totall?ed|crashed|wrote off|traded in|got rid of|gave away) (?:the |my |our )(?:old )?"
     r"(?P<value>[A-Z][\w-]*(?: [A-Z0-9][\w-]*)*)"
 )
-_PARTED = lazy_pattern(r"(?:broke|broken|split) up(?: with [A-Z]\w+)?$")
+_BROKE_UP = lazy_pattern(r"(?:broke|broken|split) up(?: with [A-Z]\w+)?$")
 DIED = lazy_pattern(
     r"(?:has |sadly |just )*(?:died|passed away|passed on|was put (?:down|to sleep)|crossed the rainbow bridge)\b"
 )
@@ -182,7 +182,7 @@ _PERFECT = lazy_pattern(r"(?:(?:have|has|just|finally|recently|sadly) )*")
 def find_losses(clause: Clause) -> Iterator[Claim]:
     """Yield what is no longer true of the speaker: "sold the Fiesta", "we broke up", "Rex died".
 
-    A name is compared with the earlier values of the attribute, so the loss of something else ends nothing.
+    A loss ends an earlier statement only if both name the same thing: `compare_statements` compares the names.
     """
     predicate = _remove_times(_PERFECT.sub("", clause.predicate, count=1), clause.times)
     if clause.person != clause.speaker:
@@ -191,7 +191,7 @@ def find_losses(clause: Clause) -> Iterator[Claim]:
             yield Claim("owns_pet", person.shown, trim_value(predicate), "episodic", loses=True, person=person)
     elif match := _SOLD_CAR.match(predicate):
         yield Claim("car", match["value"], match[0], "episodic", loses=True)
-    elif _PARTED.match(trim_value(predicate)):
+    elif _BROKE_UP.match(trim_value(predicate)):
         yield Claim("relationship_status", "single", f"{trim_value(predicate)} and is single", exclusive=True)
 
 

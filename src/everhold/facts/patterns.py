@@ -23,16 +23,16 @@ from everhold.text.terms import fold
 
 _CAPITAL = r"[A-Z][\w.'&-]*"
 PLACE = rf"(?P<value>(?:the )?{_CAPITAL}(?:(?:,? | of | de | la | del | upon ){_CAPITAL})*)"
-# Where the name of a company ends: at a word that begins something else, or at the end of the clause.
+# A company's name ends before one of these words, before a comma or at the end of the clause.
 _COMPANY_END = r"(?= (?:as|in|since|for|near|with|on|from|and|but|where|who|which|that|by|now|here|until)\b|,|$)"
 COMPANY = (
     rf"(?P<value>(?:the )?{_CAPITAL}(?:(?: | of | and | & ){_CAPITAL})*"
     r"|(?:an?|the) (?!moment|time|night|office|team|company|kids|rest|first|weekend|same|day|best|end|gym|house)"
-    r"(?:[\w'-]+ ){0,3}?[\w'-]+)" + _COMPANY_END + _COMPANY_END
+    r"(?:[\w'-]+ ){0,3}?[\w'-]+)" + _COMPANY_END
 )
-_TRADE = "|".join(sorted(JOBS, key=len, reverse=True))
+_JOB_WORD = "|".join(sorted(JOBS, key=len, reverse=True))
 JOB = (
-    rf"(?:an? |the )?(?P<value>(?:[\w-]+ ){{0,3}}(?:{_TRADE}))"
+    rf"(?:an? |the )?(?P<value>(?:[\w-]+ ){{0,3}}(?:{_JOB_WORD}))"
     r"(?=$|,| (?:at|in|for|with|and|by|on|from|near|who|here|now|too|these|specializing|specialising|since)\b)"
 )
 PET = rf"(?:{'|'.join(sorted(ANIMALS, key=len, reverse=True))})s?"
@@ -50,10 +50,10 @@ class Rule(NamedTuple):
     """The predicate in the third person, with `{value}` for the value."""
     kind: Kind = "fact"
     exclusive: bool = False
-    whole: bool = False
+    has_time: bool = False
     """Whether a time at the end belongs to the value, as in "born in 1990"."""
-    several: bool = False
-    """Whether the value may be a list, each item of which is a claim."""
+    may_be_list: bool = False
+    """Whether the value may be a list. Each of its items becomes a claim."""
     accept: Callable[[str], bool] = bool
     """Returns whether a value is accepted; by default, every value that is not empty."""
 
@@ -65,33 +65,36 @@ def _make_rule(
     *,
     kind: Kind = "fact",
     exclusive: bool = False,
-    whole: bool = False,
-    several: bool = False,
+    has_time: bool = False,
+    may_be_list: bool = False,
     accept: Callable[[str], bool] = bool,
 ) -> Rule:
-    return Rule(lazy_pattern(pattern), attribute, says, kind, exclusive, whole, several, accept)
+    return Rule(lazy_pattern(pattern), attribute, says, kind, exclusive, has_time, may_be_list, accept)
 
 
-def _is_trade(value: str) -> bool:
+def _is_job(value: str) -> bool:
     """Return whether a value names a job without judging the person."""
     return JUDGING.isdisjoint(fold(value).split())
 
 
-_EMPTY = lazy_pattern(
+# In characters. A longer value is a clause rather than the name of a thing.
+_MAX_VALUE_LENGTH = 80
+_MEANINGLESS_START = lazy_pattern(
     r"(?:it|that|this|these|those|them|you|your|yours|him|her|his|us|me|how|when|what|where|who|which|everything|anything"
     r"|nothing|one|the (?:way|idea|fact|sound|look|thought|part)|to (?:think|be honest|know|hear|see|say|admit|believe)"
     r"|to$|hearing|seeing you|being|so|not|going|all|both|myself|if|as|here|there|what's|its?|too|a lot|sure|or|and)\b",
     re.IGNORECASE,
 )
-_YOU = lazy_pattern(r"\b(?:you|your|I|it|this|that|these|those|here|them|they|their|him|her|he|she|we)\b")
+_PRONOUN = lazy_pattern(r"\b(?:you|your|I|it|this|that|these|those|here|them|they|their|him|her|he|she|we)\b")
 
 
 def _is_thing(value: str) -> bool:
     """Return whether a value names something that can be understood alone, not a pronoun, a question or a long
     clause."""
-    return not _EMPTY.match(value) and not _YOU.search(value) and 1 < len(value) <= 80
+    return not _MEANINGLESS_START.match(value) and not _PRONOUN.search(value) and 1 < len(value) <= _MAX_VALUE_LENGTH
 
 
+# The last word of a value with "the" that is clear without context.
 _KNOWN_TO_ALL = split_words(
     "ocean sea beach mountains outdoors rain snow cold heat countryside city sun theatre theater forest"
 )
@@ -113,7 +116,7 @@ def is_name(value: str) -> bool:
 
 
 _LIVES = _make_rule(rf"(?:\w+ )?(?:in|near|outside) {PLACE}", "lives_in", "lives in {value}", exclusive=True)
-_LIVES_ELSE = _make_rule(
+_LIVES_IN_UNNAMED_PLACE = _make_rule(
     r"in (?P<value>the (?:countryside|suburbs|city center|city centre|mountains)|an? (?:small |tiny |big |quiet )?"
     r"(?:town|village|city|suburb|farm|houseboat|studio|flat|apartment|cabin|cottage)(?: (?:near|in"
     r"|outside|close to) [A-Z].*)?)$",
@@ -125,7 +128,7 @@ _WORKS = (
     _make_rule(
         rf"(?:as an? (?:[\w-]+ ){{1,4}}?|\S+ )??(?:at|for) {COMPANY}", "works_at", "works at {value}", exclusive=True
     ),
-    _make_rule(rf".*?\bas {JOB}", "job", "works as {value}", exclusive=True, accept=_is_trade),
+    _make_rule(rf".*?\bas {JOB}", "job", "works as {value}", exclusive=True, accept=_is_job),
 )
 _LIKES = _make_rule(_THING, "likes", "likes {value}", kind="preference", accept=_is_likeable)
 _DISLIKES = _make_rule(_THING, "dislikes", "dislikes {value}", kind="preference", accept=_is_likeable)
@@ -139,12 +142,12 @@ _STUDIES = _make_rule(
 )
 
 RULES: dict[str, tuple[Rule, ...]] = {
-    "live": (_LIVES, _LIVES_ELSE),
+    "live": (_LIVES, _LIVES_IN_UNNAMED_PLACE),
     "work": _WORKS,
     "like": (_LIKES,),
     "dislike": (_DISLIKES,),
     "prefer": (_make_rule(_THING, "prefers", "prefers {value}", kind="preference", accept=_is_thing),),
-    "speak": (_make_rule(rf"(?:\w+ )?{_LANGUAGE}", "speaks", "speaks {value}", several=True),),
+    "speak": (_make_rule(rf"(?:\w+ )?{_LANGUAGE}", "speaks", "speaks {value}", may_be_list=True),),
     "study": (_STUDIES,),
     "drive": (
         _make_rule(
@@ -198,7 +201,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
             r"(?:severely |very |highly |deathly )?allergic to (?P<value>[\w ,-]+)$",
             "allergic_to",
             "is allergic to {value}",
-            several=True,
+            may_be_list=True,
             accept=_is_thing,
         ),
         _make_rule(r"(?P<value>(?:lactose|gluten) intolerant)\b", "intolerance", "is {value}"),
@@ -220,12 +223,12 @@ RULES: dict[str, tuple[Rule, ...]] = {
         ),
         _make_rule(rf"engaged to (?P<value>{NAME})", "partner", "is engaged to {value}", exclusive=True),
         _make_rule(rf"(?:dating|seeing) (?P<value>{NAME})$", "partner", "is dating {value}", exclusive=True),
-        _make_rule(rf"(?!my )(?=an? ){JOB}", "job", "works as {value}", exclusive=True, accept=_is_trade),
+        _make_rule(rf"(?!my )(?=an? ){JOB}", "job", "works as {value}", exclusive=True, accept=_is_job),
         _make_rule(rf"an? [\w -]*? (?:at|for) {COMPANY}", "works_at", "works at {value}", exclusive=True),
         _make_rule(
             r"(?P<value>retired|unemployed|self-employed)(?=$|,| (?:now|since)\b)", "job", "is {value}", exclusive=True
         ),
-        _make_rule(rf"fluent in {_LANGUAGE}", "speaks", "speaks {value}", several=True),
+        _make_rule(rf"fluent in {_LANGUAGE}", "speaks", "speaks {value}", may_be_list=True),
         _make_rule(
             r"(?:learning|studying) (?P<value>(?!to\b|how\b|for\b|hard\b|about\b|from\b|at\b|a lot\b|a ton\b|so\b)[\w&'"
             r" -]+?)(?= (?:at|in|with|for|from|on|by|since|now)\b|,|$)",
@@ -249,10 +252,10 @@ RULES: dict[str, tuple[Rule, ...]] = {
         ),
         _make_rule(r"(?P<value>\d[\w.'\" ]*?) tall$", "height", "is {value} tall", exclusive=True),
         _make_rule(
-            r"born in (?P<value>(?:19|20)\d\d)$", "birth_year", "was born in {value}", exclusive=True, whole=True
+            r"born in (?P<value>(?:19|20)\d\d)$", "birth_year", "was born in {value}", exclusive=True, has_time=True
         ),
         _make_rule(
-            r"born on (?P<value>(?:the )?[\w ,]+)$", "birthday", "was born on {value}", exclusive=True, whole=True
+            r"born on (?P<value>(?:the )?[\w ,]+)$", "birthday", "was born on {value}", exclusive=True, has_time=True
         ),
         _make_rule(rf"born (?:and raised )?in {PLACE}", "born_in", "was born in {value}", exclusive=True),
     ),
@@ -267,7 +270,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
             "birthday",
             "has a birthday on {value}",
             exclusive=True,
-            whole=True,
+            has_time=True,
         ),
     ),
     "email": (
@@ -299,12 +302,12 @@ RULES: dict[str, tuple[Rule, ...]] = {
     ),
 }
 
-_FAVOURITE = lazy_pattern(r"(?P<what>[a-z][a-z -]{1,30}?)(?: is|:| are) (?P<value>.+)$", re.IGNORECASE)
+_FAVOURITE = lazy_pattern(r"(?P<category>[a-z][a-z -]{1,30}?)(?: is|:| are) (?P<value>.+)$", re.IGNORECASE)
 _LIST = lazy_pattern(
     r"(?:(?!\w+ing\b)[\w'-]+(?: (?!(?:is|are|was|were)\b)[\w'-]+){0,3}(?:, |,? and |$)){3,}$"
     r"|\w+ing\b[\w' -]*(?:, (?:and )?\w+ing\b[\w' -]*){2,}$"
 )
-_LISTED = lazy_pattern(r",? and |, ")
+_LIST_SEPARATOR = lazy_pattern(r",? and |, ")
 _TAIL = lazy_pattern(
     r"(?:,? (?:now|too|as well|so much|very much|a lot|any ?more|these days|at the moment|right now|again"
     r"|though|lol|haha"
@@ -315,8 +318,8 @@ _TAIL = lazy_pattern(
     r"|,? (?:because|but|since|when|whenever|although|though|so|which|especially) .*$",
     re.IGNORECASE,
 )
-_SPEAKING = split_words("my our myself me us")
-_OF_SPEAKER = (
+_FIRST_PERSON = split_words("my our myself me us")
+_THIRD_PERSON_FORMS = (
     (lazy_pattern(r"\b[Mm]y\b|\b[Oo]ur\b"), "their"),
     (lazy_pattern(r"\bmyself\b"), "themselves"),
     (lazy_pattern(r"\bme\b|\bus\b"), "them"),
@@ -334,9 +337,9 @@ def trim_value(value: str) -> str:
 
 def convert_to_third_person(value: str) -> str:
     """Return a value with the speaker's pronouns in the third person: "my dog" becomes "their dog"."""
-    if _SPEAKING.isdisjoint(value.lower().split()):
+    if _FIRST_PERSON.isdisjoint(value.lower().split()):
         return value
-    for pattern, word in _OF_SPEAKER:
+    for pattern, word in _THIRD_PERSON_FORMS:
         value = pattern.sub(word, value)
     return value
 
@@ -348,7 +351,7 @@ def match_rules(lemma: str, complement: str, full: str) -> Iterator[Claim]:
         return
     found_attributes: set[str] = set()
     for rule in RULES.get(lemma, ()):
-        match = rule.pattern.match(full if rule.whole else complement)
+        match = rule.pattern.match(full if rule.has_time else complement)
         if match is None or rule.attribute in found_attributes:
             continue
         matched = trim_value(next(group for group in match.groupdict().values() if group))
@@ -360,11 +363,11 @@ def match_rules(lemma: str, complement: str, full: str) -> Iterator[Claim]:
 
 def _split_values(rule: Rule, matched: str) -> list[str]:
     # Words with "and" alone may be one thing (salt and vinegar); with commas they are a list (tea, coffee and juice).
-    if rule.several:
-        return _LISTED.split(matched)
+    if rule.may_be_list:
+        return _LIST_SEPARATOR.split(matched)
     if rule.kind != "preference" or ", " not in matched:
         return [matched]
-    values = _LISTED.split(matched) if _LIST.match(matched) else matched.split(", ")[:1]
+    values = _LIST_SEPARATOR.split(matched) if _LIST.match(matched) else matched.split(", ")[:1]
     return values if all(rule.accept(value) for value in values) else []
 
 
@@ -382,8 +385,8 @@ def _find_favourite(text: str) -> Iterator[Claim]:
     if match is None:
         return
     value = trim_value(match["value"])
-    if _is_thing(value) and len(match["what"].split()) <= 4:
-        category = match["what"].lower()
+    if _is_thing(value) and len(match["category"].split()) <= 4:
+        category = match["category"].lower()
         says = f"has the favourite {category} {convert_to_third_person(value)}"
         yield Claim(
             f"favourite_{category.replace(' ', '_').replace('-', '_')}", value, says, "preference", exclusive=True

@@ -49,13 +49,21 @@ _LEMMAS = {
     for form in forms.split()
 }
 # Verbs whose perfect form ("has lived") states something that is still true, with their lemmas.
-_PERFECT = {"lived": "live", "worked": "work", "studied": "study", "loved": "like", "liked": "like", "owned": "own"}
+_LASTING_PERFECTS = {
+    "lived": "live",
+    "worked": "work",
+    "studied": "study",
+    "loved": "like",
+    "liked": "like",
+    "owned": "own",
+}
 # Verbs whose past form states where a person once lived or worked: the lemma, the attribute and the predicate.
 _PAST_STAYS = {"lived": ("live", "lived_in", "lived in"), "worked": ("work", "worked_at", "worked at")}
 _NEGATORS = frozenset(("don't", "doesn't", "not", "never", "isn't", "aren't"))
-# The nouns after "my" that are keys of `RULES`, and "is now" after such a noun.
+# The nouns after "my" that are keys of `RULES`.
 _OWN_NOUNS = frozenset(("name", "nickname", "birthday", "email", "phone", "address", "hometown", "job", "car"))
-_STILL_IS = re.compile(r"^((?:\w+ )?is )(?:now|currently) ")
+# "is now" after such a noun: "my phone number is now 555 0199".
+_IS_NOW = re.compile(r"^((?:\w+ )?is )(?:now|currently) ")
 _WORD = re.compile(r"\s*([A-Za-z-]+(?:'[a-z]+)?)")
 # Where somebody stays only for a time is not where they live: "I'm living in Paris for three weeks".
 _TEMPORARY = lazy_pattern(
@@ -66,9 +74,9 @@ _TEMPORARY = lazy_pattern(
     re.IGNORECASE,
 )
 _PERFECT_TENSE = lazy_pattern(r"(?:have|has)\b")
-_ENDED = re.compile(r",? any ?(?:more|longer)$")
+_NO_LONGER = re.compile(r",? any ?(?:more|longer)$")
 # A text that has none of these words when it is split at spaces matches no rule.
-_KEYS = split_words(
+_KEYWORDS = split_words(
     """
     i i'm i’m i've i’ve i'll i’ll my we we're we’re our user calls name: birthday: email: phone: job: car: was
     allergic married based fluent originally born doesn't doesn’t lived worked
@@ -76,7 +84,7 @@ _KEYS = split_words(
     """
 ).union(_LEMMAS, IRREGULAR_PAST, LIFE_EVENTS)
 # A text that has none of these words states no lasting fact.
-_LASTING = (_KEYS - {*IRREGULAR_PAST, *LIFE_EVENTS, "was"}) | split_words(
+_LASTING_KEYWORDS = (_KEYWORDS - {*IRREGULAR_PAST, *LIFE_EVENTS, "was"}) | split_words(
     """
     moved joined left quit married divorced engaged adopted got broke split retired started became born relocated
     emigrated resettled sold switched died passed died. died! away.
@@ -84,7 +92,7 @@ _LASTING = (_KEYS - {*IRREGULAR_PAST, *LIFE_EVENTS, "was"}) | split_words(
 )
 
 # Verb forms that follow "I" and "we" and never a name.
-_OF_SPEAKER = split_words(
+_FIRST_PERSON_VERBS = split_words(
     "report live work like love enjoy adore dislike hate despise detest prefer speak study drive eat own have am"
 )
 
@@ -116,7 +124,11 @@ def read_statements(
     a statement about a person with one of these names is "user".
     """
     # Most texts are skipped here, before a pattern is compiled or searched.
-    if (_LASTING if lasting else _KEYS).isdisjoint(text.lower().split()) and "favo" not in text and "Favo" not in text:
+    if (
+        (_LASTING_KEYWORDS if lasting else _KEYWORDS).isdisjoint(text.lower().split())
+        and "favo" not in text
+        and "Favo" not in text
+    ):
         return []
     statements: list[Statement] = []
     for clause in split_into_clauses(text, speaker, now, zone):
@@ -131,7 +143,7 @@ def _name_user(statement: Statement, own_names: Collection[str]) -> Statement:
 
 
 def _find_claims(clause: Clause) -> Iterator[Claim]:
-    verb = _parse_verb(clause.predicate, speaking=clause.person == clause.speaker)
+    verb = _parse_verb(clause.predicate, is_speaker=clause.person == clause.speaker)
     complement = _remove_last_time(verb.complement, clause.times)
     since = next((time.start for time in clause.times if time.matched.lower().startswith("since")), None)
     relations = list(find_relations(verb.lemma, complement, clause))
@@ -153,10 +165,12 @@ def _find_claims(clause: Clause) -> Iterator[Claim]:
         return
     losses = list(find_losses(clause))
     yield from losses
-    yield from list(_find_former_stay(complement, clause)) or [
-        *find_plans(clause),
-        *(() if losses else find_events(clause)),
-    ]
+    if former_stays := list(_find_former_stay(complement, clause)):
+        yield from former_stays
+        return
+    yield from find_plans(clause)
+    if not losses:
+        yield from find_events(clause)
 
 
 def _find_former_stay(complement: str, clause: Clause) -> Iterator[Claim]:
@@ -171,13 +185,13 @@ def _find_former_stay(complement: str, clause: Clause) -> Iterator[Claim]:
             yield Claim(attribute, claim.value, f"{phrase} {claim.value}", "episodic", occurred=when)
 
 
-def _parse_verb(predicate: str, *, speaking: bool) -> _Verb:
+def _parse_verb(predicate: str, *, is_speaker: bool) -> _Verb:
     """Return the main verb, and whether it is negated ("don't live") or ended ("no longer live").
 
-    `speaking` says that the subject is "I" or "we".
+    `is_speaker` is true if the subject is "I" or "we".
     """
-    ended = bool(_ENDED.search(predicate))
-    remaining = _ENDED.sub("", predicate)
+    ended = bool(_NO_LONGER.search(predicate))
+    remaining = _NO_LONGER.sub("", predicate)
     if remaining.startswith("no longer "):
         remaining, ended = remaining.removeprefix("no longer "), True
     if remaining.startswith("used to "):
@@ -189,7 +203,7 @@ def _parse_verb(predicate: str, *, speaking: bool) -> _Verb:
             negated = True
         elif word in ("do", "does") and after.startswith("not "):
             negated, after = True, after[4:]
-        elif word in _OF_SPEAKER and not (speaking or negated or ended):
+        elif word in _FIRST_PERSON_VERBS and not (is_speaker or negated or ended):
             # In "Sounds like fun", "Sounds" is not a person.
             return _Verb("", remaining)
         elif word not in ADVERBS:
@@ -207,7 +221,7 @@ def _parse_known_verb(word: str, after: str, predicate: str, negated: bool, ende
         word, after = word[:-2], f"is {after}"
     lemma = _LEMMAS.get(word, "")
     if lemma in _OWN_NOUNS:
-        after = _STILL_IS.sub(r"\1", after)
+        after = _IS_NOW.sub(r"\1", after)
     if lemma == "be":
         return _parse_being(after, predicate, negated, ended)
     if lemma == "have":
@@ -249,8 +263,8 @@ def _parse_having(after: str, predicate: str, negated: bool, ended: bool) -> _Ve
         first, _, remainder = remainder.partition(" ")
     if first == "been" and not remainder.startswith(("to ", "in ")):
         return _parse_being(remainder, predicate, negated, ended)
-    if first in _PERFECT:
-        return _Verb(_PERFECT[first], remainder.removeprefix("always "), negated, ended)
+    if first in _LASTING_PERFECTS:
+        return _Verb(_LASTING_PERFECTS[first], remainder.removeprefix("always "), negated, ended)
     return _Verb("have", after.removeprefix("got "), negated, ended)
 
 

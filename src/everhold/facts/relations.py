@@ -15,10 +15,8 @@ _HAS_NAMED = lazy_pattern(
     rf"an? (?:\w+ )?(?P<relation>{RELATION}),? (?:named|called|whose name is) (?P<value>{NAME})(?=$|,| "
     rf"(?:and|who|in)\b)"
 )
-
-
-# Of these, a person usually has one at a time.
-_SINGLE = frozenset(("married_to", "partner", "boss", "doctor", "dentist", "therapist"))
+# A person usually has only one of each of these at a time.
+_EXCLUSIVE = frozenset(("married_to", "partner", "boss", "doctor", "dentist", "therapist"))
 
 
 def find_relations(lemma: str, complement: str, clause: Clause) -> Iterator[Claim]:
@@ -42,7 +40,7 @@ def find_relations(lemma: str, complement: str, clause: Clause) -> Iterator[Clai
 def _make_relation(relation: str, value: str, owner: Person) -> Claim:
     attribute = RELATIONS[relation.lower()]
     says = f"has a {relation.lower()} called {value}"
-    return Claim(attribute, value, says, "entity", attribute in _SINGLE, person=owner)
+    return Claim(attribute, value, says, "entity", attribute in _EXCLUSIVE, person=owner)
 
 
 _PET_NAMED = lazy_pattern(rf"(?P<animal>{PET})(?:'s name is| is called| is named|,?) (?P<value>{NAME})\b")
@@ -52,8 +50,8 @@ def find_pets(complement: str) -> Iterator[Claim]:
     """Yield the pet in "my dog Rex …" or "my dog is called Rex"."""
     if match := _PET_NAMED.match(complement):
         value = f"{match['animal']} {match['value']}"
-        after = complement[match.end() :].strip()
-        if DIED.match(after):
+        remainder = complement[match.end() :].strip()
+        if DIED.match(remainder):
             yield Claim("owns_pet", value, f"lost their {value}", "episodic", loses=True)
             return
         yield Claim("owns_pet", value, f"has a {match['animal']} called {match['value']}")

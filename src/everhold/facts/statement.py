@@ -67,8 +67,7 @@ class Clause(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """The statement that a rule reads from a clause. `make_statement` makes it a statement with the values of the
-    clause."""
+    """What a rule reads from a clause. `make_statement` adds the person and the position of the clause."""
 
     attribute: str
     value: str
@@ -78,9 +77,9 @@ class Claim(NamedTuple):
     exclusive: bool = False
     negated: bool = False
     ended: bool = False
-    """Whether it was true and no longer is."""
+    """Whether the claim was true and no longer is."""
     loses: bool = False
-    """Whether it tells how something ended, as in "sold the Fiesta". The predicate is not put in the negative."""
+    """Whether the claim tells how something ended, as in "sold the Fiesta". Its predicate is not negated."""
     occurred: TimeSpan | None = None
     valid_from: datetime | None = None
     person: Person | None = None
@@ -108,9 +107,9 @@ def make_statement(claim: Claim, clause: Clause) -> Statement:
 
 
 def _names_region_only(claim: Claim, clause: Clause) -> bool:
-    """Return whether a claim says in which country or region somebody lives, without a word of change.
+    """Return whether a claim names only the country or region where somebody lives, without a word such as "now".
 
-    The city that was stated before may be in it.
+    A city that was stated earlier may lie in that region.
     """
     return (
         claim.attribute == "lives_in"
@@ -132,10 +131,10 @@ def end_predicate(says: str) -> str:
 
 def negate_predicate(says: str) -> str:
     """Return the negation of a predicate in the third person."""
-    verb, _, rest = says.partition(" ")
+    verb, _, remainder = says.partition(" ")
     if verb in ("is", "was"):
-        return f"{verb} not {rest}"
-    return f"does not {_BASE_FORMS.get(verb, verb.removesuffix('s'))} {rest}"
+        return f"{verb} not {remainder}"
+    return f"does not {_BASE_FORMS.get(verb, verb.removesuffix('s'))} {remainder}"
 
 
 def describe_time(span: TimeSpan, zone: tzinfo) -> str:

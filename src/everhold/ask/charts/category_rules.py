@@ -18,8 +18,8 @@ from everhold.ask.charts.preparing import (
     rank_labels,
     thin_rows,
 )
-from everhold.ask.charts.shape import ResultShape, share_unit, sums_to_whole
-from everhold.ask.charts.time_rules import MAX_PANELS, MEASURE, fold_value
+from everhold.ask.charts.shape import ResultShape, can_share_axis, sums_to_whole
+from everhold.ask.charts.time_rules import MAX_PANELS, MEASURE, make_folded_field
 
 MAX_SHARES = 6
 _COUNT = ChartField("count", "count", FieldType.QUANTITY, is_additive=True)
@@ -36,7 +36,7 @@ def propose_category_charts(shape: ResultShape, intent: ChartIntent) -> Iterator
     elif len(categories) == 1 and categories[0].is_unique:
         yield from _propose_labelled(shape, intent)
     elif len(categories) == 1:
-        yield from _propose_raw(shape)
+        yield from _propose_repeated_labels(shape)
     elif len(categories) == 2 and len(quantities) == 1:
         pairs = set(zip(categories[0].values, categories[1].values, strict=True))
         if len(pairs) == shape.row_count:
@@ -54,7 +54,7 @@ def _propose_labelled(shape: ResultShape, intent: ChartIntent) -> Iterator[Chart
     if len(shape.quantities) == 1:
         yield from propose_bars(shape, intent)
         return
-    if share_unit(shape.quantities) and len(shape.quantities) <= MAX_GROUPED:
+    if can_share_axis(shape.quantities) and len(shape.quantities) <= MAX_GROUPED:
         yield _fold_bars(shape, intent)
     if len(shape.quantities) <= MAX_PANELS:
         yield _make_bar_panels(shape, intent)
@@ -69,11 +69,11 @@ def propose_bars(shape: ResultShape, intent: ChartIntent) -> Iterator[Chart]:
     fields = tuple(column.field for column in shape.columns)
     rows = sort_labels(make_rows(shape.columns), label)
     keeps_order = intent.is_ordered or bool(label.order)
-    kept, notes = keep_largest(rows, x, y, keeps_order=keeps_order)
-    order = tuple(str(row[x.name]) for row in kept)
-    bars = Chart(ChartKind.BARS, "", fields, tuple(kept), x, y, order=order, notes=tuple(notes))
+    shown_rows, notes = keep_largest(rows, x, y, keeps_order=keeps_order)
+    order = tuple(str(row[x.name]) for row in shown_rows)
+    bars = Chart(ChartKind.BARS, "", fields, tuple(shown_rows), x, y, order=order, notes=tuple(notes))
     yield bars
-    if len(kept) <= MAX_BARS:
+    if len(shown_rows) <= MAX_BARS:
         yield replace(bars, kind=ChartKind.COLUMNS)
     numbers = quantity.numbers
     is_whole = sums_to_whole(quantity) if y.percent else y.is_additive and min(numbers, default=-1.0) >= 0
@@ -91,22 +91,23 @@ def propose_bars(shape: ResultShape, intent: ChartIntent) -> Iterator[Chart]:
 
 def sort_labels(rows: Sequence[ChartRow], label: ChartColumn) -> list[ChartRow]:
     """Return rows in the known order of an ordinal label, if it has one."""
-    places = {name: index for index, name in enumerate(label.order)}
-    if not places:
+    positions = {name: index for index, name in enumerate(label.order)}
+    if not positions:
         return list(rows)
-    return sorted(rows, key=lambda row: places.get(str(row[label.field.name]), len(places)))
+    return sorted(rows, key=lambda row: positions.get(str(row[label.field.name]), len(positions)))
 
 
 def _fold_bars(shape: ResultShape, intent: ChartIntent) -> Chart:
-    label, value = shape.categories[0], fold_value(shape)
+    label, value = shape.categories[0], make_folded_field(shape)
     rows = sort_labels(make_rows(shape.columns), label)
-    first = shape.quantities[0].field
+    # Not additive, because a row for the sum of the others would have only the first measure.
+    first = replace(shape.quantities[0].field, is_additive=False)
     keeps_order = intent.is_ordered or bool(label.order)
-    kept, notes = keep_largest(rows, label.field, replace(first, is_additive=False), keeps_order=keeps_order)
+    shown_rows, notes = keep_largest(rows, label.field, first, keeps_order=keeps_order)
     return Chart(
         ChartKind.GROUPED_BARS, "", (label.field, MEASURE, value),
-        tuple(fold_measures(kept, shape.quantities, MEASURE, value)), label.field, value, MEASURE,
-        order=tuple(str(row[label.field.name]) for row in kept),
+        tuple(fold_measures(shown_rows, shape.quantities, MEASURE, value)), label.field, value, MEASURE,
+        order=tuple(str(row[label.field.name]) for row in shown_rows),
         series_order=tuple(column.field.title for column in shape.quantities), notes=tuple(notes),
     )  # fmt: skip
 
@@ -114,14 +115,15 @@ def _fold_bars(shape: ResultShape, intent: ChartIntent) -> Chart:
 def _make_bar_panels(shape: ResultShape, intent: ChartIntent) -> Chart:
     label = shape.categories[0]
     rows = sort_labels(make_rows(shape.columns), label)
+    # Not additive, for the same reason as in `_fold_bars`.
     first = replace(shape.quantities[0].field, is_additive=False)
-    kept, notes = keep_largest(rows, label.field, first, keeps_order=intent.is_ordered or bool(label.order))
+    shown_rows, notes = keep_largest(rows, label.field, first, keeps_order=intent.is_ordered or bool(label.order))
     fields = (label.field, *(column.field for column in shape.quantities))
-    order = tuple(str(row[label.field.name]) for row in kept)
-    return Chart(ChartKind.BAR_PANELS, "", fields, tuple(kept), label.field, order=order, notes=tuple(notes))
+    order = tuple(str(row[label.field.name]) for row in shown_rows)
+    return Chart(ChartKind.BAR_PANELS, "", fields, tuple(shown_rows), label.field, order=order, notes=tuple(notes))
 
 
-def _propose_raw(shape: ResultShape) -> Iterator[Chart]:
+def _propose_repeated_labels(shape: ResultShape) -> Iterator[Chart]:
     """Yield charts of results in which several rows have the same category."""
     category, quantities = shape.categories[0], shape.quantities
     fields = tuple(column.field for column in shape.columns)
@@ -150,10 +152,10 @@ def _propose_pairs(shape: ResultShape) -> Iterator[Chart]:
     order = _order_labels(rows, wide, y)[:MAX_BARS]
     notes = [f"{len(order)} of {wide.distinct:,} are shown"] if wide.distinct > len(order) else []
     shown_rows = [row for row in rows if row[wide.field.name] in order]
-    kept, names, series_notes = keep_largest_series(shown_rows, wide.field, y, narrow.field, MAX_COLORS)
+    series_rows, names, series_notes = keep_largest_series(shown_rows, wide.field, y, narrow.field, MAX_COLORS)
     names = list(narrow.order) or names
     chart = Chart(
-        ChartKind.GROUPED_BARS, "", fields, tuple(kept), wide.field, y, narrow.field, order=tuple(order),
+        ChartKind.GROUPED_BARS, "", fields, tuple(series_rows), wide.field, y, narrow.field, order=tuple(order),
         series_order=tuple(names), notes=tuple(notes + series_notes),
     )  # fmt: skip
     is_additive = y.is_additive and min(shape.quantities[0].numbers, default=-1.0) >= 0

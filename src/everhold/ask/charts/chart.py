@@ -40,11 +40,12 @@ class ChartKind(StrEnum):
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart of a result.
+    """A chart of a result. Of several charts, the one with the lowest `cost` is the best.
 
     `x` is the category or the time, and `y` the measure, even if bars are horizontal. `series` splits the rows into
-    colors or panels. `order` and `series_order` have the labels of `x` and `series` in the order of drawing; they are
-    empty for times. `fields` are all columns of the rows, which a tooltip shows. `notes` say what the chart leaves out.
+    colors or panels, and `size` sets the size or the shade of points. `order` and `series_order` have the labels of `x`
+    and `series` in the order of drawing; they are empty for times. `fields` are all columns of the rows, which a
+    tooltip shows. `notes` say what the chart leaves out.
     """
 
     kind: ChartKind

@@ -27,12 +27,11 @@ def choose_charts(table: ResultTable, intent: ChartIntent, title: str) -> tuple[
     shape = read_shape(read_columns(table), len(table.rows), intent)
     proposals = list(_propose(shape, intent)) if shape.is_drawable else []
     charts = [*proposals, Chart(ChartKind.TABLE, "")]
-    truncated = ("the result has more rows than were read",) if table.is_truncated else ()
-    ranked = sorted(
-        (replace(chart, title=title, cost=compute_cost(chart, intent)) for chart in charts), key=lambda c: c.cost
-    )
-    best = [replace(chart, notes=chart.notes + truncated) for chart in ranked[:MAX_ALTERNATIVES]]
-    best = [_consider_scale(chart, intent) for chart in best]
+    truncation_notes = ("the result has more rows than were read",) if table.is_truncated else ()
+    with_costs = [replace(chart, title=title, cost=compute_cost(chart, intent)) for chart in charts]
+    ranked = sorted(with_costs, key=lambda chart: chart.cost)
+    best = [replace(chart, notes=chart.notes + truncation_notes) for chart in ranked[:MAX_ALTERNATIVES]]
+    best = [_choose_scale(chart, intent) for chart in best]
     return (_explain_word(best[0], intent), *best[1:])
 
 
@@ -58,7 +57,7 @@ def _explain_word(chart: Chart, intent: ChartIntent) -> Chart:
     )
 
 
-def _consider_scale(chart: Chart, intent: ChartIntent) -> Chart:
+def _choose_scale(chart: Chart, intent: ChartIntent) -> Chart:
     """Use a logarithmic scale if the question asks for it, and suggest it if the values have a wide range."""
     if chart.y is None or chart.kind in (ChartKind.TABLE, ChartKind.NUMBER, ChartKind.TILES):
         return chart

@@ -126,8 +126,8 @@ def write_grouped_bars(chart: Chart) -> Part:
     encoding: Part = {"x" if is_vertical else "y": label, "y" if is_vertical else "x": quantity}
     if is_stacked:
         # The stacked colors are in the order of the legend, with the first at the bottom.
-        places = {name: index for index, name in enumerate(chart.series_order)}
-        rows = [{**row, "place": places.get(str(row[series.name]), len(places))} for row in rows]
+        positions = {name: index for index, name in enumerate(chart.series_order)}
+        rows = [{**row, "place": positions.get(str(row[series.name]), len(positions))} for row in rows]
         encoding["order"] = {"field": "place", "type": "quantitative"}
     else:
         offset = {"field": series.name, "type": "nominal", "sort": list(chart.series_order)}
@@ -175,8 +175,8 @@ def write_scatter(chart: Chart) -> Part:
     """Return the specification of a scatter plot with a point for each row."""
     x, y = chart.axes
     encoding: Part = {
-        "x": _encode_place(x, chart),
-        "y": _encode_place(y, chart, log=chart.is_logarithmic),
+        "x": _encode_position(x, chart),
+        "y": _encode_position(y, chart, log=chart.is_logarithmic),
         "tooltip": list_tooltips(chart.fields, chart.rows),
     }
     if chart.series is not None:
@@ -189,7 +189,7 @@ def write_scatter(chart: Chart) -> Part:
     return make_base(chart, chart.rows) | {"mark": mark, "encoding": encoding}
 
 
-def _encode_place(field: ChartField, chart: Chart, *, log: bool = False) -> Part:
+def _encode_position(field: ChartField, chart: Chart, *, log: bool = False) -> Part:
     if field.type == FieldType.TIME:
         return encode_time(field, chart.rows)
     numbers = list_numbers(chart.rows, field)

@@ -13,7 +13,7 @@ SHORT_LABEL = 12  # characters
 FEW_LABELS = 7
 MAX_COLORS = 10
 MAX_GROUPED = 4
-_NAMED = -100.0  # a chart that the question names wins if it fits at all
+_NAMED_KIND = -100.0  # a chart that the question names wins if it fits at all
 
 # The basic cost of each kind. Horizontal bars leave room for labels, so vertical bars cost more (nominal_x).
 _KIND_COSTS: Mapping[ChartKind, float] = {
@@ -42,7 +42,7 @@ _CROWDED_LABELS = 20.0  # more than 50 labels side by side
 
 def compute_cost(chart: Chart, intent: ChartIntent) -> float:
     """Return the cost of a chart for a question."""
-    cost = _KIND_COSTS.get(chart.kind, 0.0) + _add_intent(chart.kind, intent) + _add_labels(chart)
+    cost = _KIND_COSTS.get(chart.kind, 0.0) + _compute_intent_cost(chart.kind, intent) + _compute_label_cost(chart)
     if chart.series is not None and chart.kind != ChartKind.LINE_FACETS and len(chart.series_order) > MAX_COLORS:
         cost += _MANY_COLORS
     if chart.kind == ChartKind.GROUPED_BARS and len(chart.series_order) > MAX_GROUPED:
@@ -54,8 +54,9 @@ def compute_cost(chart: Chart, intent: ChartIntent) -> float:
     return cost
 
 
-def _add_intent(kind: ChartKind, intent: ChartIntent) -> float:
-    cost = _NAMED if kind in WORD_KINDS.get(intent.chart_word, ()) else 0.0
+def _compute_intent_cost(kind: ChartKind, intent: ChartIntent) -> float:
+    """Return what the intent of the question adds to the cost of a kind of chart; negative if they fit together."""
+    cost = _NAMED_KIND if kind in WORD_KINDS.get(intent.chart_word, ()) else 0.0
     if intent.is_share:
         cost += {ChartKind.SHARE_BAR: -8.0, ChartKind.DONUT: -12.5}.get(kind, 0.0)
     if intent.is_ordered:
@@ -71,7 +72,7 @@ def _add_intent(kind: ChartKind, intent: ChartIntent) -> float:
     return cost
 
 
-def _add_labels(chart: Chart) -> float:
+def _compute_label_cost(chart: Chart) -> float:
     """Return the cost of the labels along the axis."""
     if chart.x is None or not chart.x.is_category:
         return 0.0

@@ -1,5 +1,6 @@
 """Write the parts of a Vega-Lite specification that all kinds of charts share: data, axes, tooltips and style."""
 
+import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -20,8 +21,8 @@ OTHER_COLOR = "#bbbbbb"
 WIDTH, HEIGHT = 560, 320
 _TITLE_WIDTH = 72  # characters per line
 _MAX_TICKS = 12
-_CHARACTER = 7  # the width of a label's character in pixels
-_SHORT_NUMBERS = 1_000_000  # from here on, axes have short numbers; d3 would write the zero of smaller axes as "0k"
+_CHARACTER_WIDTH = 7  # the width of a label's character in pixels
+_MIN_SHORT_NUMBER = 1_000_000  # from here on, axes have short numbers; d3 would write the zero of smaller axes as "0k"
 _CONFIG: Mapping[str, Any] = {
     "font": "sans-serif",
     "view": {"stroke": None},
@@ -67,8 +68,12 @@ def list_numbers(rows: Iterable[ChartRow], field: ChartField) -> list[float]:
 
 
 def encode_quantity(field: ChartField, numbers: Sequence[float], *, zero: bool = True, log: bool = False) -> Part:
-    """Return the channel of a quantity, with an axis in short numbers."""
-    axis: Part = {"format": choose_axis_format(field, numbers)} if choose_axis_format(field, numbers) else {}
+    """Return the channel of a quantity, with an axis in short numbers.
+
+    With `zero`, the axis includes zero; with `log`, it is logarithmic.
+    """
+    axis_format = choose_axis_format(field, numbers)
+    axis: Part = {"format": axis_format} if axis_format else {}
     if numbers and all(number.is_integer() for number in numbers) and not field.percent:
         axis["tickMinStep"] = 1
     scale: Part = {"type": "log", "nice": True} if log else {"zero": zero, "nice": True}
@@ -80,7 +85,7 @@ def choose_axis_format(field: ChartField, numbers: Sequence[float]) -> str:
     if field.percent == 1:
         return ".0%"
     largest = max((abs(number) for number in numbers), default=0.0)
-    return "~s" if largest >= _SHORT_NUMBERS else ""
+    return "~s" if largest >= _MIN_SHORT_NUMBER else ""
 
 
 def choose_value_format(field: ChartField, numbers: Sequence[float]) -> str:
@@ -104,7 +109,7 @@ def encode_time(field: ChartField, rows: Sequence[ChartRow]) -> Part:
     grain = field.grain or Grain.DAY
     axis: Part = {"format": AXIS_FORMATS[grain], "grid": False}
     if grain not in (Grain.MINUTE, Grain.DAY, Grain.WEEK) or len(moments) <= _MAX_TICKS:
-        step = -(-len(moments) // _MAX_TICKS)
+        step = math.ceil(len(moments) / _MAX_TICKS)
         axis["values"] = [_write_tick(moment) for moment in moments[::step]]
         axis["tickCount"] = len(axis["values"])
     axis["labelOverlap"] = "values" not in axis
@@ -130,7 +135,7 @@ def encode_category(field: ChartField, order: Sequence[str] | None = None, *, is
 
 
 def _fit_side_by_side(labels: Sequence[str]) -> bool:
-    return len(labels) * (_CHARACTER * max(map(len, labels), default=0) + 10) <= WIDTH
+    return len(labels) * (_CHARACTER_WIDTH * max(map(len, labels), default=0) + 10) <= WIDTH
 
 
 def has_short_labels(labels: Sequence[str]) -> bool:

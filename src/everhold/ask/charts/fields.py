@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
+from itertools import chain, count
 
 from everhold.ask.charts.periods import Grain, find_grain, format_time, read_time, read_year
 from everhold.ask.charts.terminal_text import clean_text
@@ -15,10 +16,12 @@ from everhold.ports.result_table import AnswerColumn, ResultTable, ResultValue
 ChartValue = str | int | float | datetime | None
 
 NO_VALUE = "(none)"
-_LONG_TEXT = 60  # characters; a column with a longer label is free text
+_MAX_LABEL_LENGTH = 60  # characters; a column with a longer label is free text
 _ID_NAMES = re.compile(r"(^|\b)(id|ids|uuid|guid|key|code|zip|zipcode|postcode|phone|isbn|iban|sku)$")
-_SMALLEST, _LARGEST, _EXACT = 1e-100, 1e100, 2**53
+# Numbers nearer to zero are drawn as zero, and larger ones are not drawn. Larger integers are not exact in JSON.
+_MIN_MAGNITUDE, _MAX_MAGNITUDE, _MAX_EXACT_INTEGER = 1e-100, 1e100, 2**53
 _YEAR_NAMES = frozenset({"year", "years"})
+# Words for numbers that are labels in an order, not quantities, with the highest number of each.
 _NUMBERED = {"month": 12, "quarter": 4, "weekday": 7, "hour": 24, "week": 53, "day": 31, "rank": 1000}
 _ADDITIVE_FUNCTIONS = frozenset({"count", "sum"})
 _ADDITIVE_NAMES = frozenset({"count", "sum", "total", "number", "revenue", "sales", "quantity", "share", "orders"})
@@ -112,8 +115,9 @@ def name_fields(names: Sequence[str]) -> list[str]:
     fields: list[str] = []
     for number, name in enumerate(names, start=1):
         plain = re.sub(r"[^0-9a-z]+", "_", name.lower()).strip("_")[:40]
-        field = plain if plain and not plain[0].isdigit() else f"column_{number}"
-        fields.append(field if field not in fields else f"{field}_{number}")
+        base = plain if plain and not plain[0].isdigit() else f"column_{number}"
+        numbered = (f"{base}_{suffix}" for suffix in count(number))
+        fields.append(next(field for field in chain([base], numbered) if field not in fields))
     return fields
 
 
@@ -180,7 +184,7 @@ def _read_numbers(
     numbers = tuple(_to_number(cell) for cell in cells)
     filled = [number for number in numbers if number is not None]
     last = words[-1] if words else ""
-    if not column.function and last in _NUMBERED and all(0 <= n <= _NUMBERED[last] and n == int(n) for n in filled):
+    if not column.function and last in _NUMBERED and _are_ordinals(filled, _NUMBERED[last]):
         order = tuple(str(number) for number in sorted({int(number) for number in filled}))
         labels = tuple(NO_VALUE if number is None else str(int(number)) for number in numbers)
         return ChartColumn(replace(field, type=FieldType.ORDINAL), labels, order)
@@ -194,6 +198,10 @@ def _read_numbers(
     return ChartColumn(quantity, numbers)
 
 
+def _are_ordinals(numbers: Sequence[float], highest: int) -> bool:
+    return all(0 <= number <= highest and number == int(number) for number in numbers)
+
+
 def _is_id(column: AnswerColumn, words: Sequence[str]) -> bool:
     return column.meaning in ("id", "code") or (not column.meaning and bool(_ID_NAMES.search(" ".join(words))))
 
@@ -204,11 +212,11 @@ def _to_number(cell: ResultValue) -> int | float | None:
         return None
     if isinstance(cell, int):
         # JSON readers keep only 53 bits of a whole number.
-        return cell if abs(cell) < _EXACT else float(cell) if abs(cell) < _LARGEST else None
+        return cell if abs(cell) < _MAX_EXACT_INTEGER else float(cell) if abs(cell) < _MAX_MAGNITUDE else None
     number = float(cell) if isinstance(cell, float | Decimal) else float(str(cell))
-    if abs(number) < _SMALLEST:
+    if abs(number) < _MIN_MAGNITUDE:
         return 0.0
-    return number if abs(number) < _LARGEST else None
+    return number if abs(number) < _MAX_MAGNITUDE else None
 
 
 def _is_additive(column: AnswerColumn, words: Sequence[str]) -> bool:
@@ -227,14 +235,14 @@ def _read_labels(
     column: AnswerColumn, words: Sequence[str], cells: Sequence[ResultValue], field: ChartField
 ) -> ChartColumn:
     labels = tuple(_to_label(cell) for cell in cells)
-    if any(isinstance(cell, bytes) for cell in cells) or any(len(label) > _LONG_TEXT for label in labels):
+    if any(isinstance(cell, bytes) for cell in cells) or any(len(label) > _MAX_LABEL_LENGTH for label in labels):
         return ChartColumn(replace(field, type=FieldType.TEXT), labels)
     if _is_id(column, words) and column.meaning != "code" and words[-1] != "code":
         return ChartColumn(replace(field, type=FieldType.ID), labels)
-    values = {label.lower(): label for label in labels if label != NO_VALUE}
-    for known in _KNOWN_ORDERS:
-        if len(values) > 1 and values.keys() <= set(known):
-            order = tuple(values[word] for word in known if word in values)
+    labels_by_word = {label.lower(): label for label in labels if label != NO_VALUE}
+    for known_order in _KNOWN_ORDERS:
+        if len(labels_by_word) > 1 and labels_by_word.keys() <= set(known_order):
+            order = tuple(labels_by_word[word] for word in known_order if word in labels_by_word)
             return ChartColumn(replace(field, type=FieldType.ORDINAL), labels, order)
     return ChartColumn(field, labels)
 

@@ -55,10 +55,10 @@ WORD_KINDS: dict[str, tuple[ChartKind, ...]] = {
 
 @dataclass(frozen=True)
 class ChartIntent:
-    """The content that a chart for a question should show. `is_ordered` says that the order of the rows is part of the
-    answer.
+    """The features of a question that decide which chart fits its result.
 
-    `chart_word` is the kind of chart that the question names, or empty.
+    `is_ordered` says that the order of the rows is part of the answer. `chart_word` is the kind of chart that the
+    question names, or empty.
     """
 
     is_ordered: bool = False
@@ -73,7 +73,7 @@ class ChartIntent:
 
 
 def read_chart_intent(question: str, frame: QueryFrame | None = None) -> ChartIntent:
-    """Return what a chart for a question should show, read from its words and, if there is one, from its frame."""
+    """Return the intent of a question, read from its words and, if there is one, from its frame."""
     text = re.sub(r"\s+", " ", question.lower())
     windows = {str(expression.window) for expression in frame.select} if frame else set()
     return ChartIntent(
@@ -92,4 +92,4 @@ def read_chart_intent(question: str, frame: QueryFrame | None = None) -> ChartIn
 def find_chart_word(question: str) -> str:
     """Return the kind of chart that a question names, or an empty text."""
     text = question.lower()
-    return next((word for word, form in _CHART_WORDS.items() if re.search(rf"\b(?:{form})(?!\w)", text)), "")
+    return next((word for word, pattern in _CHART_WORDS.items() if re.search(rf"\b(?:{pattern})(?!\w)", text)), "")

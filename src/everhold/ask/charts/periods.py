@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
 
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?")
+_DAY_OR_TIME = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?")
 _PERIOD = re.compile(r"(?P<year>[12]\d{3})(-(?P<month>0[1-9]|1[0-2])|[- ]?Q(?P<quarter>[1-4])|-?W(?P<week>[0-5]\d))?")
 
 
@@ -20,7 +20,7 @@ class Grain(StrEnum):
     MINUTE = "minute"
 
 
-# The format of each on a Vega axis, in the syntax of d3-time-format.
+# The format of each grain on a Vega axis, in the syntax of d3-time-format.
 AXIS_FORMATS = {
     Grain.YEAR: "%Y",
     Grain.QUARTER: "Q%q %Y",
@@ -44,7 +44,7 @@ def read_time(value: object) -> datetime | None:
 
 def _read_text(text: str) -> datetime | None:
     try:
-        if _DAY.fullmatch(text):
+        if _DAY_OR_TIME.fullmatch(text):
             return read_time(datetime.fromisoformat(text))
         if period := _PERIOD.fullmatch(text):
             year, month, quarter, week = (int(period[name] or 0) for name in ("year", "month", "quarter", "week"))
@@ -68,16 +68,16 @@ def find_grain(times: Sequence[datetime], name_words: Sequence[str] = ()) -> Gra
     """
     if any((moment.hour, moment.minute, moment.second) != (0, 0, 0) for moment in times):
         return Grain.MINUTE
-    fitting = [grain for grain in Grain if _lie_at_starts(times, grain)]
+    fitting = [grain for grain in Grain if _are_starts(times, grain)]
     named_grains = [grain for grain in fitting if str(grain) in name_words]
-    # If all times are one first of January, that is hardly ever meant as a year; in the same way for quarters.
+    # If all times are the same day, such as 1 January 2024, that day is rarely meant as a year or a quarter.
     if not named_grains and len(set(times)) == 1 and Grain.DAY in fitting:
         return Grain.DAY
-    weekless = [grain for grain in fitting if grain != Grain.WEEK]
-    return (named_grains or weekless or [Grain.DAY])[0]
+    without_weeks = [grain for grain in fitting if grain != Grain.WEEK]
+    return (named_grains or without_weeks or [Grain.DAY])[0]
 
 
-def _lie_at_starts(times: Sequence[datetime], grain: Grain) -> bool:
+def _are_starts(times: Sequence[datetime], grain: Grain) -> bool:
     match grain:
         case Grain.YEAR:
             return all((moment.month, moment.day) == (1, 1) for moment in times)

@@ -16,9 +16,10 @@ GRID_BINS = 40
 
 def make_rows(columns: Iterable[ChartColumn]) -> list[ChartRow]:
     """Return the values of columns as one mapping per row."""
-    listed = list(columns)
-    names = [column.field.name for column in listed]
-    return [dict(zip(names, values, strict=True)) for values in zip(*(c.values for c in listed), strict=True)]
+    columns = list(columns)
+    names = [column.field.name for column in columns]
+    rows = zip(*(column.values for column in columns), strict=True)
+    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def get_number(row: ChartRow, field: ChartField) -> float:
@@ -28,7 +29,7 @@ def get_number(row: ChartRow, field: ChartField) -> float:
 
 
 def keep_largest(
-    rows: Sequence[ChartRow], x: ChartField, y: ChartField, *, keeps_order: bool, most: int = MAX_BARS
+    rows: Sequence[ChartRow], x: ChartField, y: ChartField, *, keeps_order: bool, max_rows: int = MAX_BARS
 ) -> tuple[list[ChartRow], list[str]]:
     """Return the rows with the largest values, largest first, and notes on the other rows.
 
@@ -36,37 +37,39 @@ def keep_largest(
     the rows stay in their order, and the first rows are kept instead of the largest.
     """
     ordered = list(rows) if keeps_order else sorted(rows, key=lambda row: -get_number(row, y))
-    if len(ordered) <= most:
+    if len(ordered) <= max_rows:
         return ordered, []
-    kept, others = ordered[:most], ordered[most:]
+    shown, others = ordered[:max_rows], ordered[max_rows:]
     if not y.is_additive or keeps_order:
-        return kept, [f"{len(kept)} of {len(ordered):,} are shown"]
+        return shown, [f"{len(shown)} of {len(ordered):,} are shown"]
     total = sum(get_number(row, y) for row in others)
-    return [*kept, {x.name: OTHER, y.name: _round(total)}], [f"{OTHER!r} is the sum of {len(others):,} more"]
+    return [*shown, {x.name: OTHER, y.name: _round(total)}], [f"{OTHER!r} is the sum of {len(others):,} more"]
 
 
 def keep_largest_series(
-    rows: Sequence[ChartRow], x: ChartField, y: ChartField, series: ChartField, most: int
+    rows: Sequence[ChartRow], x: ChartField, y: ChartField, series: ChartField, max_series: int
 ) -> tuple[list[ChartRow], list[str], list[str]]:
     """Return the rows of the largest series, the names of these series, and notes.
 
     The other series are added up in a series named OTHER if that is possible; otherwise they are left out.
     """
     names = rank_labels(rows, series, y)
-    if len(names) <= most:
+    if len(names) <= max_series:
         return list(rows), names, []
-    kept = names[: most - 1] if y.is_additive else names[:most]
-    chosen = [row for row in rows if row[series.name] in kept]
+    # If the others can be added up, they take the last place.
+    largest = names[: max_series - 1] if y.is_additive else names[:max_series]
+    largest_rows = [row for row in rows if row[series.name] in largest]
     if not y.is_additive:
-        return chosen, kept, [f"{len(kept)} of {len(names):,} are shown"]
+        return largest_rows, largest, [f"{len(largest)} of {len(names):,} are shown"]
     totals: dict[ChartValue, float] = {}
     for row in rows:
-        if row[series.name] not in kept:
+        if row[series.name] not in largest:
             totals[row[x.name]] = totals.get(row[x.name], 0.0) + get_number(row, y)
     other_rows: list[ChartRow] = [
         {x.name: key, series.name: OTHER, y.name: _round(total)} for key, total in totals.items()
     ]
-    return chosen + other_rows, [*kept, OTHER], [f"{OTHER!r} is the sum of {len(names) - len(kept):,} more"]
+    notes = [f"{OTHER!r} is the sum of {len(names) - len(largest):,} more"]
+    return largest_rows + other_rows, [*largest, OTHER], notes
 
 
 def rank_labels(rows: Sequence[ChartRow], field: ChartField, y: ChartField) -> list[str]:
@@ -99,6 +102,7 @@ def count_bins(numbers: Sequence[float]) -> list[tuple[float, float, int]]:
     low, high = min(numbers), max(numbers)
     width = choose_step(high - low, WANTED_BINS) if high > low else 1.0
     first = math.floor(low / width)
+    # The small addend keeps a number at an edge, such as 0.3 with a width of 0.1, out of the bin before it.
     counts = Counter(math.floor(number / width + 1e-9) - first for number in numbers)
     last = max(counts)
     # If the maximum is exactly at an edge, it is counted in the bin before the edge.
@@ -109,7 +113,8 @@ def count_bins(numbers: Sequence[float]) -> list[tuple[float, float, int]]:
     ):
         counts[last - 1] += counts.pop(last)
         last -= 1
-    return [(_round((first + n) * width), _round((first + n + 1) * width), counts[n]) for n in range(last + 1)]
+    edges = [_round((first + number) * width) for number in range(last + 2)]
+    return [(edges[number], edges[number + 1], counts[number]) for number in range(last + 1)]
 
 
 def choose_step(span: float, parts: int) -> float:
@@ -117,9 +122,10 @@ def choose_step(span: float, parts: int) -> float:
 
     It is 1, 2, 2.5 or 5 times a power of ten.
     """
-    rough = span / parts
-    power = 10.0 ** math.floor(math.log10(rough))
-    return next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999)
+    exact = span / parts
+    power = 10.0 ** math.floor(math.log10(exact))
+    # A round width may be smaller than the exact one by a rounding error.
+    return next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= exact * 0.999)
 
 
 def count_grid(xs: Sequence[float], ys: Sequence[float]) -> list[tuple[float, float, float, float, int]]:
@@ -137,12 +143,12 @@ def count_grid(xs: Sequence[float], ys: Sequence[float]) -> list[tuple[float, fl
     ]
 
 
-def thin_rows(rows: Sequence[ChartRow], most: int = MAX_ROWS) -> tuple[list[ChartRow], list[str]]:
-    """Return at most `most` rows, chosen at equal distances, and a note if some were left out."""
-    if len(rows) <= most:
+def thin_rows(rows: Sequence[ChartRow], max_rows: int = MAX_ROWS) -> tuple[list[ChartRow], list[str]]:
+    """Return at most `max_rows` rows, chosen at equal distances, and a note if some were left out."""
+    if len(rows) <= max_rows:
         return list(rows), []
-    step = len(rows) / most
-    return [rows[int(number * step)] for number in range(most)], [f"{most:,} of {len(rows):,} rows are drawn"]
+    step = len(rows) / max_rows
+    return [rows[int(number * step)] for number in range(max_rows)], [f"{max_rows:,} of {len(rows):,} rows are drawn"]
 
 
 def _round(number: float) -> float:

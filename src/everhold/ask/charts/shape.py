@@ -9,7 +9,7 @@ from everhold.ask.charts.intent import ChartIntent
 MAX_COLUMNS = 6
 # Two columns such as first and last names become one label if less than this share of all combinations occurs.
 _SPARSE_GRID = 0.3
-_SIMILAR_SIZE = 50  # measures whose maximums differ by a larger factor cannot share an axis
+_MAX_SIZE_RATIO = 50  # measures whose maximums differ by a larger factor cannot share an axis
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,16 @@ def read_shape(columns: Sequence[ChartColumn], row_count: int, intent: ChartInte
         categories = [replace(column, field=replace(column.field, type=FieldType.NOMINAL)) for column in ids]
     if row_count > 1:
         categories, times = _drop_constants(categories, times)
-    extra: tuple[ChartColumn, ...] = ()
+    joined_columns: tuple[ChartColumn, ...] = ()
     if len(categories) > 1:
-        categories, extra = _drop_dependent(categories, row_count)
+        categories, joined_columns = _drop_dependent(categories, row_count)
     times, categories = _choose_axis(times, categories, row_count, intent)
     return ResultShape(
-        (*columns, *extra), tuple(times), tuple(categories), tuple(_choose_measures(quantities, intent)), row_count
+        (*columns, *joined_columns),
+        tuple(times),
+        tuple(categories),
+        tuple(_choose_measures(quantities, intent)),
+        row_count,
     )
 
 
@@ -62,20 +66,21 @@ def _drop_constants(
 
 
 def _drop_dependent(categories: list[ChartColumn], row_count: int) -> tuple[list[ChartColumn], tuple[ChartColumn, ...]]:
-    """Return the categories without those that are not needed, and a new column for all columns of the result, if any.
+    """Return the categories that are needed, and a tuple with the column that joins two of them, if there is one.
 
-    If a category is different in every row, only that one is kept. Two sparse columns become one new label.
+    A category that is different in every row is needed alone. Two categories of which few combinations occur are joined
+    to one label.
     """
     for column in categories:
         if column.is_unique:
             return [column], ()
     if len(categories) == 2:
         first, second = categories
-        pairs = tuple(f"{a} {b}" for a, b in zip(first.values, second.values, strict=True))
+        labels = tuple(f"{left} {right}" for left, right in zip(first.values, second.values, strict=True))
         is_sparse = row_count < _SPARSE_GRID * first.distinct * second.distinct
-        if is_sparse and len(set(pairs)) == row_count:
+        if is_sparse and len(set(labels)) == row_count:
             name, title = f"{first.field.name}_{second.field.name}", f"{first.field.title} {second.field.title}"
-            label = ChartColumn(ChartField(name, title, FieldType.NOMINAL), pairs)
+            label = ChartColumn(ChartField(name, title, FieldType.NOMINAL), labels)
             return [label], (label,)
     return categories, ()
 
@@ -86,8 +91,8 @@ def _choose_axis(
     """Leave out the time or the category if the other alone is different in every row."""
     if not times or not categories or row_count == 1:
         return times, categories
-    in_order = list(times[0].values) == sorted(times[0].values, key=str)
-    if times[0].is_unique and (in_order or intent.is_trend or not categories[0].is_unique):
+    is_sorted = list(times[0].values) == sorted(times[0].values, key=str)
+    if times[0].is_unique and (is_sorted or intent.is_trend or not categories[0].is_unique):
         return times, []
     if categories[0].is_unique:
         return [], categories
@@ -105,16 +110,17 @@ def _choose_measures(quantities: list[ChartColumn], intent: ChartIntent) -> list
     return quantities
 
 
-def share_unit(columns: Sequence[ChartColumn]) -> bool:
+def can_share_axis(columns: Sequence[ChartColumn]) -> bool:
     """Return whether quantities can share an axis.
 
-    They can if they have similar sizes and the same unit, or without units a common word in their names.
+    They can if they have similar sizes and the same unit. Quantities without a unit also need a common word in their
+    names.
     """
     units = {(column.field.unit, bool(column.field.percent)) for column in columns}
     if len(units) > 1:
         return False
     sizes = [max((abs(number) for number in column.numbers), default=0.0) for column in columns]
-    if min(sizes) * _SIMILAR_SIZE < max(sizes):
+    if min(sizes) * _MAX_SIZE_RATIO < max(sizes):
         return False
     if units != {("", False)}:
         return True

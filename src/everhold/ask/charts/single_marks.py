@@ -73,11 +73,11 @@ def write_bars(chart: Chart) -> Part:
     layers: list[Part] = [{"mark": {"type": "bar", "color": MAIN_COLOR, "cornerRadiusEnd": 2}}]
     if min(numbers, default=0.0) >= 0:
         mark = {"type": "text", "align": "left", "baseline": "middle", "dx": 4, "color": _TEXT_COLOR}
-        layers.append({"mark": mark, "encoding": {"text": _encode_text(y, numbers)}})
+        layers.append({"mark": mark, "encoding": {"text": _encode_value_text(y, numbers)}})
     return make_base(chart, chart.rows, height={"step": _BAR_STEP}) | {"encoding": encoding, "layer": layers}
 
 
-def _encode_text(field: ChartField, numbers: Sequence[float]) -> Part:
+def _encode_value_text(field: ChartField, numbers: Sequence[float]) -> Part:
     return {"field": field.name, "type": "quantitative", "format": choose_value_format(field, numbers)}
 
 
@@ -95,7 +95,7 @@ def write_columns(chart: Chart) -> Part:
     layers: list[Part] = [{"mark": {"type": "bar", "color": MAIN_COLOR, "cornerRadiusEnd": 2}}]
     if min(numbers, default=0.0) >= 0 and len(rows) <= _MAX_VALUE_LABELS:
         mark = {"type": "text", "baseline": "bottom", "dy": -3, "color": _TEXT_COLOR}
-        layers.append({"mark": mark, "encoding": {"text": _encode_text(y, numbers)}})
+        layers.append({"mark": mark, "encoding": {"text": _encode_value_text(y, numbers)}})
     width = min(WIDTH, max(280, _COLUMN_STEP * len(rows)))
     return make_base(chart, rows, width) | {"encoding": encoding, "layer": layers}
 
@@ -204,9 +204,8 @@ def write_line(chart: Chart) -> Part:
         "y": encode_quantity(y, numbers, zero=zero, log=chart.is_logarithmic),
         "tooltip": list_tooltips(chart.fields, chart.rows),
     }
-    point = len(chart.rows) <= _MAX_POINTS
     mark: Part = {"type": "line", "color": MAIN_COLOR, "strokeWidth": 2}
-    if point:
+    if len(chart.rows) <= _MAX_POINTS:
         mark["point"] = {"filled": True, "color": MAIN_COLOR, "size": 40}
     if is_area:
         mark = {"type": "area", "color": MAIN_COLOR, "opacity": 0.55, "line": {"color": MAIN_COLOR}}

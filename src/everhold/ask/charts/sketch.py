@@ -16,6 +16,8 @@ _EIGHTHS_ACROSS = " ▏▎▍▌▋▊▉█"
 _EIGHTHS_UP = " ▁▂▃▄▅▆▇█"
 _SHADES = " ░▒▓█"
 _DOTS = " ·•●"
+_MAX_POINT_WIDTH = 8  # columns of a line chart for one point
+_MAX_CELL_WIDTH = 6  # columns of a heat map for one cell
 
 
 def sketch_chart(chart: Chart, width: int = 80) -> str:
@@ -70,12 +72,12 @@ def _sketch_groups(chart: Chart, width: int) -> Iterator[str]:
         return
     bars = [
         (f"{format_cell(row[x.name], x)} · {row[series.name]}", _read_number(row, y))
-        for row in sorted(chart.rows, key=lambda row: _get_place(row, chart, x, series))
+        for row in sorted(chart.rows, key=lambda row: _make_sort_key(row, chart, x, series))
     ]
     yield from draw_bars(bars, y, width)
 
 
-def _get_place(row: ChartRow, chart: Chart, x: ChartField, series: ChartField) -> tuple[str | int, ...]:
+def _make_sort_key(row: ChartRow, chart: Chart, x: ChartField, series: ChartField) -> tuple[str | int, ...]:
     """Return the sort key of a bar in groups: the position of its label, or its time, then the position of its
     series."""
     label, name = str(row[x.name]), str(row[series.name])
@@ -99,13 +101,13 @@ def draw_bars(bars: Sequence[tuple[str, float | None]], field: ChartField, width
     room = width - label_width - max(map(len, values)) - 2
     low, high = min(0.0, *numbers), max(0.0, *numbers)
     span = (high - low) or 1.0
-    left = round(-low / span * room)
+    zero_column = round(-low / span * room)
     for (label, _), number, value in zip(bars, numbers, values, strict=True):
         if number < 0:
-            cells = min(left, round(-number / span * room))
-            bar = " " * (left - cells) + "█" * cells
+            cells = min(zero_column, round(-number / span * room))
+            bar = " " * (zero_column - cells) + "█" * cells
         else:
-            bar = " " * left + _draw_bar(number / span * room)
+            bar = " " * zero_column + _draw_bar(number / span * room)
         yield f"{fit_text(label, label_width)} {bar} {value}"
 
 
@@ -119,10 +121,10 @@ def _sketch_line(chart: Chart, width: int) -> Iterator[str]:
     """Yield the lines of text that show a line chart."""
     x, y = chart.axes
     numbers = [_read_number(row, y) for row in chart.rows]
-    known = [number for number in numbers if number is not None]
-    if not known:
+    known_numbers = [number for number in numbers if number is not None]
+    if not known_numbers:
         return
-    low, high = min(0.0, *known), max(0.0, *known)
+    low, high = min(0.0, *known_numbers), max(0.0, *known_numbers)
     scale = [format_number(high, y), format_number(low, y)]
     margin = max(map(len, scale)) + 1
     columns = spread_points(numbers, width - margin - 1)
@@ -137,13 +139,13 @@ def _sketch_line(chart: Chart, width: int) -> Iterator[str]:
 def spread_points(numbers: Sequence[float | None], width: int) -> list[float | None]:
     """Return one value for each column. A point is repeated over several columns, or several points are averaged."""
     if len(numbers) <= width:
-        times = max(1, min(8, width // len(numbers)))
-        return [number for number in numbers for _ in range(times)]
+        repetitions = max(1, min(_MAX_POINT_WIDTH, width // len(numbers)))
+        return [number for number in numbers for _ in range(repetitions)]
     means: list[float | None] = []
     for column in range(width):
-        part = numbers[column * len(numbers) // width : (column + 1) * len(numbers) // width]
-        known = [number for number in part if number is not None]
-        means.append(statistics.fmean(known) if known else None)
+        averaged = numbers[column * len(numbers) // width : (column + 1) * len(numbers) // width]
+        known_numbers = [number for number in averaged if number is not None]
+        means.append(statistics.fmean(known_numbers) if known_numbers else None)
     return means
 
 
@@ -164,7 +166,8 @@ def _sketch_series(chart: Chart, width: int) -> Iterator[str]:
     for row in chart.rows:
         by_series.setdefault(str(row[series.name]), {})[str(row[x.name])] = _read_number(row, y)
     names = [name for name in chart.series_order if name in by_series]
-    yield from _draw_small_lines([(name, [by_series[name].get(m) for m in moments], y) for name in names], width)
+    lines = [(name, [by_series[name].get(moment) for moment in moments], y) for name in names]
+    yield from _draw_small_lines(lines, width)
 
 
 def _sketch_line_panels(chart: Chart, width: int) -> Iterator[str]:
@@ -174,10 +177,10 @@ def _sketch_line_panels(chart: Chart, width: int) -> Iterator[str]:
 
 
 def _draw_small_lines(lines: Sequence[tuple[str, Sequence[float | None], ChartField]], width: int) -> Iterator[str]:
-    known = [number for _, numbers, _ in lines for number in numbers if number is not None]
-    if not known:
+    known_numbers = [number for _, numbers, _ in lines for number in numbers if number is not None]
+    if not known_numbers:
         return
-    low, high = min(0.0, *known), max(0.0, *known)
+    low, high = min(0.0, *known_numbers), max(0.0, *known_numbers)
     label_width = min(int(width * _LABEL_SHARE), max(measure_width(clean_text(label)) for label, _, _ in lines))
     for label, numbers, field in lines:
         filled = [number for number in numbers if number is not None] or [0.0]
@@ -197,14 +200,14 @@ def _sketch_heatmap(chart: Chart, width: int) -> Iterator[str]:
     values = {(str(row[x.name]), str(row[series.name])): _read_number(row, y) for row in chart.rows}
     high = max((abs(number) for number in values.values() if number is not None), default=0.0) or 1.0
     label_width = min(int(width * _LABEL_SHARE), max(measure_width(clean_text(label)) for label in chart.order))
-    cell = max(1, min(6, (width - label_width - 1) // max(1, len(chart.series_order))))
+    cell_width = max(1, min(_MAX_CELL_WIDTH, (width - label_width - 1) // max(1, len(chart.series_order))))
     for label in chart.order:
-        cells = [_shade(values.get((label, name)), high) * cell for name in chart.series_order]
+        cells = [_choose_shade(values.get((label, name)), high) * cell_width for name in chart.series_order]
         yield fit_text(f"{fit_text(label, label_width)} {''.join(cells)}", width)
     yield fit_text(f"{' ' * label_width} {' '.join(chart.series_order)}", width)
 
 
-def _shade(number: float | None, high: float) -> str:
+def _choose_shade(number: float | None, high: float) -> str:
     return " " if not number else _SHADES[max(1, min(4, round(abs(number) / high * 4)))]
 
 
@@ -212,32 +215,32 @@ def _sketch_points(chart: Chart, width: int) -> Iterator[str]:
     """Yield a grid of dots. Cells with several points have larger dots."""
     x, y = chart.axes
     weight = chart.size if chart.kind == ChartKind.BINNED_HEATMAP else None
-    across, up = _list_places(chart, x), _list_places(chart, y)
+    across, up = _list_positions(chart, x), _list_positions(chart, y)
     points = [
-        (a, b, (_read_number(row, weight) or 1.0) if weight else 1.0)
-        for a, b, row in zip(across, up, chart.rows, strict=True)
-        if a is not None and b is not None
+        (x_position, y_position, (_read_number(row, weight) or 1.0) if weight else 1.0)
+        for x_position, y_position, row in zip(across, up, chart.rows, strict=True)
+        if x_position is not None and y_position is not None
     ]
     if not points:
         return
-    left, right = min(p[0] for p in points), max(p[0] for p in points)
-    low, high = min(p[1] for p in points), max(p[1] for p in points)
+    left, right = min(point[0] for point in points), max(point[0] for point in points)
+    low, high = min(point[1] for point in points), max(point[1] for point in points)
     columns, lines = width - 2, 2 * _HEIGHT
     counts: dict[tuple[int, int], float] = {}
-    for a, b, count in points:
-        column = round((a - left) / ((right - left) or 1.0) * (columns - 1))
-        line = round((b - low) / ((high - low) or 1.0) * (lines - 1))
+    for x_position, y_position, count in points:
+        column = round((x_position - left) / ((right - left) or 1.0) * (columns - 1))
+        line = round((y_position - low) / ((high - low) or 1.0) * (lines - 1))
         counts[column, line] = counts.get((column, line), 0.0) + count
     largest = max(counts.values())
-    yield fit_text(f"{y.label}, up to {_name_place(chart, y, up, high)}", width)
+    yield fit_text(f"{y.label}, up to {_format_position(chart, y, up, high)}", width)
     for line in range(lines - 1, -1, -1):
         dots = (_draw_dot(counts.get((column, line), 0.0), largest) for column in range(columns))
         yield f"│{''.join(dots)}"
-    ends = f"{_name_place(chart, x, across, left)} to {_name_place(chart, x, across, right)}"
+    ends = f"{_format_position(chart, x, across, left)} to {_format_position(chart, x, across, right)}"
     yield fit_text(f"└ {x.label}, {ends}", width)
 
 
-def _list_places(chart: Chart, field: ChartField) -> list[float | None]:
+def _list_positions(chart: Chart, field: ChartField) -> list[float | None]:
     """Return the positions of the rows along an axis: their numbers, or the ranks of their times."""
     if field.type != FieldType.TIME:
         return [_read_number(row, field) for row in chart.rows]
@@ -245,12 +248,15 @@ def _list_places(chart: Chart, field: ChartField) -> list[float | None]:
     return [ranks[str(row[field.name])] for row in chart.rows]
 
 
-def _name_place(chart: Chart, field: ChartField, places: Sequence[float | None], place: float) -> str:
-    return format_cell(chart.rows[places.index(place)][field.name], field)
+def _format_position(chart: Chart, field: ChartField, positions: Sequence[float | None], position: float) -> str:
+    return format_cell(chart.rows[positions.index(position)][field.name], field)
 
 
-def _draw_dot(count: float, most: float) -> str:
-    return _DOTS[0 if not count else 1 + min(2, int(2 * count / most))] if most > 1 else ("•" if count else " ")
+def _draw_dot(count: float, largest: float) -> str:
+    """Return a dot whose size fits the count of a cell. If no cell has several points, all dots have the same size."""
+    if not count:
+        return " "
+    return _DOTS[1 + min(2, int(2 * count / largest))] if largest > 1 else "•"
 
 
 def _sketch_spread(chart: Chart, width: int) -> Iterator[str]:

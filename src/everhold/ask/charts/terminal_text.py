@@ -29,16 +29,15 @@ def _measure_character(character: str) -> int:
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
-def fit_text(text: str, width: int, *, right: bool = False) -> str:
-    """Return a clean text of exactly `width` columns, cut with "…" or padded with spaces; on the left with `right`."""
+def fit_text(text: str, width: int) -> str:
+    """Return a clean text of exactly `width` columns, cut with "…" or padded with spaces at its end."""
     fitted = clean_text(text)
     if measure_width(fitted) > width:
-        kept, used = "", 0
+        shortened, used_width = "", 0
         for character in fitted:
-            used += _measure_character(character)
-            if used > width - 1:
+            used_width += _measure_character(character)
+            if used_width > width - 1:
                 break
-            kept += character
-        fitted = f"{kept}…"
-    space = " " * (width - measure_width(fitted))
-    return space + fitted if right else fitted + space
+            shortened += character
+        fitted = f"{shortened}…"
+    return fitted + " " * (width - measure_width(fitted))

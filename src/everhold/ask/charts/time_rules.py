@@ -8,7 +8,7 @@ from everhold.ask.charts.costs import MAX_COLORS
 from everhold.ask.charts.fields import ChartColumn, ChartField, FieldType
 from everhold.ask.charts.intent import ChartIntent
 from everhold.ask.charts.preparing import fold_measures, keep_largest_series, make_rows, rank_labels, thin_rows
-from everhold.ask.charts.shape import ResultShape, share_unit
+from everhold.ask.charts.shape import ResultShape, can_share_axis
 
 MEASURE = ChartField("measure", "measure", FieldType.NOMINAL)
 MAX_PANELS = 3
@@ -37,16 +37,16 @@ def _propose(shape: ResultShape, time: ChartColumn, rows: list[ChartRow], intent
     elif not shape.categories and _are_distinct(rows, time.field):
         if len(shape.quantities) == 1:
             yield from _propose_single(shape, time.field, rows, intent)
-        elif share_unit(shape.quantities):
+        elif can_share_axis(shape.quantities):
             yield _fold_lines(shape, time.field, rows)
         elif len(shape.quantities) <= MAX_PANELS:
             yield _make_panels(shape, time.field, rows)
     elif not shape.categories and len(shape.quantities) == 1:
         # With several values at the same time, the rows are events, not a series.
-        kept, notes = thin_rows(rows)
+        drawn_rows, notes = thin_rows(rows)
         fields = tuple(column.field for column in shape.columns)
         yield Chart(
-            ChartKind.SCATTER, "", fields, tuple(kept), time.field, shape.quantities[0].field, notes=tuple(notes)
+            ChartKind.SCATTER, "", fields, tuple(drawn_rows), time.field, shape.quantities[0].field, notes=tuple(notes)
         )
 
 
@@ -57,9 +57,9 @@ def _are_distinct(rows: list[ChartRow], *fields: ChartField) -> bool:
 def _propose_single(shape: ResultShape, time: ChartField, rows: list[ChartRow], intent: ChartIntent) -> Iterator[Chart]:
     """Yield the charts that can show one quantity over time, the most suitable first."""
     quantity = shape.quantities[0]
-    kept, notes = thin_rows(rows)
+    drawn_rows, notes = thin_rows(rows)
     line = Chart(
-        ChartKind.LINE, "", tuple(column.field for column in shape.columns), tuple(kept), time, quantity.field,
+        ChartKind.LINE, "", tuple(column.field for column in shape.columns), tuple(drawn_rows), time, quantity.field,
         notes=tuple(notes),
     )  # fmt: skip
     bars = replace(line, kind=ChartKind.COLUMNS)
@@ -82,17 +82,19 @@ def _propose_series(shape: ResultShape, time: ChartField, rows: list[ChartRow]) 
     series, y = shape.categories[0].field, shape.quantities[0].field
     fields = tuple(column.field for column in shape.columns)
     # There are at least two different times, because `read_shape` drops a constant time.
-    kept, names, notes = keep_largest_series(rows, time, y, series, MAX_COLORS)
-    thinned, thin_notes = thin_rows(kept)
-    shown = (*notes, *thin_notes)
-    lines = Chart(ChartKind.LINES, "", fields, tuple(thinned), time, y, series, series_order=tuple(names), notes=shown)
+    series_rows, names, series_notes = keep_largest_series(rows, time, y, series, MAX_COLORS)
+    drawn_rows, thin_notes = thin_rows(series_rows)
+    lines = Chart(
+        ChartKind.LINES, "", fields, tuple(drawn_rows), time, y, series, series_order=tuple(names),
+        notes=(*series_notes, *thin_notes),
+    )  # fmt: skip
     ranked = rank_labels(rows, series, y)
     facets = ranked[:_MAX_FACETS]
-    shown_rows, thin_notes = thin_rows([row for row in rows if row[series.name] in facets])
-    left_out = [f"{len(facets)} of {len(ranked):,} are shown"] if len(ranked) > len(facets) else []
+    facet_rows, thin_notes = thin_rows([row for row in rows if row[series.name] in facets])
+    facet_notes = [f"{len(facets)} of {len(ranked):,} are shown"] if len(ranked) > len(facets) else []
     panels = replace(
-        lines, kind=ChartKind.LINE_FACETS, rows=tuple(shown_rows), series_order=tuple(facets),
-        notes=(*left_out, *thin_notes),
+        lines, kind=ChartKind.LINE_FACETS, rows=tuple(facet_rows), series_order=tuple(facets),
+        notes=(*facet_notes, *thin_notes),
     )  # fmt: skip
     # If there are too many series for colors and they cannot be added up as "other", only panels are yielded.
     yield from (panels,) if len(ranked) > MAX_COLORS and not y.is_additive else (lines, panels)
@@ -101,23 +103,23 @@ def _propose_series(shape: ResultShape, time: ChartField, rows: list[ChartRow]) 
 
 
 def _fold_lines(shape: ResultShape, time: ChartField, rows: list[ChartRow]) -> Chart:
-    value = fold_value(shape)
-    kept, notes = thin_rows(fold_measures(rows, shape.quantities, MEASURE, value))
+    value = make_folded_field(shape)
+    drawn_rows, notes = thin_rows(fold_measures(rows, shape.quantities, MEASURE, value))
     titles = tuple(column.field.title for column in shape.quantities)
     return Chart(
-        ChartKind.LINES, "", (time, MEASURE, value), tuple(kept), time, value, MEASURE, series_order=titles,
+        ChartKind.LINES, "", (time, MEASURE, value), tuple(drawn_rows), time, value, MEASURE, series_order=titles,
         notes=tuple(notes),
     )  # fmt: skip
 
 
 def _make_panels(shape: ResultShape, time: ChartField, rows: list[ChartRow]) -> Chart:
-    kept, notes = thin_rows(rows)
+    drawn_rows, notes = thin_rows(rows)
     fields = (time, *(column.field for column in shape.quantities))
-    return Chart(ChartKind.LINE_PANELS, "", fields, tuple(kept), time, notes=tuple(notes))
+    return Chart(ChartKind.LINE_PANELS, "", fields, tuple(drawn_rows), time, notes=tuple(notes))
 
 
-def fold_value(shape: ResultShape) -> ChartField:
-    """Return a field for the values of several measures of the same unit."""
+def make_folded_field(shape: ResultShape) -> ChartField:
+    """Return the field for the values of several measures that share an axis."""
     first = shape.quantities[0].field
     is_additive = all(column.field.is_additive for column in shape.quantities)
     return replace(first, name="value", title="value", is_additive=is_additive)

@@ -9,14 +9,14 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from everhold.errors import InvalidInput, Remedy, Verb
 from everhold.ports.databases import DatabaseAddress
 
-# The driver and the SQL dialect of each scheme.
-_SERVERS: Final[Mapping[str, tuple[str, str]]] = {
+# Maps the scheme of a database on a server to its driver and its SQL dialect.
+_SERVER_SCHEMES: Final[Mapping[str, tuple[str, str]]] = {
     "postgresql": ("postgres", "postgres"),
     "postgres": ("postgres", "postgres"),
     "mysql": ("mysql", "mysql"),
     "mariadb": ("mysql", "mysql"),
 }
-_FILES: Final = frozenset({"sqlite", "duckdb"})
+_FILE_SCHEMES: Final = frozenset({"sqlite", "duckdb"})
 # The parameters that a URL may have, with patterns of their values. Other parameters of libpq read files, or name
 # another server than the one that was checked.
 _PARAMETERS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -50,9 +50,9 @@ def parse_address(url: str, drivers: Collection[str] = ()) -> DatabaseAddress:
     if scheme in drivers or scheme.partition("+")[0] in drivers:
         is_adbc = scheme.startswith(_ADBC)
         return _parse_for_adbc(url, scheme) if is_adbc else _parse_for_driver(url, scheme, "sqlalchemy", scheme)
-    if scheme in _FILES:
+    if scheme in _FILE_SCHEMES:
         return _parse_file(url, scheme)
-    if scheme not in _SERVERS:
+    if scheme not in _SERVER_SCHEMES:
         raise InvalidInput(
             f"no connection to {scheme!r} databases",
             value=scheme,
@@ -82,7 +82,7 @@ def _parse_server(url: str, scheme: str) -> DatabaseAddress:
     """Return the address of a database on a server from its URL. Raise InvalidInput if a part is missing or not
     allowed.
     """
-    driver, dialect = _SERVERS[scheme]
+    driver, dialect = _SERVER_SCHEMES[scheme]
     try:
         parts = urlsplit(url)
         port, host = parts.port, unquote(parts.hostname or "")
@@ -119,26 +119,27 @@ def _check_parameters(driver: str, parameters: Mapping[str, str]) -> None:
 
 
 def _parse_for_adbc(url: str, scheme: str) -> DatabaseAddress:
-    """Return the address of adbc+NAME://…. The rest of a URL for SQLite or PostgreSQL is as without "adbc+"."""
+    """Return the address of adbc+NAME://…. URLs for SQLite and PostgreSQL are parsed as if they had no "adbc+"."""
     name = scheme.removeprefix(_ADBC)
-    plain = f"{name}{url[len(scheme) :]}"
+    plain_url = f"{name}{url[len(scheme) :]}"
     if name == "sqlite":
-        address = _parse_file(plain, name)
+        address = _parse_file(plain_url, name)
     elif name == "postgresql":
-        address = _parse_server(plain, name)
+        address = _parse_server(plain_url, name)
     else:
         return _parse_for_driver(url, scheme, "adbc", name)
     return replace(address, driver="adbc", url=url, shown=f"{_ADBC}{address.shown}")
 
 
-def _parse_for_driver(url: str, scheme: str, driver: str, database: str) -> DatabaseAddress:
+def _parse_for_driver(url: str, scheme: str, driver: str, database_scheme: str) -> DatabaseAddress:
+    """Return the address for a driver of SQLAlchemy or ADBC. `database_scheme` names the database and its driver."""
     try:
         parts = urlsplit(url)
         parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
         host, password = parts.hostname or "", unquote(parts.password or "")
     except ValueError:
         raise InvalidInput("the URL of the database is malformed", remedy="check it") from None
-    name = database.partition("+")[0]
+    name = database_scheme.partition("+")[0]
     shown = f"{scheme}://{f'{parts.username}@' if parts.username else ''}{host}{parts.path}"
     return DatabaseAddress(
         driver, _DIALECTS.get(name, name), url, shown, host, parts.port, parts.username or "", password,

@@ -117,19 +117,20 @@ def _store(
 ) -> ConnectedDatabase:
     """Store a connection with the descriptions and the sample values of its tables.
 
-    An existing connection of this name in the project is replaced. If nothing is stored in the end, the file with the
-    values is deleted.
+    An existing connection of this name in the project is changed. If a new connection cannot be stored, the file with
+    its values is deleted.
     """
-    drafted_id = clock.make_id("con")
+    draft_id = clock.make_id("con")
     values = [{column.name: list(column.values) for column in table.columns} for table in profile.tables]
 
     def commit(_: int) -> ConnectedDatabase:
         current = _find_current(deps, scope.organization, project, name)
-        draft = _draft(scope, project, name, target, profile, current, drafted_id)
-        address = deps.data.files.put_values(scope.organization, draft.id, values)
-        row = draft.evolve(metadata={**draft.metadata, "values": address})
-        before = _describe_known(deps, row) if current is not None else []
-        synced = sync_tables(deps.data, before, _make_rows(deps, row, profile, address, before), row.updated_at)
+        draft = _draft(scope, project, name, target, profile, current, draft_id)
+        values_address = deps.data.files.put_values(scope.organization, draft.id, values)
+        row = draft.evolve(metadata={**draft.metadata, "values": values_address})
+        before = _load_described_tables(deps, row) if current is not None else []
+        after = _make_rows(deps, row, profile, values_address, before)
+        synced = sync_tables(deps.data, before, after, row.updated_at)
         project_scope = Scope(organization=scope.organization, project=project, user=scope.user)
         operations = [
             *deps.data.make_missing_rows(project_scope, row.updated_at),
@@ -140,15 +141,15 @@ def _store(
             ),
         ]
         _commit(deps, operations)
-        deps.data.files.delete_others(scope.organization, row.id, address)
+        deps.data.files.delete_others(scope.organization, row.id, values_address)
         return _make_result(row, synced, profile, current)
 
     busy = StoreBusy("the connections of the project keep changing", value=name, remedy="try again")
     try:
         return retry("connect a database", commit, CONFLICTS, give_up=lambda _: busy)
     except BaseException:
-        if not deps.data.records.get(Connection, scope.organization, [drafted_id]):
-            deps.data.files.delete(scope.organization, [drafted_id])
+        if not deps.data.records.get(Connection, scope.organization, [draft_id]):
+            deps.data.files.delete(scope.organization, [draft_id])
         raise
 
 
@@ -169,9 +170,9 @@ def _draft(
     target: ConnectionTarget,
     profile: DatabaseProfile,
     current: Connection | None,
-    drafted_id: str,
+    draft_id: str,
 ) -> Connection:
-    """Return the row of a connection: the current row with the new values, or a new one with the id `drafted_id`."""
+    """Return the row of a connection: the current row with the new values, or a new one with the id `draft_id`."""
     now = clock.now()
     values = {
         **target.make_values(),
@@ -181,7 +182,7 @@ def _draft(
     }
     if current is not None:
         return current.evolve(**values)
-    identity = {"id": drafted_id, "organization_id": scope.organization, "project_id": project, "name": name}
+    identity = {"id": draft_id, "organization_id": scope.organization, "project_id": project, "name": name}
     return validate_row(Connection, {**identity, "created_at": now, "created_by_id": scope.actor, **values})
 
 
@@ -193,7 +194,8 @@ def _make_operation(row: Connection, current: Connection | None) -> Operation:
     return Patch(Connection, (row.organization_id, row.id), changes, version=current.version)
 
 
-def _describe_known(deps: ConnectionDeps, connection: Connection) -> list[DescribedTable]:
+def _load_described_tables(deps: ConnectionDeps, connection: Connection) -> list[DescribedTable]:
+    """Return the stored tables of a connection."""
     project_scope = Scope(organization=connection.organization_id, project=connection.project_id)
     tables = list_tables(deps.data.records, project_scope, connection)
     fields = list_fields(deps.data.records, connection.organization_id, [table.id for table in tables])
@@ -204,13 +206,16 @@ def _make_rows(
     deps: ConnectionDeps,
     connection: Connection,
     profile: DatabaseProfile,
-    address: str,
+    values_address: str,
     before: Sequence[DescribedTable],
 ) -> list[DescribedTable]:
+    """Return the rows of the profile's tables, with the descriptions that users gave the tables `before`."""
     contents = [make_content(table, table.name) for table in profile.tables]
     keys = _leave_out_views(infer_keys(contents, []), {table.name for table in profile.tables if table.is_view})
     described = [
-        make_table_rows(connection, table, content, keys.get(table.name, []), {"values": address, "place": number})
+        make_table_rows(
+            connection, table, content, keys.get(table.name, []), {"values": values_address, "place": number}
+        )
         for number, (table, content) in enumerate(zip(profile.tables, contents, strict=True))
     ]
     return list(keep_descriptions(deps.data, described, [described_table.table for described_table in before]))
@@ -222,8 +227,8 @@ def _leave_out_views(keys: Mapping[str, Sequence[Any]], views: Collection[str]) 
     A view often repeats a table, so a key to either would fit equally well.
     """
     return {
-        table: [key for key in listed if key["declared"] or key["to_table"] not in views]
-        for table, listed in keys.items()
+        table: [key for key in table_keys if key["declared"] or key["to_table"] not in views]
+        for table, table_keys in keys.items()
     }
 
 

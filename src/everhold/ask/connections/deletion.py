@@ -27,7 +27,7 @@ def find_doomed_connection(deps: DataDeps, scope: Scope, name: str, *, hard: boo
 
 def count_connection_rows(deps: DataDeps, connection: Connection) -> dict[str, int]:
     """Count the live rows that deleting a connection would delete, by table."""
-    tables, fields = _find_parts(deps.records, connection)
+    tables, fields = _find_tables_and_fields(deps.records, connection)
     chunks = count_chunks(deps.records, connection.organization_id, {"table": tables, "field": fields})
     counts = {"connections": 1, "table_metadata": len(tables), "field_metadata": len(fields), "chunks": chunks}
     return {table: count for table, count in counts.items() if count}
@@ -39,7 +39,7 @@ def delete_connection(deps: DataDeps, scope: Scope, connection: Connection, *, h
     operations: list[Operation] = [*note_purge(), Delete(Connection, key)] if hard else []
     if not hard:
         operations.append(Hide(Connection, key, clock.make_id("del"), now))
-    lines = _announce(deps.records, connection, "delete")
+    lines = _make_announcements(deps.records, connection, "delete")
     log_line = deps.make_line(scope, "delete", connection.id, now, hard=hard)
     deps.records.commit([*operations, *lines, log_line])
     if hard:
@@ -58,13 +58,13 @@ def restore_connection(deps: DataDeps, scope: Scope, name: str) -> Connection:
             table="connections",
         )
     assert connection.deletion_id is not None
-    lines = _announce(deps.records, connection, "restore", deleted=True)
+    lines = _make_announcements(deps.records, connection, "restore", deleted=True)
     log_line = deps.make_line(scope, "update", connection.id, clock.now(), restored=True)
     deps.records.commit([Unhide(connection.organization_id, connection.deletion_id), *lines, log_line])
     return require_connection(deps.records, scope, connection.id)
 
 
-def _find_parts(
+def _find_tables_and_fields(
     records: Records, connection: Connection, *, deleted: bool = False
 ) -> tuple[list[TableMetadata], list[FieldMetadata]]:
     where = [Where("connection_id", Op.EQ, connection.id)]
@@ -72,8 +72,8 @@ def _find_parts(
     return tables, find_fields(records, connection.organization_id, tables, deleted=deleted)
 
 
-def _announce(
+def _make_announcements(
     records: Records, connection: Connection, operation: FeedOperation, *, deleted: bool = False
 ) -> Sequence[Operation]:
-    tables, fields = _find_parts(records, connection, deleted=deleted)
+    tables, fields = _find_tables_and_fields(records, connection, deleted=deleted)
     return [Put(make_announcement(row, operation)) for row in (*tables, *fields)]

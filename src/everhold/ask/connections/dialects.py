@@ -8,7 +8,7 @@ from sqlglot.errors import SqlglotError
 
 from everhold.ask.reading import QuestionReading
 
-_PROPOSED = "duckdb"
+_PROPOSAL_DIALECT = "duckdb"
 
 
 def list_translations(reading: QuestionReading, dialect: str) -> Iterator[QuestionReading]:
@@ -16,7 +16,7 @@ def list_translations(reading: QuestionReading, dialect: str) -> Iterator[Questi
     SQL.
     """
     yield reading
-    sql = translate_statement(reading.sql, _PROPOSED, dialect)
+    sql = translate_statement(reading.sql, _PROPOSAL_DIALECT, dialect)
     if sql is not None and sql != reading.sql:
         yield replace(reading, sql=sql)
 

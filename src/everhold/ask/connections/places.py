@@ -15,7 +15,7 @@ from everhold.model import Connection
 from everhold.ports.data_engine import CheckedStatement, DataEngine, QueryResult
 
 FILES_DIALECT = "duckdb"
-_ABOUT_AS_LIKELY = 0.1  # difference of confidences
+_ABOUT_AS_LIKELY = 0.1  # two places whose confidences differ by less are about as likely
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,8 @@ class PlaceReadings:
 def split_places(scope_tables: ScopeTables) -> list[DataPlace]:
     """Return the places of a scope's tables: files first, then connections by name."""
     connections = sorted(scope_tables.connections.values(), key=lambda connection: (connection.name, connection.id))
-    choices = [DataPlace(scope_tables), *(DataPlace(scope_tables, connection) for connection in connections)]
-    narrowed = [replace(place, tables=_narrow(scope_tables, place.connection)) for place in choices]
-    return [place for place in narrowed if place.tables.tables]
+    places = [DataPlace(_narrow(scope_tables, connection), connection) for connection in (None, *connections)]
+    return [place for place in places if place.tables.tables]
 
 
 def _narrow(scope_tables: ScopeTables, connection: Connection | None) -> ScopeTables:
@@ -58,7 +57,7 @@ def _narrow(scope_tables: ScopeTables, connection: Connection | None) -> ScopeTa
 
 
 def narrow_places(places: Sequence[DataPlace], connection: Connection) -> list[DataPlace]:
-    """Return the place of one connection."""
+    """Return only the place of one connection, if it is among the places."""
     return [place for place in places if place.connection is not None and place.connection.id == connection.id]
 
 
@@ -69,19 +68,20 @@ def choose_readings(question: str, candidates: Sequence[PlaceReadings]) -> Place
     """
     if len(candidates) == 1:
         return candidates[0]
-    ranked = sorted(candidates, key=lambda candidate: _rank(question, candidate, candidates), reverse=True)
+    ranked = sorted(candidates, key=lambda candidate: _rate(question, candidate, candidates), reverse=True)
     best, second = ranked[0], ranked[1]
-    (can_best, confidence), (can_second, other) = (
-        _rank(question, place_readings, candidates) for place_readings in (best, second)
-    )
-    if not (can_best and can_second and confidence - other < _ABOUT_AS_LIKELY):
+    best_can_answer, best_confidence = _rate(question, best, candidates)
+    second_can_answer, second_confidence = _rate(question, second, candidates)
+    can_both_answer = best_can_answer and second_can_answer
+    if not can_both_answer or best_confidence - second_confidence >= _ABOUT_AS_LIKELY:
         return best
     note = f"asked of {best.place.name}; {second.place.name} could answer it too"
-    noted = [replace(reading, assumptions=(*reading.assumptions, note)) for reading in best.readings.readings]
-    return replace(best, readings=replace(best.readings, readings=tuple(noted)))
+    with_note = [replace(reading, assumptions=(*reading.assumptions, note)) for reading in best.readings.readings]
+    return replace(best, readings=replace(best.readings, readings=tuple(with_note)))
 
 
-def _rank(question: str, candidate: PlaceReadings, candidates: Sequence[PlaceReadings]) -> tuple[bool, float]:
+def _rate(question: str, candidate: PlaceReadings, candidates: Sequence[PlaceReadings]) -> tuple[bool, float]:
+    """Return whether a place can answer the question, and the confidence of its best reading."""
     best = candidate.readings.best
     problems = find_problems(candidate.reader.schema, candidate.reader.values, question, candidate.readings)
     is_answered = not problems and not _list_elsewhere(question, candidate, candidates)
@@ -103,11 +103,11 @@ def explain_problems(
 def _list_elsewhere(question: str, chosen: PlaceReadings, candidates: Sequence[PlaceReadings]) -> list[NotUnderstood]:
     """Return a problem for each word that the chosen place does not know but another place does."""
     best = chosen.readings.best
-    bound = {word for phrase in (best.bindings if best else ()) for word in split_words(phrase)}
+    explained = {word for phrase in (best.bindings if best else ()) for word in split_words(phrase)}
     others = [candidate for candidate in candidates if candidate.place is not chosen.place]
     problems = []
     for word in dict.fromkeys(list_content_words(question)):
-        if bound.isdisjoint(split_words(word)) and not _knows(chosen.reader, word):
+        if explained.isdisjoint(split_words(word)) and not _knows(chosen.reader, word):
             owner = next((other for other in others if _knows(other.reader, word)), None)
             if owner is not None:
                 reason = (
@@ -130,24 +130,24 @@ def choose_place(sql: str, places: Sequence[DataPlace]) -> DataPlace:
     """
     if len(places) == 1:
         return places[0]
-    read = [(place, _find_tables(sql, place)) for place in places]
-    owned = [(place, names, names & _list_names(place)) for place, names in read]
-    complete = [place for place, names, own in owned if names and own == names]
+    read_names = [(place, _find_tables(sql, place)) for place in places]
+    complete = [place for place, names in read_names if names and names <= _list_names(place)]
     if len(complete) == 1:
         return complete[0]
     if complete:
-        listed = " and ".join(place.name for place in complete[:3])
+        place_names = " and ".join(place.name for place in complete[:3])
         raise InvalidInput(
-            f"{listed} have these tables", remedy=Remedy("name a connection with {}", Argument("connection", "NAME"))
+            f"{place_names} have these tables",
+            remedy=Remedy("name a connection with {}", Argument("connection", "NAME")),
         )
-    partial = [(place, own) for place, _, own in owned if own]
+    partial = [place for place, names in read_names if names & _list_names(place)]
     if len(partial) > 1:
-        (first, *_), (second, *_) = partial[:2]
+        first, second = partial[:2]
         raise StatementRefused(
             f"the statement reads tables of {first.name} and of {second.name}",
             remedy="a statement runs in one database; upload what is to be joined",
         )
-    return partial[0][0] if partial else places[0]
+    return partial[0] if partial else places[0]
 
 
 def _find_tables(sql: str, place: DataPlace) -> frozenset[str]:

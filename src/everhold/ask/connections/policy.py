@@ -10,7 +10,7 @@ from everhold.errors import Argument, DataUnavailable, InvalidInput, Remedy, Ver
 from everhold.model import Connection
 from everhold.ports.databases import ALL_PUBLIC, DatabaseAddress, DatabaseTables
 
-_OWN_PREFIX = "EVERHOLD_"
+_SETTINGS_PREFIX = "EVERHOLD_"
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,9 @@ class ConnectionPolicy:
     def check_variable(self, name: str) -> DatabaseAddress:
         """Return the address in an environment variable. Raise InvalidInput if the variable may not be used for
         this."""
-        if name.upper().startswith(_OWN_PREFIX) or not any(fnmatchcase(name, allowed) for allowed in self.variables):
+        if name.upper().startswith(_SETTINGS_PREFIX) or not any(
+            fnmatchcase(name, allowed) for allowed in self.variables
+        ):
             raise InvalidInput(
                 f"the environment variable {name!r} may not hold the address of a connection",
                 value=name,
@@ -91,11 +93,11 @@ class ConnectionPolicy:
         return DatabaseTables(address, schema, self.hosts)
 
     def _check_file(self, address: DatabaseAddress) -> None:
-        """Refuse files of the store itself, and files outside the folders that the settings name."""
+        """Raise InvalidInput for files of the store itself, and for files outside the folders of the settings."""
         if not address.is_file:
             return
         path = Path(address.database).resolve()
-        if path in {own.resolve() for own in self.own_files}:
+        if path in {own_file.resolve() for own_file in self.own_files}:
             raise InvalidInput("the store itself cannot be connected", remedy="name another file")
         if self.folders is not None and not any(path.is_relative_to(folder.resolve()) for folder in self.folders):
             raise InvalidInput(

@@ -1,4 +1,7 @@
-"""Build a frame: read all parts of a question, and add groups, negation, alternatives and set operations."""
+"""Build a frame: read all parts of a question, and add groups, negation, alternatives and set operations.
+
+The letters in the patterns are the codes of `language/cues.py` and `linking/mention.py`.
+"""
 
 import re
 from dataclasses import replace
@@ -52,8 +55,9 @@ def build_frame(schema: AskSchema, assignment: Assignment) -> tuple[QueryFrame, 
 def _assemble(draft: FrameDraft, absences: list[Membership]) -> QueryFrame:
     select = _drop_repeated(draft, list(dict.fromkeys(placed.expression for placed in draft.select)))
     entity = _choose_entity(draft, select)
-    select = _name_listed_rows(draft, _choose_select(draft, select, entity), entity)
-    frame = QueryFrame(entity.name, tuple(select), distinct=draft.distinct and not _is_counted_distinct(draft, select))
+    select = _name_listed_rows(draft, _choose_select(draft, select), entity)
+    is_distinct = draft.distinct and not any(item.distinct for item in select)
+    frame = QueryFrame(entity.name, tuple(select), distinct=is_distinct)
     if not select and not draft.everything:
         frame = replace(frame, select=tuple(map(Expression, entity.shown_refs)))
     frame = _group(draft, frame)
@@ -85,14 +89,10 @@ def _choose_entity(draft: FrameDraft, select: list[Expression]) -> AskTable:
     return named
 
 
-def _is_counted_distinct(draft: FrameDraft, select: list[Expression]) -> bool:
-    return any(item.distinct for item in select)
+def _choose_select(draft: FrameDraft, select: list[Expression]) -> list[Expression]:
+    """Return the expressions to select.
 
-
-def _choose_select(draft: FrameDraft, select: list[Expression], entity: AskTable) -> list[Expression]:
-    """Return what to select.
-
-    A minimum or maximum beside a plain column selects the row that has it, by a sort order.
+    A minimum or maximum beside a plain column becomes a sort order that selects the row with this value.
     """
     extremes = [item for item in select if item.function in (Function.MINIMUM, Function.MAXIMUM)]
     plain = [item for item in select if not item.is_aggregate]
@@ -109,12 +109,12 @@ def _name_listed_rows(draft: FrameDraft, select: list[Expression], entity: AskTa
     if draft.having and select and all(item.is_aggregate for item in select) and _begins_with_rows(draft):
         return [*map(Expression, draft.tables()[0][1].shown_refs), *select]
     start = next((position for position, table in draft.tables() if table == entity), None)
-    shown = [placed.position for placed in draft.select]
-    if start is None or not shown or any(item.is_aggregate for item in select) or draft.group:
+    positions = [placed.position for placed in draft.select]
+    if start is None or not positions or any(item.is_aggregate for item in select) or draft.group:
         return select
-    is_list = not re.search("[C#am]", draft.originals[:start]) and "r" in draft.originals[start : min(shown)]
+    is_list = not re.search("[C#am]", draft.originals[:start]) and "r" in draft.originals[start : min(positions)]
     selected_columns = {item.column for item in select}
-    if not is_list or min(shown) < start or selected_columns & set(entity.shown_refs):
+    if not is_list or min(positions) < start or selected_columns & set(entity.shown_refs):
         return select
     return [*map(Expression, entity.shown_refs), *select]
 
@@ -218,15 +218,15 @@ def _simplify_extreme(frame: QueryFrame) -> QueryFrame:
 
 
 def _add_conditions(draft: FrameDraft, frame: QueryFrame, absences: list[Membership]) -> QueryFrame:
-    placed = sorted(draft.where, key=lambda condition: condition.start)
+    placed_conditions = sorted(draft.where, key=lambda condition: condition.start)
     both_position = draft.originals.find("B")
-    pair = _find_pair(placed, both_position) if both_position >= 0 else None
+    pair = _find_pair(placed_conditions, both_position) if both_position >= 0 else None
     if both_position < 0 and "|" not in draft.originals:
-        pair = find_contradiction(placed)
+        pair = find_contradiction(placed_conditions)
     if pair:
-        return _intersect(draft, frame, placed, pair, absences)
-    directed, placed = split_directed(draft, placed)
-    conditions = _join_alternatives(draft, placed)
+        return _intersect(draft, frame, placed_conditions, pair, absences)
+    directed, placed_conditions = split_directed(draft, placed_conditions)
+    conditions = _join_alternatives(draft, placed_conditions)
     where: list[Condition] = [_negate(draft, frame, condition) for condition in conditions]
     return replace(frame, where=(*where, *directed, *absences), via=tuple(draft.via))
 
@@ -277,8 +277,8 @@ def _join_alternatives(draft: FrameDraft, placed: list[PlacedPredicate]) -> list
     for condition in placed:
         between = draft.originals[last.end + 1 : condition.start] if last else ""
         if last and ("|" in between or _exclude_each_other(last, condition, between)) and not condition.negated:
-            before = joined.pop()
-            choices = before.choices if isinstance(before, AnyPredicate) else (before.predicate,)
+            previous = joined.pop()
+            choices = previous.choices if isinstance(previous, AnyPredicate) else (previous.predicate,)
             joined.append(AnyPredicate((*choices, condition.predicate)))
         else:
             joined.append(condition)
@@ -287,10 +287,11 @@ def _join_alternatives(draft: FrameDraft, placed: list[PlacedPredicate]) -> list
 
 
 def _exclude_each_other(first: PlacedPredicate, second: PlacedPredicate, between: str) -> bool:
-    same = first.predicate.left == second.predicate.left
-    if same and are_disjoint(first.predicate, second.predicate):
+    if first.predicate.left != second.predicate.left:
+        return False
+    if are_disjoint(first.predicate, second.predicate):
         return True
-    return same and first.predicate.operator == second.predicate.operator == "=" and "." not in between
+    return first.predicate.operator == second.predicate.operator == "=" and "." not in between
 
 
 def _negate(draft: FrameDraft, frame: QueryFrame, condition: PlacedPredicate | AnyPredicate) -> Condition:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from everhold.ask.grammar.draft import FrameDraft
-from everhold.ask.language.lexicon import ADJECTIVES, TURNED
+from everhold.ask.language.lexicon import ADJECTIVES, FALLBACKS
 from everhold.ask.language.stems import stem
 from everhold.ask.linking.mention import COLUMN
 from everhold.ask.schema import AskColumn, AskSchema, AskTable, ColumnKind
@@ -16,26 +16,25 @@ def find_implied(draft: FrameDraft, adjective: str, tables: Iterable[str] = ()) 
 
     None if no table has such a column.
     """
-    words, means_more = ADJECTIVES[adjective]
-    places = list(dict.fromkeys([*tables, *draft.mentioned_tables()]))
-    choices = [(words, means_more)]
-    if adjective in TURNED:
-        choices.append(TURNED[adjective])
-    for options, means_more in choices:
-        for name in places:
-            column = _find_by_words(draft.schema.table(name), options)
+    table_names = list(dict.fromkeys([*tables, *draft.mentioned_tables()]))
+    meanings = [ADJECTIVES[adjective]]
+    if adjective in FALLBACKS:
+        meanings.append(FALLBACKS[adjective])
+    for words, means_more in meanings:
+        for name in table_names:
+            column = _find_by_words(draft.schema.table(name), words)
             if column:
                 return column, means_more
     return None
 
 
-def _find_by_words(table: AskTable, options: Iterable[str]) -> AskColumn | None:
-    for option in options:
-        named = [column for column in table.columns if stem(option) in column.words]
-        fitting = [column for column in named if column.is_numeric or column.is_time or option in ("birthday", "birth")]
-        # Columns that end with the word are preferred: "SurfaceArea" is an area, but "Date_of_birth" is not a date
-        # first.
-        ending = [column for column in fitting if column.words[-1] == stem(option)]
+def _find_by_words(table: AskTable, words: Iterable[str]) -> AskColumn | None:
+    for word in words:
+        named = [column for column in table.columns if stem(word) in column.words]
+        fitting = [column for column in named if column.is_numeric or column.is_time or word in ("birthday", "birth")]
+        # Columns that end with the word are preferred: "SurfaceArea" is an area, but "Date_of_birth" is above all a
+        # birth.
+        ending = [column for column in fitting if column.words[-1] == stem(word)]
         if fitting:
             return (ending or fitting)[0]
     return None
@@ -50,8 +49,8 @@ def find_time(draft: FrameDraft, near: int) -> AskColumn | None:
     stated = find_stated_time(draft)
     if stated:
         return stated
-    named = sorted(draft.tables(), key=lambda pair: (pair[0] > near, abs(pair[0] - near)))
-    names = [*_list_measured(draft), *(table.name for _, table in named), *draft.mentioned_tables()]
+    named = sorted(draft.tables(), key=lambda table: (table[0] > near, abs(table[0] - near)))  # by position
+    names = [*_list_measure_tables(draft), *(table.name for _, table in named), *draft.mentioned_tables()]
     for name in dict.fromkeys([*names, *find_near_tables(draft.schema, names)]):
         times = [column for column in draft.schema.table(name).columns if column.is_time]
         if times:
@@ -76,7 +75,7 @@ def is_birth(column: AskColumn) -> bool:
     return _BIRTH in column.words
 
 
-def _list_measured(draft: FrameDraft) -> list[str]:
+def _list_measure_tables(draft: FrameDraft) -> list[str]:
     mentions = [piece.mention for piece in draft.pieces if piece.mention]
     columns = [draft.schema.column(mention.column) for mention in mentions if mention.kind == COLUMN and mention.column]
     return [column.table for column in columns if column.kind is ColumnKind.MEASURE]

@@ -1,4 +1,7 @@
-"""Read conditions with numbers, periods and averages: "older than 30", "between 3 and 5", "above the average"."""
+"""Read conditions with numbers, periods and averages: "older than 30", "between 3 and 5", "above the average".
+
+The letters in the patterns are the codes of `language/cues.py` and `linking/mention.py`.
+"""
 
 import re
 
@@ -9,8 +12,8 @@ from everhold.ask.language.periods import TimeInterval
 from everhold.ask.linking.mention import NUMBER, PERIOD, VERB
 from everhold.ask.schema import AskColumn, ColumnKind
 
-_FLIPPED = {">": "<=", "<": ">=", ">=": "<", "<=": ">", "=": "!=", "!=": "="}
-_YEARS = range(1000, 2201)
+_NEGATED_OPERATORS = {">": "<=", "<": ">=", ">=": "<", "<=": ">", "=": "!=", "!=": "="}
+_YEARS = range(1000, 2201)  # numbers that may be years
 
 
 def read_conditions(draft: FrameDraft) -> None:
@@ -26,8 +29,8 @@ def read_conditions(draft: FrameDraft) -> None:
 
 def _read_distributions(draft: FrameDraft) -> None:
     """Read "the distribution of delays", which asks for every value that is not missing."""
-    for match in draft.find(r"D[_xf]*(?P<c>C)"):
-        column = draft.column(match.start("c"))
+    for match in draft.find(r"D[_xf]*(?P<column>C)"):
+        column = draft.column(match.start("column"))
         if column.has_nulls:
             missing = Predicate(Expression(column.ref), "is null", negated=True)
             draft.where.append(PlacedPredicate(match.start(), match.start(), missing))
@@ -35,17 +38,18 @@ def _read_distributions(draft: FrameDraft) -> None:
 
 
 def _read_between(draft: FrameDraft) -> None:
-    for match in draft.find(r"(?:(?P<c>C)[=hxir,]{0,3})?w(?P<a>[NP])[&i](?P<b>[NP])(?P<after>C)?"):
-        low, high = match.start("a"), match.start("b")
-        column = _choose_column(draft, match.start("c"), match.start("after"), low)
+    for match in draft.find(r"(?:(?P<column>C)[=hxir,]{0,3})?w(?P<low>[NP])[&i](?P<high>[NP])(?P<after>C)?"):
+        low, high = match.start("low"), match.start("high")
+        column = _choose_column(draft, match.start("column"), match.start("after"), low)
         if column is None:
             continue
         values = (_read_edge(draft, low, column, False), _read_edge(draft, high, column, True))
         half_open = draft.codes[high] == PERIOD and column.kind is ColumnKind.DATE
-        _place(draft, match, Predicate(Expression(column.ref), "between", values, half_open=half_open))
+        _add_condition(draft, match, Predicate(Expression(column.ref), "between", values, half_open=half_open))
 
 
 def _read_edge(draft: FrameDraft, position: int, column: AskColumn, is_end: bool) -> Literal:
+    """Return the number at a position, or the start or the end of the period there."""
     mention = draft.mention(position)
     if mention.kind == NUMBER and mention.value is not None:
         return _fit_number(mention.value, column)
@@ -54,6 +58,7 @@ def _read_edge(draft: FrameDraft, position: int, column: AskColumn, is_end: bool
 
 
 def _choose_column(draft: FrameDraft, before: int, after: int, number: int) -> AskColumn | None:
+    """Return the column at the position before or after a comparison, or one near the position of the number."""
     for position in (before, after):
         if position >= 0 and _is_comparable(draft.column(position)):
             return draft.column(position)
@@ -66,12 +71,15 @@ def _is_comparable(column: AskColumn) -> bool:
 
 def _read_versus(draft: FrameDraft) -> None:
     """Read comparisons with an average, a minimum or a maximum."""
-    pattern = r"(?:(?P<c>C)[=hxir]{0,3})?(?P<op>[>c])(?P<mid>[C#x]*)k?(?P<f>[ams])[#fx]*(?P<o>C)?"
+    pattern = (
+        r"(?:(?P<column>C)[=hxir]{0,3})?(?P<operator>[>c])(?P<middle>[C#x]*)k?"
+        r"(?P<function>[ams])[#fx]*(?P<other>C)?"
+    )
     for match in draft.find(pattern):
-        operator, function = draft.cue(match.start("op")), draft.cue(match.start("f"))
-        middle = next((p for p in range(match.start("mid"), match.end("mid")) if draft.codes[p] == "C"), -1)
-        places = [p for p in (match.start("c"), middle, match.start("o")) if p >= 0]
-        columns = [draft.column(p) for p in places]
+        operator, function = draft.cue(match.start("operator")), draft.cue(match.start("function"))
+        middle = next((p for p in range(match.start("middle"), match.end("middle")) if draft.codes[p] == "C"), -1)
+        positions = [p for p in (match.start("column"), middle, match.start("other")) if p >= 0]
+        columns = [draft.column(p) for p in positions]
         if not columns and operator.adjective:
             implied = find_implied(draft, operator.adjective)
             columns = [implied[0]] if implied else []
@@ -79,7 +87,7 @@ def _read_versus(draft: FrameDraft) -> None:
             continue
         aggregate = function.value if isinstance(function.value, Function) else _pick_extreme(bool(function.value))
         inner = QueryFrame(columns[-1].table, (Expression(columns[-1].ref, aggregate),))
-        _place(draft, match, Predicate(Expression(columns[0].ref), operator.value, frame=inner))
+        _add_condition(draft, match, Predicate(Expression(columns[0].ref), operator.value, frame=inner))
 
 
 def _pick_extreme(is_highest: bool) -> Function:
@@ -88,18 +96,20 @@ def _pick_extreme(is_highest: bool) -> Function:
 
 def _read_counts(draft: FrameDraft) -> None:
     """Read conditions on the number of related rows: "more than 2 orders", "at least twice"."""
-    for match in draft.find(r"(?P<n>n)?(?P<op>>)?(?P<v>N)(?P<post>})?[x,fV]{0,3}(?P<t>[TC])?"):
-        number = draft.mention(match.start("v"))
-        index = match.start("t")
+    pattern = r"(?P<negation>n)?(?P<operator>>)?(?P<value>N)(?P<postfix>})?[x,fV]{0,3}(?P<counted>[TC])?"
+    for match in draft.find(pattern):
+        number = draft.mention(match.start("value"))
+        index = match.start("counted")
         table = _find_counted_table(draft, index) if index >= 0 else None
         if number.counts_times and table is None:
-            table = _find_related(draft, match.start("v"))
-        cue = draft.cue(match.start("op")) if match["op"] else draft.cue(match.start("post")) if match["post"] else None
+            table = _find_related(draft, match.start("value"))
+        operator_position = match.start("operator") if match["operator"] else match.start("postfix")
+        cue = draft.cue(operator_position) if operator_position >= 0 else None
         if table is None or number.value is None or (cue is None and not _follows_have(draft, match.start())):
             continue
         operator = str(cue.value) if cue else "="
         draft.having.append(GroupCondition(match.start(), table, operator, number.value))
-        end = match.end() if index >= 0 and not number.counts_times else match.end("v")
+        end = match.end() if index >= 0 and not number.counts_times else match.end("value")
         draft.take(*(position for position in range(match.start(), end) if draft.codes[position] != "V"))
 
 
@@ -131,36 +141,40 @@ def _find_related(draft: FrameDraft, position: int) -> str | None:
 
 
 def _read_number_then_column(draft: FrameDraft) -> None:
-    for pattern in (r"(?P<n>n)?[h=x]{0,2}(?P<op>>)(?P<v>N)[xi]?(?P<c>C)", r"(?P<n>n)?(?P<op>>)(?P<c>C)f?(?P<v>N)",
-                    r"(?P<n>n)?(?P<v>N)(?P<op>})(?P<c>C)?", r"(?P<c>C)[=h]*(?P<v>N)(?P<op>})"):  # fmt: skip
+    for pattern in (
+        r"(?P<negation>n)?[h=x]{0,2}(?P<operator>>)(?P<value>N)[xi]?(?P<column>C)",
+        r"(?P<negation>n)?(?P<operator>>)(?P<column>C)f?(?P<value>N)",
+        r"(?P<negation>n)?(?P<value>N)(?P<operator>})(?P<column>C)?",
+        r"(?P<column>C)[=h]*(?P<value>N)(?P<operator>})",
+    ):
         for match in draft.find(pattern):
-            position = match.start("c")
-            column = draft.column(position) if position >= 0 else _find_column_near(draft, match.start("v"))
+            position = match.start("column")
+            column = draft.column(position) if position >= 0 else _find_column_near(draft, match.start("value"))
             if column and _is_comparable(column):
-                _place_comparison(draft, match, column)
+                _add_comparison(draft, match, column)
 
 
 def _read_column_then_number(draft: FrameDraft) -> None:
-    pattern = r"(?P<c>C)(?P<gap>[=hxirf]{0,4})(?P<n>n)?[=xi]{0,2}(?P<op>[>A])i?(?P<v>[NP])"
+    pattern = r"(?P<column>C)[=hxirf]{0,4}(?P<negation>n)?[=xi]{0,2}(?P<operator>[>A])i?(?P<value>[NP])"
     for match in draft.find(pattern):
-        column = draft.column(match.start("c"))
+        column = draft.column(match.start("column"))
         if _is_comparable(column) and _is_plausible(draft, match, column):
-            _place_comparison(draft, match, column)
+            _add_comparison(draft, match, column)
 
 
 def _is_plausible(draft: FrameDraft, match: re.Match[str], column: AskColumn) -> bool:
     """Return whether the column before a comparison can belong to it. "Before" and "after" compare only times."""
-    is_time_word = draft.originals[match.start("op")] == "A" or draft.codes[match.start("v")] == PERIOD
+    is_time_word = draft.originals[match.start("operator")] == "A" or draft.codes[match.start("value")] == PERIOD
     return column.is_time or not is_time_word
 
 
 def _read_bare_comparisons(draft: FrameDraft) -> None:
-    for match in draft.find(r"(?P<n>n)?(?P<op>[>A])i?(?P<v>[NP])(?P<y>y)?"):
-        adjective = "old" if match["y"] else draft.cue(match.start("op")).adjective
+    for match in draft.find(r"(?P<negation>n)?(?P<operator>[>A])i?(?P<value>[NP])(?P<age>y)?"):
+        adjective = "old" if match["age"] else draft.cue(match.start("operator")).adjective
         implied = find_implied(draft, adjective) if adjective else None
-        column = implied[0] if implied else _find_column_near(draft, match.start("v"))
+        column = implied[0] if implied else _find_column_near(draft, match.start("value"))
         if column:
-            _place_comparison(draft, match, column)
+            _add_comparison(draft, match, column)
 
 
 def _find_column_near(draft: FrameDraft, position: int) -> AskColumn | None:
@@ -176,12 +190,12 @@ def _find_column_near(draft: FrameDraft, position: int) -> AskColumn | None:
     return draft.column(before[-1]) if before else None
 
 
-def _place_comparison(draft: FrameDraft, match: re.Match[str], column: AskColumn) -> None:
+def _add_comparison(draft: FrameDraft, match: re.Match[str], column: AskColumn) -> None:
     """Add a comparison such as "price over 10" to the draft, as a condition on rows or on groups."""
-    operator = str(draft.cue(match.start("op")).value)
-    if match["n"]:
-        operator = _FLIPPED[operator]
-    mention = draft.mention(match.start("v"))
+    operator = str(draft.cue(match.start("operator")).value)
+    if match["negation"]:
+        operator = _NEGATED_OPERATORS[operator]
+    mention = draft.mention(match.start("value"))
     function = _find_function(draft, match, column)
     if function and mention.value is not None:
         figure = Expression(column.ref, function)
@@ -189,27 +203,27 @@ def _place_comparison(draft: FrameDraft, match: re.Match[str], column: AskColumn
         draft.take(*range(match.start(), match.end()))
         return
     if mention.period:
-        _place(draft, match, compare_period(column, operator, mention.period))
+        _add_condition(draft, match, compare_period(column, operator, mention.period))
     elif mention.value is not None:
         value = _fit_number(mention.value, column)
-        _place(draft, match, Predicate(Expression(column.ref), operator, (value,)))
+        _add_condition(draft, match, Predicate(Expression(column.ref), operator, (value,)))
 
 
 def _find_function(draft: FrameDraft, match: re.Match[str], column: AskColumn) -> Function | None:
     """Return the function if a condition is on an aggregate, as in "spent more than 35" or "total sales over 1,000"."""
-    place = match.start("c") if "c" in match.re.groupindex else -1
+    position = match.start("column") if "column" in match.re.groupindex else -1
     entity = draft.entity()
-    if place < 0 or entity is None or column.table == entity.name:
+    if position < 0 or entity is None or column.table == entity.name:
         return None
-    if place > 0 and draft.codes[place - 1] == "a":
-        value = draft.cue(place - 1).value
-        draft.take(place - 1)
+    if position > 0 and draft.codes[position - 1] == "a":
+        value = draft.cue(position - 1).value
+        draft.take(position - 1)
         return value if isinstance(value, Function) else None
-    verb = match.start() - 1
-    if verb >= 0 and draft.original(verb) == "C" and draft.mention(verb).why == VERB:
-        draft.take(verb)  # "spent more than 100 on freight"
+    verb_position = match.start() - 1
+    if verb_position >= 0 and draft.original(verb_position) == "C" and draft.mention(verb_position).why == VERB:
+        draft.take(verb_position)  # "spent more than 100 on freight"
         return Function.SUM
-    if draft.mention(place).why == VERB:
+    if draft.mention(position).why == VERB:
         draft.take(*(p for p in range(match.end(), len(draft.codes)) if draft.pieces[p].text == "in total"))
         return Function.SUM
     return None
@@ -241,10 +255,10 @@ def _fit_number(value: Literal, column: AskColumn) -> Literal:
     return value
 
 
-def _place(draft: FrameDraft, match: re.Match[str], predicate: Predicate) -> None:
+def _add_condition(draft: FrameDraft, match: re.Match[str], predicate: Predicate) -> None:
+    """Add a condition to the draft, and mark its items as used, except for tables."""
     # "Per release year since 2015" also groups by the year.
-    grouped = re.search(r"[eb][xd]?$", draft.originals[: match.start()]) and draft.codes[match.start()] == "C"
-    kept = {match.start()} if grouped else set()
-    taken = [p for p in range(match.start(), match.end()) if draft.codes[p] != "T" and p not in kept]
+    is_group = re.search(r"[eb][xd]?$", draft.originals[: match.start()]) and draft.codes[match.start()] == "C"
+    start = match.start() + 1 if is_group else match.start()
     draft.where.append(PlacedPredicate(match.start(), match.end() - 1, predicate))
-    draft.take(*taken)
+    draft.take(*(p for p in range(start, match.end()) if draft.codes[p] != "T"))

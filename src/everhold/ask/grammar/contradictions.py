@@ -12,12 +12,14 @@ _LOWER, _UPPER = (">", ">="), ("<", "<=")
 def find_contradiction(placed: Sequence[PlacedPredicate]) -> tuple[PlacedPredicate, PlacedPredicate] | None:
     """Return two neighbouring conditions on the same column that exclude each other; None if there are none."""
     for first, second in pairwise(placed):
-        if first.predicate.left == second.predicate.left and (_exclude(first, second) or _exclude(second, first)):
+        if first.predicate.left == second.predicate.left and (
+            _are_exclusive(first, second) or _are_exclusive(second, first)
+        ):
             return first, second
     return None
 
 
-def _exclude(above: PlacedPredicate, below: PlacedPredicate) -> bool:
+def _are_exclusive(above: PlacedPredicate, below: PlacedPredicate) -> bool:
     if above.predicate.operator not in _LOWER or below.predicate.operator not in _UPPER:
         return False
     values = (*above.predicate.values, *below.predicate.values)

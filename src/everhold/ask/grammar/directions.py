@@ -12,15 +12,15 @@ _ORIGIN = frozenset(map(stem, ("from", "depart", "departs", "departing", "leave"
                                "start", "departure", "outgoing", "home", "sender", "begin")))  # fmt: skip
 _GOAL = frozenset(map(stem, ("to", "arrive", "arriving", "arrival", "land", "landing", "destination", "into", "end",
                              "incoming", "away", "receiver", "toward", "reach")))  # fmt: skip
-_REACH = 3  # a word for the direction may be this many items before the value
+_MAX_DISTANCE = 3  # a word for the direction may be at most this many items before the condition
 
 
 def split_directed(
     draft: FrameDraft, placed: Sequence[PlacedPredicate]
 ) -> tuple[list[Membership | Predicate], list[PlacedPredicate]]:
-    """Split conditions.
+    """Return the conditions on a table that several keys of one table refer to, and the other conditions.
 
-    Return those whose table two keys refer to, rewritten for the chosen key, and the other ones.
+    Those of the first list are rewritten for the key that the question means.
     """
     keys = [None if condition.negated else _choose_key(draft, condition) for condition in placed]
     chosen = [key for key in keys if key]
@@ -69,7 +69,7 @@ def _find_parallel_keys(schema: AskSchema, table: str) -> list[ForeignKey]:
 def _read_direction(draft: FrameDraft, condition: PlacedPredicate) -> frozenset[str]:
     """Return "origin" or "goal" by the nearest word for a direction in the condition or before it; empty without
     one."""
-    for position in range(condition.end, max(-1, condition.start - _REACH - 1), -1):
+    for position in range(condition.end, max(-1, condition.start - _MAX_DISTANCE - 1), -1):
         words = {stem(word) for word in draft.pieces[position].text.split()}
         if words & _GOAL:
             return frozenset({"goal"})
@@ -80,4 +80,4 @@ def _read_direction(draft: FrameDraft, condition: PlacedPredicate) -> frozenset[
 
 def _get_directions(schema: AskSchema, key: ForeignKey) -> frozenset[str]:
     words = set(schema.column(key.ref).words)
-    return frozenset(name for name, meaning in (("origin", _ORIGIN), ("goal", _GOAL)) if words & meaning)
+    return frozenset(name for name, stems in (("origin", _ORIGIN), ("goal", _GOAL)) if words & stems)

@@ -11,7 +11,7 @@ from everhold.ask.linking.mention import COLUMN, TABLE, VALUE, Mention
 from everhold.ask.schema import AskColumn, AskSchema, AskTable, ColumnKind, ColumnRef
 
 TAKEN = "_"
-_WHOLE_NAME = 0.72  # the score of a name that is whole except for a generic word such as "code"
+_MIN_WHOLE_SCORE = 0.72  # the score of a name that is whole except for a generic word such as "code"
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,8 @@ class PlacedExpression:
 class FrameDraft:
     """The items of a question, and what was read from them.
 
-    `codes` has a letter for each item, or `_` if the item was used already.
+    `codes` has a letter for each item, or `_` if the item was used already. The letters are the codes of
+    `language/cues.py` and the kinds of `linking/mention.py`; an unexplained word is an "x".
     """
 
     schema: AskSchema
@@ -82,7 +83,7 @@ class FrameDraft:
         if mention is None or mention.kind != COLUMN or mention.column is None or mention.why in ("name", "role"):
             return False
         column = self.schema.column(mention.column)
-        is_whole = mention.score >= _WHOLE_NAME and column.kind is not ColumnKind.ID
+        is_whole = mention.score >= _MIN_WHOLE_SCORE and column.kind is not ColumnKind.ID
         return self.schema.foreign_key(mention.column) is not None and not is_whole
 
     def find(self, pattern: str) -> Iterator[re.Match[str]]:
@@ -94,15 +95,15 @@ class FrameDraft:
         compiled = re.compile(pattern)
         while match := compiled.search(self.codes, position):
             yield match
-            position = match.start() + 1 if self.codes[match.start()] != TAKEN else max(match.start() + 1, position)
+            position = match.start() + 1
 
     def take(self, *positions: int) -> None:
         """Mark items as used."""
-        letters = list(self.codes)
+        codes = list(self.codes)
         for position in positions:
             if position >= 0:
-                letters[position] = TAKEN
-        self.codes = "".join(letters)
+                codes[position] = TAKEN
+        self.codes = "".join(codes)
 
     def mention(self, position: int) -> Mention:
         mention = self.pieces[position].mention
@@ -125,12 +126,17 @@ class FrameDraft:
 
     @property
     def originals(self) -> str:
+        """The codes of all items, as if none was used."""
         return "".join(map(_encode, self.pieces))
 
     def tables(self) -> list[tuple[int, AskTable]]:
         """Return the tables that the question names, with their positions."""
-        named = ((number, piece.mention) for number, piece in enumerate(self.pieces))
-        return [(number, self.schema.table(m.table)) for number, m in named if m and m.kind == TABLE and m.table]
+        mentions = ((number, piece.mention) for number, piece in enumerate(self.pieces))
+        return [
+            (number, self.schema.table(mention.table))
+            for number, mention in mentions
+            if mention and mention.kind == TABLE and mention.table
+        ]
 
     def entity(self) -> AskTable | None:
         """Return the table that the question is about: the first one that it names, or names a column of."""

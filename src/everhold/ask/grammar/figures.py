@@ -1,4 +1,7 @@
-"""Read aggregates that a question only implies: amounts of tables, counts per group, shares and changes."""
+"""Read aggregates that a question only implies: amounts of tables, counts per group, shares and changes.
+
+The letters in the patterns are the codes of `language/cues.py` and `linking/mention.py`.
+"""
 
 import re
 from dataclasses import replace
@@ -15,8 +18,8 @@ _GAP = "[_xfihLT]"
 
 def read_table_amounts(draft: FrameDraft) -> None:
     """Read "total refunds", "average invoice" and "share of orders": an aggregate of all rows of a table."""
-    for match in draft.find(rf"(?P<f>[a$]){_GAP}{{0,4}}?(?P<t>T)(?!{_GAP}{{0,3}}C)"):
-        position, table_position = match.start("f"), match.start("t")
+    for match in draft.find(rf"(?P<function>[a$]){_GAP}{{0,4}}?(?P<table>T)(?!{_GAP}{{0,3}}C)"):
+        position, table_position = match.start("function"), match.start("table")
         table = draft.schema.table(str(draft.mention(table_position).table))
         expression = _make_figure(draft, table, draft.cue(position).value)
         if expression:
@@ -53,19 +56,20 @@ def read_counted_groups(draft: FrameDraft) -> None:
 
 def read_loose_windows(draft: FrameDraft) -> None:
     """Read "how did revenue change" and "and the change from the previous month", anywhere in the question."""
-    for match in draft.find(r"(?P<and>[&r])?[_x]*(?P<w>\$)"):
-        cue = draft.cue(match.start("w"))
+    for match in draft.find(r"(?P<and>[&r])?[_x]*(?P<window>\$)"):
+        cue = draft.cue(match.start("window"))
         figures = [placed for placed in draft.select if _can_be_figure(draft, placed.expression)]
         if not figures or not isinstance(cue.value, WindowKind):
             continue
         figure = figures[-1]
-        draft.take(match.start("w"))
+        draft.take(match.start("window"))
         if figure.expression.window is cue.value:
             continue
         windowed = replace(_add_function(draft, figure.expression), window=cue.value)
         position = draft.select.index(figure)
-        kept = [replace(figure, expression=_add_function(draft, figure.expression))] if match["and"] else []
-        draft.select[position : position + 1] = [*kept, replace(figure, expression=windowed)]
+        # With "and", the figure itself is shown too.
+        plain = [replace(figure, expression=_add_function(draft, figure.expression))] if match["and"] else []
+        draft.select[position : position + 1] = [*plain, replace(figure, expression=windowed)]
 
 
 def _can_be_figure(draft: FrameDraft, expression: Expression) -> bool:
@@ -87,16 +91,18 @@ def read_conditional_shares(draft: FrameDraft) -> None:
         if expression.window is not WindowKind.SHARE or expression.condition:
             continue
         grouped = {group.expression.column for group in draft.group}
-        named = _find_noun(draft, placed.position)
-        after = [
+        noun_position = _find_noun(draft, placed.position)
+        after_noun = [
             condition
             for condition in draft.where
-            if condition.start > named and not condition.negated and not _is_period(draft, condition.predicate.left)
+            if condition.start > noun_position
+            and not condition.negated
+            and not _is_period(draft, condition.predicate.left)
             and condition.predicate.left.column not in grouped
-        ]  # fmt: skip
-        if len(after) == 1:
-            draft.select[number] = replace(placed, expression=replace(expression, condition=after[0].predicate))
-            draft.where.remove(after[0])
+        ]
+        if len(after_noun) == 1:
+            draft.select[number] = replace(placed, expression=replace(expression, condition=after_noun[0].predicate))
+            draft.where.remove(after_noun[0])
 
 
 def _find_noun(draft: FrameDraft, position: int) -> int:
@@ -131,7 +137,7 @@ def count_different_rows(schema: AskSchema, frame: QueryFrame) -> QueryFrame:
         return frame
     tables = set(list_tables(frame))
 
-    def count(item: Expression) -> Expression:
+    def count_keys(item: Expression) -> Expression:
         name = item.of_table
         if name is None or item.column or item.window or item.per or item.condition:
             return item
@@ -139,14 +145,14 @@ def count_different_rows(schema: AskSchema, frame: QueryFrame) -> QueryFrame:
             return item
         return replace(item, column=schema.table(name).key_ref, distinct=True)
 
-    return replace(frame, select=tuple(count(item) for item in frame.select))
+    return replace(frame, select=tuple(count_keys(item) for item in frame.select))
 
 
 def read_averages_per(draft: FrameDraft) -> None:
     """Read "average number of orders per customer": the number of orders divided by that of customers with orders."""
-    for match in draft.find(r"(?P<a>a)#?[_xf]*(?P<t>T)[_xi]*e[_x]*(?P<p>T)"):
-        counted, per = (draft.mention(match.start(name)).table for name in ("t", "p"))
-        is_average = draft.cue(match.start("a")).value is Function.AVERAGE
+    for match in draft.find(r"(?P<average>a)#?[_xf]*(?P<table>T)[_xi]*e[_x]*(?P<per>T)"):
+        counted, per = (draft.mention(match.start(name)).table for name in ("table", "per"))
+        is_average = draft.cue(match.start("average")).value is Function.AVERAGE
         is_count = "#" in match.group() or find_amount(draft.schema.table(str(counted))) is None
         if is_average and is_count and has_several_rows(draft.schema, str(per), str(counted)):
             expression = replace(make_count(counted), per=draft.schema.table(str(per)).key_ref)

@@ -25,7 +25,7 @@ def patch_frame(
     """Return the previous frame changed by the conditions, groups and order of a fragment; None for a whole
     question."""
     draft = FrameDraft(schema, _put_subject_first(assignment.pieces, previous), is_fragment=True)
-    fragment = draft.codes[2:]
+    fragment = draft.codes[2:]  # after the two pieces of the subject
     if _NEW_QUESTION.search(fragment) or re.match(r"[.,]*L", fragment) or _names_metric(draft):
         return None
     read_limits(draft)
@@ -58,8 +58,8 @@ def _replace_conditions(frame: QueryFrame, draft: FrameDraft) -> QueryFrame:
     """Return the frame with the conditions of the draft. Conditions on other columns are kept."""
     added = [placed.predicate for placed in sorted(draft.where, key=lambda placed: placed.start)]
     changed = {predicate.left for predicate in added}
-    kept = [item for item in frame.where if not (isinstance(item, Predicate) and item.left in changed)]
-    return replace(frame, where=(*kept, *added))
+    unchanged = [item for item in frame.where if not (isinstance(item, Predicate) and item.left in changed)]
+    return replace(frame, where=(*unchanged, *added))
 
 
 def _replace_groups(frame: QueryFrame, draft: FrameDraft) -> QueryFrame:

@@ -1,4 +1,7 @@
-"""Read what aggregates are grouped by: "per store", "by month and airline", "web and store orders compared"."""
+"""Read what aggregates are grouped by: "per store", "by month and airline", "web and store orders compared".
+
+The letters in the patterns are the codes of `language/cues.py` and `linking/mention.py`.
+"""
 
 import re
 from datetime import date
@@ -12,11 +15,12 @@ from everhold.ask.grammar.draft import FrameDraft, PlacedExpression
 from everhold.ask.joins import has_several_rows
 from everhold.ask.schema import AskColumn, ColumnKind
 
-_LONGEST_GRAINS = (("day", 1), ("week", 7), ("month", 31), ("quarter", 92))  # in days
+# The grains but the year, and the number of days that each has at most.
+_MAX_GRAIN_DAYS = (("day", 1), ("week", 7), ("month", 31), ("quarter", 92))
 # After these cues, a list with commas names groups too.
-_LISTED = frozenset({"per", "by", "grouped by", "group by", "broken down by"})
+_LIST_CUES = frozenset({"per", "by", "grouped by", "group by", "broken down by"})
 # Matches further groups after "and" or a comma. A column that is compared with a value is a condition, not a group.
-_REST = r"(?P<rest>(?:[&,]+[CTM](?![>=hi]*[NVP]))*)"
+_MORE_GROUPS = r"(?P<more>(?:[&,]+[CTM](?![>=hi]*[NVP]))*)"
 
 
 def read_groups(draft: FrameDraft) -> None:
@@ -37,7 +41,7 @@ def _read_grains(draft: FrameDraft) -> None:
     for position, code in enumerate(draft.codes):
         if code == "$" and draft.cue(position).grain and "g" not in draft.codes:
             group_by_period(draft, position, draft.cue(position).grain)
-    for match in draft.find(rf"g{_REST}"):
+    for match in draft.find(rf"g{_MORE_GROUPS}"):
         group_by_period(draft, match.start(), str(draft.cue(match.start()).value))
         draft.take(match.start())
         _group_by_list(draft, match)
@@ -69,17 +73,18 @@ def _find_time(draft: FrameDraft, grain: str) -> AskColumn | None:
 
 def _read_named_groups(draft: FrameDraft) -> None:
     """Read "for each city", "per customer", and "by city" if the question counts or adds up something."""
-    for match in draft.find(rf"(?P<e>[eb])[x#d]{{0,2}}(?P<c>[CT]){_REST}|[if](?P<d>d)#?(?P<c2>C)"):
-        position = match.start("c") if match["c"] else match.start("c2")
+    pattern = rf"(?P<each>[eb])[x#d]{{0,2}}(?P<noun>[CT]){_MORE_GROUPS}|[if]d#?(?P<column>C)"
+    for match in draft.find(pattern):
+        position = match.start("noun") if match["noun"] else match.start("column")
         is_group = _has_figure(draft, match.start(), position) and not (
-            match["e"] == "b" and _is_no_group(draft, match)
+            match["each"] == "b" and _names_no_group(draft, match)
         )
         if not is_group:
             draft.take(match.start())
             continue
         group_by(draft, position)
         draft.take(match.start(), *range(match.start() + 1, position))
-        if match["c"]:
+        if match["noun"]:
             _group_by_list(draft, match)
 
 
@@ -91,7 +96,7 @@ def _has_figure(draft: FrameDraft, cue: int, position: int) -> bool:
         or any(placed.expression.is_aggregate for placed in draft.select)
     ):
         return True
-    if draft.pieces[cue].text in _LISTED and _counts_rows(draft, cue, position):
+    if draft.pieces[cue].text in _LIST_CUES and _counts_rows(draft, cue, position):
         return True
     measures = [draft.column(p) for p in range(cue) if draft.codes[p] == "C"]
     return any(column.kind is ColumnKind.MEASURE and has_several(draft, column, position) for column in measures)
@@ -120,17 +125,17 @@ def has_several(draft: FrameDraft, measure: AskColumn, position: int) -> bool:
     return not (group.is_unique or group.kind is ColumnKind.ID)
 
 
-def _is_no_group(draft: FrameDraft, match: re.Match[str]) -> bool:
+def _names_no_group(draft: FrameDraft, match: re.Match[str]) -> bool:
     """Return whether "by" names no group, but a person, or after another group a measure: "by channel, by amount"."""
-    if draft.group and match["c"] == "C" and draft.column(match.start("c")).kind is ColumnKind.MEASURE:
-        draft.take(match.start("c"))
+    if draft.group and match["noun"] == "C" and draft.column(match.start("noun")).kind is ColumnKind.MEASURE:
+        draft.take(match.start("noun"))
         return True
-    return _is_agent(draft, match)
+    return _names_agent(draft, match)
 
 
-def _is_agent(draft: FrameDraft, match: re.Match[str]) -> bool:
+def _names_agent(draft: FrameDraft, match: re.Match[str]) -> bool:
     """Return whether "by" names who did something, as in "songs performed by singers"; "songs by singer" is a group."""
-    return match["c"] == "T" and draft.originals[match.start() - 1 : match.start()] not in tuple("CTVNP")
+    return match["noun"] == "T" and draft.originals[match.start() - 1 : match.start()] not in tuple("CTVNP")
 
 
 def group_by(draft: FrameDraft, position: int) -> None:
@@ -145,9 +150,9 @@ def group_by(draft: FrameDraft, position: int) -> None:
 
 def _group_by_list(draft: FrameDraft, match: re.Match[str]) -> None:
     """Read the groups that follow the first: "and airline", "and month"."""
-    if draft.pieces[match.start()].text not in _LISTED and not match["rest"].startswith("&"):
+    if draft.pieces[match.start()].text not in _LIST_CUES and not match["more"].startswith("&"):
         return  # "for each city, the name and the age" shows what follows
-    for index in range(match.start("rest"), match.end("rest")):
+    for index in range(match.start("more"), match.end("more")):
         if draft.codes[index] in "CT":
             group_by(draft, index)
         elif draft.codes[index] == "M":
@@ -168,14 +173,15 @@ def _read_compared_periods(draft: FrameDraft) -> None:
 def _find_grain(period: Predicate) -> str:
     start, end = (date.fromisoformat(str(value)) for value in period.values)
     days = (end - start).days
-    return next((name for name, longest in _LONGEST_GRAINS if days <= longest), "year")
+    return next((grain for grain, max_days in _MAX_GRAIN_DAYS if days <= max_days), "year")
 
 
 def _read_compared_values(draft: FrameDraft) -> None:
     """Read "compare web and store orders": compared values of one column become groups."""
-    equal = [placed.predicate.left for placed in draft.where if placed.predicate.operator == "=" and not placed.negated]
+    equalities = [placed for placed in draft.where if placed.predicate.operator == "=" and not placed.negated]
+    compared = [placed.predicate.left for placed in equalities]
     for position in [index for index, code in enumerate(draft.codes) if code == "K"]:
         draft.take(position)
-        for expression in dict.fromkeys(equal):
-            if equal.count(expression) > 1 and expression not in [placed.expression for placed in draft.group]:
+        for expression in dict.fromkeys(compared):
+            if compared.count(expression) > 1 and expression not in [placed.expression for placed in draft.group]:
                 draft.group.append(PlacedExpression(len(draft.codes), expression))

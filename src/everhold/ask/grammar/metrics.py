@@ -15,22 +15,24 @@ def read_metrics(draft: FrameDraft) -> None:
     schema = draft.schema
     if not schema.metrics:
         return
-    draft.select = [replace(placed, expression=compute(schema, placed.expression)) for placed in draft.select]
-    draft.order = [replace(order, expression=compute(schema, order.expression)) for order in draft.order]
+    draft.select = [
+        replace(placed, expression=add_metric_function(schema, placed.expression)) for placed in draft.select
+    ]
+    draft.order = [replace(order, expression=add_metric_function(schema, order.expression)) for order in draft.order]
     draft.having = [
-        replace(condition, figure=compute(schema, condition.figure)) if condition.figure else condition
+        replace(condition, figure=add_metric_function(schema, condition.figure)) if condition.figure else condition
         for condition in draft.having
     ]
-    kept = []
+    row_conditions = []
     for placed in draft.where:
         if _is_metric(schema, placed.predicate.left) and not _compares_rows(draft, placed):
             draft.having.extend(_compare_groups(schema, placed))
         else:
-            kept.append(placed)
-    draft.where = kept
+            row_conditions.append(placed)
+    draft.where = row_conditions
 
 
-def compute(schema: AskSchema, item: Expression) -> Expression:
+def add_metric_function(schema: AskSchema, item: Expression) -> Expression:
     """Return an expression with the function of its metric, unless the question names another possible function."""
     if not _is_metric(schema, item) or item.column is None:
         return item
@@ -52,13 +54,13 @@ def _compares_rows(draft: FrameDraft, placed: PlacedPredicate) -> bool:
         return True  # for example, a comparison with an average of the rows
     assert predicate.left.column is not None
     formula = draft.schema.column(predicate.left.column).formula
-    is_own = entity is not None and entity.name == predicate.left.column.table
-    is_listed = any(not item.expression.is_aggregate for item in draft.select)
-    return formula is not None and formula.function is not Function.COMPUTED and is_own and not is_listed
+    is_of_entity = entity is not None and entity.name == predicate.left.column.table
+    shows_columns = any(not item.expression.is_aggregate for item in draft.select)
+    return formula is not None and formula.function is not Function.COMPUTED and is_of_entity and not shows_columns
 
 
 def _compare_groups(schema: AskSchema, placed: PlacedPredicate) -> Iterator[GroupCondition]:
-    predicate, figure = placed.predicate, compute(schema, placed.predicate.left)
+    predicate, figure = placed.predicate, add_metric_function(schema, placed.predicate.left)
     operators = (">=", "<=") if predicate.operator == "between" else (predicate.operator,)
     assert figure.column is not None
     for operator, value in zip(operators, predicate.values, strict=True):

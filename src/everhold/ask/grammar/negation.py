@@ -1,4 +1,7 @@
-"""Read related rows that are absent: "customers without orders", "who visited no museum opened after 2010"."""
+"""Read related rows that are absent: "customers without orders", "who visited no museum opened after 2010".
+
+The letters in the pattern are the codes of `language/cues.py` and `linking/mention.py`.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,18 +17,18 @@ def read_absences(draft: FrameDraft) -> list[Membership]:
     """Read the tables that a negation is about, with the conditions after the negation."""
     absences: list[Membership] = []
     entity = draft.entity()
-    for match in draft.find(r"n[^n.,CV]*?(?P<t>T)"):
+    for match in draft.find(r"n[^n.,CV]*?T"):
         tables = [
             (position, table) for position, table in draft.tables() if position > match.start() and table != entity
         ]
         if not tables or entity is None:
             continue
-        inner = [condition for condition in draft.where if condition.start > match.start() and not condition.negated]
+        inner = [placed for placed in draft.where if placed.start > match.start() and not placed.negated]
         names = [table.name for _, table in tables]
-        absence = exclude_related(draft.schema, entity.name, names, [condition.predicate for condition in inner])
+        absence = exclude_related(draft.schema, entity.name, names, [placed.predicate for placed in inner])
         if absence:
             absences.append(absence)
-            draft.where = [condition for condition in draft.where if condition not in inner]
+            draft.where = [placed for placed in draft.where if placed not in inner]
             draft.take(match.start(), *(position for position, _ in tables))
     return absences
 
@@ -34,11 +37,13 @@ def exclude_related(
     schema: AskSchema, entity: str, tables: Sequence[str], conditions: Sequence[Predicate]
 ) -> Membership | None:
     """Return the condition that no related row of the tables meets the conditions; None if no key connects them."""
-    related = relate(schema, entity, tables, conditions)
+    related = include_related(schema, entity, tables, conditions)
     return replace(related, negated=True) if related else None
 
 
-def relate(schema: AskSchema, entity: str, tables: Sequence[str], conditions: Sequence[Predicate]) -> Membership | None:
+def include_related(
+    schema: AskSchema, entity: str, tables: Sequence[str], conditions: Sequence[Predicate]
+) -> Membership | None:
     """Return the condition that a related row of the tables meets the conditions; None if no key connects them."""
     try:
         tree = find_joins(schema, [entity, *tables])
@@ -47,6 +52,6 @@ def relate(schema: AskSchema, entity: str, tables: Sequence[str], conditions: Se
     key = next((key for key in tree.keys if entity in (key.table, key.to_table)), None)
     if key is None:
         return None
-    own, other = (key.ref, key.to_ref) if key.table == entity else (key.to_ref, key.ref)
-    frame = QueryFrame(other.table, (Expression(other),), where=tuple(conditions), joined=tuple(tables))
-    return Membership(own, frame)
+    entity_ref, related_ref = (key.ref, key.to_ref) if key.table == entity else (key.to_ref, key.ref)
+    frame = QueryFrame(related_ref.table, (Expression(related_ref),), where=tuple(conditions), joined=tuple(tables))
+    return Membership(entity_ref, frame)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from everhold.ask.frame import Expression, Membership, QueryFrame
 from everhold.ask.frame_parts import list_tables
 from everhold.ask.grammar.draft import FrameDraft
-from everhold.ask.grammar.negation import relate
+from everhold.ask.grammar.negation import include_related
 from everhold.ask.joins import find_joins
 from everhold.ask.schema import AskSchema
 from everhold.errors import InvalidInput
@@ -47,10 +47,11 @@ def require_related(draft: FrameDraft, frame: QueryFrame) -> QueryFrame:
         return frame
     used = set(_list_used_tables(draft.schema, frame))
     for position, table in draft.tables():
-        clause = draft.originals[:position]
-        is_free = draft.codes[position] == "T" and table.name not in used
-        if is_free and re.search("[rhx]", clause) and "n" not in clause and not draft.having and not draft.most:
-            related = relate(draft.schema, frame.entity, [table.name], [])
+        codes_before = draft.originals[:position]
+        is_unused = draft.codes[position] == "T" and table.name not in used
+        is_in_clause = re.search("[rhx]", codes_before) and "n" not in codes_before
+        if is_unused and is_in_clause and not draft.having and not draft.most:
+            related = include_related(draft.schema, frame.entity, [table.name], [])
             if related:
                 frame = replace(frame, where=(*frame.where, related))
                 used.add(table.name)

@@ -1,4 +1,7 @@
-"""Read sort orders and superlatives: "sorted by age", "the 3 youngest", "with the most orders"."""
+"""Read sort orders and superlatives: "sorted by age", "the 3 youngest", "with the most orders".
+
+The letters in the patterns are the codes of `language/cues.py` and `linking/mention.py`.
+"""
 
 import re
 
@@ -14,8 +17,8 @@ from everhold.ask.schema import AskColumn, ColumnKind
 
 def read_limits(draft: FrameDraft) -> None:
     """Read "top 3" and "the 3 youngest"."""
-    for match in draft.find(r"t(?P<v>N)|(?P<w>N)(?=[sS])"):
-        position = match.start("v") if match["v"] else match.start("w")
+    for match in draft.find(r"tN|N(?=[sS])"):
+        position = match.end() - 1
         value = draft.mention(position).value
         if isinstance(value, int) and value > 0:
             draft.limit = value
@@ -25,29 +28,29 @@ def read_limits(draft: FrameDraft) -> None:
 def read_orderings(draft: FrameDraft) -> None:
     """Read the columns that the rows are to be sorted by."""
     pattern = (
-        r"(?P<o>o)[=i,]*(?P<d1><)?[bofi]*(?P<c>C|#[xf]*T|#)(?:[fi]*T)?[i,o=]*(?P<d2><)?"
-        r"|(?P<d3><)[bofi]*(?P<c2>C|#[xf]*T|#)(?:fT)?"
-        r"|(?P<c3>C)i?(?P<d4><)"
+        r"o[=i,]*(?P<direction1><)?[bofi]*(?P<column>C|#[xf]*T|#)(?:[fi]*T)?[i,o=]*(?P<direction2><)?"
+        r"|(?P<direction3><)[bofi]*(?P<column2>C|#[xf]*T|#)(?:fT)?"
+        r"|(?P<column3>C)i?(?P<direction4><)"
     )
     _read_sort_by(draft)
     for match in draft.find(pattern):
-        start = next(match.start(name) for name in ("c", "c2", "c3") if match[name])
-        end = next(match.end(name) for name in ("c", "c2", "c3") if match[name])
-        direction = next((match.start(name) for name in ("d1", "d2", "d3", "d4") if match[name]), -1)
+        start, end = next(match.span(name) for name in ("column", "column2", "column3") if match[name])
+        directions = ("direction1", "direction2", "direction3", "direction4")
+        direction = next((match.start(name) for name in directions if match[name]), -1)
         descending = bool(draft.cue(direction).value) if direction >= 0 else False
         draft.order.append(Ordering(_read_sorted(draft, start, end), descending))
         # "Sort employee names by age" shows the names; "names sorted by age" has nothing after the column.
-        keep = {start} if match["c3"] and _is_listed(draft, start) else set()
+        keep = {start} if match["column3"] and _is_listed(draft, start) else set()
         draft.take(*(p for p in range(match.start(), match.end()) if p not in keep))
     _read_sorted_selection(draft)
 
 
 def _read_sort_by(draft: FrameDraft) -> None:
     """Read "sort the names by age": the names are shown, and the rows are sorted by the age."""
-    for match in draft.find(r"(?P<o>o)[^.bo<]{0,6}(?P<b>b)(?P<c>C)[i,o=]*(?P<d><)?"):
-        descending = bool(draft.cue(match.start("d")).value) if match["d"] else False
-        draft.order.append(Ordering(Expression(draft.column(match.start("c")).ref), descending))
-        draft.take(match.start("o"), *range(match.start("b"), match.end()))
+    for match in draft.find(r"o[^.bo<]{0,6}(?P<by>b)(?P<column>C)[i,o=]*(?P<direction><)?"):
+        descending = bool(draft.cue(match.start("direction")).value) if match["direction"] else False
+        draft.order.append(Ordering(Expression(draft.column(match.start("column")).ref), descending))
+        draft.take(match.start(), *range(match.start("by"), match.end()))
 
 
 def _is_listed(draft: FrameDraft, position: int) -> bool:
@@ -62,49 +65,50 @@ def _read_sorted(draft: FrameDraft, start: int, end: int) -> Expression:
 
 def _read_sorted_selection(draft: FrameDraft) -> None:
     """Read a direction without a column: the rows are sorted by the first column that is shown."""
-    for match in draft.find(r"o?i?(?P<d><)"):
+    for match in draft.find(r"o?i?(?P<direction><)"):
         first = draft.codes.find("C")
         entity = draft.entity()
         ref = draft.column(first).ref if first >= 0 else entity.display_ref if entity else None
-        time = find_time(draft, match.start()) if draft.cue(match.start("d")).adjective == "recent" else None
+        time = find_time(draft, match.start()) if draft.cue(match.start("direction")).adjective == "recent" else None
         ref = time.ref if time else ref
         if ref:
-            draft.order.append(Ordering(Expression(ref), bool(draft.cue(match.start("d")).value)))
+            draft.order.append(Ordering(Expression(ref), bool(draft.cue(match.start("direction")).value)))
             draft.take(*range(match.start(), match.end()))
 
 
 def read_superlatives(draft: FrameDraft) -> None:
     """Read superlatives that select rows. Superlatives that only compute a value are read by the selection."""
     _read_most_common(draft)
-    for match in draft.find(r"(?P<a>_)?(?P<c>C)(?P<s>s)(?![#xfi]{0,2}[CT])"):
-        if draft.mention(match.start("c")).why == VERB:
-            _order_by(draft, match, draft.column(match.start("c")), Function.SUM)
-    for match in draft.find(r"(?P<a>a)?(?P<c>C)=+(?P<s>[sm])(?![#xf]*[CT])"):
-        _order_by(draft, match, draft.column(match.start("c")))
-    for match in draft.find(r"i(?P<s>s)(?P<c>C)"):
+    for match in draft.find(r"(?P<aggregate>_)?(?P<column>C)(?P<superlative>s)(?![#xfi]{0,2}[CT])"):
+        if draft.mention(match.start("column")).why == VERB:
+            _order_by(draft, match, draft.column(match.start("column")), Function.SUM)
+    for match in draft.find(r"(?P<aggregate>a)?(?P<column>C)=+(?P<superlative>[sm])(?![#xf]*[CT])"):
+        _order_by(draft, match, draft.column(match.start("column")))
+    for match in draft.find(r"i(?P<superlative>s)(?P<column>C)"):
         _read_extreme_time(draft, match)
-    for match in draft.find(r"(?P<s>[sm])#?[xfi]{0,2}(?P<a>a)?(?P<c>C)"):
+    for match in draft.find(r"(?P<superlative>[sm])#?[xfi]{0,2}(?P<aggregate>a)?(?P<column>C)"):
         if not _is_value_only(draft, match):
             _read_superlative_column(draft, match)
-    for match in draft.find(r"(?P<s>s)#?[xdfi]{0,2}(?P<t>T)"):
+    for match in draft.find(r"(?P<superlative>s)#?[xdfi]{0,2}(?P<table>T)"):
         _read_superlative_table(draft, match)
-    for match in draft.find(r"(?P<s>s)(?P<c>C)?"):
+    for match in draft.find(r"(?P<superlative>s)(?P<column>C)?"):
         if not _is_size_of(draft, match):
             _read_bare_superlative(draft, match)
 
 
 def _is_size_of(draft: FrameDraft, match: re.Match[str]) -> bool:
     """Return whether a superlative is about the measure after it: "the longest delay" is the highest value."""
-    if match["c"] is None or draft.cue(match.start("s")).adjective not in SIZES:
+    if match["column"] is None or draft.cue(match.start("superlative")).adjective not in SIZES:
         return False
-    return draft.column(match.start("c")).kind is ColumnKind.MEASURE
+    return draft.column(match.start("column")).kind is ColumnKind.MEASURE
 
 
 def _read_most_common(draft: FrameDraft) -> None:
     """Read "the most common city": group by it and count."""
-    for match in draft.find(r"(?P<s>S)[xf]{0,2}(?P<c>[CT])|(?P<c2>[CT])[^CT]{0,4}(?P<s2>S)"):
-        position = match.start("c") if match["c"] else match.start("c2")
-        cue = draft.cue(match.start("s") if match["s"] else match.start("s2"))
+    pattern = r"(?P<superlative>S)[xf]{0,2}(?P<noun>[CT])|(?P<noun2>[CT])[^CT]{0,4}(?P<superlative2>S)"
+    for match in draft.find(pattern):
+        position = match.start("noun") if match["noun"] else match.start("noun2")
+        cue = draft.cue(match.start("superlative") if match["superlative"] else match.start("superlative2"))
         mention = draft.mention(position)
         assert mention.owner
         shown = mention.column or draft.schema.table(mention.owner).display_ref
@@ -123,9 +127,9 @@ def _is_value_only(draft: FrameDraft, match: re.Match[str]) -> bool:
 
 
 def _read_superlative_column(draft: FrameDraft, match: re.Match[str]) -> None:
-    column = draft.column(match.start("c"))
-    if _is_countable(column) and draft.originals[match.start("s")] == "s":
-        draft.most = (column.table, bool(draft.cue(match.start("s")).value))
+    column = draft.column(match.start("column"))
+    if _is_countable(column) and draft.originals[match.start("superlative")] == "s":
+        draft.most = (column.table, bool(draft.cue(match.start("superlative")).value))
         draft.limit = draft.limit or 1
         draft.take(*range(match.start(), match.end()))
     else:
@@ -134,9 +138,9 @@ def _read_superlative_column(draft: FrameDraft, match: re.Match[str]) -> None:
 
 def _read_extreme_time(draft: FrameDraft, match: re.Match[str]) -> None:
     """Read "in the earliest year", which picks all rows of that year."""
-    column = draft.column(match.start("c"))
+    column = draft.column(match.start("column"))
     if column.kind is ColumnKind.YEAR:
-        function = Function.MAXIMUM if draft.cue(match.start("s")).value else Function.MINIMUM
+        function = Function.MAXIMUM if draft.cue(match.start("superlative")).value else Function.MINIMUM
         inner = QueryFrame(column.table, (Expression(column.ref, function),))
         draft.where.append(
             PlacedPredicate(match.start(), match.end() - 1, Predicate(Expression(column.ref), "=", frame=inner))
@@ -151,11 +155,11 @@ def _is_countable(column: AskColumn) -> bool:
 
 def _read_superlative_table(draft: FrameDraft, match: re.Match[str]) -> None:
     """Read a superlative before a table, such as "the oldest customer", as an order with a limit."""
-    cue = draft.cue(match.start("s"))
-    table = draft.mention(match.start("t")).table
+    cue = draft.cue(match.start("superlative"))
+    table = draft.mention(match.start("table")).table
     assert table
     if cue.adjective == SELLING:
-        _order_by_sales(draft, match.start("s"), table, bool(cue.value))
+        _order_by_sales(draft, match.start("superlative"), table, bool(cue.value))
         return
     if cue.adjective:
         implied = find_implied(draft, cue.adjective, [table])
@@ -165,7 +169,7 @@ def _read_superlative_table(draft: FrameDraft, match: re.Match[str]) -> None:
                 Ordering(Expression(column.ref), _choose_direction(cue.adjective, bool(cue.value), is_more))
             )
             draft.limit = draft.limit or 1
-            draft.take(match.start("s"))
+            draft.take(match.start("superlative"))
             return
     draft.most = (table, bool(cue.value))
     draft.limit = draft.limit or 1
@@ -175,15 +179,15 @@ def _read_superlative_table(draft: FrameDraft, match: re.Match[str]) -> None:
 def _order_by_sales(draft: FrameDraft, position: int, table: str, descending: bool) -> None:
     """Sort by sales: by the sum of a quantity in a table of sales that refers to `table`, else by the number of
     rows."""
-    selling = [key.table for key in draft.schema.keys_at(table) if key.to_table == table]
-    selling = [name for name in selling if SALES & set(draft.schema.table(name).words)]
-    if not selling:
+    referring = [key.table for key in draft.schema.keys_at(table) if key.to_table == table]
+    sales_tables = [name for name in referring if SALES & set(draft.schema.table(name).words)]
+    if not sales_tables:
         return
-    quantities = [column for column in draft.schema.table(selling[0]).columns if QUANTITIES & set(column.words)]
+    quantities = [column for column in draft.schema.table(sales_tables[0]).columns if QUANTITIES & set(column.words)]
     if quantities:
         draft.order.append(Ordering(Expression(quantities[0].ref, Function.SUM), descending))
     else:
-        draft.most = (selling[0], descending)
+        draft.most = (sales_tables[0], descending)
     draft.limit = draft.limit or 1
     draft.take(position)
 
@@ -194,19 +198,19 @@ def _choose_direction(adjective: str, descending: bool, is_more: bool) -> bool:
 
 
 def _read_bare_superlative(draft: FrameDraft, match: re.Match[str]) -> None:
-    cue = draft.cue(match.start("s"))
+    cue = draft.cue(match.start("superlative"))
     implied = find_implied(draft, cue.adjective) if cue.adjective and cue.adjective != SELLING else None
     if implied:
         column, is_more = implied
         draft.order.append(Ordering(Expression(column.ref), _choose_direction(cue.adjective, bool(cue.value), is_more)))
         draft.limit = draft.limit or 1
-        draft.take(match.start("s"))
+        draft.take(match.start("superlative"))
     elif not cue.adjective:
         related = _find_last_related(draft, match.start())
         if related:
             draft.most = (related, bool(cue.value))
             draft.limit = draft.limit or 1
-            draft.take(match.start("s"))
+            draft.take(match.start("superlative"))
 
 
 def _find_last_related(draft: FrameDraft, position: int) -> str | None:
@@ -216,12 +220,12 @@ def _find_last_related(draft: FrameDraft, position: int) -> str | None:
 
 
 def _order_by(draft: FrameDraft, match: re.Match[str], column: AskColumn, function: Function | None = None) -> None:
-    cue = draft.cue(match.start("s"))
+    cue = draft.cue(match.start("superlative"))
     descending = cue.value if isinstance(cue.value, bool) else cue.value == "max"
-    named = draft.cue(match.start("a")).value if match["a"] else None
-    if function is None and (named is Function.SUM or _adds_up(draft, match, column)):
+    named_function = draft.cue(match.start("aggregate")).value if match["aggregate"] else None
+    if function is None and (named_function is Function.SUM or _adds_up(draft, match, column)):
         function = Function.SUM
-    elif named is Function.AVERAGE and _is_grouped(draft, match, column):
+    elif named_function is Function.AVERAGE and _is_grouped(draft, match, column):
         function = Function.AVERAGE
     draft.order.append(Ordering(Expression(column.ref, function), descending))
     draft.limit = draft.limit or 1
@@ -230,13 +234,14 @@ def _order_by(draft: FrameDraft, match: re.Match[str], column: AskColumn, functi
 
 def _is_grouped(draft: FrameDraft, match: re.Match[str], column: AskColumn) -> bool:
     """Return whether the first named thing has several values of a measure, as departments have several salaries."""
-    named = [index for index in range(match.start()) if draft.original(index) in "TC"]
-    return bool(named) and has_several(draft, column, named[0])
+    first = next((p for p in range(match.start()) if draft.original(p) in "TC"), None)
+    return first is not None and has_several(draft, column, first)
 
 
 def _adds_up(draft: FrameDraft, match: re.Match[str], column: AskColumn) -> bool:
     """Return whether "the most revenue" means a sum, because the first named thing has several values of the
     measure."""
-    if column.kind is not ColumnKind.MEASURE or draft.pieces[match.start("s")].text not in ("most", "least", "fewest"):
+    superlative = draft.pieces[match.start("superlative")].text
+    if column.kind is not ColumnKind.MEASURE or superlative not in ("most", "least", "fewest"):
         return False
     return choose_function(draft.schema, column) is Function.SUM and _is_grouped(draft, match, column)

@@ -1,4 +1,7 @@
-"""Read rankings: "top 5 products by revenue", "customers ranked by number of orders", "highest first"."""
+"""Read rankings: "top 5 products by revenue", "customers ranked by number of orders", "highest first".
+
+The letters in the patterns are the codes of `language/cues.py` and `linking/mention.py`.
+"""
 
 import re
 from dataclasses import replace
@@ -10,21 +13,23 @@ from everhold.ask.grouping import choose_function, find_amount, holds_money
 from everhold.ask.schema import AskSchema, ColumnKind
 
 _DEFAULT_LIMIT = 10  # the limit for "top products by revenue"
-_FIGURE = r"(?P<a>[am])?[_xfid]*(?P<c>C|#[_xfd]*T|T)"
-_FIGURE2 = _FIGURE.replace("<a>", "<a2>").replace("<c>", "<c2>")  # in a second branch of a pattern
+_FIGURE = r"(?P<aggregate>[am])?[_xfid]*(?P<figure>C|#[_xfd]*T|T)"
+# The same in the second branch of a pattern, where each group needs another name.
+_FIGURE2 = _FIGURE.replace("<aggregate>", "<aggregate2>").replace("<figure>", "<figure2>")
 
 
 def read_rankings(draft: FrameDraft) -> None:
     """Read what is ranked, and the measure or count that it is ranked by. Both are shown."""
-    for match in draft.find(rf"t[_xf]*(?P<e>[TC])(?P<between>[^botT.]{{0,6}})b{_FIGURE}"):
+    for match in draft.find(rf"t[_xf]*(?P<ranked>[TC])(?P<between>[^botT.]{{0,6}})b{_FIGURE}"):
         cue = draft.cue(match.start())
         if _rank(draft, match, bool(cue.value)):
             draft.limit = draft.limit or _DEFAULT_LIMIT
-    for match in draft.find(rf"(?P<e>[TC])(?P<between>[^botTC.]{{0,4}})o[bxi]*{_FIGURE}"):
+    for match in draft.find(rf"(?P<ranked>[TC])(?P<between>[^botTC.]{{0,4}})o[bxi]*{_FIGURE}"):
         # If each row has only one value, this is a plain sort order, which `read_orderings` reads.
-        if (figure := _read_figure(draft, match)) and _is_computed(draft, figure, match.start("e")):
+        if (figure := _read_figure(draft, match)) and _is_computed(draft, figure, match.start("ranked")):
             _rank(draft, match, draft.pieces[match.end("between")].text.startswith("rank"))
-    for match in draft.find(rf"(?P<s>s)(?P<m>M)[xif_]*{_FIGURE}|(?P<m2>M)[xh_]*(?P<s2>s){_FIGURE2}"):
+    best_period = rf"(?P<superlative>s)(?P<period>M)[xif_]*{_FIGURE}|(?P<period2>M)[xh_]*(?P<superlative2>s){_FIGURE2}"
+    for match in draft.find(best_period):
         _read_best_period(draft, match)
     for match in draft.find("F"):
         draft.highest_first = bool(draft.cue(match.start()).value)
@@ -33,12 +38,13 @@ def read_rankings(draft: FrameDraft) -> None:
 
 def _read_best_period(draft: FrameDraft, match: re.Match[str]) -> None:
     """Read "the best month for revenue" and "which month had the most orders"."""
-    position, cue = (match.start("m"), match.start("s")) if match["m"] else (match.start("m2"), match.start("s2"))
+    names = ("period", "superlative") if match["period"] else ("period2", "superlative2")
+    position, superlative = (match.start(name) for name in names)
     figure = _read_figure(draft, match)
     if figure is None or not group_by_period(draft, position, str(draft.cue(position).value)):
         return
     draft.select.append(PlacedExpression(position, figure))
-    draft.order.append(Ordering(figure, bool(draft.cue(cue).value)))
+    draft.order.append(Ordering(figure, bool(draft.cue(superlative).value)))
     draft.limit = draft.limit or 1
     draft.take(*range(match.start(), match.end()))
 
@@ -49,7 +55,7 @@ def _rank(draft: FrameDraft, match: re.Match[str], descending: bool) -> bool:
     Return whether it was read.
     """
     figure = _read_figure(draft, match)
-    position = match.start("e")
+    position = match.start("ranked")
     if figure is None:
         return False
     ranked = draft.mention(position)
@@ -59,7 +65,7 @@ def _rank(draft: FrameDraft, match: re.Match[str], descending: bool) -> bool:
         figure = Expression(figure.column)
         shown = ranked.column or draft.schema.table(str(ranked.table)).display_ref
         draft.select.append(PlacedExpression(position, Expression(shown)))
-    draft.select.append(PlacedExpression(match.start("c"), figure))
+    draft.select.append(PlacedExpression(match.start("figure"), figure))
     draft.order.append(Ordering(figure, descending))
     draft.take(
         *(p for p in range(match.start(), match.end()) if p < match.start("between") or p >= match.end("between"))
@@ -73,13 +79,12 @@ def _is_computed(draft: FrameDraft, figure: Expression, position: int) -> bool:
 
 def _read_figure(draft: FrameDraft, match: re.Match[str]) -> Expression | None:
     """Return the measure or count to rank by; None if the column is not a measure."""
-    name = "c" if match["c"] else "c2"
+    name, aggregate = ("figure", "aggregate") if match["figure"] else ("figure2", "aggregate2")
     if match[name] == "C":
         column = draft.column(match.start(name))
         if column.kind is not ColumnKind.MEASURE:
             return None
-        function = match.start("a") if match["a"] else match.start("a2") if "a2" in match.re.groupindex else -1
-        value = draft.cue(function).value if function >= 0 else None
+        value = draft.cue(match.start(aggregate)).value if match[aggregate] else None
         return Expression(column.ref, value if isinstance(value, Function) else choose_function(draft.schema, column))
     table = draft.schema.table(str(draft.mention(match.end(name) - 1).table))
     amount = find_amount(table) if match[name] == "T" and holds_money(table) else None

@@ -1,4 +1,7 @@
-"""Read what to show: columns, counts and aggregates, and their groups."""
+"""Read what to show: columns, counts and aggregates, and their groups.
+
+The letters in the patterns are the codes of `language/cues.py` and `linking/mention.py`.
+"""
 
 import re
 from dataclasses import replace
@@ -41,10 +44,10 @@ def read_selection(draft: FrameDraft) -> None:
 
 def _read_aggregates(draft: FrameDraft) -> None:
     """Read aggregates. Several may share a column: "the average, minimum and maximum age"."""
-    for match in draft.find(r"(?P<w>\$)?(?P<f>[ams$](?:[,&]*[ams])*)#?[_xfihT]{0,6}?(?P<c>C)"):
-        column = draft.column(match.start("c"))
+    for match in draft.find(r"\$?(?P<functions>[ams$](?:[,&]*[ams])*)#?[_xfihT]{0,6}?(?P<column>C)"):
+        column = draft.column(match.start("column"))
         window = _read_window(draft, match)
-        for position in range(match.start("f"), match.end("f")):
+        for position in range(match.start("functions"), match.end("functions")):
             if draft.codes[position] in "ams$":
                 function = _read_function(draft, position)
                 if draft.pieces[position].text == "how much" and is_single_row(draft, column):
@@ -71,7 +74,7 @@ def _read_function(draft: FrameDraft, position: int) -> Function:
 
 
 def _read_window(draft: FrameDraft, match: re.Match[str]) -> WindowKind | None:
-    for position in range(match.start(), match.end("f")):
+    for position in range(match.start(), match.end("functions")):
         value = draft.cue(position).value if draft.codes[position] in "ams$" else None
         if isinstance(value, WindowKind):
             return value
@@ -79,14 +82,14 @@ def _read_window(draft: FrameDraft, match: re.Match[str]) -> WindowKind | None:
 
 
 def _read_counts(draft: FrameDraft) -> None:
-    for match in draft.find(r"(?P<w>\$)?#(?P<d>d)?(?:[xf]{0,2}(?P<c>[CT])|[x=]{0,2}(?P<m>C))?"):
-        window = draft.cue(match.start("w")).value if match["w"] else None
-        position = match.start("c") if match["c"] else match.start("m")
-        if position < 0 or (match["m"] and not _is_amount(draft.column(position))):
+    for match in draft.find(r"(?P<window>\$)?#(?P<different>d)?(?:[xf]{0,2}(?P<noun>[CT])|[x=]{0,2}(?P<amount>C))?"):
+        window = draft.cue(match.start("window")).value if match["window"] else None
+        position = match.start("noun") if match["noun"] else match.start("amount")
+        if position < 0 or (match["amount"] and not _is_amount(draft.column(position))):
             _count_without_noun(draft, match)
             continue
         mention = draft.mention(position)
-        expression = _make_count_of(draft, position, bool(match["d"]), window)
+        expression = _make_count_of(draft, position, bool(match["different"]), window)
         draft.select.append(PlacedExpression(match.start(), expression))
         keep = {position} if mention.table else set()
         draft.take(*(p for p in range(match.start(), match.end()) if p not in keep))
@@ -105,9 +108,9 @@ def _make_count_of(draft: FrameDraft, position: int, distinct: bool, window: Win
         return Expression(function=Function.COUNT, of_table=mention.table, window=window)
     column = draft.column(position)
     if _is_amount(column) and not distinct:
-        total = _find_total(draft)
-        draft.take(total)
-        is_sum = total >= 0 or not is_single_row(draft, column)
+        total_position = _find_total(draft)
+        draft.take(total_position)
+        is_sum = total_position >= 0 or not is_single_row(draft, column)
         return Expression(column.ref, Function.SUM if is_sum else None)
     return Expression(column.ref, Function.COUNT, distinct=distinct, window=window)
 
@@ -149,8 +152,8 @@ def _read_listed_tables(draft: FrameDraft) -> None:
     if not any(not placed.expression.is_aggregate for placed in draft.select):
         return
     hidden = _find_hidden(draft)
-    for match in draft.find(r"[&,](?P<t>T)"):
-        position = match.start("t")
+    for match in draft.find(r"[&,](?P<table>T)"):
+        position = match.start("table")
         table = draft.schema.table(str(draft.mention(position).table))
         if table != entity and position not in hidden and not re.search("[nB|]", draft.originals):
             draft.select.append(PlacedExpression(position, Expression(table.display_ref)))
@@ -160,7 +163,7 @@ def _read_listed_tables(draft: FrameDraft) -> None:
 def _find_hidden(draft: FrameDraft) -> set[int]:
     """Return the positions inside relative clauses, because columns that are only named there are not shown."""
     hidden: set[int] = set()
-    inside = False
+    is_inside = False
     for position, code in enumerate(draft.originals):
         cue = draft.pieces[position].cue
         if (
@@ -169,10 +172,10 @@ def _find_hidden(draft: FrameDraft) -> set[int]:
             and draft.originals[position - 1] not in ".L"
             and not _is_plain_with(draft, position)
         ):
-            inside = True
+            is_inside = True
         elif code in ".Lo" or (cue and code == ","):
-            inside = inside and code == ","
-        if inside:
+            is_inside = is_inside and code == ","
+        if is_inside:
             hidden.add(position)
     return hidden
 

@@ -1,4 +1,7 @@
-"""Read conditions with values that the question names: "in France", "whose name contains 'West'", "4 cylinders"."""
+"""Read conditions with values that the question names: "in France", "whose name contains 'West'", "4 cylinders".
+
+The letters in the patterns are the codes of `language/cues.py` and `linking/mention.py`.
+"""
 
 import re
 
@@ -10,8 +13,8 @@ from everhold.ask.language.stems import stem
 from everhold.ask.linking.mention import Mention
 from everhold.ask.schema import AskColumn, ColumnKind
 
-_PATTERNS = {"contains": "%{}%", "starts": "{}%", "ends": "%{}"}
-_YEARS = range(1000, 2201)
+_LIKE_PATTERNS = {"contains": "%{}%", "starts": "{}%", "ends": "%{}"}
+_YEARS = range(1000, 2201)  # numbers that may be years
 # Words in the names of columns for places. A value after "in" or "from" is compared with such a column.
 _PLACES = frozenset(
     map(stem, ("country", "city", "state", "location", "hometown", "region", "place", "district", "town"))
@@ -30,33 +33,33 @@ def read_values(draft: FrameDraft) -> None:
 
 def _read_flags(draft: FrameDraft) -> None:
     """Read "who have been abandoned" if there is a column of yes and no for it."""
-    for match in draft.find(r"[rh=]+(?P<n>n)?[h=]*(?P<c>C)(?![=hi]?[VN>])"):
-        column = draft.column(match.start("c"))
+    for match in draft.find(r"[rh=]+(?P<negation>n)?[h=]*(?P<column>C)(?![=hi]?[VN>])"):
+        column = draft.column(match.start("column"))
         if column.kind is ColumnKind.FLAG and column.true_value is not None:
-            _place(draft, match, _make_equality(column, column.true_value), bool(match["n"]))
+            _add_condition(draft, match, _make_equality(column, column.true_value), bool(match["negation"]))
 
 
 def _read_likes(draft: FrameDraft) -> None:
-    for match in draft.find(r"[rh](?P<v>V)i(?P<c>C)"):
-        mention, column = draft.mention(match.start("v")), draft.column(match.start("c"))
-        if draft.pieces[match.start("v")].is_quoted and not column.is_numeric:
-            _place(draft, match, Predicate(Expression(column.ref), "like", (f"%{mention.value}%",)))
-    for match in draft.find(r"(?P<c>C)r(?P<name>C)[=h]?(?P<l>l)[xfi]{0,2}(?P<v>V)"):
+    for match in draft.find(r"[rh](?P<value>V)i(?P<column>C)"):
+        mention, column = draft.mention(match.start("value")), draft.column(match.start("column"))
+        if draft.pieces[match.start("value")].is_quoted and not column.is_numeric:
+            _add_condition(draft, match, Predicate(Expression(column.ref), "like", (f"%{mention.value}%",)))
+    for match in draft.find(r"(?P<column>C)r(?P<name_column>C)[=h]?(?P<like>l)[xfi]{0,2}(?P<value>V)"):
         _read_name_of_column(draft, match)
-    for match in draft.find(r"(?P<c>C)?[=hxirfL]{0,3}(?P<n>n)?[hx]?(?P<l>l)[xfi]{0,2}(?P<v>[VN])"):
-        mention = draft.mention(match.start("v"))
-        text = _find_text_column(draft, match.start("c"), mention)
+    for match in draft.find(r"(?P<column>C)?[=hxirfL]{0,3}(?P<negation>n)?[hx]?(?P<like>l)[xfi]{0,2}(?P<value>[VN])"):
+        mention = draft.mention(match.start("value"))
+        text = _find_text_column(draft, match.start("column"), mention)
         if text:
-            pattern = _PATTERNS[draft.cue(match.start("l")).value].format(mention.value)
-            _place(draft, match, Predicate(Expression(text.ref), "like", (pattern,)), bool(match["n"]))
+            pattern = _LIKE_PATTERNS[draft.cue(match.start("like")).value].format(mention.value)
+            _add_condition(draft, match, Predicate(Expression(text.ref), "like", (pattern,)), bool(match["negation"]))
 
 
 def _read_name_of_column(draft: FrameDraft, match: re.Match[str]) -> None:
     """Read "the state whose name contains" for a column of names such as "state"."""
-    column = draft.column(match.start("c"))
-    if not column.is_numeric and stem("name") in draft.column(match.start("name")).words:
-        pattern = _PATTERNS[draft.cue(match.start("l")).value].format(draft.mention(match.start("v")).value)
-        _place(draft, match, Predicate(Expression(column.ref), "like", (pattern,)))
+    column = draft.column(match.start("column"))
+    if not column.is_numeric and stem("name") in draft.column(match.start("name_column")).words:
+        pattern = _LIKE_PATTERNS[draft.cue(match.start("like")).value].format(draft.mention(match.start("value")).value)
+        _add_condition(draft, match, Predicate(Expression(column.ref), "like", (pattern,)))
 
 
 def _find_text_column(draft: FrameDraft, position: int, mention: Mention) -> AskColumn | None:
@@ -69,26 +72,28 @@ def _find_text_column(draft: FrameDraft, position: int, mention: Mention) -> Ask
 
 def _read_column_and_value(draft: FrameDraft) -> None:
     """Read a value directly before or after the name of its column."""
-    for match in draft.find(r"(?P<c>C)(?P<gap>[=hxif,]{0,3})(?P<n>n)?[i=]?(?P<v>V)"):
-        mention, column = draft.mention(match.start("v")), draft.column(match.start("c"))
-        unknown = mention.column is None and not column.is_numeric
-        if mention.value is not None and (mention.column == column.ref or unknown):
-            _place(draft, match, _make_equality(column, mention.value), bool(match["n"]))
-    for match in draft.find(r"(?P<n>n)?(?P<v>V)(?P<c>C)"):
-        mention, column = draft.mention(match.start("v")), draft.column(match.start("c"))
+    for match in draft.find(r"(?P<column>C)[=hxif,]{0,3}(?P<negation>n)?[i=]?(?P<value>V)"):
+        mention, column = draft.mention(match.start("value")), draft.column(match.start("column"))
+        may_be_in_column = mention.column == column.ref or (mention.column is None and not column.is_numeric)
+        if mention.value is not None and may_be_in_column:
+            _add_condition(draft, match, _make_equality(column, mention.value), bool(match["negation"]))
+    for match in draft.find(r"(?P<negation>n)?(?P<value>V)(?P<column>C)"):
+        mention, column = draft.mention(match.start("value")), draft.column(match.start("column"))
         if mention.column == column.ref and mention.value is not None:
-            _place(draft, match, _make_equality(column, mention.value), bool(match["n"]))
+            _add_condition(draft, match, _make_equality(column, mention.value), bool(match["negation"]))
 
 
 def _read_bare_values(draft: FrameDraft) -> None:
-    for match in draft.find(r"(?P<n>n)?[=hixr]{0,2}(?P<v>V)"):
-        mention = draft.mention(match.start("v"))
+    for match in draft.find(r"(?P<negation>n)?[=hixr]{0,2}(?P<value>V)"):
+        mention = draft.mention(match.start("value"))
         if mention.value is None:
             continue
         if mention.column is not None:
-            _place(draft, match, _make_equality(draft.schema.column(mention.column), mention.value), bool(match["n"]))
-        elif (column := _guess_column(draft, match.start("v"))) is not None:
-            _place(draft, match, _make_equality(column, mention.value), bool(match["n"]))
+            column: AskColumn | None = draft.schema.column(mention.column)
+        else:
+            column = _guess_column(draft, match.start("value"))
+        if column is not None:
+            _add_condition(draft, match, _make_equality(column, mention.value), bool(match["negation"]))
 
 
 def _guess_column(draft: FrameDraft, position: int) -> AskColumn | None:
@@ -111,25 +116,29 @@ def _make_equality(column: AskColumn, value: Literal) -> Predicate:
 
 def _read_equal_numbers(draft: FrameDraft) -> None:
     """Add conditions for numbers: beside the name of a column, as an age ("20 years old"), or as a year alone."""
-    for pattern in (r"(?P<n>n)?(?P<v>N)(?P<c>C)", r"(?P<c>C)[=if>,]{0,2}(?P<n>n)?(?P<v>N)"):
+    patterns = (
+        r"(?P<negation>n)?(?P<value>N)(?P<column>C)",
+        r"(?P<column>C)[=if>,]{0,2}(?P<negation>n)?(?P<value>N)",
+    )
+    for pattern in patterns:
         for match in draft.find(pattern):
-            column, mention = draft.column(match.start("c")), draft.mention(match.start("v"))
+            column, mention = draft.column(match.start("column")), draft.mention(match.start("value"))
             is_number = column.is_numeric or column.kind in (ColumnKind.ID, ColumnKind.YEAR, ColumnKind.FLAG)
             is_year = "i" in match.group() and mention.value in _YEARS and not column.is_time
             if is_number and mention.value is not None and not is_year:
-                _place(draft, match, _make_equality(column, mention.value), bool(match["n"]))
-    for match in draft.find(r"(?P<v>N)(?:\|(?P<w>N))?y"):
+                _add_condition(draft, match, _make_equality(column, mention.value), bool(match["negation"]))
+    for match in draft.find(r"(?P<value>N)(?:\|(?P<value2>N))?y"):
         implied = find_implied(draft, "old")
         if implied:
-            positions = [position for position in (match.start("v"), match.start("w")) if position >= 0]
+            positions = [position for position in (match.start("value"), match.start("value2")) if position >= 0]
             ages = tuple(value for position in positions if (value := draft.mention(position).value) is not None)
-            _place(draft, match, Predicate(Expression(implied[0].ref), "in" if len(ages) > 1 else "=", ages))
-    for match in draft.find(r"i?(?P<v>N)"):
-        mention = draft.mention(match.start("v"))
+            _add_condition(draft, match, Predicate(Expression(implied[0].ref), "in" if len(ages) > 1 else "=", ages))
+    for match in draft.find(r"i?(?P<value>N)"):
+        mention = draft.mention(match.start("value"))
         if isinstance(mention.value, int) and mention.value in _YEARS:
             time = find_time(draft, match.start())
             if time:
-                _place(draft, match, _make_year_equality(time, mention.value))
+                _add_condition(draft, match, _make_year_equality(time, mention.value))
 
 
 def _make_year_equality(column: AskColumn, year: int) -> Predicate:
@@ -139,17 +148,18 @@ def _make_year_equality(column: AskColumn, year: int) -> Predicate:
 
 
 def _read_periods(draft: FrameDraft) -> None:
-    for match in draft.find(r"(?:(?P<c>C)[=i]{0,2})?i?(?P<v>P)"):
-        position = match.start("c")
+    for match in draft.find(r"(?:(?P<column>C)[=i]{0,2})?i?(?P<value>P)"):
+        position = match.start("column")
         named = draft.column(position) if position >= 0 and draft.column(position).is_time else None
-        column = named or find_time(draft, match.start("v"))
-        period = draft.mention(match.start("v")).period
+        column = named or find_time(draft, match.start("value"))
+        period = draft.mention(match.start("value")).period
         if column and period:
-            start = match.start() if named or position < 0 else match.start("v")
+            start = match.start() if named or position < 0 else match.start("value")
             draft.where.append(PlacedPredicate(start, match.end() - 1, compare_period(column, "=", period)))
             draft.take(*range(start, match.end()))
 
 
-def _place(draft: FrameDraft, match: re.Match[str], predicate: Predicate, negated: bool = False) -> None:
+def _add_condition(draft: FrameDraft, match: re.Match[str], predicate: Predicate, negated: bool = False) -> None:
+    """Add a condition to the draft, and mark its items as used, except for tables."""
     draft.where.append(PlacedPredicate(match.start(), match.end() - 1, predicate, negated))
     draft.take(*(p for p in range(match.start(), match.end()) if draft.codes[p] != "T"))

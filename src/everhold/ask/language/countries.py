@@ -9,7 +9,7 @@ french=france german=germany greek=greece hungarian=hungary icelandic=iceland in
 italian=italy japanese=japan korean=south korea|korea mexican=mexico norwegian=norway polish=poland portuguese=portugal
 russian=russia|russian federation scottish=scotland spanish=spain swedish=sweden swiss=switzerland thai=thailand
 turkish=turkey ukrainian=ukraine vietnamese=vietnam welsh=wales"""
-_SAME = (
+_SYNONYMS = (
     ("usa", "us", "united states", "united states of america", "america", "u s", "u s a"),
     ("uk", "united kingdom", "great britain", "britain"),
     ("netherlands", "holland"), ("russia", "russian federation"), ("south korea", "korea"),
@@ -17,22 +17,22 @@ _SAME = (
 )  # fmt: skip
 
 
-def _build() -> dict[str, tuple[str, ...]]:
+def _build_names() -> dict[str, tuple[str, ...]]:
     names: dict[str, tuple[str, ...]] = {}
-    words = _ADJECTIVES.replace("\n", " ").split(" ")
-    key = ""
-    parts: dict[str, list[str]] = {}
-    for word in words:
+    # The name of a country may have several words: the words up to the next "=" belong to the last adjective.
+    adjective = ""
+    country_words: dict[str, list[str]] = {}
+    for word in _ADJECTIVES.split():
         if "=" in word:
-            key = word.partition("=")[0]
-        parts.setdefault(key, []).append(word.rpartition("=")[2])
-    for adjective, pieces in parts.items():
-        names[adjective] = tuple(" ".join(pieces).split("|"))
-    for group in _SAME:
+            adjective = word.partition("=")[0]
+        country_words.setdefault(adjective, []).append(word.rpartition("=")[2])
+    for adjective, words in country_words.items():
+        names[adjective] = tuple(" ".join(words).split("|"))
+    for group in _SYNONYMS:
         for name in group:
             names[name] = tuple(other for other in group if other != name)
     return names
 
 
 # Maps a name or an adjective in lower case to other names of the same country.
-COUNTRY_NAMES: Mapping[str, tuple[str, ...]] = _build()
+COUNTRY_NAMES: Mapping[str, tuple[str, ...]] = _build_names()

@@ -1,6 +1,7 @@
 """Cues: phrases such as "how many" or "more than" that say what a question asks about the things it names.
 
-A cue has a one-letter code, by which the patterns of the grammar are written:
+A cue has a one-letter code. The patterns of the grammar are written in these codes and in those of mentions, which are
+T (table), C (column), V (value), N (number) and P (period), see `linking/mention.py`. An unexplained word is an x.
 
     #  how many            a  average, total       m  minimum, maximum     d  different
     e  each, per           b  by                   o  sorted by            <  ascending, descending
@@ -8,8 +9,9 @@ A cue has a one-letter code, by which the patterns of the grammar are written:
     w  between             n  not, without         &  and                  |  or              B  both
     l  contains            r  who, whose, with     f  of                   i  in, from, to    =  is
     h  have, do            t  top, first           $  share, running total L  show, list      *  all details
-    g  monthly, by year    K  compare, versus      A  before, since        l  contains        S  most common
-    F  highest first       D  distribution of      M  month, year
+    g  monthly, by year    K  compare, versus      A  before, since        y  years old       S  most common
+    F  highest first       D  distribution of      M  month, year          ~  ignored
+    ,  comma, bracket      .  end of a sentence
 """
 
 from collections.abc import Mapping, Sequence
@@ -73,9 +75,9 @@ _add("<", "from latest to earliest|from newest to oldest|most recent first|newes
 _add("<", "oldest first|earliest first|from oldest to newest", False, "recent")
 _add("s", "most|highest|largest|greatest|biggest|best|most times|most often|longest|maximum amount of", True)
 _add("s", "least|fewest|lowest|smallest|worst|least often|minimum amount of", False)
-_add("S",
-"most common|most popular|most frequent|most frequently|most commonly|most frequently used|most commonly used|"
-          "most widely used|most prominent|most predominantly|most predominant|most used", True)  # fmt: skip
+_add("S", "most common|most popular|most frequent|most frequently|most commonly|most frequently used|"
+          "most commonly used|most widely used|most prominent|most predominantly|most predominant|most used",
+     True)  # fmt: skip
 _add("S", "least common|least popular|least frequent|rarest|least commonly|least frequently", False)
 for _word in (
     "expensive",
@@ -89,10 +91,10 @@ for _word in (
     "recently",
 ):
     _base = "recent" if _word == "recently" else _word
-    _columns, _more = ADJECTIVES[_base]
-    _add("s", f"most {_word}", _more, _base)
-    _add("s", f"least {_word}", not _more, _base)
-    _add(">", f"more {_word} than", ">" if _more else "<", _base)
+    _, _means_more = ADJECTIVES[_base]
+    _add("s", f"most {_word}", _means_more, _base)
+    _add("s", f"least {_word}", not _means_more, _base)
+    _add(">", f"more {_word} than", ">" if _means_more else "<", _base)
 _add("s", "highest paid|best paid|highest-paid|best-paid", True, "paid")
 _add("s", "lowest paid|worst paid|lowest-paid|least paid", False, "paid")
 _add("s", "best selling|best-selling|bestselling|top selling|top-selling|most sold", True, "selling")

@@ -63,7 +63,7 @@ _LESS: Mapping[str, tuple[str, ...]] = {
     "low": ("height", "elevation", "altitude"),
 }  # fmt: skip
 # Used if there is no column for the adjective above: the oldest has the earliest birth or date.
-_TURNED: Mapping[str, tuple[tuple[str, ...], bool]] = {
+FALLBACKS: Mapping[str, tuple[tuple[str, ...], bool]] = {
     "old": (("birth", "birthday", "date", "year"), False),
     "young": (("birth", "birthday", "date", "year"), True),
 }
@@ -90,7 +90,7 @@ SUPERLATIVES: Mapping[str, str] = {_make_superlative(word): word for word in ADJ
     "last": "last",
 }
 COMPARATIVES: Mapping[str, str] = {_make_comparative(word): word for word in ADJECTIVES}
-TURNED = _TURNED
+
 # Adjectives that say how much there is of any measure.
 SIZES = frozenset({"long", "short", "high", "low", "big", "large", "small"})
 

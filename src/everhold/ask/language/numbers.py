@@ -27,14 +27,14 @@ def read_number(words: Sequence[str]) -> NumberPhrase | None:
         return None
     if words[0] in _TIMES:
         return NumberPhrase(_TIMES[words[0]], 1, counts_times=True)
-    value, length = _read_figures(words) if words[0][:1].isdigit() else _read_words(words)
+    value, length = _read_digits(words) if words[0][:1].isdigit() else _read_words(words)
     if not length:
         return None
     counts_times = len(words) > length and words[length] in ("times", "time")
     return NumberPhrase(value, length + counts_times, counts_times)
 
 
-def _read_figures(words: Sequence[str]) -> tuple[int | float, int]:
+def _read_digits(words: Sequence[str]) -> tuple[int | float, int]:
     plain = words[0].replace(",", "")
     try:
         value: int | float = int(plain) if plain.isdigit() else float(plain)

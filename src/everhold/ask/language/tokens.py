@@ -19,7 +19,10 @@ _WORDS = re.compile(r"[^\W_]+")
 
 @dataclass(frozen=True)
 class Token:
-    """A word, a number, a quoted text or a punctuation mark of a question. `lower` is the folded text."""
+    """A word, a number, a quoted text or a punctuation mark of a question. `lower` is the folded text.
+
+    `kind` is "word", "number", "quoted" or "mark".
+    """
 
     text: str
     lower: str

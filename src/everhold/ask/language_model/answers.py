@@ -30,7 +30,7 @@ _QUERY_START: Final = re.compile(
 _EMBEDDED_START: Final = re.compile(r"\w[ \t]+(?=SELECT\b)")
 # In plain text, a statement ends at an empty line, or at a line that begins like a sentence.
 _QUERY_END: Final = re.compile(r"\n[ \t]*\n|\n(?=[A-Z][a-z]+[,'’]?[ \t]+[a-z])")
-_MAX_BARE: Final = 20
+_MAX_STARTS: Final = 20
 _FIRST_TOKENS: Final = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN, TokenType.FROM})
 _STATEMENT_KEYS: Final = ("sql", "query", "statement", "sql_query")
 _FRAME_KEYS: Final = ("table", "entity")
@@ -95,17 +95,18 @@ def _list_bare(text: str) -> list[str]:
     """Return the statements in plain text: each begins a line and ends with a semicolon or an empty line."""
     if text.startswith(("{", "[")):
         return [text]
-    return _list_plain(text, _QUERY_START)
+    return _list_after(text, _QUERY_START)
 
 
 def _list_embedded(text: str) -> list[str]:
     """Return the statements that follow a word of a sentence, as in "The answer is SELECT …"."""
-    return _list_plain(text, _EMBEDDED_START)
+    return _list_after(text, _EMBEDDED_START)
 
 
-def _list_plain(text: str, start: re.Pattern[str]) -> list[str]:
+def _list_after(text: str, start: re.Pattern[str]) -> list[str]:
+    """Return the statements that begin after a match of `start`."""
     parts = []
-    for match in islice(start.finditer(text), _MAX_BARE):
+    for match in islice(start.finditer(text), _MAX_STARTS):
         part = _QUERY_END.split(text[match.end() :], maxsplit=1)[0]
         # "Select the rows where …" is English: a statement has a FROM.
         if re.search(r"\bFROM\b", part, re.IGNORECASE):
@@ -141,9 +142,9 @@ def _read_document(text: str, dialect: str) -> Iterator[ModelAnswer]:
     if texts:
         yield from (ModelAnswer(sql=statement) for statement in _split_statements(texts[0], dialect))
         return
-    inner = document.get("frame", document)
-    if isinstance(inner, dict) and any(isinstance(inner.get(key), str) for key in _FRAME_KEYS):
-        yield ModelAnswer(frame=inner)
+    frame = document.get("frame", document)
+    if isinstance(frame, dict) and any(isinstance(frame.get(key), str) for key in _FRAME_KEYS):
+        yield ModelAnswer(frame=frame)
 
 
 def _split_statements(text: str, dialect: str) -> Iterator[str]:

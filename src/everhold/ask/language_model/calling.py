@@ -13,7 +13,7 @@ from everhold.errors import ModelUnavailable
 from everhold.interrupts import uninterrupted
 from everhold.ports.language_model import LanguageModel
 
-_MAX_WAITING: Final = 4
+_MAX_OPEN_CALLS: Final = 4
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class BoundedModel:
 
     def __init__(self, model: LanguageModel) -> None:
         self._model = model
-        self._lock, self._waiting = threading.Lock(), 0
+        self._lock, self._open_calls = threading.Lock(), 0
 
     @property
     def name(self) -> str:
@@ -64,7 +64,7 @@ class BoundedModel:
         """
         with uninterrupted:
             if not self._try_begin_call():
-                fact = f"{_MAX_WAITING} questions wait for the model {self.name!r}"
+                fact = f"{_MAX_OPEN_CALLS} questions wait for the model {self.name!r}"
                 raise ModelUnavailable(fact, value=self.name, remedy="ask again later")
             answer = BackgroundValue("question to a language model", partial(self._complete, prompt), daemon=True)
         try:
@@ -75,8 +75,8 @@ class BoundedModel:
 
     def _try_begin_call(self) -> bool:
         with self._lock:
-            is_free = self._waiting < _MAX_WAITING
-            self._waiting += is_free
+            is_free = self._open_calls < _MAX_OPEN_CALLS
+            self._open_calls += is_free
             return is_free
 
     def _complete(self, prompt: str) -> str:
@@ -84,7 +84,7 @@ class BoundedModel:
             return self._model.complete(prompt)
         finally:
             with self._lock:
-                self._waiting -= 1
+                self._open_calls -= 1
 
 
 class ModelCalls:

@@ -9,6 +9,7 @@ from everhold.errors import InvalidInput
 
 _GRAINS: Final = frozenset({"year", "quarter", "month", "week", "day"})
 _OPERATORS: Final = frozenset({"=", "!=", "<", "<=", ">", ">=", "between", "in", "like", "is null"})
+# The minimum and maximum number of values of an operator that does not take exactly one.
 _VALUE_COUNTS: Final[Mapping[str, tuple[int, int]]] = {"between": (2, 2), "in": (1, 100), "is null": (0, 0)}
 _MAX_ITEMS: Final = 20
 _MAX_LIMIT: Final = 10_000
@@ -50,9 +51,9 @@ class _Names:
         self._columns = {f"{column.table}.{column.name}".casefold(): column.ref for column in schema.columns()}
 
     def read_column(self, name: object) -> ColumnRef:
-        for full in (str(name), f"{self.table}.{name}"):
-            if isinstance(name, str) and full.casefold() in self._columns:
-                return self._columns[full.casefold()]
+        for full_name in (str(name), f"{self.table}.{name}"):
+            if isinstance(name, str) and full_name.casefold() in self._columns:
+                return self._columns[full_name.casefold()]
         raise _refuse("column", name)
 
     def read_expression(self, item: object) -> Expression:
@@ -79,8 +80,8 @@ class _Names:
         operator = item["operator"]
         raw = item.get("values", item.get("value"))
         values: Sequence[Any] = raw if isinstance(raw, list) else [] if raw is None else [raw]
-        least, most = _VALUE_COUNTS.get(operator, (1, 1))
-        if not least <= len(values) <= most or not all(map(_is_literal, values)):
+        min_count, max_count = _VALUE_COUNTS.get(operator, (1, 1))
+        if not min_count <= len(values) <= max_count or not all(map(_is_literal, values)):
             raise _refuse("value", raw)
         return Predicate(self.read_expression(item), operator, tuple(values), negated=item.get("negated") is True)
 

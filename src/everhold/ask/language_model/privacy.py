@@ -50,7 +50,7 @@ def _is_shown(literal: str, typed: str) -> bool:
 
 
 def list_meanings(schema: AskSchema, bindings: Mapping[str, str], *, sends_values: bool) -> dict[str, str]:
-    """Return what words of the question may mean. If values may not be sent, only the columns of values are named."""
+    """Return the meanings of words to send. If values may not be sent, a value is replaced by its column."""
     if sends_values:
         return dict(bindings)
     meanings = {}
@@ -68,8 +68,8 @@ def _find_column(schema: AskSchema, meaning: str) -> str:
     A value may contain " of " too, so the end is compared with all columns.
     """
     names = (f"{column.table}.{column.name}" for column in schema.columns())
-    ends = [name for name in names if meaning.endswith(f" of {name}")]
-    return max(ends, key=len, default="")
+    matching = (name for name in names if meaning.endswith(f" of {name}"))
+    return max(matching, key=len, default="")
 
 
 def hide_error_values(message: str, statement: str, schema: AskSchema) -> str:
@@ -79,15 +79,15 @@ def hide_error_values(message: str, statement: str, schema: AskSchema) -> str:
     the schema and plain words are kept.
     """
     names = {column.name for column in schema.columns()} | {table.name for table in schema.tables}
-    known = {word.casefold() for name in names for word in (name, *_split(name))} | _PLAIN_WORDS
-    known |= {word.casefold() for word in _split(statement)}
-    return " ".join(word if word.casefold() in known else HIDDEN_VALUE for word in _split(message))
+    shown_words = {word.casefold() for name in names for word in (name, *_split(name))} | _PLAIN_WORDS
+    shown_words |= {word.casefold() for word in _split(statement)}
+    return " ".join(word if word.casefold() in shown_words else HIDDEN_VALUE for word in _split(message))
 
 
 def list_unknown_words(message: str, statement: str) -> list[str]:
     """Return the words of a database's message that are also in the statement and are not plain; most are names."""
-    written = {word.casefold() for word in _split(statement)} - _PLAIN_WORDS
-    return list(dict.fromkeys(word for word in _split(message) if word.casefold() in written))
+    statement_words = {word.casefold() for word in _split(statement)} - _PLAIN_WORDS
+    return list(dict.fromkeys(word for word in _split(message) if word.casefold() in statement_words))
 
 
 def _split(text: str) -> list[str]:

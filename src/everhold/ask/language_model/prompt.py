@@ -81,12 +81,12 @@ def make_prompt(task: ModelTask, count_tokens: CountTokens, max_tokens: int) -> 
 def choose_lines(lines: Sequence[PromptLine], count_tokens: CountTokens, room: int) -> list[str]:
     """Return the lines that fit into `room` tokens, in their order. Lines with a lower rank are chosen first."""
     chosen = set()
-    for place, line in sorted(enumerate(lines), key=lambda item: item[1].rank):
+    for position, line in sorted(enumerate(lines), key=lambda item: item[1].rank):
         room -= count_tokens(line.text) + 1
         if room < 0:
             break
-        chosen.add(place)
-    return [line.text for index, line in enumerate(lines) if index in chosen]
+        chosen.add(position)
+    return [line.text for position, line in enumerate(lines) if position in chosen]
 
 
 def _list_lines(task: ModelTask) -> list[PromptLine]:
@@ -98,21 +98,23 @@ def _list_lines(task: ModelTask) -> list[PromptLine]:
     return [
         *columns,
         *(PromptLine(0, quote_line({"words": words, "may_mean": meaning})) for words, meaning in meanings.items()),
-        *_list_pairs(task, task.earlier[-_MAX_EARLIER:], 0, "earlier_question"),
-        *_list_pairs(task, task.examples[:_MAX_EXAMPLES], len(tables) // 2, "example_question"),
+        *_list_example_lines(task, task.earlier[-_MAX_EARLIER:], 0, "earlier_question"),
+        *_list_example_lines(task, task.examples[:_MAX_EXAMPLES], len(tables) // 2, "example_question"),
     ]
 
 
-def _list_pairs(task: ModelTask, pairs: Sequence[ConfirmedExample], rank: int, name: str) -> list[PromptLine]:
+def _list_example_lines(
+    task: ModelTask, examples: Sequence[ConfirmedExample], rank: int, name: str
+) -> list[PromptLine]:
     """Return a line for each question with its statement. If values may not be sent, those not typed are hidden."""
-    shown = [pair if task.sends_values else _hide_pair(task, pair) for pair in pairs]
+    sendable = [example if task.sends_values else _hide_example_values(task, example) for example in examples]
     return [
-        PromptLine(rank, quote_line({name: shorten(pair.question, _MAX_QUESTION // 4), "query": pair.sql}))
-        for pair in shown
-        if 0 < len(pair.sql) <= _MAX_STATEMENT
+        PromptLine(rank, quote_line({name: shorten(example.question, _MAX_QUESTION // 4), "query": example.sql}))
+        for example in sendable
+        if 0 < len(example.sql) <= _MAX_STATEMENT
     ]
 
 
-def _hide_pair(task: ModelTask, pair: ConfirmedExample) -> ConfirmedExample:
-    question = hide_question_values(pair.question, pair.sql, task.dialect, task.typed)
-    return ConfirmedExample(question, hide_values(pair.sql, task.dialect, task.typed) or "")
+def _hide_example_values(task: ModelTask, example: ConfirmedExample) -> ConfirmedExample:
+    question = hide_question_values(example.question, example.sql, task.dialect, task.typed)
+    return ConfirmedExample(question, hide_values(example.sql, task.dialect, task.typed) or "")

@@ -115,10 +115,14 @@ class ModelSource:
         if candidates.problems and attempt.reading.confidence <= EMPTY_CONFIDENCE:
             note = f"the statement of the language model {self._model.name!r} has no rows"
             return ModelProposal(None, note, self._make_use(calls, "empty"))
-        judged = f"; {record.describe()}" if record.is_used else ""
-        lines = [f"the language model {self._model.name!r} wrote the statement{judged}", *attempt.reading.assumptions]
-        lines += [f"not understood by the rules: {problem}" for problem in candidates.problems]
-        return ModelProposal(replace(attempt.reading, assumptions=tuple(lines)), "", self._make_use(calls, "proposed"))
+        record_note = f"; {record.describe()}" if record.is_used else ""
+        assumptions = [
+            f"the language model {self._model.name!r} wrote the statement{record_note}",
+            *attempt.reading.assumptions,
+            *(f"not understood by the rules: {problem}" for problem in candidates.problems),
+        ]
+        reading = replace(attempt.reading, assumptions=tuple(assumptions))
+        return ModelProposal(reading, "", self._make_use(calls, "proposed"))
 
     def _make_task(self, question: str, scoped: ScopedReadings, earlier: Sequence[EarlierQuestion]) -> ModelTask:
         return ModelTask(
@@ -141,13 +145,15 @@ class ModelSource:
     ) -> _Attempt:
         """Return the result of the model's answer. A failed answer is repaired at most once."""
         prompt = make_prompt(task, self._count_tokens, self._options.prompt_tokens)
-        attempt = self._try(calls.ask(prompt), task, scoped, run, confidence)
+        attempt = self._evaluate_answer(calls.ask(prompt), task, scoped, run, confidence)
         if attempt.failure is None:
             return attempt
         repair = make_repair_prompt(prompt, attempt.sql, attempt.failure, task.schema)
-        return self._try(calls.ask(repair), task, scoped, run, round(_REPAIR_FACTOR * confidence, 4))
+        return self._evaluate_answer(calls.ask(repair), task, scoped, run, round(_REPAIR_FACTOR * confidence, 4))
 
-    def _try(self, text: str, task: ModelTask, scoped: ScopedReadings, run: RunReading, confidence: float) -> _Attempt:
+    def _evaluate_answer(
+        self, text: str, task: ModelTask, scoped: ScopedReadings, run: RunReading, confidence: float
+    ) -> _Attempt:
         answer = read_answer(text, task.dialect)
         if answer.is_none:
             return _Attempt()
@@ -183,8 +189,8 @@ def _make_reading(frame: QueryFrame | None, sql: str, scoped: ScopedReadings, co
     statement = prepare_statement(sql, scoped.reader.dialect, schema, scoped.reader.values)
     if statement.assumptions:  # the spelling of a value was corrected, but not in the frame
         frame = None
-    words = statement.description if frame is None else describe_frame(schema, frame)
-    return replace(reading, frame=frame, sql=statement.sql, words=words, assumptions=statement.assumptions)
+    restatement = statement.description if frame is None else describe_frame(schema, frame)
+    return replace(reading, frame=frame, sql=statement.sql, restatement=restatement, assumptions=statement.assumptions)
 
 
 def _follows_statement(scoped: ScopedReadings, earlier: Sequence[EarlierQuestion]) -> bool:
@@ -196,7 +202,7 @@ def _follows_statement(scoped: ScopedReadings, earlier: Sequence[EarlierQuestion
 
 
 def _describe_error(error: EverholdError) -> str:
-    """Return what a model did, in words that name neither its address nor what was sent."""
+    """Return why a model gave no answer, in words that contain neither its address nor the prompt."""
     match error:
         case InvalidSettings():
             return "refused the key"
@@ -222,15 +228,19 @@ def drop_rejected(proposal: ModelProposal, rejected: Collection[str]) -> ModelPr
 def add_proposal(candidates: RankedCandidates, proposal: ModelProposal) -> RankedCandidates:
     """Return the candidates with the reading of a model added, or with its note if there is no reading."""
     readings = candidates.readings
+    if proposal.reading is None and not proposal.note:
+        return candidates
     if proposal.reading is None:
-        noted = [replace(reading, assumptions=(*reading.assumptions, proposal.note)) for reading in readings.readings]
-        return candidates._replace(readings=replace(readings, readings=tuple(noted))) if proposal.note else candidates
-    known = () if candidates.problems else readings.readings
-    return RankedCandidates(replace(readings, readings=rank_together(known, [proposal.reading])), (), candidates.notes)
+        notes = (proposal.note,)
+        with_note = tuple(replace(reading, assumptions=reading.assumptions + notes) for reading in readings.readings)
+        return candidates._replace(readings=replace(readings, readings=with_note))
+    others = () if candidates.problems else readings.readings
+    ranked = rank_together(others, [proposal.reading])
+    return RankedCandidates(replace(readings, readings=ranked), (), candidates.notes)
 
 
 def read_offered(sql: str, scoped: ScopedReadings, readings: Readings) -> QuestionReading:
     """Return the reading of a statement that an earlier answer offered; raise StatementRefused if it may no longer
     run."""
-    known = [reading for reading in (*readings.readings, *scoped.readings.readings) if reading.sql == sql]
-    return known[0] if known else _make_reading(None, sql, scoped, PRIOR)
+    matching = [reading for reading in (*readings.readings, *scoped.readings.readings) if reading.sql == sql]
+    return matching[0] if matching else _make_reading(None, sql, scoped, PRIOR)

@@ -17,10 +17,10 @@ PRIOR: Final = 0.6
 # The prior counts like ten verdicts, so that the first few verdicts change it little.
 _PRIOR_VERDICTS: Final = 10
 MIN_VERDICTS: Final = 5
-# Limits of the confidence. Below the lowest, the model's statements would never be offered; above the highest, readings
-# by the rules would never be offered beside them.
-_LOWEST: Final = 0.35
-_HIGHEST: Final = 0.85
+# Limits of the confidence. Below the lower one, the model's statements would never be offered; above the upper one,
+# readings by the rules would never be offered beside them.
+_MIN_CONFIDENCE: Final = 0.35
+_MAX_CONFIDENCE: Final = 0.85
 _VERDICTS: Final = ("confirmed", "corrected", "chosen", "rejected")
 _MAX_RUNS: Final = 1_000
 
@@ -47,7 +47,7 @@ class ModelRecord:
         if not self.is_used:
             return PRIOR
         mean = (PRIOR * _PRIOR_VERDICTS + self.right) / (_PRIOR_VERDICTS + self.right + self.wrong)
-        return round(min(max(mean, _LOWEST), _HIGHEST), 4)
+        return round(min(max(mean, _MIN_CONFIDENCE), _MAX_CONFIDENCE), 4)
 
     def describe(self) -> str:
         """Return the record in words."""
@@ -66,8 +66,8 @@ def read_records(records: Records, scope: Scope) -> Mapping[str, ModelRecord]:
         is_alone = run.metadata.get("origin") == ReadingOrigin.MODEL and not run.metadata.get("confirmed_by_another")
         if name is None or not is_alone or run.metadata.get("user") not in (None, scope.user):
             continue
-        known = models.get(name, ModelRecord())
+        record = models.get(name, ModelRecord())
         is_right = run.feedback == "confirmed" or run.metadata.get("right_sql") == run.sql
-        judged_at = max(run.updated_at, known.judged_at or run.updated_at)
-        models[name] = ModelRecord(known.right + is_right, known.wrong + (not is_right), judged_at)
+        judged_at = max(run.updated_at, record.judged_at or run.updated_at)
+        models[name] = ModelRecord(record.right + is_right, record.wrong + (not is_right), judged_at)
     return models

@@ -49,11 +49,12 @@ class PromptLine(NamedTuple):
 def make_notes(
     tables: Sequence[TableMetadata], fields: Mapping[str, Sequence[FieldMetadata]], *, sends_values: bool
 ) -> SchemaNotes:
-    """Return the notes of some tables. Samples are left out unless values may be sent.
+    """Return the notes of some tables.
 
-    So are descriptions that the profile wrote, because they quote values; those of users stay.
+    Unless values may be sent, samples are left out, and also the descriptions that the profile wrote, because they
+    quote values. Descriptions by users are always sent.
     """
-    described = {
+    descriptions = {
         table.table_name: _read_description(table, sends_values=sends_values) for table in tables if table.description
     }
     columns = {
@@ -65,7 +66,7 @@ def make_notes(
         for table in tables
         for field in fields.get(table.id, ())
     }
-    return SchemaNotes(described, columns)
+    return SchemaNotes(descriptions, columns)
 
 
 def _read_type(data_type: str) -> str:
@@ -81,10 +82,9 @@ def _read_description(row: TableMetadata | FieldMetadata, *, sends_values: bool)
 def choose_tables(schema: AskSchema, question: str, readings: Iterable[QuestionReading]) -> list[str]:
     """Return the tables that a question is about, best first, and after them those that keys connect with these."""
     named = list(dict.fromkeys([*_list_read_tables(schema, readings), *_list_named_tables(schema, question)]))
-    core = named or [table.name for table in schema.tables]
-    core = core[:_MAX_TABLES]
-    near = {name for table in core for name, distance in schema.measure_distances(table).items() if distance == 1}
-    return [*core, *sorted(near - set(core))][:_MAX_TABLES]
+    tables = (named or [table.name for table in schema.tables])[:_MAX_TABLES]
+    connected = {name for table in tables for name, keys in schema.measure_distances(table).items() if keys == 1}
+    return [*tables, *sorted(connected - set(tables))][:_MAX_TABLES]
 
 
 def _list_read_tables(schema: AskSchema, readings: Iterable[QuestionReading]) -> Iterator[str]:

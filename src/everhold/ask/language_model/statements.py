@@ -48,24 +48,24 @@ def prepare_statement(sql: str, dialect: str, schema: AskSchema, values: ValueIn
 
 
 def correct_quotes(sql: str, dialect: str, schema: AskSchema) -> str:
-    """Return a statement in which compared texts are in single quotes: many models write WHERE city = "Rome".
+    """Return a statement in which compared quoted_texts are in single quotes: many models write WHERE city = "Rome".
 
     A quoted name is a text if no table, column or alias has that name. The statement is not checked yet;
     raise StatementRefused if it is not a query, or too large to be parsed.
     """
     tree = parse_query(sql, dialect)
-    known = {name.casefold() for column in schema.columns() for name in (column.table, column.name)}
-    known |= {alias.casefold() for alias in _list_aliases(tree)}
-    texts = [
+    names = {name.casefold() for column in schema.columns() for name in (column.table, column.name)}
+    names |= {alias.casefold() for alias in _list_aliases(tree)}
+    quoted_texts = [
         column
         for comparison in tree.find_all(*_TEXT_COMPARISONS, exp.Like, exp.ILike)
         for column in comparison.iter_expressions()
         if isinstance(column, exp.Column) and not column.table and isinstance(column.this, exp.Identifier)
-        if column.this.quoted and column.name.casefold() not in known
+        if column.this.quoted and column.name.casefold() not in names
     ]
-    for column in texts:
+    for column in quoted_texts:
         column.replace(exp.Literal.string(column.name))
-    return tree.sql(dialect=dialect, comments=False) if texts else sql
+    return tree.sql(dialect=dialect, comments=False) if quoted_texts else sql
 
 
 def _check_output(tree: exp.Query) -> None:
@@ -154,8 +154,8 @@ def describe_query(tree: exp.Query, dialect: str) -> str:
     for name, words in (("where", "where"), ("group", "per"), ("having", "having"), ("order", "sorted by")):
         clause = tree.args.get(name)
         if clause is not None:
-            listed = clause.expressions or [clause.this]
-            parts.append(f"{words} {', '.join(_format_sql(item, dialect) for item in listed)}")
+            expressions = clause.expressions or [clause.this]
+            parts.append(f"{words} {', '.join(_format_sql(item, dialect) for item in expressions)}")
     if tree.args.get("limit") is not None:
         parts.append(f"the first {_format_sql(tree.args['limit'].expression, dialect)}")
     return ", ".join(parts)

@@ -18,7 +18,7 @@ from everhold.ask.schema import AskSchema
 from everhold.ask.wording.frames import describe_frame
 
 _MAX_PROPOSALS = 3
-_TAUGHT = 0.01  # a reading with lessons gets at least this much more confidence than the best reading without them
+_MIN_LEAD = 0.01  # a reading with lessons gets at least this much more confidence than the best reading without them
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ def find_rejected(context: QuestionContext, memory: LearnedMemory, question: str
     text = fold_text(question)
     for masked in context.mask(question):
         concepts = context.find_concepts(masked)
-        same = [pattern for pattern in memory.rejected if pattern.masked.text == masked.text]
-        for pattern in same:
+        similar = [pattern for pattern in memory.rejected if pattern.masked.text == masked.text]
+        for pattern in similar:
             sql = pattern.fill(masked, concepts)
             if sql is not None:
                 statements[sql] = statements.get(sql, False) or fold_text(pattern.question) == text
@@ -69,8 +69,8 @@ def propose_readings(
     if best is not None and best.is_follow_up:
         return with_lessons
     matches = memory.patterns.propose(context, question if masks is None else masks, meanings)
-    known = Lessons(metrics=memory.lessons.metrics)  # metrics are needed to describe statements in words
-    schema = context.reader.teach(known).schema if known else context.reader.schema
+    metrics = Lessons(metrics=memory.lessons.metrics)  # they are needed to describe statements in words
+    schema = context.reader.teach(metrics).schema if metrics else context.reader.schema
     return [*with_lessons, *(_make_reading(schema, match) for match in matches[:_MAX_PROPOSALS])]
 
 
@@ -94,16 +94,16 @@ def read_with_lessons(
     if reading is None or (best is not None and reading.sql == best.sql):
         return []
     joins = tuple(join.lesson_id for join in relevant.joins)
-    lead = reading.confidence if best is None else max(reading.confidence, min(best.confidence + _TAUGHT, 1.0))
-    return [replace(reading, confidence=round(lead, 4), lesson_ids=(*reading.lesson_ids, *joins))]
+    confidence = reading.confidence if best is None else max(reading.confidence, min(best.confidence + _MIN_LEAD, 1.0))
+    return [replace(reading, confidence=round(confidence, 4), lesson_ids=(*reading.lesson_ids, *joins))]
 
 
 def read_fragment(
     context: QuestionContext, lessons: Lessons, question: str, after: Sequence[EarlierQuestion]
 ) -> list[QuestionReading]:
     """Return the reading of a fragment whose previous question can only be read with learned metrics; else none."""
-    words = " ".join([*(earlier.text for earlier in after), question])
-    relevant = choose_lessons(lessons, words, Readings(()))
+    conversation = " ".join([*(earlier.text for earlier in after), question])
+    relevant = choose_lessons(lessons, conversation, Readings(()))
     if not relevant.metrics:
         return []
     reader = context.reader.teach(relevant)
@@ -132,7 +132,7 @@ def _make_reading(schema: AskSchema, match: PatternMatch) -> QuestionReading:
     return QuestionReading(
         frame,
         match.sql,
-        match.words if frame is None else describe_frame(schema, frame),
+        match.question if frame is None else describe_frame(schema, frame),
         match.confidence,
         assumptions=(f"answered like {match.pattern.masked.text!r}, which was confirmed",),
         origin=ReadingOrigin.PATTERN,

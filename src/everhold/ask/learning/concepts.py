@@ -16,7 +16,7 @@ Concepts = tuple[str, ...]
 
 # Codes of cues that do not affect the statement: show, of, in, is, have, who, and.
 _NEUTRAL = frozenset("Lfi=hr&y~")
-_LONGEST_CUE = 10  # words
+_MAX_CUE_WORDS = 10
 # Factors for the chance that two questions mean the same, for each concept that only one of them has: a cue such as
 # "lowest", a word of a name in the schema, or another word. `everhold eval learning` measures their effect.
 _CUE, _NAME, _WORD = 0.5, 0.5, 0.8
@@ -34,7 +34,7 @@ def find_concepts(masked: str, is_name: Callable[[str], bool]) -> Concepts:
     concepts: list[str] = []
     position = 0
     while position < len(words):
-        matched = match_cue(words[position : position + _LONGEST_CUE])
+        matched = match_cue(words[position : position + _MAX_CUE_WORDS])
         if matched is not None and not (matched[1] == 1 and is_name(stem(words[position]))):
             concepts.extend(_name_cue(matched[0]))
             position += matched[1]

@@ -14,7 +14,7 @@ from everhold.ask.schema import AskSchema
 _FUNCTIONS: Mapping[type[exp.Expr], Function] = {
     exp.Sum: Function.SUM, exp.Avg: Function.AVERAGE, exp.Min: Function.MINIMUM, exp.Max: Function.MAXIMUM
 }  # fmt: skip
-_LONGEST = 1_000  # characters
+_MAX_LENGTH = 1_000  # characters
 
 
 def find_formulas(schema: AskSchema, template: SqlTemplate) -> Iterator[tuple[str, Formula]]:
@@ -28,21 +28,23 @@ def find_formulas(schema: AskSchema, template: SqlTemplate) -> Iterator[tuple[st
     if not isinstance(tree, exp.Select) or len(list(tree.find_all(exp.Select))) > 1:
         return
     table = _find_counted_table(schema, tree)
-    places = {id(node): index for index, node in enumerate(list_literals(tree))}
+    if table is None:
+        return
+    positions = {id(node): index for index, node in enumerate(list_literals(tree))}
     filled = {use.place for use in template.uses}
 
     def is_constant(node: exp.Expr) -> bool:
-        return all(places[id(literal)] not in filled for literal in node.find_all(exp.Literal))
+        return all(positions[id(literal)] not in filled for literal in node.find_all(exp.Literal))
 
     conditions = [node for node in _list_conditions(tree) if node.find(exp.Literal) and is_constant(node)]
-    for item in tree.expressions if table is not None else ():
+    for item in tree.expressions:
         node = item.unalias()
         if not is_constant(node):
             continue
         unlimited = read_formula(schema, node, template.dialect)
         figure = _limit_figure(node, conditions)
         limited = None if figure is None else read_formula(schema, figure, template.dialect)
-        yield from ((table, formula) for formula in (limited, unlimited) if table is not None and formula is not None)
+        yield from ((table, formula) for formula in (limited, unlimited) if formula is not None)
 
 
 def _list_conditions(tree: exp.Select) -> list[exp.Expr]:
@@ -97,4 +99,4 @@ def read_formula(schema: AskSchema, node: exp.Expr, dialect: str) -> Formula | N
         column.replace(exp.column(ref.column, ref.table, quoted=True))
     inner = qualified if function is Function.COMPUTED else qualified.this
     sql = inner.sql(dialect=dialect, comments=False)
-    return Formula(sql, dialect, tuple(dict.fromkeys(columns)), function) if len(sql) <= _LONGEST else None
+    return Formula(sql, dialect, tuple(dict.fromkeys(columns)), function) if len(sql) <= _MAX_LENGTH else None

@@ -113,8 +113,8 @@ class _FrameParser:
     def _find_metric(self, node: exp.Expr) -> Expression | None:
         """Return the metric of the schema that has the formula of an expression; None if there is none."""
         formula = read_formula(self._schema, node, self._dialect) if self._schema.metrics else None
-        known = [metric.ref for metric in self._schema.metrics if metric.formula == formula]
-        return Expression(known[0], formula.function) if known and formula is not None else None
+        matching = [metric.ref for metric in self._schema.metrics if metric.formula == formula]
+        return Expression(matching[0], formula.function) if matching and formula is not None else None
 
     def _read_column(self, node: exp.Expr) -> ColumnRef:
         ref = resolve_column(self._schema, node) if isinstance(node, exp.Column) else None
@@ -124,10 +124,9 @@ class _FrameParser:
 
     def _read_conditions(self) -> Iterator[Predicate]:
         where = self._tree.args.get("where")
-        for node in (
-            where.this.flatten() if where and isinstance(where.this, exp.And) else [where.this] if where else []
-        ):
-            yield self._read_condition(node)
+        if where:
+            nodes = where.this.flatten() if isinstance(where.this, exp.And) else [where.this]
+            yield from map(self._read_condition, nodes)
 
     def _read_condition(self, node: exp.Expr) -> Predicate:
         if isinstance(node, exp.Between):

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 from everhold.ask.language.tokens import tokenize
@@ -20,9 +21,9 @@ RunStatement = Callable[[str], Rows | None]
 """Returns the rows of a statement after the guard, None if it is refused or fails."""
 _MAX_REPLAYED = 40
 # The minimum similarity of masked questions at which a pattern can change the answer to another question. Below it, the
-# vote of the pattern is too small, and its confidence is lower than `_SURE`.
-_TRIGGER = 0.5
-_SURE = 0.9  # the minimum confidence at which a pattern is ranked before the rules and answers the question
+# vote of the pattern is too small, and its confidence is lower than `_MIN_CONFIDENCE`.
+_MIN_SIMILARITY = 0.5
+_MIN_CONFIDENCE = 0.9  # of a pattern that is ranked before the rules and answers the question
 _WORD = re.compile(r"\w+")
 
 
@@ -83,61 +84,60 @@ class ReplayGate:
 
     def check_pattern(self, memory: PatternMemory, pattern: LearnedPattern) -> GateReport:
         """Replay the confirmed questions that a pattern could answer, with patterns only, with and without it."""
-        after = memory.put(replace(pattern, is_active=True))
-        similar = memory.find_similar(self.context, pattern, _TRIGGER)
-        pairs = [pair for pair in similar if pattern.fill(pair.masked, pair.concepts) is not None]
+        extended = memory.put(replace(pattern, is_active=True))
+        similar = memory.find_similar(self.context, pattern, _MIN_SIMILARITY)
+        answerable = [other for other in similar if pattern.fill(other.masked, other.concepts) is not None]
 
-        def answer(known: PatternMemory, pair: LearnedPattern) -> str | None:
-            matches = known.propose(self.context, self._mask(pair.question), has_own=False)
-            return matches[0].sql if matches and matches[0].confidence >= _SURE else None
+        def answer(patterns: PatternMemory, confirmed: LearnedPattern) -> str | None:
+            matches = patterns.propose(self.context, self._mask(confirmed.question), uses_own=False)
+            return matches[0].sql if matches and matches[0].confidence >= _MIN_CONFIDENCE else None
 
-        return self._replay([pattern, *pairs], lambda pair: answer(memory, pair), lambda pair: answer(after, pair))
+        return self._replay([pattern, *answerable], partial(answer, memory), partial(answer, extended))
 
-    def check_lesson(self, lessons: Lessons, lesson: Lesson, pairs: Sequence[LearnedPattern]) -> GateReport:
-        """Replay the confirmed questions that contain the phrase of a lesson, by the rules with and without the
-        lesson."""
-        after = add_lesson(lessons, lesson)
-        triggered = [pair for pair in pairs if _is_triggered(lesson, pair)]
-        return self._replay(
-            triggered, lambda pair: self.read_taught(lessons, pair), lambda pair: self.read_taught(after, pair)
-        )
+    def check_lesson(self, lessons: Lessons, lesson: Lesson, patterns: Sequence[LearnedPattern]) -> GateReport:
+        """Replay the confirmed questions that a lesson may affect, by the rules with and without the lesson."""
+        extended = add_lesson(lessons, lesson)
+        affected = [pattern for pattern in patterns if _may_affect(lesson, pattern)]
+        return self._replay(affected, partial(self.read_taught, lessons), partial(self.read_taught, extended))
 
-    def read_taught(self, lessons: Lessons, pair: LearnedPattern) -> str | None:
-        """Return the statement that the rules with these lessons make of a question."""
-        by_rules = self.read(pair.question)
-        relevant = choose_lessons(lessons, pair.question, by_rules)
-        key = relevant, pair.question
+    def read_taught(self, lessons: Lessons, pattern: LearnedPattern) -> str | None:
+        """Return the statement that the rules with these lessons make of a pattern's question."""
+        by_rules = self.read(pattern.question)
+        relevant = choose_lessons(lessons, pattern.question, by_rules)
+        key = relevant, pattern.question
         if key not in self._taught:
-            with_lessons = read_with_lessons(self.context, relevant, pair.question, by_rules)
+            with_lessons = read_with_lessons(self.context, relevant, pattern.question, by_rules)
             best = with_lessons[0] if with_lessons else by_rules.best
             self._taught[key] = best.sql if best is not None else None
         return self._taught[key]
 
     def _replay(
         self,
-        pairs: Iterable[LearnedPattern],
-        before: Callable[[LearnedPattern], str | None],
-        after: Callable[[LearnedPattern], str | None],
+        patterns: Iterable[LearnedPattern],
+        answer_before: Callable[[LearnedPattern], str | None],
+        answer_after: Callable[[LearnedPattern], str | None],
     ) -> GateReport:
-        """Compare the answers to confirmed questions before and after a change."""
+        """Compare the answers to the questions of patterns before and after a change."""
         gained, broken, count = [], [], 0
-        for pair in list(pairs)[:_MAX_REPLAYED]:
+        for pattern in list(patterns)[:_MAX_REPLAYED]:
             count += 1
-            old, new = before(pair), after(pair)
+            old, new = answer_before(pattern), answer_after(pattern)
             if old == new:
                 continue
-            was_right, is_right = (self.is_right(pair.template.sql, sql) for sql in (old, new))
+            was_right, is_right = (self.is_right(pattern.template.sql, sql) for sql in (old, new))
             if is_right and not was_right:
-                gained.append(pair.question)
+                gained.append(pattern.question)
             elif was_right and not is_right:
-                broken.append(pair.question)
+                broken.append(pattern.question)
         return GateReport(tuple(gained), tuple(broken), count)
 
 
-def _is_triggered(lesson: Lesson, pair: LearnedPattern) -> bool:
+def _may_affect(lesson: Lesson, pattern: LearnedPattern) -> bool:
+    """Return whether a question contains the phrase of a lesson, or its statement has both tables of a join."""
     if isinstance(lesson, TaughtJoin):
-        return {lesson.left.table.lower(), lesson.right.table.lower()} <= set(_WORD.findall(pair.template.sql.lower()))
-    return contains_phrase(tokenize(pair.question), lesson.phrase)
+        words = set(_WORD.findall(pattern.template.sql.lower()))
+        return {lesson.left.table.lower(), lesson.right.table.lower()} <= words
+    return contains_phrase(tokenize(pattern.question), lesson.phrase)
 
 
 def add_lesson(lessons: Lessons, lesson: Lesson) -> Lessons:

@@ -49,7 +49,7 @@ def describe_pattern_row(row: QueryPattern, disuse: str = "") -> LearnedItem:
 
 def describe_lesson_row(row: QueryLesson, disuse: str = "") -> LearnedItem:
     """Return the row of a lesson as a user sees it. `disuse` says why the tables of now do not allow its use."""
-    return _describe(row, row.kind, row.phrase, _describe_word(row), disuse)
+    return _describe(row, row.kind, row.phrase, _describe_meaning(row), disuse)
 
 
 def describe_records(models: Mapping[str, ModelRecord]) -> list[LearnedItem]:
@@ -85,7 +85,7 @@ def _describe(row: QueryPattern | QueryLesson, kind: str, text: str, meaning: st
     )
 
 
-def _describe_word(row: QueryLesson) -> str:
+def _describe_meaning(row: QueryLesson) -> str:
     meaning = row.meaning
     name = ".".join(str(meaning[part]) for part in ("table", "column") if meaning.get(part))
     if row.kind == "join":

@@ -67,10 +67,10 @@ def load_memory(records: Records, scope: Scope, context: QuestionContext) -> Loa
     """
     patterns = {row.id: row for row in list_patterns(records, scope)}
     lessons = {row.id: row for row in list_lessons(records, scope)}
-    loaded = [pattern for row in patterns.values() if (pattern := read_pattern(context, row)) is not None]
-    learned = [replace(item, is_of_project=patterns[item.id].user_id != scope.user) for item in loaded]
+    readable = [pattern for row in patterns.values() if (pattern := read_pattern(context, row)) is not None]
+    learned = [replace(item, is_of_project=patterns[item.id].user_id != scope.user) for item in readable]
     overridden = {pattern.id for pattern in list_overridden(learned)}
-    unused = _list_overridden_lessons([patterns[name] for name in overridden], lessons.values())
+    unused = _list_overridden_lessons([patterns[pattern_id] for pattern_id in overridden], lessons.values())
     loaded_lessons = [
         lesson
         for row in lessons.values()
@@ -90,8 +90,8 @@ def _list_overridden_lessons(overridden: Sequence[QueryPattern], lessons: Collec
     They have the phrase of a lesson of the user, or come from the queries of overridden patterns and won only once.
     """
     queries = {row.metadata.get("query") for row in overridden}
-    own = [row for row in lessons if row.user_id is not None and row.wins > row.losses]
-    phrases = {fold_text(row.phrase) for row in own}
+    of_user = [row for row in lessons if row.user_id is not None and row.wins > row.losses]
+    phrases = {fold_text(row.phrase) for row in of_user}
     doubtful = {row.id for row in lessons if row.wins <= row.losses + 1 and row.metadata.get("query") in queries}
     return {
         row.id for row in lessons if row.user_id is None and (fold_text(row.phrase) in phrases or row.id in doubtful)
@@ -100,33 +100,33 @@ def _list_overridden_lessons(overridden: Sequence[QueryPattern], lessons: Collec
 
 def list_patterns(records: Records, scope: Scope) -> list[QueryPattern]:
     """Return the rows of patterns that a scope uses: those of the project, then those of its user, oldest first."""
-    rows = records.scan(QueryPattern, scope.organization, _limit(scope), order="created_at")
+    rows = records.scan(QueryPattern, scope.organization, _list_conditions(scope), order="created_at")
     used = (row for row in rows if row.user_id in (None, scope.user))
     return sorted(used, key=lambda row: row.user_id is not None)
 
 
 def list_lessons(records: Records, scope: Scope) -> list[QueryLesson]:
     """Return the rows of lessons that a scope uses: those of the project, then those of its user, oldest first."""
-    rows = records.scan(QueryLesson, scope.organization, _limit(scope), order="created_at")
+    rows = records.scan(QueryLesson, scope.organization, _list_conditions(scope), order="created_at")
     used = (row for row in rows if row.user_id in (None, scope.user))
     return sorted(used, key=lambda row: row.user_id is not None)
 
 
-def _limit(scope: Scope) -> list[Where]:
-    """Return the condition on rows that limits them to the scope's project."""
+def _list_conditions(scope: Scope) -> list[Where]:
+    """Return the conditions that limit rows to the scope's project."""
     return [Where("project_id", Op.EQ, find_project(scope))]
 
 
-def _limit_rejected(scope: Scope) -> list[Where]:
-    return [*_limit(scope), Where("feedback", Op.EQ, REJECTED)]
+def _list_rejected_conditions(scope: Scope) -> list[Where]:
+    return [*_list_conditions(scope), Where("feedback", Op.EQ, REJECTED)]
 
 
 def _read_versions(records: Records, scope: Scope) -> RowVersions:
     names = ("id", "version")
     rows = [
-        *records.columns(QueryPattern, scope.organization, names, _limit(scope)),
-        *records.columns(QueryLesson, scope.organization, names, _limit(scope)),
-        *records.columns(QueryRun, scope.organization, names, _limit_rejected(scope)),
+        *records.columns(QueryPattern, scope.organization, names, _list_conditions(scope)),
+        *records.columns(QueryLesson, scope.organization, names, _list_conditions(scope)),
+        *records.columns(QueryRun, scope.organization, names, _list_rejected_conditions(scope)),
     ]
     return frozenset((str(row_id), int(version)) for row_id, version in rows)
 
@@ -139,7 +139,12 @@ def _read_rejected(
     A statement that was confirmed for the same question after its rejection is left out.
     """
     runs = records.scan(
-        QueryRun, scope.organization, _limit_rejected(scope), order="created_at", descending=True, limit=_MAX_REJECTED
+        QueryRun,
+        scope.organization,
+        _list_rejected_conditions(scope),
+        order="created_at",
+        descending=True,
+        limit=_MAX_REJECTED,
     )
     rows = [
         QueryPattern(

@@ -12,25 +12,27 @@ from everhold.ask.learning.patterns import LearnedPattern, QuestionContext
 from everhold.ask.learning.similarity import TextIndex, Vector, compare_vectors
 from everhold.ask.learning.slots import MaskedQuestion
 
-_VOTERS = 7
+_MAX_VOTES = 7
 _POWER = 4  # votes are weighted by this power of the similarity, so that the most similar questions decide
-_OTHER_SIGNATURE = 0.5
+_OTHER_SIGNATURE = 0.5  # the factor for patterns with slots of other kinds
 _MAX_RECENT = 32
-_MIN_WORDS = 0.2
+_MIN_WORD_SIMILARITY = 0.2
 _MAX_COMPARED = 25  # patterns whose concepts are compared
-_SAME_VALUES, _MIN_VALUES = 0.4, 2  # the bonus for the same values, and their minimum number
+# The bonus for the same values, and their minimum number.
+_SAME_VALUES, _MIN_VALUES = 0.4, 2
 _EMBEDDED = 0.5  # the share of the similarity by embedding, where it is known and greater
-# Convert a similarity into a chance. At a similarity of 0.6, about nine of ten statements are right on GeoQuery.
+# The logistic function that converts a similarity into a chance, which is 0.5 at `_EVEN`. At a similarity of 0.6, about
+# nine of ten statements are right on GeoQuery.
 _STEEPNESS, _EVEN = 14.0, 0.5
 _MIN_SIMILARITY = 0.3
-_OWN = 1.0  # the confidence of a statement that was confirmed for exactly this question
+_OWN_CONFIDENCE = 1.0  # of a statement that was confirmed for exactly this question
 
 
 @dataclass(frozen=True)
 class PatternMatch:
     """A statement that patterns propose for a question. `confidence` is the chance that it is right.
 
-    `words` is the question of the most similar pattern with the values of the asked question. `is_own` says that the
+    `question` is that of the most similar pattern with the values of the asked question. `is_own` says that the
     statement was confirmed for exactly the asked question.
     """
 
@@ -38,7 +40,7 @@ class PatternMatch:
     confidence: float
     similarity: float
     pattern: LearnedPattern
-    words: str
+    question: str
     is_own: bool = False
 
 
@@ -72,8 +74,8 @@ class PatternMemory:
             return PatternMemory({**self._all, pattern.id: pattern}.values())
         changed = copy(self)
         changed._all = {**self._all, pattern.id: pattern}
-        known = self._all.get(pattern.id)
-        if pattern.is_active and (known is None or not known.is_active):
+        replaced = self._all.get(pattern.id)
+        if pattern.is_active and (replaced is None or not replaced.is_active):
             changed._recent = {**self._recent, pattern.id: self._index.weigh(pattern.masked.text)}
         return changed
 
@@ -89,11 +91,11 @@ class PatternMemory:
         question: str | Sequence[MaskedQuestion],
         meanings: Mapping[str, float] | None = None,
         *,
-        has_own: bool = True,
+        uses_own: bool = True,
     ) -> list[PatternMatch]:
         """Return the statements that patterns propose for a question, best first.
 
-        `meanings` maps ids of patterns to their similarity to the question by embedding. With `has_own`, a statement
+        `meanings` maps ids of patterns to their similarity to the question by embedding. With `uses_own`, a statement
         that was confirmed for exactly this question comes first.
         """
         masks = context.mask(question) if isinstance(question, str) else question
@@ -105,24 +107,25 @@ class PatternMemory:
             if sql is not None:
                 votes[sql].append(_Vote(similarity, pattern, masked))
                 count += 1
-            if count == _VOTERS:
+            if count == _MAX_VOTES:
                 break
-        total = sum(vote.similarity**_POWER for cast in votes.values() for vote in cast)
-        matches = [_make_match(sql, cast, total) for sql, cast in votes.items()]
+        total = sum(vote.similarity**_POWER for sql_votes in votes.values() for vote in sql_votes)
+        matches = [_make_match(sql, sql_votes, total) for sql, sql_votes in votes.items()]
         likely = [match for match in matches if match.similarity >= _MIN_SIMILARITY]
         ranked = sorted(likely, key=lambda match: -match.confidence)
-        own = self._find_own(concepts) if has_own else None
-        return ranked if own is None else [own, *(match for match in ranked if match.sql != own.sql)]
+        own_match = self._find_own(concepts) if uses_own else None
+        return ranked if own_match is None else [own_match, *(match for match in ranked if match.sql != own_match.sql)]
 
     def _find_own(self, concepts: Mapping[MaskedQuestion, Concepts]) -> PatternMatch | None:
         """Return the statement that was confirmed last for exactly this question, even if the gate holds it back."""
         for pattern in reversed(self._all.values()):
             if not pattern.is_current or pattern.wins <= pattern.losses:
                 continue
-            for masked, own_concepts in concepts.items():
-                own = pattern.relabel(masked)
-                if own is not None and (sql := pattern.fill(own, own_concepts)) is not None:
-                    return PatternMatch(sql, _OWN, 1.0, pattern, pattern.word(own), is_own=True)
+            for masked, masked_concepts in concepts.items():
+                relabelled = pattern.relabel(masked)
+                if relabelled is not None and (sql := pattern.fill(relabelled, masked_concepts)) is not None:
+                    question = pattern.restate(relabelled)
+                    return PatternMatch(sql, _OWN_CONFIDENCE, 1.0, pattern, question, is_own=True)
         return None
 
     def _rank(
@@ -131,11 +134,11 @@ class PatternMemory:
         """Return the patterns that resemble a question, most similar first, with their similarity and best mask."""
         best: dict[str, tuple[float, MaskedQuestion]] = {}
         for masked in concepts:
-            for pattern, words in self._measure(masked):
-                meaning = meanings.get(pattern.id, 0.0)
-                if words < _MIN_WORDS and not meaning:
+            for pattern, by_words in self._measure(masked):
+                by_meaning = meanings.get(pattern.id, 0.0)
+                if by_words < _MIN_WORD_SIMILARITY and not by_meaning:
                     continue
-                similarity = max(words, (1 - _EMBEDDED) * words + _EMBEDDED * meaning)
+                similarity = max(by_words, (1 - _EMBEDDED) * by_words + _EMBEDDED * by_meaning)
                 similarity *= 1.0 if pattern.masked.signature == masked.signature else _OTHER_SIGNATURE
                 if pattern.id not in best or best[pattern.id][0] < similarity:
                     best[pattern.id] = similarity, masked
@@ -149,14 +152,16 @@ class PatternMemory:
             ranked.append((likeness * pattern.trust, pattern, masked))
         return sorted(ranked, key=lambda item: (-item[0], item[1].id))
 
-    def find_similar(self, context: QuestionContext, pattern: LearnedPattern, least: float) -> list[LearnedPattern]:
-        """Return the active patterns with at least the similarity `least` to a pattern, most similar first."""
+    def find_similar(
+        self, context: QuestionContext, pattern: LearnedPattern, min_similarity: float
+    ) -> list[LearnedPattern]:
+        """Return the active patterns with at least this similarity to a pattern, most similar first."""
         similar = []
-        for other, words in self._measure(pattern.masked):
-            if words >= least and other.id != pattern.id:
-                factor = compare_concepts(pattern.concepts, other.concepts, context.reader.is_name)
-                if words * factor >= least:
-                    similar.append((words * factor, other))
+        for other, by_words in self._measure(pattern.masked):
+            if by_words >= min_similarity and other.id != pattern.id:
+                similarity = by_words * compare_concepts(pattern.concepts, other.concepts, context.reader.is_name)
+                if similarity >= min_similarity:
+                    similar.append((similarity, other))
         return [other for _, other in sorted(similar, key=lambda item: (-item[0], item[1].id))]
 
     def _measure(self, masked: MaskedQuestion) -> Iterator[tuple[LearnedPattern, float]]:
@@ -183,5 +188,5 @@ def _make_match(sql: str, votes: Sequence[_Vote], total: float) -> PatternMatch:
     share = sum(vote.similarity**_POWER for vote in votes) / total if total else 0.0
     similarity = min(nearest.similarity, 1.0) * share
     confidence = 1 / (1 + math.exp(-_STEEPNESS * (similarity - _EVEN)))
-    words = nearest.pattern.word(nearest.masked)
-    return PatternMatch(sql, round(confidence, 4), similarity, nearest.pattern, words)
+    question = nearest.pattern.restate(nearest.masked)
+    return PatternMatch(sql, round(confidence, 4), similarity, nearest.pattern, question)

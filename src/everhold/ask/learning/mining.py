@@ -18,7 +18,7 @@ from everhold.ask.lessons import TaughtCondition, TaughtJoin, TaughtMetric, Taug
 from everhold.ask.reading import QuestionReading
 from everhold.ask.schema import AskSchema, ColumnRef
 
-_LONGEST_PHRASE = 3  # words
+_MAX_PHRASE_WORDS = 3
 _MAX_CANDIDATES = 16
 _MAX_METRICS = 6
 _OPERATORS = {exp.EQ: "=", exp.NEQ: "!=", exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<="}
@@ -104,20 +104,20 @@ def _list_metrics(schema: AskSchema, pattern: LearnedPattern) -> list[TaughtMetr
     names = {words for table in schema.tables for words in (table.words, table.core)}
     names.update(words for column in schema.columns() for words in (column.words, column.core))
     vocabulary = {word for words in names for word in words}
-    phrases = list(_list_runs(pattern)) if formulas else []
+    phrases = list(_list_free_phrases(pattern)) if formulas else []
     stems = {phrase: tuple(split_stems(phrase)) for phrase in phrases}
-    named = {phrase: any((word,) in names for word in stems[phrase]) for phrase in phrases}
-    ranked = sorted(phrases, key=lambda phrase: (named[phrase], -len(stems[phrase])))
+    has_name = {phrase: any((word,) in names for word in stems[phrase]) for phrase in phrases}
+    ranked = sorted(phrases, key=lambda phrase: (has_name[phrase], -len(stems[phrase])))
     chosen = [phrase for phrase in dict.fromkeys(ranked) if not vocabulary.issuperset(stems[phrase])]
-    return [TaughtMetric("", phrase, *placed) for placed, phrase in product(formulas, chosen)]
+    return [TaughtMetric("", phrase, table, formula) for (table, formula), phrase in product(formulas, chosen)]
 
 
-def _list_runs(pattern: LearnedPattern) -> Iterator[str]:
+def _list_free_phrases(pattern: LearnedPattern) -> Iterator[str]:
     """Yield sequences of words of a question that are not values, numbers, periods or cues."""
     tokens = tokenize(pattern.question)
     slots = {index for slot in pattern.masked.slots for index in range(slot.start, slot.end)}
-    free = [index not in slots and _is_free(token, None) for index, token in enumerate(tokens)]
-    yield from _join_runs(tokens, free)
+    is_free = [index not in slots and _is_free(token, None) for index, token in enumerate(tokens)]
+    yield from _join_free_words(tokens, is_free)
 
 
 def _is_value(condition: Predicate) -> bool:
@@ -144,7 +144,7 @@ def _list_used(schema: AskSchema, pattern: LearnedPattern) -> _UsedElements:
         for index, node in enumerate(list_literals(tree))
         if index not in filled and (predicate := _read_condition(schema, node)) is not None
     ]
-    return _UsedElements(*(tuple(dict.fromkeys(items)) for items in (tables, columns, conditions)))  # type: ignore[arg-type]
+    return _UsedElements(tuple(dict.fromkeys(tables)), tuple(dict.fromkeys(columns)), tuple(dict.fromkeys(conditions)))
 
 
 def _read_condition(schema: AskSchema, node: exp.Literal) -> Predicate | None:
@@ -163,17 +163,19 @@ def _list_phrases(question: str, reading: QuestionReading | None) -> Iterator[st
     """Yield sequences of unexplained words, single words first, because they occur in more other questions."""
     tokens = tokenize(question)
     unexplained = None if reading is None else {text.lower() for text in (*reading.unexplained, *reading.unused)}
-    yield from _join_runs(tokens, [_is_free(token, unexplained) for token in tokens])
+    yield from _join_free_words(tokens, [_is_free(token, unexplained) for token in tokens])
 
 
-def _join_runs(tokens: Sequence[Token], free: Sequence[bool]) -> Iterator[str]:
-    for length in range(1, _LONGEST_PHRASE + 1):
+def _join_free_words(tokens: Sequence[Token], is_free: Sequence[bool]) -> Iterator[str]:
+    """Yield the sequences of free words, single words first. `is_free` says for each token whether it is free."""
+    for length in range(1, _MAX_PHRASE_WORDS + 1):
         for start in range(len(tokens) - length + 1):
-            if all(free[start : start + length]):
+            if all(is_free[start : start + length]):
                 yield " ".join(token.lower for token in tokens[start : start + length])
 
 
-def _is_free(token: Token, unexplained: Sequence[str] | set[str] | None) -> bool:
+def _is_free(token: Token, unexplained: set[str] | None) -> bool:
+    """Return whether a word is in `unexplained`, or without that set, whether it is neither a filler nor a cue."""
     if token.kind != "word" or not token.lower.isalpha():
         return False
     if unexplained is not None:

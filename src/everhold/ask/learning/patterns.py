@@ -84,7 +84,7 @@ class LearnedPattern:
             return None
         return replace(masked, text=self.masked.text, labels=self.masked.labels)
 
-    def word(self, masked: MaskedQuestion) -> str:
+    def restate(self, masked: MaskedQuestion) -> str:
         """Return the pattern's question with the values of another question."""
         slots = iter(self._align(masked) or masked.slots)
         words = (next(slots).text if word.startswith("<") else word for word in self.masked.text.split())
@@ -97,13 +97,13 @@ class LearnedPattern:
         """
         if masked.signature != self.masked.signature:
             return None
-        waiting: dict[str, list[QuestionSlot]] = defaultdict(list)
+        slots_by_label: dict[str, list[QuestionSlot]] = defaultdict(list)
         for slot, label in zip(masked.slots, masked.labels, strict=True):
-            waiting[label].append(slot)
+            slots_by_label[label].append(slot)
         aligned = []
-        for number, (own, label) in enumerate(zip(self.masked.slots, self.masked.labels, strict=True)):
-            slot = waiting[label].pop(0)
-            if number not in self.used_slots and fold_text(slot.text) != fold_text(own.text):
+        for number, (own_slot, label) in enumerate(zip(self.masked.slots, self.masked.labels, strict=True)):
+            slot = slots_by_label[label].pop(0)
+            if number not in self.used_slots and fold_text(slot.text) != fold_text(own_slot.text):
                 return None
             aligned.append(slot)
         return aligned
@@ -137,8 +137,8 @@ def has_same_shape(first: LearnedPattern, second: LearnedPattern) -> bool:
 def list_overridden(patterns: Sequence[LearnedPattern]) -> list[LearnedPattern]:
     """Return the patterns of the project that the scope's user does not use, because the user taught another
     statement for the same masked question."""
-    own = [pattern for pattern in patterns if not pattern.is_of_project and pattern.is_active]
-    conflicting = {other.id for pattern in own for other in list_conflicting(pattern, patterns)}
+    of_user = [pattern for pattern in patterns if not pattern.is_of_project and pattern.is_active]
+    conflicting = {other.id for pattern in of_user for other in list_conflicting(pattern, patterns)}
     return [pattern for pattern in patterns if pattern.is_of_project and pattern.id in conflicting]
 
 

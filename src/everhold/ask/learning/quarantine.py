@@ -26,11 +26,11 @@ _USABLE = (LearnedStatus.ACTIVE, LearnedStatus.QUARANTINED)
 
 @dataclass(frozen=True)
 class _RowCheck:
-    """A row, the present fingerprint of its tables, and whether the columns that it uses are unchanged."""
+    """A row, the present fingerprint of its tables, and whether it fits these tables."""
 
     row: QueryPattern | QueryLesson
     fingerprint: str
-    is_unchanged: bool
+    is_valid: bool
 
 
 def revalidate(
@@ -57,19 +57,19 @@ def explain_disuse(schemas: Sequence[AskSchema], row: QueryPattern | QueryLesson
     `schemas` are those of the places in which the row may be used, with all tables that it uses.
     """
     tables = _list_tables(row)
-    current = [fingerprint for schema in schemas if (fingerprint := make_fingerprint(schema, tables))]
+    fingerprints = [fingerprint for schema in schemas if (fingerprint := make_fingerprint(schema, tables))]
     is_quarantined = row.status == LearnedStatus.QUARANTINED
-    if not tables or (row.fingerprint in current and not is_quarantined):
+    if not tables or (row.fingerprint in fingerprints and not is_quarantined):
         return ""
     names = {table.name.lower() for schema in schemas for table in schema.tables}
     missing = [table for table in tables if table.lower() not in names]
     if missing:
         return f"there is no table {missing[0]!r} any more"
     types = {f"{column.table}.{column.name}": name_type(column) for schema in schemas for column in schema.columns()}
-    for name, before in (row.metadata.get("columns") or {}).items():
-        if types.get(name) != before:
-            return f"{name} was a {before} and is a {types[name]}" if name in types else f"{name} is gone"
-    if is_quarantined and row.metadata.get("tried") in current:
+    for name, old_type in (row.metadata.get("columns") or {}).items():
+        if types.get(name) != old_type:
+            return f"{name} was a {old_type} and is a {types[name]}" if name in types else f"{name} is gone"
+    if is_quarantined and row.metadata.get("tried") in fingerprints:
         return "its statement does not run on the changed tables"
     return "its tables have changed; the next question tries it again"
 
@@ -89,34 +89,35 @@ def list_needed_tables(rows: Sequence[QueryPattern | QueryLesson]) -> frozenset[
 def _check_patterns(
     schema: AskSchema, dialect: str, run: RunStatement, rows: Sequence[QueryPattern]
 ) -> Iterator[_RowCheck]:
-    count = 0
+    run_count = 0
     for row in rows:
-        current = make_fingerprint(schema, list_used_tables(row.sql, row.dialect))
-        if not _is_due(row, current) or count == _MAX_RUN:
+        fingerprint = make_fingerprint(schema, list_used_tables(row.sql, row.dialect))
+        if not _is_due(row, fingerprint) or run_count == _MAX_RUN:
             continue
         is_same = list_column_types(schema, row.sql, row.dialect) == row.metadata.get("columns")
-        count += is_same
+        run_count += is_same
         sql = translate_statement(row.sql, row.dialect, dialect) if is_same else None
-        yield _RowCheck(row, current, sql is not None and run(sql) is not None)
+        yield _RowCheck(row, fingerprint, sql is not None and run(sql) is not None)
 
 
 def _check_lessons(schema: AskSchema, rows: Sequence[QueryLesson]) -> Iterator[_RowCheck]:
     for row in rows:
         lesson = read_meaning(row)
-        current = "" if lesson is None else make_fingerprint(schema, list_lesson_tables(lesson))
-        if lesson is not None and _is_due(row, current):
-            yield _RowCheck(row, current, list_lesson_columns(schema, lesson) == row.metadata.get("columns"))
+        fingerprint = "" if lesson is None else make_fingerprint(schema, list_lesson_tables(lesson))
+        if lesson is not None and _is_due(row, fingerprint):
+            yield _RowCheck(row, fingerprint, list_lesson_columns(schema, lesson) == row.metadata.get("columns"))
 
 
-def _is_due(row: QueryPattern | QueryLesson, current: str) -> bool:
-    is_stale = row.fingerprint != current or row.status == LearnedStatus.QUARANTINED
-    return bool(current) and row.status in _USABLE and is_stale and row.metadata.get("tried") != current
+def _is_due(row: QueryPattern | QueryLesson, fingerprint: str) -> bool:
+    """Return whether a row must be checked on its tables. `fingerprint` is their present one; empty without them."""
+    is_stale = row.fingerprint != fingerprint or row.status == LearnedStatus.QUARANTINED
+    return bool(fingerprint) and row.status in _USABLE and is_stale and row.metadata.get("tried") != fingerprint
 
 
 def _make_patch(check: _RowCheck, now: datetime) -> Patch:
     row = check.row
     values: dict[str, object] = {"updated_at": now, "metadata": {**row.metadata, "tried": check.fingerprint}}
-    if check.is_unchanged:
+    if check.is_valid:
         values |= {"fingerprint": check.fingerprint, "status": LearnedStatus.ACTIVE.value}
     else:
         values |= {"status": LearnedStatus.QUARANTINED.value}

@@ -23,7 +23,7 @@ from everhold.ask.schema import AskColumn, AskSchema, ColumnKind, ColumnRef
 from everhold.errors import InvalidInput
 from everhold.model import QueryLesson, QueryPattern
 
-_MAX_PARSED = 10_000  # statements whose tables are kept: all rows of a scope are looked at again after each change
+_MAX_PARSED = 10_000  # cached statements, because after each change all rows of a scope are read again
 ALIAS, METRIC, JOIN = "alias", "metric", "join"
 
 
@@ -43,11 +43,11 @@ def list_used_tables(sql: str, dialect: str) -> tuple[str, ...]:
 
 def make_fingerprint(schema: AskSchema, tables: Iterable[str]) -> str:
     """Return a hash of the names and types of the columns of tables; empty if a table is missing."""
-    known = {table.name.lower(): table for table in schema.tables}
+    tables_by_name = {table.name.lower(): table for table in schema.tables}
     names = sorted({name.lower() for name in tables})
-    if not names or any(name not in known for name in names):
+    if not names or any(name not in tables_by_name for name in names):
         return ""
-    lines = [f"{name}\t{column.name}\t{name_type(column)}" for name in names for column in known[name].columns]
+    lines = [f"{name}\t{column.name}\t{name_type(column)}" for name in names for column in tables_by_name[name].columns]
     return hashlib.sha256("\n".join(sorted(lines)).encode("utf-8", "replace")).hexdigest()
 
 

@@ -16,26 +16,31 @@ class TextIndex:
     """An index of texts by their parts: sequences of words and of characters. Rarer parts have more weight."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        self._kinds = [_PartIndex(texts, _list_word_runs), _PartIndex(texts, _list_letter_runs)]
+        self._indexes = [_PartIndex(texts, _list_word_runs), _PartIndex(texts, _list_letter_runs)]
 
     def weigh(self, text: str) -> tuple[Vector, ...]:
         """Return the vectors of a text, with which this index compares it."""
-        return tuple(kind.weigh(text) for kind in self._kinds)
+        return tuple(index.weigh(text) for index in self._indexes)
 
     def measure(self, vectors: Sequence[Vector]) -> dict[int, float]:
         """Return the similarity, from 0 to 1, of each indexed text that shares a part with a text, by its position."""
         similarities: dict[int, float] = defaultdict(float)
-        for kind, vector in zip(self._kinds, vectors, strict=True):
+        for index, vector in zip(self._indexes, vectors, strict=True):
             for part, weight in vector.items():
-                for index, other in kind.postings.get(part, ()):
-                    similarities[index] += weight * other / len(self._kinds)
+                for position, text_weight in index.postings.get(part, ()):
+                    similarities[position] += weight * text_weight / len(self._indexes)
         return similarities
 
 
 def compare_vectors(first: Sequence[Vector], second: Sequence[Vector]) -> float:
     """Return the similarity of two texts from 0 to 1. Their vectors must come from the same index."""
-    shared = (sum(w * b[part] for part, w in a.items() if part in b) for a, b in zip(first, second, strict=True))
-    return sum(shared) / len(first)
+    products = (_multiply(left, right) for left, right in zip(first, second, strict=True))
+    return sum(products) / len(first)
+
+
+def _multiply(left: Vector, right: Vector) -> float:
+    """Return the scalar product of two vectors."""
+    return sum(weight * right[part] for part, weight in left.items() if part in right)
 
 
 class _PartIndex:
@@ -43,20 +48,20 @@ class _PartIndex:
 
     def __init__(self, texts: Sequence[str], split: Callable[[str], Iterator[str]]) -> None:
         self._split = split
-        counts = [Counter(split(text)) for text in texts]
-        documents = Counter(part for count in counts for part in count)
-        self._weights = {part: math.log((1 + len(texts)) / (1 + number)) + 1 for part, number in documents.items()}
-        self._unknown = math.log(1 + len(texts)) + 1
+        part_counts = [Counter(split(text)) for text in texts]
+        text_counts = Counter(part for counts in part_counts for part in counts)
+        self._weights = {part: math.log((1 + len(texts)) / (1 + count)) + 1 for part, count in text_counts.items()}
+        self._unknown_weight = math.log(1 + len(texts)) + 1
         self.postings: dict[str, list[tuple[int, float]]] = defaultdict(list)
-        for index, count in enumerate(counts):
-            for part, weight in self._weigh(count).items():
-                self.postings[part].append((index, weight))
+        for position, counts in enumerate(part_counts):
+            for part, weight in self._weigh(counts).items():
+                self.postings[part].append((position, weight))
 
     def weigh(self, text: str) -> dict[str, float]:
         return self._weigh(Counter(self._split(text)))
 
-    def _weigh(self, count: Mapping[str, int]) -> dict[str, float]:
-        weighted = {part: number * self._weights.get(part, self._unknown) for part, number in count.items()}
+    def _weigh(self, counts: Mapping[str, int]) -> dict[str, float]:
+        weighted = {part: count * self._weights.get(part, self._unknown_weight) for part, count in counts.items()}
         length = math.sqrt(sum(weight * weight for weight in weighted.values()))
         return {part: weight / length for part, weight in weighted.items()} if length else {}
 

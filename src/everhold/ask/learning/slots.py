@@ -106,17 +106,17 @@ class MaskedQuestion:
     @cached_property
     def words(self) -> str:
         """The folded question with its values. Two questions with the same words are the same question."""
-        texts = iter(self.slots)
-        return fold_text(" ".join(next(texts).text if word.startswith("<") else word for word in self.text.split()))
+        slots = iter(self.slots)
+        return fold_text(" ".join(next(slots).text if word.startswith("<") else word for word in self.text.split()))
 
 
 def mask_question(tokens: Sequence[Token], slots: Sequence[QuestionSlot], labels: Sequence[str]) -> MaskedQuestion:
     """Return a question with labels in the places of its slots."""
-    starts = {slot.start: (slot, label) for slot, label in zip(slots, labels, strict=True)}
+    slots_by_start = {slot.start: (slot, label) for slot, label in zip(slots, labels, strict=True)}
     words, position = [], 0
     while position < len(tokens):
-        if position in starts:
-            slot, label = starts[position]
+        if position in slots_by_start:
+            slot, label = slots_by_start[position]
             words.append(f"<{label}>")
             position = slot.end
             continue
@@ -134,13 +134,13 @@ def list_masks(tokens: Sequence[Token], slots: Sequence[QuestionSlot]) -> Iterat
 
 def find_slots(reader: QuestionReader, tokens: Sequence[Token], today: date) -> tuple[QuestionSlot, ...]:
     """Return the slots of a question, in their order. If spans overlap, the longest is used."""
-    kinds = {VALUE: 0, PERIOD: 1, NUMBER: 2}
+    ranks = {VALUE: 0, PERIOD: 1, NUMBER: 2}  # of two spans with the same length, the lower rank is used
     mentions = [
         mention
         for mention in reader.find_mentions(tokens, today)
-        if mention.kind in kinds and (mention.kind != VALUE or mention.score >= _MIN_SCORE)
+        if mention.kind in ranks and (mention.kind != VALUE or mention.score >= _MIN_SCORE)
     ]
-    mentions.sort(key=lambda mention: (mention.start - mention.end, kinds[mention.kind], mention.start))
+    mentions.sort(key=lambda mention: (mention.start - mention.end, ranks[mention.kind], mention.start))
     taken: set[int] = set()
     slots = []
     for mention in mentions:

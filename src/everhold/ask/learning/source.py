@@ -54,12 +54,12 @@ class LearnedSource:
     def explain_silence(self, question: str, scoped: ScopedReadings) -> Sequence[str]:
         """Return why what was confirmed for this very question is not used, if its tables have changed since."""
         text, schema = fold_text(question), scoped.reader.schema
-        known = {table.name.lower() for table in schema.tables}
+        table_names = {table.name.lower() for table in schema.tables}
         reasons = [
             explain_disuse([schema], row)
             for row in self.load(scoped).patterns.values()
             if row.wins > row.losses and fold_text(row.question) == text
-            if known.issuperset(list_needed_tables([row]))
+            if table_names.issuperset(list_needed_tables([row]))
         ]
         return [
             f"the answer that was confirmed is not used: {reason}" for reason in dict.fromkeys(filter(None, reasons))
@@ -72,7 +72,7 @@ class LearnedSource:
     def load(self, scoped: ScopedReadings) -> LoadedMemory:
         """Return what the scope has learned. Rows that were learned on changed tables are checked again before."""
 
-        def try_again(loaded: LoadedMemory) -> bool:
+        def revalidate_rows(loaded: LoadedMemory) -> bool:
             run = make_runner(self.deps, self.engine, scoped)
             rows = list(loaded.patterns.values()), list(loaded.lessons.values())
             patches = revalidate(scoped.reader.schema, scoped.reader.dialect, run, *rows, clock.now())
@@ -81,7 +81,7 @@ class LearnedSource:
                     self.deps.records.commit(patches)
             return bool(patches)
 
-        return self.cache.load(self.deps.records, self.scope, make_context(scoped), try_again)
+        return self.cache.load(self.deps.records, self.scope, make_context(scoped), revalidate_rows)
 
 
 def make_context(scoped: ScopedReadings) -> QuestionContext:

@@ -70,37 +70,38 @@ def teach_pair(
     """Return the changes that a confirmed question and its statement cause.
 
     A pattern for the same question with another result is contradicted and loses, and the lessons that `doubtful` has
-    for its id are dropped; they are learned again if they still help. A pattern of the same shape wins
-    instead of being learned twice, but only if it answers this question: otherwise the question is learned as well, so
-    that a correction always holds for the question that it corrects. Patterns of the project are never changed by a
-    user's verdict: a contradicted one is dropped from the user's memory, and one of the same shape is learned again.
+    for its id are dropped; they are learned again if they still help. A pattern of the same shape wins instead of being
+    learned twice. If it does not answer this question, the question is learned as well, so that a correction always
+    holds for the question that it corrects. Patterns of the project are never changed by a user's verdict: a
+    contradicted one is dropped from the user's memory, and one of the same shape is learned again.
     """
     pattern = make_pattern(gate.context, make_id("qpt"), question, sql, dialect)
-    wrong = list(_find_contradicted(gate, memory, pattern))
-    changed = [lose(other) for other in wrong if not other.is_of_project]
-    contradicted = tuple(other.id for other in wrong)
-    dropped = {lesson for name in contradicted for lesson in doubtful.get(name, ())}
-    patterns = memory.patterns.drop({other.id for other in wrong if other.is_of_project})
-    memory = replace(memory, lessons=memory.lessons.drop(dropped), patterns=patterns)
-    for item in changed:
-        patterns = patterns.put(item.pattern)
-    own = (other for other in patterns.patterns if other.is_active and not other.is_of_project)
-    known = next((other for other in own if has_same_shape(other, pattern)), None)
+    contradicted = list(_find_contradicted(gate, memory, pattern))
+    lost = [lose(other) for other in contradicted if not other.is_of_project]
+    contradicted_ids = tuple(other.id for other in contradicted)
+    doubtful_ids = {lesson_id for pattern_id in contradicted_ids for lesson_id in doubtful.get(pattern_id, ())}
+    patterns = memory.patterns.drop({other.id for other in contradicted if other.is_of_project})
+    memory = replace(memory, lessons=memory.lessons.drop(doubtful_ids), patterns=patterns)
+    for taught in lost:
+        patterns = patterns.put(taught.pattern)
+    of_user = (other for other in patterns.patterns if other.is_active and not other.is_of_project)
+    same_shape = next((other for other in of_user if has_same_shape(other, pattern)), None)
     added = []
-    if known is not None:
-        added.append(TaughtPattern(replace(known, wins=known.wins + 1), LearnedStatus.ACTIVE))
+    if same_shape is not None:
+        added.append(TaughtPattern(replace(same_shape, wins=same_shape.wins + 1), LearnedStatus.ACTIVE))
         patterns = patterns.put(added[-1].pattern)
-    if known is None or not answers_question(gate, replace(memory, patterns=patterns), question, sql):
+    if same_shape is None or not answers_question(gate, replace(memory, patterns=patterns), question, sql):
         report = gate.check_pattern(patterns, pattern)
         status = LearnedStatus.ACTIVE if report.is_passed else LearnedStatus.HELD_BACK
         added.append(TaughtPattern(replace(pattern, is_active=report.is_passed), status, report))
         patterns = patterns.put(added[-1].pattern)
-    freed = list(_reconsider(gate, replace(memory, patterns=patterns))) if changed else []
-    for item in freed:
-        patterns = patterns.put(item.pattern)
+    released = list(_reconsider(gate, replace(memory, patterns=patterns))) if lost else []
+    for taught in released:
+        patterns = patterns.put(taught.pattern)
     memory = replace(memory, patterns=patterns)
-    lessons, taught = _teach_lessons(gate, memory, pattern, make_id)
-    return Teaching(replace(memory, lessons=lessons), (*changed, *added, *freed), tuple(taught), contradicted)
+    lessons, taught_lessons = _teach_lessons(gate, memory, pattern, make_id)
+    memory = replace(memory, lessons=lessons)
+    return Teaching(memory, (*lost, *added, *released), tuple(taught_lessons), contradicted_ids)
 
 
 def answers_question(gate: ReplayGate, memory: LearnedMemory, question: str, sql: str) -> bool:
@@ -130,8 +131,8 @@ def _reconsider(gate: ReplayGate, memory: LearnedMemory) -> Iterator[TaughtPatte
     """Yield patterns that were held back and pass the gate now, because another pattern was retired."""
     patterns = memory.patterns
     for pattern in patterns.patterns:
-        is_own = pattern.is_current and not pattern.is_of_project
-        if is_own and not pattern.is_active and pattern.wins > pattern.losses:
+        can_change = pattern.is_current and not pattern.is_of_project
+        if can_change and not pattern.is_active and pattern.wins > pattern.losses:
             candidate = replace(pattern, is_active=True)
             report = gate.check_pattern(patterns, candidate)
             if report.is_passed:
@@ -147,7 +148,7 @@ def _teach_lessons(
     Return all lessons after that, and the new ones.
     """
     lessons, taught = memory.lessons, []
-    pairs = [pair for pair in memory.patterns.patterns if pair.wins > pair.losses]
+    confirmed = [other for other in memory.patterns.patterns if other.wins > other.losses]
     for lesson in _list_candidates(gate, lessons, pattern):
         if gate.is_right(pattern.template.sql, gate.read_taught(lessons, pattern)):
             break
@@ -155,19 +156,19 @@ def _teach_lessons(
         alone = gate.read_taught(add_lesson(Lessons(), lesson), pattern)
         if not gate.is_right(pattern.template.sql, alone):
             continue
-        report = gate.check_lesson(lessons, lesson, pairs)
+        report = gate.check_lesson(lessons, lesson, confirmed)
         if report.is_passed:
-            named = replace(lesson, lesson_id=make_id("lsn"))
-            lessons = add_lesson(lessons, named)
-            taught.append(TaughtLesson(named, report))
+            taught_lesson = replace(lesson, lesson_id=make_id("lsn"))
+            lessons = add_lesson(lessons, taught_lesson)
+            taught.append(TaughtLesson(taught_lesson, report))
     return lessons, taught
 
 
 def _list_candidates(gate: ReplayGate, lessons: Lessons, pattern: LearnedPattern) -> list[Lesson]:
     schema = gate.context.reader.schema
-    known = {(join.left, join.right) for join in lessons.joins}
-    pairs = list_joins(schema, pattern.template.sql, pattern.template.dialect)
-    joins = [TaughtJoin("", *pair) for pair in pairs if pair not in known]
+    known_joins = {(join.left, join.right) for join in lessons.joins}
+    used = list_joins(schema, pattern.template.sql, pattern.template.dialect)
+    joins = [TaughtJoin("", left, right) for left, right in used if (left, right) not in known_joins]
     mined = mine_lessons(schema, pattern, gate.read(pattern.question).best)
     others = [lesson for lesson in mined if not isinstance(lesson, TaughtMetric)][: max(0, _MAX_TRIED - len(joins))]
     # Metrics do not count for the limit, so that aliases are not displaced.

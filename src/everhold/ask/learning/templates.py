@@ -139,21 +139,20 @@ def find_compared_column(schema: AskSchema, node: exp.Expr) -> ColumnRef | None:
         return None
     columns = [side for side in parent.iter_expressions() if side is not node and isinstance(side, exp.Column)]
     inner = [column for side in parent.iter_expressions() if side is not node for column in side.find_all(exp.Column)]
-    chosen = columns or inner
-    return resolve_column(schema, chosen[0]) if len(chosen) == 1 or columns else None
+    compared = columns or inner
+    return resolve_column(schema, compared[0]) if len(compared) == 1 or columns else None
 
 
 def resolve_column(schema: AskSchema, column: exp.Column) -> ColumnRef | None:
     """Return the column of the schema that a column of a statement refers to; None if there is none."""
     root = column.root()
     if column.table:
-        named = [table for table in root.find_all(exp.Table) if table.alias_or_name.lower() == column.table.lower()]
+        sources = [table for table in root.find_all(exp.Table) if table.alias_or_name.lower() == column.table.lower()]
     else:
-        named = list((column.find_ancestor(exp.Select) or root).find_all(exp.Table))
-    names = {table.name.lower() for table in named}
-    owners = [table for table in schema.tables if table.name.lower() in names]
-    refs = [own.ref for owner in owners for own in owner.columns if own.name.lower() == column.name.lower()]
-    return refs[0] if refs else None
+        sources = list((column.find_ancestor(exp.Select) or root).find_all(exp.Table))
+    names = {table.name.lower() for table in sources}
+    known_columns = (known for table in schema.tables if table.name.lower() in names for known in table.columns)
+    return next((known.ref for known in known_columns if known.name.lower() == column.name.lower()), None)
 
 
 def _make_key(sql: str, dialect: str, uses: Sequence[SlotUse]) -> str:

@@ -74,7 +74,7 @@ class VerdictResult:
 
 @dataclass(frozen=True)
 class _Changes:
-    """The operations of a verdict and what they change."""
+    """The operations of a verdict, and the learned items that they add or change."""
 
     operations: list[Operation] = field(default_factory=list)
     items: list[LearnedItem] = field(default_factory=list)
@@ -83,8 +83,8 @@ class _Changes:
 def require_query(records: Records, scope: Scope, query_id: str) -> QueryRun:
     """Return a query of a scope; raise NotFound if the scope has none with this id, or if another user asked it."""
     row = records.get(QueryRun, scope.organization, [query_id]).get(query_id)
-    is_own = row is not None and row.project_id == find_project(scope)
-    if row is None or not is_own or not _may_judge(row, scope):
+    is_in_project = row is not None and row.project_id == find_project(scope)
+    if row is None or not is_in_project or not _may_judge(row, scope):
         remedy = Remedy("pass the query of an answer of {}", Verb("ask"))
         raise NotFound(f"no query {query_id!r} in this scope", value=query_id, remedy=remedy)
     return row
@@ -142,15 +142,15 @@ def give_verdict(
             dialect, doubtful = scoped.reader.dialect, writer.find_doubtful_lessons()
             teaching = teach_pair(gate, loaded.memory, query.question, sql, dialect, clock.make_id, doubtful)
             writer.add_teaching(changes, teaching)
-        writer.add_record(changes)
+        writer.add_outcome(changes)
         metadata = {**query.metadata, "right_sql": sql}
         values = {
             "feedback": verdict.value, "metadata": metadata, "updated_at": now, "last_updated_by_id": source.scope.actor
         }  # fmt: skip
         key = (query.organization_id, query.id)
-        missing = source.deps.make_missing_rows(source.scope, now)
+        missing_rows = source.deps.make_missing_rows(source.scope, now)
         try:
-            source.deps.records.commit([*missing, *changes.operations, Patch(QueryRun, key, values), log_line])
+            source.deps.records.commit([*missing_rows, *changes.operations, Patch(QueryRun, key, values), log_line])
         except StaleVersion as error:
             raise TryAgain("another caller changed what was learned") from error
         return VerdictResult(query.evolve(**values, version=query.version + 1), tuple(changes.items))
@@ -190,21 +190,21 @@ class _VerdictWriter:
 
     def _replace_lessons(self, changes: _Changes, teaching: Teaching) -> None:
         """Count a loss for lessons of contradicted patterns that were not learned again; add the new lessons."""
-        queries = {self.loaded.patterns[name].metadata.get("query") for name in teaching.contradicted}
+        queries = {self.loaded.patterns[pattern_id].metadata.get("query") for pattern_id in teaching.contradicted}
         doubtful = [row for row in self.loaded.lessons.values() if row.metadata.get("query") in queries]
-        taught = [(lesson, describe_meaning(lesson.lesson)) for lesson in teaching.lessons]
-        meanings = [meaning for _, meaning in taught]
-        kept = []
+        taught_lessons = [(lesson, describe_meaning(lesson.lesson)) for lesson in teaching.lessons]
+        taught_meanings = [meaning for _, meaning in taught_lessons]
+        learned_again = []
         for row in doubtful:
-            known = (row.kind, row.phrase, row.meaning)
+            meaning_of_row = (row.kind, row.phrase, row.meaning)
             if not self._may_change(row):
                 continue
-            if row.status == LearnedStatus.ACTIVE and known in meanings:
-                kept.append(known)
+            if row.status == LearnedStatus.ACTIVE and meaning_of_row in taught_meanings:
+                learned_again.append(meaning_of_row)
             elif row.status != LearnedStatus.RETIRED:
                 self._patch_lesson(changes, row, is_right=False)
-        for lesson, meaning in taught:
-            if meaning not in kept:
+        for lesson, meaning in taught_lessons:
+            if meaning not in learned_again:
                 self._put_lesson(changes, lesson)
 
     def find_doubtful_lessons(self) -> dict[str, frozenset[str]]:
@@ -217,18 +217,18 @@ class _VerdictWriter:
             for pattern in self.loaded.patterns.values()
         }
 
-    def add_record(self, changes: _Changes) -> None:
+    def add_outcome(self, changes: _Changes) -> None:
         """Add a win or a loss to the patterns and lessons that made the answer, or that were learned from it."""
         is_right = self.verdict is AnswerVerdict.CONFIRMED
-        known = {item.id for item in changes.items}
+        changed_ids = {item.id for item in changes.items}
         for row in self._find_patterns():
             pattern = self.loaded.memory.patterns.get(row.id)
-            if row.id in known or pattern is None:
+            if row.id in changed_ids or pattern is None:
                 continue
             won = TaughtPattern(replace(pattern, wins=row.wins + 1), LearnedStatus(row.status))
             self._patch_pattern(changes, row, won if is_right else lose(pattern))
         for lesson in self._find_lessons():
-            if lesson.id not in known:
+            if lesson.id not in changed_ids:
                 self._patch_lesson(changes, lesson, is_right)
 
     def _find_patterns(self) -> Iterator[QueryPattern]:
@@ -251,7 +251,7 @@ class _VerdictWriter:
         """Return whether a verdict changes a row: a user's verdict changes nothing that other users use."""
         return row.user_id == self.source.scope.user
 
-    def _make_common(self, row_id: str) -> dict[str, Any]:
+    def _make_common_values(self, row_id: str) -> dict[str, Any]:
         scope = self.source.scope
         return {
             "id": row_id,
@@ -273,7 +273,7 @@ class _VerdictWriter:
         row = validate_row(
             QueryPattern,
             {
-                **self._make_common(pattern.id),
+                **self._make_common_values(pattern.id),
                 "question": pattern.question,
                 "masked_question": pattern.masked.text,
                 "slots": describe_slots(pattern),
@@ -321,7 +321,7 @@ class _VerdictWriter:
         row = validate_row(
             QueryLesson,
             {
-                **self._make_common(lesson.lesson_id),
+                **self._make_common_values(lesson.lesson_id),
                 "kind": kind,
                 "phrase": phrase,
                 "meaning": meaning,
@@ -347,8 +347,7 @@ class _VerdictWriter:
 
 
 def list_learned(records: Records, scope: Scope, load_schemas: LoadSchemas) -> list[LearnedItem]:
-    """Return what a scope has learned, the latest first. An item that the current tables do not support has the
-    reason."""
+    """Return what a scope has learned, the latest first. An item that cannot be used on the current tables says why."""
     patterns, lessons = list_patterns(records, scope), list_lessons(records, scope)
     schemas = load_schemas(list_needed_tables([*patterns, *lessons])) if patterns or lessons else []
     items = [

@@ -14,17 +14,23 @@ from everhold.ask.language.tokens import Token
 from everhold.ask.linking.mention import COLUMN, TABLE, VALUE, Mention
 from everhold.ask.schema import AskSchema
 
-_WIDTH = 40
+_BEAM_WIDTH = 40
+_MAX_CUE_TOKENS = 10
+_NEARBY = 3  # pieces; a mention further back is not near
+_UNREACHABLE = 99  # the distance of tables that no keys connect
+_OR = Cue("|")
+
+# What the following add to the score of an assignment.
 _UNKNOWN_WORD = -0.6
 _PHRASE = 0.5  # for each word of a cue of at least two words
 _HOP = -0.25  # for each key between a table and those before it
 _UNCONNECTED = -2.0
 _SAME_TABLE = 0.4  # "name of the singer", "the singer's name"
 _LIST = 0.2  # columns of one table in a list
-_OR = Cue("|")
 _LONG_SPAN = 0.05  # for each further word: one long name is likelier than two short ones
-_NEARBY = 3  # pieces
 _OWN_COLUMN = 0.5  # "volvo model": a value and the name of its column
+_REPEATED_COLUMN = -0.3
+_REPEATED_TABLE = -0.5  # directly after each other
 
 
 @dataclass(frozen=True)
@@ -61,7 +67,7 @@ class _BeamStep:
     piece: Piece | None = None
     owner: str | None = None
 
-    def take(self) -> Assignment:
+    def make_assignment(self) -> Assignment:
         if self.piece is None:
             return self.assignment
         tables = self.assignment.tables
@@ -71,7 +77,7 @@ class _BeamStep:
 
 
 def assign_mentions(schema: AskSchema, tokens: Sequence[Token], mentions: Iterable[Mention]) -> list[Assignment]:
-    """Return assignments, best first."""
+    """Return assignments of the mentions to a question, best first."""
     by_start: dict[int, list[tuple[Mention, Piece]]] = defaultdict(list)
     for mention in mentions:
         is_quoted = tokens[mention.start].kind == "quoted"
@@ -93,12 +99,12 @@ def assign_mentions(schema: AskSchema, tokens: Sequence[Token], mentions: Iterab
 
 def _drop_modifiers(assignment: Assignment) -> Assignment:
     """Return the assignment without tables that are directly before another table: "car models" are models."""
-    kept = [
+    pieces = [
         piece
         for piece, following in zip_longest(assignment.pieces, assignment.pieces[1:])
         if not (following and _is_table(piece) and _is_table(following) and piece.end == following.start)
     ]
-    return replace(assignment, pieces=tuple(kept))
+    return replace(assignment, pieces=tuple(pieces))
 
 
 def _is_table(piece: Piece) -> bool:
@@ -106,7 +112,7 @@ def _is_table(piece: Piece) -> bool:
 
 
 def _prune(steps: list[_BeamStep]) -> list[Assignment]:
-    return [step.take() for step in sorted(steps, key=lambda step: -step.score)[:_WIDTH]]
+    return [step.make_assignment() for step in sorted(steps, key=lambda step: -step.score)[:_BEAM_WIDTH]]
 
 
 @dataclass(frozen=True)
@@ -125,7 +131,9 @@ class _Words:
 def _read_words(tokens: Sequence[Token], start: int) -> _Words:
     """Read the cue, filler, punctuation mark or unexplained word at a position."""
     token = tokens[start]
-    matched = match_cue([word.lower for word in tokens[start : start + 10]]) if token.kind == "word" else None
+    matched = (
+        match_cue([word.lower for word in tokens[start : start + _MAX_CUE_TOKENS]]) if token.kind == "word" else None
+    )
     if matched:
         cue, length = matched
         if cue.code == "}" and tokens[start + length : start + length + 1] and tokens[start + length].kind == "number":
@@ -150,8 +158,8 @@ def _add_words(assignment: Assignment, words: _Words) -> _BeamStep:
     piece, gain = words.piece, words.gain
     if words.as_relative and not _begins_clause(assignment):
         piece = words.as_relative
-    before = assignment.pieces[-1].cue if assignment.pieces else None
-    if before and before.code in "a#$" and piece and piece.cue and piece.cue.code == "o":
+    previous = assignment.pieces[-1].cue if assignment.pieces else None
+    if previous and previous.code in "a#$" and piece and piece.cue and piece.cue.code == "o":
         gain = _UNKNOWN_WORD  # "average order by country" sorts nothing
     return _BeamStep(assignment, assignment.score + gain, piece)
 
@@ -193,8 +201,8 @@ def _score_fit(schema: AskSchema, assignment: Assignment, neighbours: _Neighbour
     gain = 0.0
     if assignment.tables and owner not in assignment.tables:
         distances = schema.measure_distances(owner)
-        nearest = min([distances.get(table, 99) for table in assignment.tables])
-        gain += _UNCONNECTED if nearest == 99 else _HOP * nearest
+        nearest = min([distances.get(table, _UNREACHABLE) for table in assignment.tables])
+        gain += _UNCONNECTED if nearest == _UNREACHABLE else _HOP * nearest
     before, near, between = neighbours.before, neighbours.near, neighbours.codes_between
     if near:
         # Words directly side by side would be one span if they belonged together, so a cue is required in between.
@@ -203,7 +211,7 @@ def _score_fit(schema: AskSchema, assignment: Assignment, neighbours: _Neighbour
         elif mention.kind == COLUMN and near.owner == owner and near.score > 0.1:
             gain += (_SAME_TABLE if near.kind == TABLE else _LIST) * bool(between)
         if mention.column and near.column == mention.column:
-            gain += _OWN_COLUMN if VALUE in (mention.kind, near.kind) else -0.3
+            gain += _OWN_COLUMN if VALUE in (mention.kind, near.kind) else _REPEATED_COLUMN
     if before and before.kind == mention.kind == TABLE and before.table == mention.table:
-        gain -= 0.5
+        gain += _REPEATED_TABLE
     return gain

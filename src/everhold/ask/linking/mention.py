@@ -6,6 +6,7 @@ from everhold.ask.frame import Literal
 from everhold.ask.language.periods import TimeInterval
 from everhold.ask.schema import ColumnRef
 
+# The kinds of mentions. The grammar uses them as codes, beside those of `language/cues.py`.
 TABLE, COLUMN, VALUE, NUMBER, PERIOD = "T", "C", "V", "N", "P"
 VERB = "verb"  # the value of `why` for a column that a verb implies, such as the amount of "spent"
 
@@ -14,8 +15,8 @@ VERB = "verb"  # the value of `why` for a column that a verb implies, such as th
 class Mention:
     """The tokens from `start` up to, but not including, `end`, and what they name.
 
-    `score` is from 0 to 1, and `weight` the number of meaningful words. `why` says how the name was recognised, and
-    `lesson_id` is the lesson if the name was taught.
+    `score` is 1 for a whole name, and a little more for taught names and quoted values. `weight` is the number of
+    meaningful words. `why` says how the name was recognised, and `lesson_id` is the lesson if the name was taught.
     """
 
     start: int

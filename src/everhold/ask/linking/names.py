@@ -15,18 +15,25 @@ from everhold.ports.synonyms import SynonymSource
 # Words of a column's name that a question may leave out. By themselves they do not identify a column.
 _GENERIC = frozenset(map(stem, ("name", "id", "code", "number", "type", "date", "address", "amount", "description",
                                 "value", "text", "status", "time", "total", "level", "title", "full")))  # fmt: skip
-_SYNONYM, _PREFIX = 0.85, 0.7
-_SHORTEST_PREFIX = 4  # letters
-_SHORTEST_ROOT, _LONGEST_ENDING, _ROOT = 5, 3, 0.7
-_SOURCED, _MIN_SIMILARITY = 0.8, 0.3  # for words that only a source of synonyms knows
-_MIN_SCORE = 0.4
 _ID, _NAME, _PERSON = stem("id"), stem("name"), stem("person")
-_DISPLAY = 0.85
-_ONLY_COLUMN = 0.5
-_ROLE = 0.85
-_PEOPLE = 0.8  # "people" means the rows with a first and a last name
-_GENERIC_PART = 0.6
-_TABLE_AND_PART = 0.9
+
+# The factors for words that are not in a name themselves, if the name has a synonym, a longer or shorter form, or a
+# word with the same root.
+_SYNONYM, _PREFIX, _ROOT = 0.85, 0.7, 0.7
+_MIN_PREFIX_LETTERS = 4
+_MIN_ROOT_LETTERS, _MAX_ENDING_LETTERS = 5, 3
+# The factor for words that only a source of synonyms knows, and the minimum similarity.
+_SOURCED, _MIN_SIMILARITY = 0.8, 0.3
+
+# Scores of names.
+_MIN_SCORE = 0.4
+_NEARLY_WHOLE = 0.95
+_DISPLAY = 0.85  # "the name of the continent" for the display column of a table without a column for names
+_ONLY_COLUMN = 0.5  # a part of a name that no other column has
+_ROLE = 0.85  # the name of a key that refers to the table
+_PEOPLE = 0.8  # "people" for the rows with a first and a last name
+_GENERIC_PART = 0.6  # "amount" for "total amount"
+_TABLE_AND_PART = 0.9  # "invoice amount" for the total amount in the table of invoices
 
 
 @dataclass(frozen=True)
@@ -71,12 +78,16 @@ class NameIndex:
         for synonym in sorted(SYNONYMS.get(word, ())):
             if synonym in self._vocabulary:
                 meanings.setdefault(synonym, _SYNONYM)
-        if len(word) >= _SHORTEST_PREFIX:
+        if len(word) >= _MIN_PREFIX_LETTERS:
             for other in self._sorted:
                 shorter, longer = sorted((word, other), key=len)
-                if len(shorter) >= _SHORTEST_PREFIX and longer.startswith(shorter) and len(longer) - len(shorter) <= 4:
+                if (
+                    len(shorter) >= _MIN_PREFIX_LETTERS
+                    and longer.startswith(shorter)
+                    and len(longer) - len(shorter) <= 4
+                ):
                     meanings.setdefault(other, _PREFIX)
-        if not meanings and len(word) >= _SHORTEST_ROOT:
+        if not meanings and len(word) >= _MIN_ROOT_LETTERS:
             for other in self._tables:
                 if _share_root(word, other):
                     meanings.setdefault(other, _ROOT)
@@ -135,7 +146,7 @@ class NameIndex:
         """Return the columns whose name consists of the first letters of the words: "miles per gallon" is mpg."""
         initials = "".join(word[0] for word in stems)
         columns = self._columns.get(initials, ()) if len(initials) > 2 else ()
-        return [NameMatch(c.table, c, 0.95, "name") for c in columns if c.words == (initials,)]
+        return [NameMatch(c.table, c, _NEARLY_WHOLE, "name") for c in columns if c.words == (initials,)]
 
     def match_tables(self, stems: Sequence[str], written: Sequence[str] = ()) -> list[NameMatch]:
         """Return the tables that words may name, best first. `written` are the words before stemming."""
@@ -149,21 +160,24 @@ class NameIndex:
             if score >= _MIN_SCORE:
                 matches.append(NameMatch(table.name, None, score, _explain(factor, score)))
         best = max((match.score for match in matches), default=0.0)
-        roles = self._roles.get(frozenset(stems), ()) if best < 0.95 else ()
+        roles = self._roles.get(frozenset(stems), ()) if best < _NEARLY_WHOLE else ()
         matches.extend(NameMatch(name, None, _ROLE, "role") for name in roles)
         if not matches and list(stems) == [_PERSON]:
             people = [table for table in self._schema.tables if table.second_display]
             matches.extend(NameMatch(table.name, None, _PEOPLE, "synonym") for table in people)
-        if best >= 0.95:
+        if best >= _NEARLY_WHOLE:
             # "Concert" names the table of concerts, not the table of singers in concerts.
-            matches = [match if match.score >= 0.95 else replace(match, score=0.5 * match.score) for match in matches]
+            matches = [
+                match if match.score >= _NEARLY_WHOLE else replace(match, score=0.5 * match.score) for match in matches
+            ]
         return sorted(matches, key=lambda match: -match.score)
 
 
 def _share_root(first: str, second: str) -> bool:
     """Return whether two stems differ only at their ends, such as "prescrib" and "prescript"."""
-    shared = next((index for index, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), len(first))
-    return shared >= _SHORTEST_ROOT and max(len(first), len(second)) - shared <= _LONGEST_ENDING
+    pairs = enumerate(zip(first, second, strict=False))
+    shared = next((index for index, (letter, other) in pairs if letter != other), len(first))
+    return shared >= _MIN_ROOT_LETTERS and max(len(first), len(second)) - shared <= _MAX_ENDING_LETTERS
 
 
 def _list_labels(schema: AskSchema) -> dict[tuple[str, ...], list[AskColumn]]:
@@ -226,11 +240,11 @@ def _score_column(
     if chosen == words or (core <= chosen and chosen - words):
         # "Refund amount" belongs to the table of refunds rather than to a table with more words in its name.
         unmatched = chosen - words
-        score = 1.0 if not unmatched or set(table.core) <= chosen else 0.95
+        score = 1.0 if not unmatched or set(table.core) <= chosen else _NEARLY_WHOLE
     elif chosen == core:
         score = 0.97
     elif _is_measure_of(column, table, chosen):
-        score = _TABLE_AND_PART  # "invoice amount" for the total amount of the table of invoices
+        score = _TABLE_AND_PART
     else:
         score = _score_part(chosen, core or words)
     return factor * score, _explain(factor, score)
@@ -245,16 +259,16 @@ def _is_measure_of(column: AskColumn, table: AskTable, chosen: frozenset[str]) -
 def _score_part(chosen: frozenset[str], core: set[str]) -> float:
     """Return the score of a span that has only a part of a column's name. Missing generic words cost little."""
     shared = chosen & core
-    meaning = shared - _GENERIC
+    specific = shared - _GENERIC
     missing = core - chosen
-    if not meaning:
+    if not specific:
         if shared and missing <= _GENERIC - {_ID}:
-            return _GENERIC_PART  # "amount" for "total amount"
+            return _GENERIC_PART
         return 0.45 * len(shared) / len(core) if shared else 0.0
     if missing <= _GENERIC:
         # "Stadium" does not ask for the id of a stadium; it names the table.
         return 0.85 if _ID not in missing else 0.45
-    return 0.45 + 0.35 * len(meaning) / len(core)
+    return 0.45 + 0.35 * len(specific) / len(core)
 
 
 def _score_table(chosen: frozenset[str], table: AskTable) -> float:
@@ -270,5 +284,5 @@ def _score_table(chosen: frozenset[str], table: AskTable) -> float:
 
 def _explain(factor: float, score: float) -> str:
     if factor > 0.97:
-        return "name" if score >= 0.95 else "part of the name"
+        return "name" if score >= _NEARLY_WHOLE else "part of the name"
     return "synonym" if factor >= _SYNONYM * 0.95 else "similar word"

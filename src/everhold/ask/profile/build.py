@@ -67,10 +67,10 @@ def _build_column(
     vocabulary: Collection[str],
     referring: Collection[ColumnRef],
 ) -> AskColumn:
-    named = split_name(column.name, vocabulary)
-    words = tuple(dict.fromkeys(map(stem, named)))
+    name_words = split_name(column.name, vocabulary)
+    words = tuple(dict.fromkeys(map(stem, name_words)))
     core = tuple(word for word in words if word not in table_words) or words
-    kind = detect_kind(column, named, table.row_count)
+    kind = detect_kind(column, name_words, table.row_count)
     if kind is ColumnKind.DATE and len(words) > 1 and words[-1] in _DATE_ENDINGS:
         words = (*words[:-1], stem("date"))  # "due_on" is the due date
         core = tuple(word for word in words if word not in table_words) or words

@@ -21,7 +21,7 @@ _KEY_WORDS = frozenset({"id", "code", "key", "uid", "number", "no", "name"})
 def find_foreign_keys(tables: Sequence[TableContent]) -> tuple[ForeignKey, ...]:
     """Return the declared keys, then the inferred ones, at most one for each column."""
     keys = list(_read_declared(tables))
-    taken = {(key.table, key.column) for key in keys}
+    declared_columns = {(key.table, key.column) for key in keys}
     linked = {frozenset((key.table, key.to_table)) for key in keys}
     targets = [
         _Target(target, key, _split_singular(target.name), _split_singular(key.name))
@@ -35,7 +35,7 @@ def find_foreign_keys(tables: Sequence[TableContent]) -> tuple[ForeignKey, ...]:
             numbers_by_word[word].append(number)
     for table in tables:
         for column in table.columns:
-            if (table.name, column.name) not in taken:
+            if (table.name, column.name) not in declared_columns:
                 inferred = _infer_key(table, column, targets, numbers_by_word) or _infer_by_values(
                     table, column, targets
                 )
@@ -50,16 +50,22 @@ def _read_declared(tables: Sequence[TableContent]) -> Iterator[ForeignKey]:
     by_name = {table.name.lower(): table for table in tables}
     seen = set()
     for table in tables:
-        own = {column.name.lower(): column.name for column in table.columns}
-        places = {column.name.lower(): index for index, column in enumerate(table.columns)}
+        columns = _map_column_names(table)
+        positions = {column.name.lower(): index for index, column in enumerate(table.columns)}
         # Keys are in the order of the columns: if two keys refer to the same table, the first is usually meant.
-        for key in sorted(table.foreign_keys, key=lambda key: places.get(key.column.lower(), len(places))):
+        for key in sorted(table.foreign_keys, key=lambda key: positions.get(key.column.lower(), len(positions))):
             target = by_name.get(key.to_table.lower())
-            columns = {column.name.lower(): column.name for column in target.columns} if target else {}
-            column_key = (table.name, key.column.lower())
-            if target and key.to_column.lower() in columns and key.column.lower() in own and column_key not in seen:
-                seen.add(column_key)
-                yield ForeignKey(table.name, own[key.column.lower()], target.name, columns[key.to_column.lower()])
+            column, to_column = key.column.lower(), key.to_column.lower()
+            target_columns = _map_column_names(target) if target else {}
+            is_known = column in columns and to_column in target_columns
+            if target and is_known and (table.name, column) not in seen:
+                seen.add((table.name, column))
+                yield ForeignKey(table.name, columns[column], target.name, target_columns[to_column])
+
+
+def _map_column_names(table: TableContent) -> dict[str, str]:
+    """Return the names of a table's columns by the names in lower case."""
+    return {column.name.lower(): column.name for column in table.columns}
 
 
 @dataclass(frozen=True)
@@ -88,13 +94,13 @@ def _infer_key(
     named = [
         (score, target)
         for target in (targets[number] for number in numbers)
-        if target.table is not table and (score := _count_shared_words(table, column, words, target)) > 0
+        if target.table is not table and (score := _compare_names(table, column, words, target)) > 0
     ]
     # Names are compared first, because there are fewer names than values.
-    named = [(score, target) for score, target in named if _includes(target, column)]
-    if not named:
+    fitting = [(score, target) for score, target in named if _includes(target, column)]
+    if not fitting:
         return None
-    _, best = max(named, key=lambda candidate: candidate[0])
+    _, best = max(fitting, key=lambda candidate: candidate[0])
     return ForeignKey(table.name, column.name, best.table.name, best.column.name, _NAME_AND_VALUES)
 
 
@@ -125,10 +131,10 @@ def find_primary_key(table: TableContent) -> tuple[str, ...]:
     """Return the declared key, or the first column that identifies every row and is named like a key."""
     if table.primary_key or table.row_count < 1:
         return table.primary_key
-    own = _split_singular(table.name)
+    table_words = _split_singular(table.name)
     for number, column in enumerate(table.columns):
         words = _split_singular(column.name)
-        is_called_key = bool(words & _KEY_WORDS) and (words <= own | _KEY_WORDS or number == 0)
+        is_called_key = bool(words & _KEY_WORDS) and (words <= table_words | _KEY_WORDS or number == 0)
         if is_called_key and not column.null_count and column.distinct_count == table.row_count:
             return (column.name,)
     return ()
@@ -148,27 +154,26 @@ def _includes(target: _Target, column: ColumnContent) -> bool:
     if len(values) < _MIN_VALUES:
         return False
     # Only some values of a long column are known, so fewer values of the other column are among them.
-    known = min(1.0, len(target.values) / max(target.column.distinct_count, 1))
+    known_share = min(1.0, len(target.values) / max(target.column.distinct_count, 1))
     is_same_name = column.name.lower() == target.column.name.lower()
-    least = _MIN_INCLUSION if known == 1.0 or not is_same_name else _MIN_INCLUSION * known / 2
-    return len(values & target.values) >= least * len(values)
+    has_all_values = known_share == 1.0 or not is_same_name
+    min_inclusion = _MIN_INCLUSION if has_all_values else _MIN_INCLUSION * known_share / 2
+    return len(values & target.values) >= min_inclusion * len(values)
 
 
 def _normalise(value: object) -> str:
     return str(value).strip().lower()
 
 
-def _count_shared_words(
-    table: TableContent, column: ColumnContent, column_words: frozenset[str], target: _Target
-) -> float:
+def _compare_names(table: TableContent, column: ColumnContent, column_words: frozenset[str], target: _Target) -> float:
     """Return a score for how well the names of a column and a key agree; 0 if they share no meaningful word."""
-    about_target = column_words & target.table_words
-    same_key = column_words & target.words - _KEY_WORDS
-    is_own_key = table.primary_key == (column.name,)
-    if is_own_key and (not about_target or column_words - _KEY_WORDS == _split_singular(table.name)):
+    target_words = column_words & target.table_words
+    shared_words = column_words & target.words - _KEY_WORDS
+    is_primary = table.primary_key == (column.name,)
+    if is_primary and (not target_words or column_words - _KEY_WORDS == _split_singular(table.name)):
         return 0.0  # two tables that both number their rows from 1, or a key that is named after its own table
-    if not about_target and not same_key:
+    if not target_words and not shared_words:
         return 0.0
-    ends_like_key = 0.5 * bool(column_words & target.words & _KEY_WORDS)
-    is_primary = 0.25 * ((target.column.name,) == target.table.primary_key)
-    return len(about_target) + len(same_key) + ends_like_key + is_primary
+    key_word_bonus = 0.5 * bool(column_words & target.words & _KEY_WORDS)
+    primary_bonus = 0.25 * ((target.column.name,) == target.table.primary_key)
+    return len(target_words) + len(shared_words) + key_word_bonus + primary_bonus

@@ -15,7 +15,7 @@ _FLAG_VALUES = frozenset({"0", "1", "y", "n", "yes", "no", "t", "f", "true", "fa
 _TRUE_VALUES = frozenset({"1", "y", "yes", "t", "true"})
 _ID_WORDS = frozenset({"id", "key", "uuid", "guid"})
 _MISSING = frozenset({"", "null", "none", "na", "n/a", "nan", "-", "?", "unknown"})
-_SAMPLE = 200
+_SAMPLE_SIZE = 200
 _MAX_CATEGORIES = 50
 
 
@@ -31,7 +31,7 @@ def detect_kind(column: ColumnContent, words: Sequence[str], row_count: int) -> 
 def _find_special_kind(column: ColumnContent, words: Sequence[str]) -> ColumnKind | None:
     if words and words[-1] in _ID_WORDS:
         return ColumnKind.ID
-    sample = [value for value in column.values[:_SAMPLE] if value is not None]
+    sample = [value for value in column.values[:_SAMPLE_SIZE] if value is not None]
     if _is_flag(column, sample):
         return ColumnKind.FLAG
     if "year" in words and _are_years(sample):
@@ -50,7 +50,7 @@ def is_numeric(column: ColumnContent) -> bool:
     """
     if _NUMERIC_TYPES.search(column.declared_type):
         return True
-    sample = [value for value in column.values[:_SAMPLE] if str(value).strip().lower() not in _MISSING]
+    sample = [value for value in column.values[:_SAMPLE_SIZE] if str(value).strip().lower() not in _MISSING]
     return bool(sample) and all(isinstance(value, int | float) or _NUMBER.fullmatch(str(value)) for value in sample)
 
 

@@ -24,8 +24,8 @@ _ABBREVIATIONS = {
     "pic": "picture", "msg": "message", "cnt": "count", "ttl": "total", "tot": "total", "uid": "id", "pk": "id",
 }  # fmt: skip
 # Endings at which a name in one word, such as "cityname", is split.
-_ENDS = ("name", "number", "date", "time", "code", "type", "id", "no", "year", "count")
-_SHORTEST_ABBREVIATION = 3  # letters
+_ENDINGS = ("name", "number", "date", "time", "code", "type", "id", "no", "year", "count")
+_MIN_ABBREVIATION_LETTERS = 3
 
 
 def split_name(name: str, table_words: Collection[str] = ()) -> tuple[str, ...]:
@@ -35,7 +35,7 @@ def split_name(name: str, table_words: Collection[str] = ()) -> tuple[str, ...]:
     """
     words: list[str] = []
     for part in (_PARTS if name.isascii() else _FOREIGN_PARTS).findall(name):
-        for piece in _split_end(part.lower(), table_words):
+        for piece in _split_ending(part.lower(), table_words):
             words.extend(_expand(piece, table_words).split())
     meaningful = [word for word in words if word not in _LINKING_WORDS]
     return tuple(meaningful or words or [name.lower()])
@@ -46,20 +46,20 @@ def stem_name(name: str, table_words: Collection[str] = ()) -> tuple[str, ...]:
     return tuple(dict.fromkeys(stem(word) for word in split_name(name, table_words)))
 
 
-def _split_end(part: str, table_words: Collection[str]) -> tuple[str, ...]:
-    for end in _ENDS:
-        start = part.removesuffix(end)
+def _split_ending(part: str, table_words: Collection[str]) -> tuple[str, ...]:
+    for ending in _ENDINGS:
+        start = part.removesuffix(ending)
         if start != part and start and _expand(start, table_words) in {*table_words, *_ABBREVIATIONS.values()}:
-            return start, end
+            return start, ending
     return (part,)
 
 
 def _expand(part: str, table_words: Collection[str]) -> str:
     if part in table_words:
         return part
-    if len(part) >= _SHORTEST_ABBREVIATION:
+    if len(part) >= _MIN_ABBREVIATION_LETTERS:
         longer = sorted(word for word in table_words if word.startswith(part))
         # "cont" is a continent; "name" must not become "names".
-        if longer and part not in _ENDS and stem(longer[0]) != stem(part):
+        if longer and part not in _ENDINGS and stem(longer[0]) != stem(part):
             return longer[0]
     return _ABBREVIATIONS.get(part, part)

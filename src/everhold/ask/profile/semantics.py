@@ -22,7 +22,7 @@ _PATTERNS = (
     ("url", re.compile(r"https?://\S+|www\.\S+\.\S+", re.IGNORECASE)),
     ("phone", re.compile(r"\+?[\d][\d ()/.-]{6,18}\d")),
 )
-_SAMPLE = 100
+_SAMPLE_SIZE = 100
 
 
 def find_unit(name: str, words: Sequence[str]) -> str | None:
@@ -45,7 +45,7 @@ def detect_semantic_type(column: ColumnContent, words: Sequence[str], kind: Colu
         if {"latitude", "longitude"} & set(words):
             return "geo"
     if kind in (ColumnKind.TEXT, ColumnKind.CATEGORY) and not is_numeric(column):
-        sample = [str(value).strip() for value in column.values[:_SAMPLE]]
+        sample = [str(value).strip() for value in column.values[:_SAMPLE_SIZE]]
         for name, pattern in _PATTERNS:
             if sample and all(pattern.fullmatch(value) for value in sample):
                 return name

@@ -21,13 +21,13 @@ from everhold.ports.table_content import TableContent
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-# A text takes about 650 bytes with its words and stems, a column about 10,000 with its statistics.
+# The maximum weights of the caches. A text takes about 650 bytes with its words and stems, a column about 10,000 with
+# its statistics.
 _MAX_TEXTS = 400_000
 _MAX_FIELDS = 20_000
-
 _MAX_PATTERNS = 20_000
 
-_SHORTEST_VALUE = 3  # characters; shorter values occur in too many questions by chance
+_MIN_VALUE_LENGTH = 3  # characters; shorter values occur in too many questions by chance
 
 ScopeVersions = frozenset[tuple[str, int]]
 """The ids and versions of all sources, connections and tables of a scope."""
@@ -60,8 +60,8 @@ class WeightedCache(Generic[K, V]):
             self._entries[key] = value, weight
             self._weight += weight
             while self._weight > self._max_weight:
-                _, (_, freed) = self._entries.popitem(last=False)
-                self._weight -= freed
+                _, (_, removed_weight) = self._entries.popitem(last=False)
+                self._weight -= removed_weight
 
 
 @dataclass(frozen=True)
@@ -105,8 +105,8 @@ def _list_frequent_values(fields: Sequence[FieldMetadata]) -> list[FrequentValue
     return [
         FrequentValue(field, value, pad_words(value))
         for field in fields
-        for value in dict.fromkeys([*(pair[0] for pair in field.metadata.get("top_values", ())), *field.sample_values])
-        if isinstance(value, str) and len(value) >= _SHORTEST_VALUE
+        for value in dict.fromkeys([*(top[0] for top in field.metadata.get("top_values", ())), *field.sample_values])
+        if isinstance(value, str) and len(value) >= _MIN_VALUE_LENGTH
     ]
 
 

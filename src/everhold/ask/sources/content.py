@@ -26,7 +26,7 @@ from everhold.errors import NotFound, Remedy, Verb
 from everhold.model import FieldMetadata, Scope, TableMetadata
 from everhold.ports.table_content import ColumnContent, TableContent
 
-_LONGEST_LABEL = 4  # the maximum number of words of a description that is used as a label
+_MAX_LABEL_WORDS = 4  # the maximum number of words of a description that is used as a label
 
 
 def load_scope(deps: DataDeps, scope: Scope) -> ScopeTables:
@@ -73,13 +73,13 @@ def _load_indexed(deps: DataDeps, scope_tables: ScopeTables, tables: Sequence[Ta
     missing.sort(key=lambda table: table.id in indexed)
     values = read_table_values(deps, missing)
     for table in missing:
-        added = IndexedTable(
+        loaded = IndexedTable(
             _make_content(table, scope_tables.fields[table.id], values[table.id]), not values[table.id]
         )
-        if not added.is_partial:
-            deps.cache.tables.put(make_table_key(table), added, 1 + added.text_count)
+        if not loaded.is_partial:
+            deps.cache.tables.put(make_table_key(table), loaded, 1 + loaded.text_count)
         if table.id in indexed:
-            indexed[table.id] = added
+            indexed[table.id] = loaded
     return [table for table in indexed.values() if table is not None]
 
 
@@ -147,7 +147,7 @@ def _make_content(table: TableMetadata, fields: Sequence[FieldMetadata], values:
 def _find_label(field: FieldMetadata) -> str:
     """Return the description that a user gave a column if it is short enough to be used as its name; else empty."""
     text = (field.description or "").strip().rstrip(".")
-    is_label = field.metadata.get("described_by") == BY_USER and len(text.split()) <= _LONGEST_LABEL
+    is_label = field.metadata.get("described_by") == BY_USER and len(text.split()) <= _MAX_LABEL_WORDS
     return text if is_label else ""
 
 

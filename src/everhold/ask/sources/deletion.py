@@ -14,6 +14,8 @@ from everhold.ports.erasure import note_purge
 from everhold.ports.records import Records
 from everhold.schema.operations import Delete, Hide, Op, Operation, Put, Unhide, Where
 
+_BATCH = 500  # the maximum number of ids in one query
+
 
 def find_doomed(deps: DataDeps, scope: Scope, name: str, *, hard: bool) -> list[Source]:
     """Return all versions of the file of a source. With `hard`, they may be hidden."""
@@ -27,7 +29,7 @@ def find_doomed(deps: DataDeps, scope: Scope, name: str, *, hard: bool) -> list[
 
 def count_rows(deps: DataDeps, sources: Sequence[Source]) -> dict[str, int]:
     """Count the live rows that deleting sources would delete, by table."""
-    tables, fields = _find_parts(deps.records, sources)
+    tables, fields = _find_tables_and_fields(deps.records, sources)
     owners = {"source": sources, "table": tables, "field": fields}
     chunks = count_chunks(deps.records, sources[0].organization_id, owners)
     counts = {
@@ -42,10 +44,13 @@ def count_chunks(records: Records, organization: str, owners: Mapping[str, Seque
         records.count(
             Chunk,
             organization,
-            [Where("owner_kind", Op.EQ, kind), Where("owner_id", Op.IN, [row.id for row in rows[start : start + 500]])],
+            [
+                Where("owner_kind", Op.EQ, kind),
+                Where("owner_id", Op.IN, [row.id for row in rows[start : start + _BATCH]]),
+            ],
         )
         for kind, rows in owners.items()
-        for start in range(0, len(rows), 500)
+        for start in range(0, len(rows), _BATCH)
     )
 
 
@@ -56,7 +61,7 @@ def delete_sources(deps: DataDeps, scope: Scope, sources: Sequence[Source], *, h
     for source in sources:
         key = (source.organization_id, source.id)
         operations.append(Delete(Source, key) if hard else Hide(Source, key, deletion_id, now))
-    lines = _announce(deps.records, sources, "delete")
+    lines = _make_announcements(deps.records, sources, "delete")
     log_line = deps.make_line(scope, "delete", sources[0].id, now, hard=hard, versions=len(sources))
     deps.records.commit([*operations, *lines, log_line])
     if hard:
@@ -79,13 +84,13 @@ def restore_source(deps: DataDeps, scope: Scope, name: str) -> Source:
         row for row in list_versions(deps.records, source, deleted=True) if row.deletion_id == source.deletion_id
     ]
     now = clock.now()
-    lines = _announce(deps.records, versions, "restore", deleted=True)
+    lines = _make_announcements(deps.records, versions, "restore", deleted=True)
     log_line = deps.make_line(scope, "update", source.id, now, restored=True)
     deps.records.commit([Unhide(source.organization_id, source.deletion_id), *lines, log_line])
     return require_source(deps.records, Scope(organization=scope.organization, project=find_project(scope)), source.id)
 
 
-def _find_parts(
+def _find_tables_and_fields(
     records: Records, sources: Sequence[Source], *, deleted: bool = False
 ) -> tuple[list[TableMetadata], list[FieldMetadata]]:
     organization = sources[0].organization_id
@@ -101,16 +106,16 @@ def find_fields(
     ids = [table.id for table in tables]
     return [
         row
-        for start in range(0, len(ids), 500)
+        for start in range(0, len(ids), _BATCH)
         for row in records.scan(
-            FieldMetadata, organization, [Where("table_id", Op.IN, ids[start : start + 500])], deleted=deleted
+            FieldMetadata, organization, [Where("table_id", Op.IN, ids[start : start + _BATCH])], deleted=deleted
         )
     ]
 
 
-def _announce(
+def _make_announcements(
     records: Records, sources: Sequence[Source], operation: FeedOperation, *, deleted: bool = False
 ) -> list[Operation]:
     """Return a line of the change feed for each row, because the search indexes follow single rows."""
-    tables, fields = _find_parts(records, sources, deleted=deleted)
+    tables, fields = _find_tables_and_fields(records, sources, deleted=deleted)
     return [Put(make_announcement(row, operation)) for row in (*sources, *tables, *fields)]

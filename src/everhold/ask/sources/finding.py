@@ -19,14 +19,17 @@ from everhold.model.base import Entity
 # Returns rows of one kind that fit a question, each with a score from 0 to 1, best first.
 Search = Callable[[str, Scope, str, int], Iterable[tuple[Entity, float]]]
 
-_CANDIDATES = 60
+_MAX_HITS = 60
 # The weight of a hit of each kind for its table, chosen on sample data.
 _WEIGHTS = {"table": 1.0, "field": 0.8, "source": 0.4}
+# What a word of the table's name and a value of the table in the question add to its score.
 _PER_NAMED_WORD = 0.5
 _PER_VALUE = 0.4
 _MAX_VALUE_TABLES = 200
-_ASKING = frozenset(map(stem, ("which", "table", "tables", "column", "columns", "field", "has", "have", "where", "data",
-                               "contains", "contain", "holds", "file", "files", "about", "information")))  # fmt: skip
+_QUESTION_WORDS = frozenset(
+    map(stem, ("which", "table", "tables", "column", "columns", "field", "has", "have", "where", "data", "contains",
+               "contain", "holds", "file", "files", "about", "information"))
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,8 @@ class FoundTable:
 
 @dataclass
 class _Evidence:
+    """The reasons why a question may be about a table: a score, and the columns and values that it names."""
+
     score: float = 0.0
     fields: dict[str, FieldMetadata] = field(default_factory=dict)
     values: list[tuple[str, str]] = field(default_factory=list)
@@ -69,23 +74,23 @@ class TableFilter:
 
 
 def find_tables(
-    deps: DataDeps, scope: Scope, question: str, limit: int, narrow: TableFilter, search: Search
+    deps: DataDeps, scope: Scope, question: str, limit: int, table_filter: TableFilter, search: Search
 ) -> list[FoundTable]:
-    """Return the tables of a scope that a question is about and that pass the filter `narrow`, best first."""
+    """Return the tables of a scope that a question is about and that pass the filter `table_filter`, best first."""
     scope_tables = load_scope(deps, scope)
-    tables = _list_candidates(deps, scope, scope_tables, narrow)
+    tables = _list_candidates(deps, scope, scope_tables, table_filter)
     evidence: dict[str, _Evidence] = defaultdict(_Evidence)
     _search_descriptions(scope, question, search, tables, evidence)
-    words = {stem(word) for word in split_words(question)} - _ASKING
+    words = {stem(word) for word in split_words(question)} - _QUESTION_WORDS
     for table_id in tables:
         named = words & scope_tables.names[table_id]
         if named:
             evidence[table_id].score += _PER_NAMED_WORD * len(named)
     best = sorted(evidence, key=lambda table_id: (-evidence[table_id].score, tables[table_id].table_name))
-    query_text = narrow.value if narrow.value is not None else question
+    query_text = table_filter.value if table_filter.value is not None else question
     _match_values(scope_tables, query_text, best[:_MAX_VALUE_TABLES], evidence)
-    if narrow.value is not None or narrow.field is not None:
-        evidence = _keep_matching(deps, scope_tables, tables, narrow, evidence)
+    if table_filter.value is not None or table_filter.field is not None:
+        evidence = _keep_matching(deps, scope_tables, tables, table_filter, evidence)
     best = sorted(evidence, key=lambda table_id: (-evidence[table_id].score, tables[table_id].table_name))
     return [
         FoundTable(
@@ -106,14 +111,14 @@ def _summarize(scope_tables: ScopeTables, table: TableMetadata) -> ConnectionSum
 
 
 def _list_candidates(
-    deps: DataDeps, scope: Scope, scope_tables: ScopeTables, narrow: TableFilter
+    deps: DataDeps, scope: Scope, scope_tables: ScopeTables, table_filter: TableFilter
 ) -> dict[str, TableMetadata]:
-    owner = require_owner(deps.records, scope, narrow.source) if narrow.source is not None else None
+    owner = require_owner(deps.records, scope, table_filter.source) if table_filter.source is not None else None
     return {
         table.id: table
         for table in scope_tables.tables
         if (owner is None or get_owner_id(table) == owner.id)
-        and (narrow.table is None or narrow.table in (table.table_name, table.id))
+        and (table_filter.table is None or table_filter.table in (table.table_name, table.id))
     }
 
 
@@ -129,14 +134,14 @@ def _search_descriptions(
     for table in tables.values():
         ids_by_source[table.source_id].append(table.id)
     for kind, weight in _WEIGHTS.items():
-        for row, score in search(question, scope, kind, _CANDIDATES):
+        for row, score in search(question, scope, kind, _MAX_HITS):
             if isinstance(row, TableMetadata) and row.id in tables:
                 evidence[row.id].score += weight * score
             elif isinstance(row, FieldMetadata) and row.table_id in tables:
-                known = evidence[row.table_id]
+                table_evidence = evidence[row.table_id]
                 # Each further column counts less, because many weak matches mean less than one good match.
-                known.score += weight * score / (1 + len(known.fields)) ** 2
-                known.fields.setdefault(row.name, row)
+                table_evidence.score += weight * score / (1 + len(table_evidence.fields)) ** 2
+                table_evidence.fields.setdefault(row.name, row)
             elif isinstance(row, Source):
                 for table_id in ids_by_source[row.id]:
                     evidence[table_id].score += weight * score
@@ -148,41 +153,43 @@ def _match_values(
     """Add to the evidence the frequent values of columns that a question names."""
     words = pad_words(question_words)
     for table_id in table_ids:
-        known = evidence[table_id]
+        table_evidence = evidence[table_id]
         for frequent in scope_tables.frequent_values[table_id]:
             if frequent.words in words:
-                known.score += _PER_VALUE
-                known.values.append((frequent.field.name, frequent.value))
-                known.fields.setdefault(frequent.field.name, frequent.field)
+                table_evidence.score += _PER_VALUE
+                table_evidence.values.append((frequent.field.name, frequent.value))
+                table_evidence.fields.setdefault(frequent.field.name, frequent.field)
 
 
 def _keep_matching(
     deps: DataDeps,
     scope_tables: ScopeTables,
     tables: dict[str, TableMetadata],
-    narrow: TableFilter,
+    table_filter: TableFilter,
     evidence: dict[str, _Evidence],
 ) -> dict[str, _Evidence]:
-    """Return the evidence of the tables that have the column and the value of the filter."""
+    """Return the evidence of the tables that have the column and the value of the filter, which has at least one."""
     fields = scope_tables.fields
-    values = read_table_values(deps, list(tables.values())) if narrow.value is not None else {}
-    kept: dict[str, _Evidence] = {}
+    values = read_table_values(deps, list(tables.values())) if table_filter.value is not None else {}
+    matching: dict[str, _Evidence] = {}
     for table_id in tables:
-        rows = [row for row in fields[table_id] if narrow.field is None or row.name.lower() == narrow.field.lower()]
+        rows = [
+            row
+            for row in fields[table_id]
+            if table_filter.field is None or row.name.lower() == table_filter.field.lower()
+        ]
         if not rows:
             continue
-        known = evidence[table_id]
-        if narrow.value is not None:
-            columns = _find_value(values[table_id], narrow.value, {row.name for row in rows})
+        table_evidence = evidence[table_id]
+        if table_filter.value is not None:
+            columns = _find_value(values[table_id], table_filter.value, {row.name for row in rows})
             if not columns:
                 continue
-            known.values = [(column, narrow.value) for column in columns]
+            table_evidence.values = [(column, table_filter.value) for column in columns]
             rows = [row for row in rows if row.name in columns]
-        known.fields = (
-            {row.name: row for row in rows} if narrow.field is not None or narrow.value is not None else known.fields
-        )
-        kept[table_id] = known
-    return kept
+        table_evidence.fields = {row.name: row for row in rows}
+        matching[table_id] = table_evidence
+    return matching
 
 
 def _find_value(stored: Values, value: str, columns: set[str]) -> list[str]:

@@ -36,30 +36,31 @@ def narrow_to_project(scope: Scope) -> Scope:
     return Scope(organization=scope.organization, project=find_project(scope))
 
 
-def _limit(scope: Scope) -> list[Where]:
+def _list_conditions(scope: Scope) -> list[Where]:
+    """Return the conditions that limit rows to the data that a scope reads."""
     project = find_project(scope)
     return [] if project is None else [Where("project_id", Op.EQ, project)]
 
 
 def list_sources(records: Records, scope: Scope, *, every_version: bool = False, deleted: bool = False) -> list[Source]:
     """Return the sources that a scope may read, latest first, by default only the current version of each file."""
-    where = [*_limit(scope), *([] if every_version else [Where("status", Op.EQ, READY)])]
+    where = [*_list_conditions(scope), *([] if every_version else [Where("status", Op.EQ, READY)])]
     return records.scan(Source, scope.organization, where, order="created_at", descending=True, deleted=deleted)
 
 
 def list_connections(records: Records, scope: Scope, *, deleted: bool = False) -> list[Connection]:
     """Return the connections that a scope may read, ordered by name."""
-    return records.scan(Connection, scope.organization, _limit(scope), order="name", deleted=deleted)
+    return records.scan(Connection, scope.organization, _list_conditions(scope), order="name", deleted=deleted)
 
 
 def list_tables(records: Records, scope: Scope, owner: Source | Connection | None = None) -> list[TableMetadata]:
     """Return the tables of all current sources and connections of a scope, or of `owner`, ordered by name."""
     if owner is None:
         owners = [*list_sources(records, scope), *list_connections(records, scope)]
-        where = _limit(scope)
+        where = _list_conditions(scope)
     else:
         column = "source_id" if isinstance(owner, Source) else "connection_id"
-        owners, where = [owner], [*_limit(scope), Where(column, Op.EQ, owner.id)]
+        owners, where = [owner], [*_list_conditions(scope), Where(column, Op.EQ, owner.id)]
     current = {row.id for row in owners}
     tables = records.scan(TableMetadata, scope.organization, where, order="table_name")
     return [table for table in tables if get_owner_id(table) in current]
@@ -75,9 +76,9 @@ def read_versions(records: Records, scope: Scope) -> frozenset[tuple[str, int]]:
 
     The rows themselves are not read.
     """
-    names, limit = ("id", "version"), _limit(scope)
-    sources = records.columns(Source, scope.organization, names, [*limit, Where("status", Op.EQ, READY)])
-    others = [records.columns(entity, scope.organization, names, limit) for entity in (Connection, TableMetadata)]
+    names, where = ("id", "version"), _list_conditions(scope)
+    sources = records.columns(Source, scope.organization, names, [*where, Where("status", Op.EQ, READY)])
+    others = [records.columns(entity, scope.organization, names, where) for entity in (Connection, TableMetadata)]
     return frozenset((str(row_id), int(version)) for rows in (sources, *others) for row_id, version in rows)
 
 
@@ -129,9 +130,11 @@ def require_table(records: Records, scope: Scope, name: str) -> TableMetadata:
     named = named or [table for table in tables if table.table_name == name]
     named = named or [table for table in tables if table.table_name.lower() == name.lower()]
     if not named:
-        near = suggest_name(name, [table.table_name for table in tables])
+        suggestion = suggest_name(name, [table.table_name for table in tables])
         raise NotFound(
-            f"no table {name!r} in this scope", value=name, remedy=near or Remedy("{} lists them", Verb("tables"))
+            f"no table {name!r} in this scope",
+            value=name,
+            remedy=suggestion or Remedy("{} lists them", Verb("tables")),
         )
     if len(named) > 1:
         ids = ", ".join(table.id for table in named[:5])

@@ -270,11 +270,11 @@ def _update_other_keys(
     names = {content.name for content in contents}
     for table in others:
         keys_to_new = keys.get(table.table_name, [])
-        kept = [key for key in table.foreign_keys if key["to_table"] not in names]
-        if keys_to_new or len(kept) != len(table.foreign_keys):
+        keys_to_others = [key for key in table.foreign_keys if key["to_table"] not in names]
+        if keys_to_new or len(keys_to_others) != len(table.foreign_keys):
             # A column that refers to a table of another file keeps that key.
-            used_columns = {key["column"] for key in kept}
-            merged = [*kept, *(key for key in keys_to_new if key["column"] not in used_columns)]
+            used_columns = {key["column"] for key in keys_to_others}
+            merged = [*keys_to_others, *(key for key in keys_to_new if key["column"] not in used_columns)]
             if merged != table.foreign_keys:
                 values = {"foreign_keys": merged, "updated_at": now}
                 yield Patch(TableMetadata, (table.organization_id, table.id), values, version=table.version)

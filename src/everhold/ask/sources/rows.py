@@ -22,10 +22,11 @@ from everhold.ports.table_content import Cell, ColumnContent, TableContent
 
 E = TypeVar("E", bound=Entity)
 
-_SAMPLES = 8
-_SHOWN_COLUMNS = 40
-_SHOWN_VALUES = 5
-_SHOWN_CHARACTERS = 40
+# How much of a table the descriptions and the samples in its rows may have.
+_MAX_SAMPLES = 8
+_MAX_SHOWN_COLUMNS = 40
+_MAX_SHOWN_VALUES = 5
+_MAX_SHOWN_CHARACTERS = 40
 # The author of a description. A user's description is kept when a new version of the file is uploaded.
 BY_PROFILE, BY_USER = "profile", "user"
 
@@ -76,7 +77,7 @@ def make_table_rows(
     files: Mapping[str, Any],
 ) -> DescribedTable:
     """Return the rows of one table. `files` has the addresses of its content and its values."""
-    own = _make_owner_values(owner, owner.updated_at)
+    owner_values = _make_owner_values(owner, owner.updated_at)
     row = _validate(
         TableMetadata,
         id=clock.make_id("tbl"),
@@ -89,10 +90,10 @@ def make_table_rows(
         foreign_keys=[dict(key) for key in keys],
         fingerprint=_make_fingerprint(table),
         metadata={**files, "notes": list(table.notes), "described_by": BY_PROFILE},
-        **own,
+        **owner_values,
     )
     fields = tuple(
-        _make_field(row, number, statistics, column, table.row_count, own)
+        _make_field(row, number, statistics, column, table.row_count, owner_values)
         for number, (statistics, column) in enumerate(zip(table.columns, content.columns, strict=True))
     )
     return DescribedTable(row, fields)
@@ -115,11 +116,11 @@ def _make_field(
     statistics: ColumnStatistics,
     column: ColumnContent,
     row_count: int,
-    own: Mapping[str, Any],
+    owner_values: Mapping[str, Any],
 ) -> FieldMetadata:
     """Return the row that describes a column: its kind, unit and statistics.
 
-    `own` are the values of columns that all rows of the data source share, such as the organization.
+    `owner_values` are the values that all rows of the data source share, such as the organization.
     """
     words = split_name(column.name)
     kind = detect_kind(column, words, row_count)
@@ -146,9 +147,9 @@ def _make_field(
         null_share=statistics.null_count / row_count if row_count else None,
         minimum=_clean(statistics.minimum),
         maximum=_clean(statistics.maximum),
-        sample_values=[_clean(value) for value in statistics.values[:_SAMPLES]],
+        sample_values=[_clean(value) for value in statistics.values[:_MAX_SAMPLES]],
         metadata=details,
-        **own,
+        **owner_values,
     )
 
 
@@ -171,17 +172,17 @@ def _clean(value: Cell) -> Any:
 
 
 def _describe_table(table: ProfiledTable) -> str:
-    names = [" ".join(split_name(column.name)) for column in table.columns[:_SHOWN_COLUMNS]]
+    names = [" ".join(split_name(column.name)) for column in table.columns[:_MAX_SHOWN_COLUMNS]]
     omitted = len(table.columns) - len(names)
-    listed = ", ".join(names) + (f" and {omitted} more" if omitted > 0 else "")
-    return f"{' '.join(split_name(table.name))}: {table.row_count:,} rows of {listed}"
+    columns = ", ".join(names) + (f" and {omitted} more" if omitted > 0 else "")
+    return f"{' '.join(split_name(table.name))}: {table.row_count:,} rows of {columns}"
 
 
 def _describe_field(table: str, column: ColumnStatistics, words: Sequence[str], unit: str | None) -> str:
-    texts = [str(_clean(value))[:_SHOWN_CHARACTERS] for value in column.values if isinstance(value, str)]
-    shown = f", such as {', '.join(texts[:_SHOWN_VALUES])}" if texts else ""
-    measured = f" in {unit}" if unit else ""
-    return f"{' '.join(words)}{measured} of {' '.join(split_name(table))}{shown}"
+    texts = [str(_clean(value))[:_MAX_SHOWN_CHARACTERS] for value in column.values if isinstance(value, str)]
+    examples = f", such as {', '.join(texts[:_MAX_SHOWN_VALUES])}" if texts else ""
+    in_unit = f" in {unit}" if unit else ""
+    return f"{' '.join(words)}{in_unit} of {' '.join(split_name(table))}{examples}"
 
 
 def _make_fingerprint(table: ProfiledTable) -> str:

@@ -6,7 +6,7 @@ from everhold.ask.frame import AnyPredicate, Expression, Function, Literal, Memb
 from everhold.ask.schema import AskColumn, ColumnKind
 from everhold.ask.wording.expressions import describe_counted, describe_measure, is_time_column
 from everhold.ask.wording.names import FrameNames, join_words, make_singular
-from everhold.ask.wording.periods import describe_bound, describe_period, read_day
+from everhold.ask.wording.periods import describe_bound, describe_period, read_day, write_day
 
 Condition = Predicate | AnyPredicate | Membership
 DescribeFrame = Callable[[QueryFrame], str]
@@ -89,13 +89,13 @@ def _describe_time(names: FrameNames, predicate: Predicate, column: AskColumn) -
         days = [read_day(value) for value in predicate.values]
         if not days or not all(days):
             return ""
-        known = [day for day in days if day is not None]
+        bounds = [day for day in days if day is not None]
         if predicate.operator == "between" and predicate.half_open:
-            period = describe_period(*known)
+            period = describe_period(*bounds)
         elif predicate.operator == "between":
-            period = f"from {describe_bound('=', known[0])[3:]} to {describe_bound('=', known[1])[3:]}"
-        elif len(known) == 1:
-            period = describe_bound(predicate.operator, known[0])
+            period = f"from {write_day(bounds[0])} to {write_day(bounds[1])}"
+        elif len(bounds) == 1:
+            period = describe_bound(predicate.operator, bounds[0])
         else:
             return ""
     negation = "not " if predicate.negated else ""
@@ -132,16 +132,19 @@ def _write_value(value: Literal, column: AskColumn) -> str:
     return f"{text} {column.unit}".strip()
 
 
-def _describe_comparison(names: FrameNames, predicate: Predicate, inner: str) -> str:
-    """Return a comparison with the single value of another frame: "with price over the average price"."""
+def _describe_comparison(names: FrameNames, predicate: Predicate, description: str) -> str:
+    """Return a comparison with the single value of another frame, which has this description.
+
+    For example "with price over the average price".
+    """
     assert predicate.frame is not None
     noun = describe_measure(names, predicate.left) if predicate.left.is_aggregate else _name_left(names, predicate.left)
     item = predicate.frame.select[0] if predicate.frame.select else None
     is_extreme = item is not None and item.function in (Function.MINIMUM, Function.MAXIMUM)
     if predicate.operator == "=" and is_extreme and item is not None and item.column == predicate.left.column:
-        return f"with {inner}"
+        return f"with {description}"
     comparison = {"=": "equal to", "!=": "other than"}.get(predicate.operator) or _COMPARISONS[predicate.operator]
-    return f"with {noun} {comparison} {inner}"
+    return f"with {noun} {comparison} {description}"
 
 
 def _name_left(names: FrameNames, item: Expression) -> str:
@@ -202,5 +205,5 @@ def _fit_number(noun: str, number: Literal) -> str:
 def describe_conditional_share(names: FrameNames, item: Expression, describe: DescribeFrame) -> str:
     """Return the share of the rows that meet a condition: "share of orders with status cancelled"."""
     assert item.condition is not None
-    whole = names.name_column(item.column) if item.column else names.name_rows(item.of_table or names.subject)
-    return f"share of {whole} {describe_condition(names, item.condition, describe)}"
+    total = names.name_column(item.column) if item.column else names.name_rows(item.of_table or names.subject)
+    return f"share of {total} {describe_condition(names, item.condition, describe)}"

@@ -38,9 +38,9 @@ def _describe_aggregate(names: FrameNames, item: Expression) -> str:
     words = _TIME_FUNCTIONS if column.is_time else _FUNCTIONS
     word = words.get(item.function, _FUNCTIONS[item.function])
     noun = names.name_column(item.column)
-    first, _, rest = noun.partition(" ")
+    first, _, remainder = noun.partition(" ")
     # A noun that begins with the word already, such as "total sales", does not get it twice.
-    return f"{word} {rest}" if first == word and rest else f"{word} {noun}"
+    return f"{word} {remainder}" if first == word and remainder else f"{word} {noun}"
 
 
 def describe_counted(names: FrameNames, item: Expression) -> str:

@@ -202,9 +202,9 @@ class _FrameWriter:
             shown = join_words([describe_column(self._names, item) for item in frame.select])
             return f"one {shown} for each {groups}"
         nouns = [describe_column(self._names, item) for item in frame.select]
-        listed = join_words([make_plural(noun) if is_plural else noun for noun in nouns])
+        columns = join_words([make_plural(noun) if is_plural else noun for noun in nouns])
         different = "different " if frame.distinct else ""
-        return f"the {different}{listed} of {rows if self._is_limited else rows.removeprefix('the ')}"
+        return f"the {different}{columns} of {rows if self._is_limited else rows.removeprefix('the ')}"
 
 
 def _name_direction(is_descending: bool, *, is_count: bool = False) -> str:
@@ -223,7 +223,11 @@ def _join_phrases(phrases: list[str]) -> str:
     """Join phrases to a text, with "and" between two phrases that begin with the same word."""
     text = ""
     for number, phrase in enumerate(phrases):
-        before = phrases[number - 1].split()[0] if number else ""
-        link = "" if not number else " and " if before == phrase.split()[0] else ", " if number > 1 else " "
+        if not number:
+            link = ""
+        elif phrases[number - 1].split()[0] == phrase.split()[0]:
+            link = " and "
+        else:
+            link = ", " if number > 1 else " "
         text += f"{link}{phrase}"
     return text

@@ -300,7 +300,7 @@ def _gather_examples(call: Call, file: Path, conversations: Sequence[EvaluatedCo
     """Return the signals of every turn. Fitting needs wrong turns, and questions about something else."""
     if len(conversations) < 2:
         raise InvalidInput(f"{file} has one conversation", remedy="add another, whose questions are foreign to it")
-    min_turns = max(fitting.KTH) + 1
+    min_turns = max(fitting.COMPARED_RANKS) + 1
     for conversation in conversations:
         if len(conversation.turns) < min_turns or not any(question.evidence for question in conversation.questions):
             evidenced = sum(bool(question.evidence) for question in conversation.questions)
@@ -311,7 +311,7 @@ def _gather_examples(call: Call, file: Path, conversations: Sequence[EvaluatedCo
                 remedy=f"leave it out, or give it {min_turns} turns and a question",
             )
     with open_empty(call) as engine, call.progress("looking at every turn for every question"):
-        return fitting.gather(engine, conversations)
+        return fitting.collect_examples(engine, conversations)
 
 
 def _count_questions(conversations: Sequence[EvaluatedConversation]) -> int:
