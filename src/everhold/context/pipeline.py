@@ -34,8 +34,8 @@ def _choose_within_shares(drafts: Sequence[SectionDraft], room: int, counter: Co
     """Choose the entries of each section within its share. An entry of two sections is shown in the first of them."""
     chosen: Chosen = ((),) * len(drafts)
     for index, draft in enumerate(drafts):
-        free = room - _count_spent(drafts, chosen)
-        allowance = min(free, int(draft.section.share * room))
+        tokens_left = room - _count_spent(drafts, chosen)
+        allowance = min(tokens_left, int(draft.section.share * room))
         chosen = _choose_again(drafts, chosen, index, allowance, counter)
     return chosen
 
@@ -43,8 +43,8 @@ def _choose_within_shares(drafts: Sequence[SectionDraft], room: int, counter: Co
 def _share_leftover(drafts: Sequence[SectionDraft], chosen: Chosen, room: int, counter: Counter) -> Chosen:
     """Choose again with the unused tokens, one section after the other in the order of LEFTOVER_ORDER."""
     for index in sorted(range(len(drafts)), key=lambda index: _get_leftover_order(drafts[index])):
-        free = room - _count_spent(drafts, chosen)
-        allowance = drafts[index].tokens(chosen[index]) + free
+        tokens_left = room - _count_spent(drafts, chosen)
+        allowance = drafts[index].tokens(chosen[index]) + tokens_left
         chosen = _choose_again(drafts, chosen, index, allowance, counter)
     return chosen
 
@@ -98,9 +98,9 @@ def _list_uses(drafts: Sequence[SectionDraft], chosen: Chosen) -> tuple[SectionU
     uses = []
     for index, (draft, entries) in enumerate(zip(drafts, chosen, strict=True)):
         section = draft.section
-        cut = any(entry.cut for entry in entries)
+        is_cut = any(entry.cut for entry in entries)
         left_out = _count_left_out(draft, entries, _collect_other_keys(chosen, index))
-        uses.append(SectionUse(section.name, section.title, draft.tokens(entries), len(entries), left_out, cut))
+        uses.append(SectionUse(section.name, section.title, draft.tokens(entries), len(entries), left_out, is_cut))
     return tuple(uses)
 
 

@@ -56,11 +56,11 @@ def select(draft: SectionDraft, allowance: int, elsewhere: Set[str], counter: Co
     `elsewhere` are the keys of the entries that other sections show.
     """
     tokens_left = allowance - draft.heading_tokens
-    known_keys = set(elsewhere)
+    shown_keys = set(elsewhere)
     chosen: list[ContextEntry] = []
     too_long: list[ContextEntry] = []
     for entry in draft.entries:
-        if not known_keys.isdisjoint(entry.keys):
+        if not shown_keys.isdisjoint(entry.keys):
             continue
         if entry.tokens > tokens_left:
             too_long.append(entry)
@@ -68,7 +68,7 @@ def select(draft: SectionDraft, allowance: int, elsewhere: Set[str], counter: Co
         chosen.append(entry)
         tokens_left -= entry.tokens
         if not draft.section.oldest_first:
-            known_keys |= entry.keys
+            shown_keys |= entry.keys
     return tuple(chosen) if chosen else _cut_first_fitting(too_long, tokens_left, counter)
 
 

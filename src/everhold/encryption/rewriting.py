@@ -121,7 +121,7 @@ def _rewrite_batch(deps: RewritingDeps, rows: Sequence[Row]) -> int:
     planned: list[tuple[Row, list[Operation]]] = []
     for row in rows:
         try:
-            planned.append((row, _plan(deps, row)))
+            planned.append((row, _plan_rewrite(deps, row)))
         except EncryptionError:
             unreadable += 1
     if not planned:
@@ -155,7 +155,7 @@ def _read_again(encryption: Encryption, row: Row) -> Row | None:
     return rows[0] if rows else None
 
 
-def _plan(deps: RewritingDeps, row: Row) -> list[Operation]:
+def _plan_rewrite(deps: RewritingDeps, row: Row) -> list[Operation]:
     """Return the operations that encrypt the outdated values of a row again."""
     cipher, table = deps.encryption.cipher, get_table(type(row))
     outdated = _list_outdated(deps.encryption, row)
@@ -166,8 +166,8 @@ def _plan(deps: RewritingDeps, row: Row) -> list[Operation]:
     content = cipher.decrypt_row(row)
     stored = cipher.encrypt_values(table, content.__dict__, content.__dict__)
     changes: dict[str, Any] = {name: stored.get(name, content.__dict__[name]) for name in outdated}
-    if table.name == "episodes":
-        changes |= {name: stored[name] for name in ("name",) if name in stored}
+    if table.name == "episodes" and "name" in stored:
+        changes["name"] = stored["name"]  # it is not encrypted, but removed together with the plain summary
     operations: list[Operation] = [
         Patch(type(row), get_key(row), changes, version=row.__dict__["version"]),
         # The content is the same, so a writer who has read the row before may still change it.

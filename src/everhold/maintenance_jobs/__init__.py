@@ -334,7 +334,7 @@ JOBS: tuple[MaintenanceJob[Parts], ...] = (
     MaintenanceJob(
         "retell",
         "Let the language model write the summaries of episodes, if there is one.",
-        episodes.count_untold,
+        episodes.count_unread_episodes,
         episodes.retell,
         lease="retell",
         lease_duration=LONG_DURATION,
