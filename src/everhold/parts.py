@@ -46,7 +46,7 @@ from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
 from everhold.ports.tokenizer import Tokenizer
 from everhold.progress import ReportProgress, ignore_progress
 from everhold.recall.request import RecallDeps
-from everhold.remember.chunks import Chunking, make_chunks_for_model, make_chunks_or_words, show_text
+from everhold.remember.chunks import Chunking, hide_nothing, make_chunks_for_model, make_chunks_or_words
 from everhold.remember.deps import ReadingOptions, WriteDeps
 from everhold.remember.scope_rows import ScopeRows
 from everhold.schema.operations import Operation
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from everhold.encryption.deps import Encryption
     from everhold.episodes.deps import EpisodeDeps
     from everhold.events.subscription import Subscription
-    from everhold.maintenance.reembed import Cut
+    from everhold.maintenance.reembed import MakeChunks
     from everhold.maintenance.reembedding import Reembedding
     from everhold.maintenance.schedule import MaintenanceThread
     from everhold.model import Message
@@ -117,7 +117,7 @@ class Parts:
         from everhold.maintenance.reembed import fill_imported
 
         models = self.write_deps.chunking.models.values()
-        return max(fill_imported(self.records, organization, *_make_cut(part), report) for part in models)
+        return max(fill_imported(self.records, organization, *_make_chunk_maker(part), report) for part in models)
 
     def report_embedding(self, report: ReportProgress) -> "Parts":
         """Return the same parts with embedders that report their progress."""
@@ -301,7 +301,7 @@ def _make_chunking(
     settings: Settings, embedder: Embedder, tokenizer: Tokenizer, encryption: "Encryption | None"
 ) -> Chunking:
     chosen = settings.embedding
-    hides_text = show_text if encryption is None else encryption.fields.hides_text
+    hides_text = hide_nothing if encryption is None else encryption.fields.hides_text
     return Chunking(embedder, tokenizer, chosen.chunk_tokens, chosen.chunk_overlap, hides_text=hides_text)
 
 
@@ -377,18 +377,20 @@ def _change_model(parts: Parts, serving: EmbeddingModel, former: Callable[[Embed
     _reembed(parts, serving, switch)
 
 
-def _make_cut(chunking: Chunking) -> "tuple[Cut, EmbeddingModel]":
+def _make_chunk_maker(chunking: Chunking) -> "tuple[MakeChunks, EmbeddingModel]":
     """Return the function that makes chunks of one model, and the model."""
     embedder = chunking.embedder
     model = EmbeddingModel(name=embedder.model, dimensions=embedder.dimensions, status="building")
     return partial(make_chunks_for_model, chunking=chunking), model
 
 
-def _reembed(parts: Parts, serving: EmbeddingModel, switched: Callable[[], None]) -> None:
+def _reembed(parts: Parts, serving: EmbeddingModel, on_switch: Callable[[], None]) -> None:
     from everhold.maintenance.reembedding import Reembedding
 
     chunking = replace(parts.write_deps.chunking, also=())
-    cut, chosen = _make_cut(chunking)
+    make_chunks, model = _make_chunk_maker(chunking)
     keep_old = serving.name in parts.beside
-    parts.reembedding = Reembedding(parts.records, cut, old=serving, new=chosen, switched=switched, keep_old=keep_old)
+    parts.reembedding = Reembedding(
+        parts.records, make_chunks, old=serving, new=model, on_switch=on_switch, keep_old=keep_old
+    )
     parts.reembedding.start()

@@ -44,11 +44,11 @@ def load_document(
 
 
 def _read_memories(path: Path, tokenizer: Tokenizer) -> Iterator[Any]:
-    if path.suffix in documents.LISTS:
-        return documents.read_listed(path)
-    if path.suffix in documents.TEXT:
+    if path.suffix in documents.LIST_SUFFIXES:
+        return documents.read_list(path)
+    if path.suffix in documents.TEXT_SUFFIXES:
         return documents.read_passages(path, tokenizer)
-    known = ", ".join((*documents.LISTS, *documents.TEXT))
+    suffixes = ", ".join((*documents.LIST_SUFFIXES, *documents.TEXT_SUFFIXES))
     raise InvalidInput(
-        f"{path.name} is neither a bundle nor a file of a known kind", value=path.name, remedy=f"use one of {known}"
+        f"{path.name} is neither a bundle nor a file of a known kind", value=path.name, remedy=f"use one of {suffixes}"
     )

@@ -16,7 +16,7 @@ from everhold.errors import AlreadyExists, Argument, InvalidInput, Remedy, Store
 from everhold.exchange.checking import BundleChecks
 from everhold.exchange.comparing import Comparison, RowVerdict
 from everhold.exchange.importing import make_additions
-from everhold.exchange.moving import parents_first
+from everhold.exchange.moving import order_parents_first
 from everhold.model import AccessLog, MoveMark
 from everhold.model.base import Row
 from everhold.ports.records import Records
@@ -138,7 +138,7 @@ def _order_rows(rows: Iterator[Row], table: Table) -> Iterable[Row]:
     if table.generated is not None:
         column = table.generated
         return sorted(rows, key=lambda row: int(row.__dict__[column]))
-    return parents_first(rows, table)
+    return order_parents_first(rows, table)
 
 
 # writing
@@ -177,7 +177,7 @@ def _has_rows(records: Records, entity: type[Row]) -> bool:
 
 def _add_missing(records: Records, source: BackupRows, report: ReportProgress) -> RestoredRows:
     """Add the rows that the store lacks, as an import does, except the access log and internal tables."""
-    entities = [entity for entity in source.list_entities() if _is_added(entity)]
+    entities = [entity for entity in source.list_entities() if _can_be_added(entity)]
     total = _check_rows(records, _SelectedTables(source, entities), StepCounter(report, "checking"))
     _refuse_collisions(records, source, entities)
     comparisons: dict[str, Comparison] = {}
@@ -197,7 +197,7 @@ def _add_missing(records: Records, source: BackupRows, report: ReportProgress) -
     return RestoredRows({name: count for name, count in added.items() if count}, existing)
 
 
-def _is_added(entity: type[Row]) -> bool:
+def _can_be_added(entity: type[Row]) -> bool:
     table = CATALOG[entity]
     return table.tenant is not None and not table.internal and entity is not AccessLog
 

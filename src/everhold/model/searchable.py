@@ -52,8 +52,10 @@ class Searchable(Value):
     @cached_property
     def sources(self) -> Mapping[str, str]:
         """The entity's column for each column of an index row. Columns that the entity lacks are left out."""
-        own = {name: name for name in OWNER_COLUMNS if name in self.entity.model_fields and name not in self.constants}
-        return {**own, **self.renamed}
+        same_names = {
+            name: name for name in OWNER_COLUMNS if name in self.entity.model_fields and name not in self.constants
+        }
+        return {**same_names, **self.renamed}
 
     @cached_property
     def columns(self) -> tuple[str, ...]:

@@ -144,7 +144,7 @@ class AgentFileVerbs(ScopedView):
             {**memory.read_values(), "provenance": drop_links(memory.provenance)} for memory in memories
         ]
         try:
-            remember(replace(parts.write_deps, scope_rows=rows), scope, items, also=make_agent_operations)
+            remember(replace(parts.write_deps, scope_rows=rows), scope, items, make_further=make_agent_operations)
         except _AgentExistsError as error:
             raise error.__cause__ or error from None
         parts.write_deps.scope_rows.invalidate()

@@ -123,4 +123,4 @@ def _erase_traces(parts: Parts, kind: str, organization: str, name: str) -> None
     if kind == "organization":
         forget.erase_keys(parts.write_deps, organization)
     else:
-        forget.erase_under(parts.write_deps, kind, organization, name)
+        forget.erase_derived_of_owner(parts.write_deps, kind, organization, name)
