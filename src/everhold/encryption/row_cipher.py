@@ -18,6 +18,7 @@ from everhold.model.encrypted_values import (
     unmark_plain,
     unpack_envelope,
 )
+from everhold.model.episode import EPISODE
 from everhold.ports.data_keys import DataEnvelope, DataKeys, make_context
 from everhold.schema.catalog import get_table
 from everhold.schema.codec import decode_json, encode_json
@@ -83,7 +84,7 @@ class RowCipher:
                 stored[name] = mark_plain(value)
         if table.name == "memories" and "text" in secret and values.get("hash") is not None:
             stored["hash"] = self.encrypt_hash(row["organization_id"], values["hash"])
-        if table.name == "episodes" and "summary" in secret and values.get("name") and row.get("level") == 0:
+        if table.name == "episodes" and "summary" in secret and values.get("name") and row.get("level") == EPISODE:
             stored["name"] = None  # it consists of words of messages, and the column is too short for an envelope
         return stored
 
