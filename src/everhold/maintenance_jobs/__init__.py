@@ -80,7 +80,7 @@ def _purge_deleted(parts: Parts, run: JobRun) -> None:
 def _erase_derived(parts: Parts, messages: Sequence[Message], now: datetime) -> list[Operation]:
     """Return the operations that erase the memories and the quotes in episodes that come from purged messages."""
     operations = forget.make_message_eraser(parts.write_deps)(messages, now)
-    return [*operations, *parts.retell_episodes(messages, now, are_restored=False)]
+    return [*operations, *parts.update_episodes(messages, now, are_restored=False)]
 
 
 def _make_purge(parts: Parts, run: JobRun) -> PurgeWork:

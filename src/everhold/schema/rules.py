@@ -94,8 +94,8 @@ def check_operation(operation: Operation) -> None:
 
 def find_rules(entity: type[Row], names: Iterable[str]) -> tuple[RowRule, ...]:
     """Return the entity's rules over several fields that read one of `names`."""
-    changed = set(names)
-    return tuple(rule for rule in entity.rules if not changed.isdisjoint(rule.fields))
+    changed_fields = set(names)
+    return tuple(rule for rule in entity.rules if not changed_fields.isdisjoint(rule.fields))
 
 
 def check_row_rules(table: Table, rules: Iterable[RowRule], values: Mapping[str, Any]) -> None:
@@ -258,9 +258,9 @@ def plan_purge(reader: Reader, root: TableRow) -> PurgePlan:
     """Return the effects of purging a row on all rows that refer to it, directly or not."""
     removed = {(root.table.name, root.key): root}
     emptied: dict[tuple[str, tuple[Any, ...]], tuple[TableRow, tuple[str, ...]]] = {}
-    waiting = [root]
-    while waiting:
-        parent = waiting.pop()
+    pending = [root]
+    while pending:
+        parent = pending.pop()
         for child, reference in list_referrers(parent.table.name):
             for row in reader.find_rows(child, get_child_values(reference, parent.row)):
                 referrer = TableRow(child, row)
@@ -270,19 +270,19 @@ def plan_purge(reader: Reader, root: TableRow) -> PurgePlan:
                     emptied[identity] = (referrer, (*columns, *reference.columns))
                 elif identity not in removed:
                     removed[identity] = referrer
-                    waiting.append(referrer)
+                    pending.append(referrer)
     return PurgePlan(list(removed.values()), [item for identity, item in emptied.items() if identity not in removed])
 
 
 def get_target_values(reference: Reference, row: Row) -> dict[str, Any]:
     """Return the values that identify the row that this row refers to; empty if it refers to none."""
     values = row.__dict__
-    referred = [values[name] for name in reference.columns]
-    if None in referred or (reference.kind and values[reference.kind[0]] != reference.kind[1]):
+    target_ids = [values[name] for name in reference.columns]
+    if None in target_ids or (reference.kind and values[reference.kind[0]] != reference.kind[1]):
         return {}
     if reference.target == "organizations":
-        return {"id": referred[0]}
-    return {TENANT: values[TENANT], **dict(zip(reference.target_columns, referred, strict=True))}
+        return {"id": target_ids[0]}
+    return {TENANT: values[TENANT], **dict(zip(reference.target_columns, target_ids, strict=True))}
 
 
 def get_child_values(reference: Reference, parent: Row) -> dict[str, Any]:

@@ -60,8 +60,8 @@ class SqlStatement(NamedTuple):
 
 
 @value_class
-class Read(Value):
-    """The conditions of a SELECT, their values, and the conditions that must be evaluated in Python."""
+class CompiledConditions(Value):
+    """The conditions of a query in SQL, the values to bind, and the conditions that must be evaluated in Python."""
 
     conditions: str
     values: list[Any]
@@ -240,7 +240,9 @@ class Compiler:
 
     # reading
 
-    def get(self, entity: type[Row], organization_id: str, ids: Sequence[str], *, deleted: bool) -> SqlStatement:
+    def compile_get(
+        self, entity: type[Row], organization_id: str, ids: Sequence[str], *, deleted: bool
+    ) -> SqlStatement:
         """Return the query for the rows with these ids."""
         table = self.codecs[entity].table
         sql = self._gets.get((entity, len(ids), deleted))
@@ -252,15 +254,15 @@ class Compiler:
         bound = [list(ids)] if self.dialect.among else ids
         return SqlStatement(sql, [organization_id, *bound] if table.tenant else bound)
 
-    def read(
+    def compile_conditions(
         self,
         entity: type[Row],
         organization_id: str | None,
         where: Sequence[Condition],
         *,
         deleted: bool = False,
-    ) -> Read:
-        """Compile the conditions of a SELECT. Conditions that SQL evaluates differently are left to Python."""
+    ) -> CompiledConditions:
+        """Compile the conditions of a query. Conditions that SQL evaluates differently are left to Python."""
         table = get_table(entity)
         check_fields(table, list_fields(where))
         parts, values, residual = [], [], []
@@ -276,7 +278,7 @@ class Compiler:
             else:
                 parts.append(pushed[0])
                 values += pushed[1]
-        return Read(" AND ".join(parts), values, tuple(residual))
+        return CompiledConditions(" AND ".join(parts), values, tuple(residual))
 
     def _compile_condition(self, entity: type[Row], condition: Condition) -> tuple[str, list[Any]] | None:
         """Return a condition in SQL and its values; None if a part of it must be evaluated in Python."""

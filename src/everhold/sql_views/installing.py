@@ -76,7 +76,7 @@ def remove_views(views: SqlViews, preset_name: str) -> PresetViews:
 def list_presets(views: SqlViews) -> list[PresetViews]:
     """Return every preset with the state, schema and names of its views."""
     groups = _group_by_preset(views.list_views())
-    return [_inspect(views, preset, groups.get(preset.name, [])) for preset in PRESETS.values()]
+    return [_describe_installed(views, preset, groups.get(preset.name, [])) for preset in PRESETS.values()]
 
 
 def write_script(views: SqlViews, preset_name: str, *, organization: str | None) -> str:
@@ -183,10 +183,10 @@ def _require_free_names(
 ) -> None:
     """Raise AlreadyExists if a view would have the name of a table or view that this preset did not create."""
     schema = definitions[0].schema
-    own = {view.name.lower() for view in existing if view.schema == schema}
-    taken = {name.lower() for name in views.list_names(schema)} - own
+    own_names = {view.name.lower() for view in existing if view.schema == schema}
+    taken_names = {name.lower() for name in views.list_names(schema)} - own_names
     for view in definitions:
-        if view.name.lower() in taken:
+        if view.name.lower() in taken_names:
             remedy = Remedy("pass {} or {}", Argument("prefix"), Argument("schema"))
             raise AlreadyExists(
                 f"the database has a table, a view or an index {view.name!r} in schema {schema!r}",
@@ -198,7 +198,7 @@ def _require_free_names(
 # descriptions
 
 
-def _inspect(views: SqlViews, preset: ViewPreset, existing: Sequence[DatabaseView]) -> PresetViews:
+def _describe_installed(views: SqlViews, preset: ViewPreset, existing: Sequence[DatabaseView]) -> PresetViews:
     if not existing:
         return _describe(preset, (), None, "not installed")
     options = _read_options(views, existing)
@@ -213,6 +213,6 @@ def _describe(
     options: ViewOptions | None,
     state: Literal["installed", "outdated", "not installed"],
 ) -> PresetViews:
-    names = {view.original_name: view.name for view in definitions}
+    names_by_original = {view.original_name: view.name for view in definitions}
     schema, organization = (options.schema, options.organization) if options else (None, None)
-    return PresetViews(preset.name, preset.alias, preset.summary, state, schema, organization, names)
+    return PresetViews(preset.name, preset.alias, preset.summary, state, schema, organization, names_by_original)

@@ -96,8 +96,8 @@ def begin_erasure(records: Records, organization_id: str, user_id: str, key_ids:
 
 def add_key_ids(records: Records, erasure: UserErasure, key_ids: Iterable[str]) -> None:
     """Add the ids of destroyed data keys to an entry of the erasure list."""
-    known = sorted({*erasure.key_ids, *key_ids})
-    records.commit([Patch(UserErasure, (erasure.organization_id, erasure.id), {"key_ids": known})])
+    all_key_ids = sorted({*erasure.key_ids, *key_ids})
+    records.commit([Patch(UserErasure, (erasure.organization_id, erasure.id), {"key_ids": all_key_ids})])
 
 
 def end_erasure(records: Records, erasure: UserErasure, proof: ErasureProof, line: Put, at: datetime) -> None:

@@ -154,7 +154,7 @@ class AgentFileVerbs(ScopedView):
         from everhold.remember.chunks import make_chunks_or_words
 
         if isinstance(row, Message):
-            return self._parts.session_deps.cut(row)
+            return self._parts.session_deps.make_chunks(row)
         return make_chunks_or_words([row], self._parts.write_deps.chunking)[0]
 
 

@@ -54,7 +54,7 @@ class WorkArea:
 
 
 @contextmanager
-def work_in(deps: WorkspaceDeps, scope: Scope, workspace: Workspace) -> Iterator[WorkArea]:
+def open_work_area(deps: WorkspaceDeps, scope: Scope, workspace: Workspace) -> Iterator[WorkArea]:
     """Lock and yield the workspace's folder, after completing an interrupted change and fetching missing files."""
     workspace = reread(deps, workspace)
     with deps.find_folder(workspace).open() as folder:
@@ -127,10 +127,10 @@ def _complete_change(area: WorkArea) -> None:
         _move_files(area, planned, (InvalidInput,))
         fields = FileFields(journal["kind"], journal["media_type"], journal["metadata"])
         contents = {path: _read_entry(area, path) for path in planned}
-        by_hash = {entry[0].sha256: entry[1] for entry in contents.values() if entry is not None}
+        content_by_hash = {entry[0].sha256: entry[1] for entry in contents.values() if entry is not None}
         entries = {path: None if entry is None else entry[0] for path, entry in contents.items()}
         recording = area.make_recording(journal["operation"], journal["cycle"], fields)
-        area.workspace = record_files(area.deps, recording, entries, by_hash.__getitem__)
+        area.workspace = record_files(area.deps, recording, entries, content_by_hash.__getitem__)
         area.folder.clear_journal()
     area.folder.clear_staging()
 

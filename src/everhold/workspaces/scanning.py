@@ -39,7 +39,7 @@ class _ScanState:
 
     area: WorkArea
     index: FileIndex
-    known: dict[str, ManifestEntry]
+    recorded_files: dict[str, ManifestEntry]
     """The files as the rows describe them."""
     limits: WorkspaceLimits
     files: dict[str, KnownFile] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class _ScanState:
     contents: dict[str, bytes] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     size: int = 0
-    waiting: int = 0
+    unrecorded_bytes: int = 0
     """The size of the contents that have not been recorded yet, in bytes."""
 
 
@@ -59,20 +59,21 @@ def scan_files(
     With `keep_index` false, the caller must write the index.
     """
     index = area.folder.read_index()
-    state = _ScanState(area, index, _list_known(area, index), area.limits)
+    state = _ScanState(area, index, _list_recorded_files(area, index), area.limits)
     settled_before = area.folder.read_clock()
-    prefixes = {prefix for path in state.known for prefix in _list_prefixes(path)}
+    prefixes = {prefix for path in state.recorded_files for prefix in _list_prefixes(path)}
     walk = area.folder.files.walk(prefixes.__contains__)
     state.refused.update(walk.refused)
     added: list[str] = []
     changed: list[str] = []
     for entry in walk.files:
-        known = state.known.get(entry.path)
+        recorded = state.recorded_files.get(entry.path)
         if _scan_file(state, entry, settled_before) and state.changes.get(entry.path) is not None:
-            (added if known is None else changed).append(entry.path)
-        if state.waiting > _BATCH_BYTES or len(state.contents) >= _BATCH_FILES:
+            paths = added if recorded is None else changed
+            paths.append(entry.path)
+        if state.unrecorded_bytes > _BATCH_BYTES or len(state.contents) >= _BATCH_FILES:
             _record(state, cycle_id)
-    removed = sorted(path for path in state.known if path not in state.files and path not in index.absent)
+    removed = sorted(path for path in state.recorded_files if path not in state.files and path not in index.absent)
     state.changes.update(dict.fromkeys(removed))
     _record(state, cycle_id)
     absent = index.absent - state.files.keys()
@@ -86,7 +87,7 @@ def make_manifest(index: FileIndex) -> Manifest:
     return {path: ManifestEntry(known.sha256, known.size, known.mode) for path, known in index.files.items()}
 
 
-def read_known_files(area: WorkArea) -> dict[str, ManifestEntry]:
+def read_recorded_files(area: WorkArea) -> dict[str, ManifestEntry]:
     """Return the files of the workspace as its rows describe them."""
     names = ("path", "sha256", "size", "metadata")
     where = [Where("workspace_id", Op.EQ, area.workspace.id)]
@@ -97,9 +98,9 @@ def read_known_files(area: WorkArea) -> dict[str, ManifestEntry]:
     }
 
 
-def _list_known(area: WorkArea, index: FileIndex) -> dict[str, ManifestEntry]:
+def _list_recorded_files(area: WorkArea, index: FileIndex) -> dict[str, ManifestEntry]:
     """Return the files as the rows describe them, read from the index if the rows have not changed since."""
-    return make_manifest(index) if index.version == area.workspace.version else read_known_files(area)
+    return make_manifest(index) if index.version == area.workspace.version else read_recorded_files(area)
 
 
 def _list_prefixes(path: str) -> list[str]:
@@ -127,12 +128,12 @@ def _scan_file(state: _ScanState, entry: FileEntry, settled_before: int) -> bool
         return False
     state.size += known.size
     state.files[path] = known
-    now = ManifestEntry(known.sha256, known.size, known.mode)
-    if state.known.get(path) != now:
-        state.changes[path] = now
+    current_entry = ManifestEntry(known.sha256, known.size, known.mode)
+    if state.recorded_files.get(path) != current_entry:
+        state.changes[path] = current_entry
         if content is not None:
             state.contents[known.sha256] = content
-            state.waiting += len(content)
+            state.unrecorded_bytes += len(content)
     return True
 
 
@@ -167,4 +168,4 @@ def _record(state: _ScanState, cycle_id: str | None) -> None:
         area.workspace = record_files(area.deps, recording, state.changes, get_content)
     state.changes.clear()
     state.contents.clear()
-    state.waiting = 0
+    state.unrecorded_bytes = 0
