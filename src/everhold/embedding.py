@@ -182,8 +182,8 @@ def prepare_beside(
     stored_models = {model.name: model for model in list_models(records)}
     for part, model_parts in zip(chunking.also, beside, strict=True):
         embedder = part.embedder
-        new_model = EmbeddingModel(name=embedder.model, dimensions=embedder.dimensions, status="beside")
-        model = stored_models.get(embedder.model, new_model)
+        added_model = EmbeddingModel(name=embedder.model, dimensions=embedder.dimensions, status="beside")
+        model = stored_models.get(embedder.model, added_model)
         if model.dimensions != embedder.dimensions:
             raise InvalidSettings(
                 f"model {model.name!r} has {model.dimensions} dimensions in this store, and {embedder.dimensions} were "

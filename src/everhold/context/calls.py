@@ -100,13 +100,13 @@ def _convert_return(part: Part) -> Part | None:
 
 def _choose_id(call_id: str, used_ids: set[str]) -> str:
     """Return an id that both providers accept, add it to `used_ids`, and avoid the ids in it."""
-    chosen = _NOT_IN_IDS.sub("_", call_id)
+    accepted_id = _NOT_IN_IDS.sub("_", call_id)
     attempt = 0
-    while chosen in used_ids or len(chosen) > _MAX_ID_LENGTH:
-        chosen = "call_" + blake2b(f"{attempt} {call_id}".encode(), digest_size=12).hexdigest()
+    while accepted_id in used_ids or len(accepted_id) > _MAX_ID_LENGTH:
+        accepted_id = "call_" + blake2b(f"{attempt} {call_id}".encode(), digest_size=12).hexdigest()
         attempt += 1
-    used_ids.add(chosen)
-    return chosen
+    used_ids.add(accepted_id)
+    return accepted_id
 
 
 def list_spans(turns: Sequence[PromptTurn]) -> list[tuple[int, int]]:

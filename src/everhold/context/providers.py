@@ -74,10 +74,10 @@ def make_summary_section(source: ContextSource, session: Session | None) -> Sect
     return _make_section(SUMMARY, [Item(session.summary, at=_localise(session.updated_at, source.zone))])
 
 
-def make_earlier_section(source: ContextSource, session: Session, earlier: str) -> Section:
-    """Return the section with the summary of the session and `earlier`, a summary of what precedes the shown turns."""
+def make_earlier_section(source: ContextSource, session: Session, earlier_summary: str) -> Section:
+    """Return the section with the session's summary and `earlier_summary`, which is about what precedes the turns."""
     items = make_summary_section(source, session).items
-    section = _make_section(SUMMARY, [*items, Item(earlier)])
+    section = _make_section(SUMMARY, [*items, Item(earlier_summary)])
     return replace(section, title=EARLIER_TITLE)
 
 

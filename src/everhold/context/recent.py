@@ -110,10 +110,10 @@ def select_recent(recent: RecentTurns, room: int, counter: Counter) -> RecentTur
     """
     borders = _list_borders(recent)
     tokens_from = _accumulate_from_end(recent.costs)
-    fitting = [index for index in borders if tokens_from[index] <= room]
-    if not fitting:
+    fitting_borders = [index for index in borders if tokens_from[index] <= room]
+    if not fitting_borders:
         return _shrink_last(recent, borders, room, counter)
-    well_filled = [index for index in fitting if tokens_from[index] > room * _SHARE_KEPT] or fitting[:1]
+    well_filled = [index for index in fitting_borders if tokens_from[index] > room * _SHARE_KEPT] or fitting_borders[:1]
     # A beginning with a message of a user is preferred: it is easier to read and has a whole turn.
     user_turns = [index for index in borders if recent.turns[index].role == "user"]
     ranks = _rank_borders(recent, borders if set(well_filled).isdisjoint(user_turns) else user_turns)
@@ -185,9 +185,9 @@ def _group_calls(recent: RecentTurns) -> list[list[int]]:
     """Return the indexes of the turns in groups of a call with its returns or of a single turn, newest group first."""
     group_of = {index: {index} for index in range(len(recent.turns))}
     for first, last in list_spans(recent.turns):
-        joined = group_of[first] | group_of[last]
-        for index in joined:
-            group_of[index] = joined
+        joined_group = group_of[first] | group_of[last]
+        for index in joined_group:
+            group_of[index] = joined_group
     groups = {min(group): sorted(group) for group in group_of.values()}
     return sorted(groups.values(), key=lambda group: group[-1], reverse=True)
 

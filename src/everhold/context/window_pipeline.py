@@ -146,13 +146,13 @@ def _choose_turns(
     summary_room = background_room - max(
         fence.count_fence_tokens(counter), min(background.tokens, background_room // 2)
     )
-    text = (
+    earlier_summary = (
         source.summarise_before(recent.messages[0], summary_room - _HEADING_TOKENS)
         if summary_room > _HEADING_TOKENS
         else ""
     )
-    earlier = make_earlier_section(source.context, source.session, text)
-    return _assemble_background([*core_sections, earlier], background_room, counter), recent
+    earlier_section = make_earlier_section(source.context, source.session, earlier_summary)
+    return _assemble_background([*core_sections, earlier_section], background_room, counter), recent
 
 
 def _is_sure_to_overflow(source: WindowSource, room: int) -> bool:

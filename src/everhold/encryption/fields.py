@@ -79,17 +79,19 @@ class EncryptedFields:
         return sorted(f"{table}.{column}" for table, columns in self.written.items() for column in columns)
 
 
-def choose_fields(named: Iterable[str], recorded: Iterable[str] = ()) -> EncryptedFields:
+def choose_fields(named_fields: Iterable[str], recorded: Iterable[str] = ()) -> EncryptedFields:
     """Return the encrypted fields, given the fields that settings name.
 
     `recorded` are the fields that may still be encrypted in the store because of earlier settings.
     """
-    chosen = set(ALWAYS)
-    for name in named:
+    chosen_fields = set(ALWAYS)
+    for name in named_fields:
         check_field(name)
-        chosen |= {name, *_COPIES.get(name, ()), *_COPIES_OF_CONTENT.get(name, ())}
+        chosen_fields |= {name, *_COPIES.get(name, ()), *_COPIES_OF_CONTENT.get(name, ())}
     known_fields = [name for name in recorded if _find_column(name) is not None]
-    return EncryptedFields(_group_by_table(chosen), _group_by_table({*chosen, *VAULT_FIELDS, *known_fields}))
+    return EncryptedFields(
+        _group_by_table(chosen_fields), _group_by_table({*chosen_fields, *VAULT_FIELDS, *known_fields})
+    )
 
 
 def check_field(name: str) -> None:
@@ -147,8 +149,8 @@ def _find_column(name: str) -> tuple[Table, Column] | None:
 
 
 def _group_by_table(names: Iterable[str]) -> dict[str, frozenset[str]]:
-    grouped: dict[str, set[str]] = {}
+    columns_by_table: dict[str, set[str]] = {}
     for name in names:
         table, _, column = name.partition(".")
-        grouped.setdefault(table, set()).add(column)
-    return {table: frozenset(columns) for table, columns in grouped.items()}
+        columns_by_table.setdefault(table, set()).add(column)
+    return {table: frozenset(columns) for table, columns in columns_by_table.items()}

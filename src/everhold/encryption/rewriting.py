@@ -68,8 +68,8 @@ def rewrite_rows(deps: RewritingDeps) -> int:
         unreadable += _rewrite_batch(deps, batch)
     if not unreadable:
         recorded = deps.encryption.recorded_fields
-        dropped = [name for name in read_recorded(deps.encryption.stored) if name not in recorded]
-        mark_complete(deps.encryption.stored, recorded, dropped)
+        dropped_names = [name for name in read_recorded(deps.encryption.stored) if name not in recorded]
+        mark_complete(deps.encryption.stored, recorded, dropped_names)
     return unreadable
 
 
@@ -118,19 +118,19 @@ def _list_outdated(encryption: Encryption, row: Row) -> list[str]:
 def _rewrite_batch(deps: RewritingDeps, rows: Sequence[Row]) -> int:
     """Rewrite rows in one commit, or one by one if another writer changed a row; return how many are unreadable."""
     unreadable = 0
-    planned: list[tuple[Row, list[Operation]]] = []
+    rows_with_operations: list[tuple[Row, list[Operation]]] = []
     for row in rows:
         try:
-            planned.append((row, _plan_rewrite(deps, row)))
+            rows_with_operations.append((row, _plan_rewrite(deps, row)))
         except EncryptionError:
             unreadable += 1
-    if not planned:
+    if not rows_with_operations:
         return unreadable
     try:
-        deps.encryption.stored.commit([operation for _, operations in planned for operation in operations])
-        deps.count(len(planned))
+        deps.encryption.stored.commit([operation for _, operations in rows_with_operations for operation in operations])
+        deps.count(len(rows_with_operations))
     except StaleVersion:
-        for row, operations in planned:
+        for row, operations in rows_with_operations:
             unreadable += _rewrite_alone(deps, row, operations)
     return unreadable
 

@@ -104,8 +104,8 @@ def read_details(deps: EpisodeDeps, episode: Episode, put_back: Callable[[str, s
     if episode.level == EPISODE:
         return EpisodeDetails(episode, messages=tuple(_read_own_messages(deps, episode, put_back)))
     ids = list(dict.fromkeys(quote["message"] for quote in episode.quotes))
-    quoted = deps.records.get(Message, episode.organization_id, ids) if ids else {}
-    messages = sorted(quoted.values(), key=lambda message: message.created_at)
+    quoted_messages = deps.records.get(Message, episode.organization_id, ids) if ids else {}
+    messages = sorted(quoted_messages.values(), key=lambda message: message.created_at)
     return EpisodeDetails(episode, tuple(_read_parts(deps, episode)), tuple(messages))
 
 

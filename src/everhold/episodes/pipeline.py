@@ -208,7 +208,7 @@ class _PeriodPlan:
         days_by_period: dict[CalendarPeriod, list[date]] = {}
         for day in parts:
             days_by_period.setdefault(find_period(day, level), []).append(day)
-        updated = {}
+        rollups = {}
         for period, days in days_by_period.items():
             changes = [
                 change
@@ -216,5 +216,5 @@ class _PeriodPlan:
                 if find_period(day, level) == period
                 for change in day_changes
             ]
-            updated[days[0]] = self.update(period, [parts[day] for day in days], changes)
-        return updated
+            rollups[days[0]] = self.update(period, [parts[day] for day in days], changes)
+        return rollups

@@ -58,8 +58,8 @@ def import_bundle(
     for batch in _read_batches(path, header, organization):
         rows = [(number, row) for number, row in batch if row is not None]
         verdicts = comparison.judge(rows)
-        missing = [row for (_, row), verdict in zip(rows, verdicts, strict=True) if verdict is RowVerdict.ADD]
-        _add(records, missing, f"lines {batch[0][0]} to {batch[-1][0]}")
+        missing_rows = [row for (_, row), verdict in zip(rows, verdicts, strict=True) if verdict is RowVerdict.ADD]
+        _add(records, missing_rows, f"lines {batch[0][0]} to {batch[-1][0]}")
         counts.update(verdicts)
         log_lines += len(batch) - len(rows)
         importing.add(len(batch))

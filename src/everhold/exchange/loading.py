@@ -39,8 +39,8 @@ def load_document(
     count = sum(1 for _ in _read_memories(path, tokenizer))
     stored = remember(_read_memories(path, tokenizer), StepCounter(report, "importing", count).add)
     # For a duplicate, `remember` returns the stored memory, so only its age shows whether it was added now.
-    added = len({memory.id for memory in stored if memory.created_at >= started_at})
-    return ImportResult(added, len(stored) - added)
+    added_count = len({memory.id for memory in stored if memory.created_at >= started_at})
+    return ImportResult(added_count, len(stored) - added_count)
 
 
 def _read_memories(path: Path, tokenizer: Tokenizer) -> Iterator[Any]:

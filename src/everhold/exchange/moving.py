@@ -73,9 +73,9 @@ def move(
     identity = _identify(source)
     marks = _read_marks(target)
     if not marks:
-        existing = _find_first_rows(target)
-        if existing:
-            return Moved(0, _compare_finished(source, target, existing, report))
+        first_rows = _find_first_rows(target)
+        if first_rows:
+            return Moved(0, _compare_finished(source, target, first_rows, report))
         target.commit([Ensure(MoveMark(table_name=name, source=identity)) for name in _list_tables()])
         marks = _read_marks(target)
     if any(mark.source != identity for mark in marks.values()):
@@ -153,12 +153,14 @@ def _find_first_rows(target: Records) -> str:
     return ""
 
 
-def _compare_finished(source: Records, target: Records, existing: str, report: ReportProgress) -> dict[str, TableHash]:
+def _compare_finished(
+    source: Records, target: Records, first_rows: str, report: ReportProgress
+) -> dict[str, TableHash]:
     """Return the hashes of a finished move; raise AlreadyExists if the target holds other data."""
     try:
         return compare(source, target, report)
     except Conflict:
-        fact = f"the store to move into holds {existing} already"
+        fact = f"the store to move into holds {first_rows} already"
         raise AlreadyExists(fact, remedy="move into an empty one") from None
 
 

@@ -78,13 +78,13 @@ def restore_rows(
         marks = {name: MoveMark(table_name=name, source=source.identity) for name in names.values()}
         records.commit([Ensure(mark) for mark in marks.values()])
     counter = StepCounter(report, "restoring", total)
-    added = {
+    added_counts = {
         name: _write_table(records, source, entity, marks[name], counter)
         for entity, name in names.items()
         if not marks[name].is_complete
     }
     records.commit([Delete(MoveMark, (name,)) for name in marks])
-    return RestoredRows({name: count for name, count in added.items() if count})
+    return RestoredRows({name: count for name, count in added_counts.items() if count})
 
 
 def require_empty(records: Records) -> None:
@@ -155,17 +155,17 @@ def _write_table(records: Records, source: BackupRows, entity: type[Row], mark: 
             {get_key(row) for row in records.scan(entity, None, deleted=True)} if _has_rows(records, entity) else ()
         )
         rows = (row for row in rows if get_key(row) not in existing_keys)
-    iterator, written = iter(rows), 0
+    iterator, written_count = iter(rows), 0
     while batch := list(islice(iterator, _BATCH)):
         operations: list[Operation] = [Put(row) for row in batch]
         if table.generated is not None:
             last = batch[-1].__dict__[table.generated]
             operations.append(Patch(MoveMark, (table.name,), {"last_sequence": last}))
         records.commit(operations)
-        written += len(batch)
+        written_count += len(batch)
         counter.add(len(batch))
     records.commit([Patch(MoveMark, (table.name,), {"is_complete": True})])
-    return written
+    return written_count
 
 
 def _has_rows(records: Records, entity: type[Row]) -> bool:
@@ -182,19 +182,19 @@ def _add_missing(records: Records, source: BackupRows, report: ReportProgress) -
     _refuse_collisions(records, source, entities)
     comparisons: dict[str, Comparison] = {}
     counter = StepCounter(report, "restoring", total)
-    added: Counter[str] = Counter()
-    existing = 0
+    added_counts: Counter[str] = Counter()
+    existing_count = 0
     for entity in entities:
         for organization, batch in _read_batches(source, entity):
             comparison = comparisons.setdefault(organization, Comparison(records, organization))
             verdicts = comparison.judge(list(enumerate(batch)))
-            missing = [row for row, verdict in zip(batch, verdicts, strict=True) if verdict is RowVerdict.ADD]
-            if missing:
-                records.commit([operation for row in missing for operation in make_additions(row)])
-            added[CATALOG[entity].name] += len(missing)
-            existing += len(batch) - len(missing)
+            missing_rows = [row for row, verdict in zip(batch, verdicts, strict=True) if verdict is RowVerdict.ADD]
+            if missing_rows:
+                records.commit([operation for row in missing_rows for operation in make_additions(row)])
+            added_counts[CATALOG[entity].name] += len(missing_rows)
+            existing_count += len(batch) - len(missing_rows)
             counter.add(len(batch))
-    return RestoredRows({name: count for name, count in added.items() if count}, existing)
+    return RestoredRows({name: count for name, count in added_counts.items() if count}, existing_count)
 
 
 def _can_be_added(entity: type[Row]) -> bool:

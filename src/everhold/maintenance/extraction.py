@@ -111,12 +111,12 @@ def _read_batch(
         return None
     utterances = [utterance for utterance in source.read(records, rows) if utterance is not None]
     answer = language_model.complete(make_prompt(utterances)) if utterances else "[]"
-    facts, refused = check_answer(answer, utterances)
+    facts, refused_count = check_answer(answer, utterances)
     for scope, items in _group_by_scope(facts, language_model.name).items():
         remember(scope, items)
     # The cursor moves after the facts are stored, so that a crash in between repeats the batch and does not skip it.
     _move_cursor(records, job, source, rows)
-    return Extracted(len(utterances), len(facts), refused)
+    return Extracted(len(utterances), len(facts), refused_count)
 
 
 # the cursor

@@ -102,8 +102,8 @@ def check_answer(answer: str, utterances: Sequence[Utterance]) -> tuple[list[Fac
     if not isinstance(items, list):
         return [], 1
     facts = [_check_item(item, utterances) for item in items]
-    accepted = {(fact.utterance.id, fact.text, fact.kind): fact for fact in facts if fact is not None}
-    return list(accepted.values()), sum(fact is None for fact in facts)
+    accepted_facts = {(fact.utterance.id, fact.text, fact.kind): fact for fact in facts if fact is not None}
+    return list(accepted_facts.values()), sum(fact is None for fact in facts)
 
 
 def _check_item(item: object, utterances: Sequence[Utterance]) -> Fact | None:

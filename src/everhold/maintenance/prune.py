@@ -85,9 +85,9 @@ def prune(work: PruneWork) -> None:
     for organization, reasons in _find_prunable(work.records, work.rules, work.now, work.find_undone):
         for ids in split_into_batches(list(reasons), work.batch):
             stored = work.records.get(Memory, organization, ids)
-            live = [stored[memory_id] for memory_id in ids if memory_id in stored]
-            unused = [memory for memory in live if _is_unused(memory, work.now)]
-            operations_by_memory = [work.hide(memory, work.now, reasons[memory.id]) for memory in unused]
+            live_memories = [stored[memory_id] for memory_id in ids if memory_id in stored]
+            unused_memories = [memory for memory in live_memories if _is_unused(memory, work.now)]
+            operations_by_memory = [work.hide(memory, work.now, reasons[memory.id]) for memory in unused_memories]
             if not work.try_commit([operation for operations in operations_by_memory for operation in operations]):
                 # Another writer changed a memory of the batch. Commit each memory by itself; the changed one fails
                 # again and stays until the next run.

@@ -232,17 +232,17 @@ def _repair(work: ReembedWork, organization: str, batch: int, *, announce: bool 
 
 
 def _repair_kind(work: ReembedWork, organization: str, kind: Searchable, batch: int, *, announce: bool) -> bool:
-    repaired, after, done = False, "", 0
+    has_repaired, after, done = False, "", 0
     while True:
         work.watch(done)
         where = [Where("id", Op.GT, after)]
         owners = work.records.scan(kind.entity, organization, where, limit=batch, deleted=True)
         done = len(owners)
         if not owners:
-            return repaired
+            return has_repaired
         operations = _make_missing_chunks(work, organization, kind, owners)
         if operations:
-            repaired = True
+            has_repaired = True
             changed_ids = {
                 operation.row.__dict__["owner_id"] for operation in operations if isinstance(operation, Ensure)
             }
@@ -263,18 +263,18 @@ def _make_missing_chunks(
     if not owners:
         return []
     chunks = _make_chunk_conditions(kind, [owner.id for owner in owners])
-    old_groups = _group_chunks(work.records, organization, chunks, None if work.from_any else work.old.name)
-    new_groups = _group_chunks(work.records, organization, chunks, work.new.name)
+    groups_of_old = _group_chunks(work.records, organization, chunks, None if work.from_any else work.old.name)
+    groups_of_new = _group_chunks(work.records, organization, chunks, work.new.name)
     operations: list[Operation] = []
-    missing: list[tuple[Entity, ChunkGroup]] = []
+    missing_groups: list[tuple[Entity, ChunkGroup]] = []
     for owner in owners:
-        new_by_revision = {group.revision: group for group in new_groups.get(owner.id, ())}
-        for group in old_groups.get(owner.id, ()):
-            if group.revision not in new_by_revision:
-                missing.append((owner, group))
-            elif new_by_revision[group.revision].known_to != group.known_to:
+        group_by_revision = {group.revision: group for group in groups_of_new.get(owner.id, ())}
+        for group in groups_of_old.get(owner.id, ()):
+            if group.revision not in group_by_revision:
+                missing_groups.append((owner, group))
+            elif group_by_revision[group.revision].known_to != group.known_to:
                 operations += _make_closings(work, organization, _make_chunk_conditions(kind, [owner.id]), group)
-    return operations + _make_chunks(work, organization, missing)
+    return operations + _make_chunks(work, organization, missing_groups)
 
 
 def _group_chunks(
@@ -302,14 +302,16 @@ def _make_closings(
         yield Patch(Chunk, get_key(chunk), {"known_to": group.known_to})
 
 
-def _make_chunks(work: ReembedWork, organization: str, missing: Sequence[tuple[Entity, ChunkGroup]]) -> list[Operation]:
-    past = [owner.id for owner, group in missing if group.known_to is not None]
+def _make_chunks(
+    work: ReembedWork, organization: str, missing_groups: Sequence[tuple[Entity, ChunkGroup]]
+) -> list[Operation]:
+    past = [owner.id for owner, group in missing_groups if group.known_to is not None]
     texts = _read_texts(work.records, organization, past)
     versions: list[tuple[Entity, ChunkGroup]] = []
-    for owner, group in missing:
-        earlier = _find_earlier_values(owner, group, texts)
-        if earlier is not None:
-            values = {**owner.__dict__, **earlier, "updated_at": group.known_from}
+    for owner, group in missing_groups:
+        earlier_values = _find_earlier_values(owner, group, texts)
+        if earlier_values is not None:
+            values = {**owner.__dict__, **earlier_values, "updated_at": group.known_from}
             versions.append((type(owner).build_unchecked(values), group))
     chunk_lists = work.make_chunks([owner for owner, _ in versions]) if versions else []
     return [

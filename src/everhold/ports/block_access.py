@@ -60,8 +60,10 @@ def list_prompt_blocks(records: Records, scope: Scope) -> list[Block]:
     user_blocks = []
     if scope.user is not None:
         user_blocks = records.scan(Block, scope.organization, [Where("user_id", Op.EQ, scope.user)])
-    ordered = [*sorted(linked_blocks, key=_get_sort_key), *sorted(user_blocks, key=_get_sort_key)]
-    return list({block.id: block for block in ordered if not block.is_template and access.can_see(block)}.values())
+    ordered_blocks = [*sorted(linked_blocks, key=_get_sort_key), *sorted(user_blocks, key=_get_sort_key)]
+    return list(
+        {block.id: block for block in ordered_blocks if not block.is_template and access.can_see(block)}.values()
+    )
 
 
 def _get_sort_key(block: Block) -> tuple[str, str]:

@@ -146,11 +146,11 @@ def make_chunks_for_model(
         text[span.start : span.end] for text, owner_spans in zip(texts, spans, strict=True) for span in owner_spans
     ]
     if kind.has_vectors:
-        embedded = _embed(owners, kind, spans, pieces, chunking.embedder, vectors)
+        piece_vectors = _embed(owners, kind, spans, pieces, chunking.embedder, vectors)
     else:
-        embedded = [None] * len(pieces)
+        piece_vectors = [None] * len(pieces)
     # All texts of all entities are embedded in one call, and the vectors come back in the order of the pieces.
-    pieces_with_vectors = iter(zip(pieces, embedded, strict=True))
+    pieces_with_vectors = iter(zip(pieces, piece_vectors, strict=True))
     return [
         [
             _make_chunk(kind, owner, index, span, *next(pieces_with_vectors), chunking.embedder)
@@ -209,14 +209,14 @@ def _embed_missing(texts: Sequence[str], vectors: Sequence[CallerVectors], embed
     """Return the vector of each text: the caller's if there is one, else the embedder's."""
     caller_vectors = [vectors_by_model.get(embedder.model) for vectors_by_model in vectors]
     texts_to_embed = [text for text, vector in zip(texts, caller_vectors, strict=True) if vector is None]
-    embedded = iter(embedder.embed(texts_to_embed) if texts_to_embed else ())
-    return [next(embedded) if vector is None else vector for vector in caller_vectors]
+    made_vectors = iter(embedder.embed(texts_to_embed) if texts_to_embed else ())
+    return [next(made_vectors) if vector is None else vector for vector in caller_vectors]
 
 
 def rewrite_chunks(
-    memory: Memory, earlier: Sequence[Chunk], chunking: Chunking, vectors: CallerVectors = NO_VECTORS
+    memory: Memory, earlier_chunks: Sequence[Chunk], chunking: Chunking, vectors: CallerVectors = NO_VECTORS
 ) -> Iterator[Chunk]:
-    """Yield new chunks for a memory that has the same text as when it had the `earlier` chunks.
+    """Yield new chunks for a memory that has the same text as when it had the `earlier_chunks`.
 
     The new chunks keep the spans and vectors, so that a vector that a caller passed is not lost when another field
     changes. `vectors` replaces the vectors of the models that it names. For a model without earlier chunks, and for an
@@ -227,9 +227,9 @@ def rewrite_chunks(
             yield from _make_chunks_alone(memory, part, NO_CALLER_VECTORS)
         return
     for model, part in chunking.models.items():
-        if not any(chunk.model == model for chunk in earlier):
+        if not any(chunk.model == model for chunk in earlier_chunks):
             yield from make_chunks_for_model([memory], part, {memory.id: vectors})[0]
-    for chunk in earlier:
+    for chunk in earlier_chunks:
         vector = vectors.get(chunk.model)
         values = {
             **chunk.__dict__,

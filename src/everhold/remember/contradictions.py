@@ -215,10 +215,10 @@ def resolve_conflict(deps: WriteDeps, scope: Scope, conflict_id: str, keep: str 
             remedy=f"pass {' or '.join(opponents)}",
         )
     if keep is not None:
-        superseded = opponents[keep]
-        successor = opponents[superseded.id]
-        with report_current_version(deps.records, superseded):
-            _supersede(deps, scope, superseded, successor, "conflict resolved")
+        superseded_memory = opponents[keep]
+        successor = opponents[superseded_memory.id]
+        with report_current_version(deps.records, superseded_memory):
+            _supersede(deps, scope, superseded_memory, successor, "conflict resolved")
         return conflict
     now = clock.now()
     request = {"memory": conflict.newer.id, "target": conflict.older.id, "conflict": _DISMISSED}

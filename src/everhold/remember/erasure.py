@@ -91,26 +91,28 @@ def find_derived(records: Records, memories: Sequence[Memory], *, only_reflectio
     A reflection quotes its sources, so it is returned if at least one of them is among these.
     """
     organization = memories[0].organization_id if memories else ""
-    purged = {memory.id: memory for memory in memories}
+    purged_memories = {memory.id: memory for memory in memories}
     derived: dict[str, Memory] = {}
-    unread_ids = list(purged)
+    unread_ids = list(purged_memories)
     while unread_ids:
         links = list(_read_links(records, organization, "target_memory_id", unread_ids))
-        candidate_ids = {source for source, _ in links} - purged.keys()
+        candidate_ids = {source for source, _ in links} - purged_memories.keys()
         sources: dict[str, set[str]] = {}
         for source, target in _read_links(records, organization, "source_memory_id", candidate_ids):
             sources.setdefault(source, set()).add(target)
         unread_ids = []
         for memory in _read_memories(records, organization, candidate_ids):
-            owners = {purged[target].user_id for target in sources[memory.id] if target in purged}
+            owners = {purged_memories[target].user_id for target in sources[memory.id] if target in purged_memories}
             is_restated = bool(memory.provenance.get("restated"))
-            has_other_source = memory.pattern is None and (is_restated or not sources[memory.id] <= purged.keys())
+            has_other_source = memory.pattern is None and (
+                is_restated or not sources[memory.id] <= purged_memories.keys()
+            )
             if (
                 memory.user_id in owners
                 and not has_other_source
                 and (memory.pattern is not None or not only_reflections)
             ):
-                purged[memory.id] = derived[memory.id] = memory
+                purged_memories[memory.id] = derived[memory.id] = memory
                 unread_ids.append(memory.id)
     return list(derived.values())
 
@@ -131,9 +133,9 @@ def _read_memories(records: Records, organization: str, ids: Iterable[str]) -> I
 
 
 def _split_ids(ids: Iterable[str]) -> Iterator[list[str]]:
-    ordered = sorted(ids)  # sets have no stable order; sorting makes the batches repeatable
-    for start in range(0, len(ordered), _ID_BATCH):
-        yield ordered[start : start + _ID_BATCH]
+    sorted_ids = sorted(ids)  # sets have no stable order; sorting makes the batches repeatable
+    for start in range(0, len(sorted_ids), _ID_BATCH):
+        yield sorted_ids[start : start + _ID_BATCH]
 
 
 # traces
@@ -147,7 +149,7 @@ class _TraceCleaner:
     chunking: Chunking
     organization: str
     purged_ids: frozenset[str]
-    erased: frozenset[str]
+    erased_ids: frozenset[str]
     """The ids in `purged_ids` without the absorbed ones: survivors of merges must keep nothing from these memories."""
     now: datetime
 
@@ -185,7 +187,9 @@ class _TraceCleaner:
         for entry in entries:
             if not self.purged_ids.isdisjoint(entry.memory_ids):
                 yield self._clean_entry(entry, survivors)
-        for memory in _read_memories(self.records, self.organization, survivors.find(self.erased) - self.purged_ids):
+        for memory in _read_memories(
+            self.records, self.organization, survivors.find(self.erased_ids) - self.purged_ids
+        ):
             yield from self._clean_survivor(memory, survivors.list_merges_into(memory.id))
 
     def _clean_entry(self, entry: "_JournalEntry", survivors: "_Survivors") -> Operation:
@@ -215,15 +219,15 @@ class _TraceCleaner:
 
     def _clean_survivor(self, memory: Memory, merges: Sequence[str]) -> Iterator[Operation]:
         """Yield the operations that remove what purged memories brought into a survivor, its revisions and merges."""
-        brought_values = _find_merged_values(memory.provenance, self.erased)
-        provenance, aliases = _remove_merged_values(memory.provenance, memory.aliases, self.erased)
+        brought_values = _find_merged_values(memory.provenance, self.erased_ids)
+        provenance, aliases = _remove_merged_values(memory.provenance, memory.aliases, self.erased_ids)
         cleaned = validate_row(Memory, {**memory.__dict__, "provenance": provenance, "aliases": aliases})
         yield self._patch(memory, {"provenance": provenance, "aliases": aliases})
         yield from (Delete(Tag, (self.organization, memory.id, tag)) for tag in brought_values["tags"])
         where = [Where("owner_kind", Op.EQ, "memory"), Where("owner_id", Op.EQ, memory.id)]
         for revision in self.records.scan(Revision, self.organization, where, deleted=True):
             provenance_then, aliases_then = revision.value.get("provenance", {}), revision.value.get("aliases", [])
-            provenance_then, aliases_then = _remove_merged_values(provenance_then, aliases_then, self.erased)
+            provenance_then, aliases_then = _remove_merged_values(provenance_then, aliases_then, self.erased_ids)
             value = {**revision.value, "provenance": provenance_then, "aliases": aliases_then}
             if value != revision.value:
                 yield Patch(Revision, (self.organization, revision.id), {"value": value})
@@ -235,9 +239,9 @@ class _TraceCleaner:
             yield from self._reindex(cleaned, set(memory.aliases) - set(aliases))
         yield Put(make_announcement(memory))
 
-    def _reindex(self, memory: Memory, dropped: Collection[str]) -> Iterator[Operation]:
+    def _reindex(self, memory: Memory, dropped_aliases: Collection[str]) -> Iterator[Operation]:
         """Yield the operations that rewrite the current chunks and delete past chunks with terms of dropped aliases."""
-        words = {term for alias in dropped for term in extract_terms(alias)}
+        words = {term for alias in dropped_aliases for term in extract_terms(alias)}
         where = [Where("owner_id", Op.EQ, memory.id), Where("owner_kind", Op.EQ, "memory")]
         chunks = self.records.scan(Chunk, self.organization, where)
         for chunk in chunks:
@@ -297,7 +301,7 @@ def make_merged_entries(memory: Memory, aliases: Collection[str], tags: Collecti
     `aliases` and `tags` are those that the survivor did not have. The list is flat, so that each memory can be purged
     from it and repeated merges do not nest it.
     """
-    earlier = [
+    earlier_entries = [
         _make_entry(
             entry["id"],
             entry.get("provenance"),
@@ -309,7 +313,7 @@ def make_merged_entries(memory: Memory, aliases: Collection[str], tags: Collecti
         for entry in read_merged_entries(memory.provenance)
     ]
     earlier_values = {
-        name: {text for entry in earlier for text in _read_texts(entry, name)} for name in ("aliases", "tags")
+        name: {text for entry in earlier_entries for text in _read_texts(entry, name)} for name in ("aliases", "tags")
     }
     own_provenance = {name: value for name, value in memory.provenance.items() if name != "merged"}
     return [
@@ -321,7 +325,7 @@ def make_merged_entries(memory: Memory, aliases: Collection[str], tags: Collecti
             aliases,
             tags,
         ),
-        *earlier,
+        *earlier_entries,
     ]
 
 

@@ -119,7 +119,7 @@ def _commit(deps: WriteDeps, operations: Sequence[Operation], further: Sequence[
     try:
         deps.records.commit(operations)
     except AlreadyExists as error:
-        if error.table in {get_table(type(added.row)).name for added in further if isinstance(added, Put)}:
+        if error.table in {get_table(type(operation.row)).name for operation in further if isinstance(operation, Put)}:
             raise TryAgain("another writer was faster") from error
         raise
     except BrokenReference as error:
@@ -205,8 +205,8 @@ def _make_operations(
         if draft.memory.id in duplicate_ids:
             repeats_by_memory[duplicate_ids[draft.memory.id]].append(draft)
             continue
-        tagged = draft._replace(tags=_merge_tags(draft, drafts, duplicate_ids)) if duplicate_ids else draft
-        operations += make_additions(deps, scope, tagged, chunks[draft.memory.id], now)
+        draft_with_tags = draft._replace(tags=_merge_tags(draft, drafts, duplicate_ids)) if duplicate_ids else draft
+        operations += make_additions(deps, scope, draft_with_tags, chunks[draft.memory.id], now)
         source_id = draft.source_id
         if source_id is None and draft.memory.provenance:
             source_id = _find_named_source(deps.records, scope, draft.memory)
@@ -254,8 +254,8 @@ def _link_restated_facts(records: Records, scope: Scope, plan: WritePlan, now: d
 
 def _make_supersessions(deps: WriteDeps, scope: Scope, plan: WritePlan, now: datetime) -> list[Operation]:
     """Return the operations by which the new memories of a write supersede earlier ones."""
-    new_ids = (draft.memory.id for draft in plan.drafts if draft.memory.id not in plan.duplicate_ids)
-    added_ids = set(new_ids) if plan.replacements else ()
+    ids_to_add = (draft.memory.id for draft in plan.drafts if draft.memory.id not in plan.duplicate_ids)
+    added_ids = set(ids_to_add) if plan.replacements else ()
     operations: list[Operation] = []
     for old_memories, successor, attribute in plan.replacements:
         operations += make_supersession(

@@ -40,16 +40,16 @@ _INHERITED_FIELDS = ("organization_id", "project_id", "user_id", "agent_id", "so
 
 def read_drafts(drafts: Iterable[Draft], reading: ReadingOptions) -> list[Draft]:
     """Return each draft with its statement; each message is followed by the drafts of its facts."""
-    completed: list[Draft] = []
+    completed_drafts: list[Draft] = []
     for draft in drafts:
         if draft.memory.kind in REPEATABLE_KINDS:
-            completed += [draft, *(draft_facts(draft.memory, reading.zone) if reading.extract else ())]
+            completed_drafts += [draft, *(draft_facts(draft.memory, reading.zone) if reading.extract else ())]
         else:
             statement = find_statement(draft.memory, reading.zone)
             if statement is not None:
                 draft.memory.__dict__["attribute"] = format_attribute(statement)  # only this write has the draft
-            completed.append(draft._replace(statement=statement))
-    return completed
+            completed_drafts.append(draft._replace(statement=statement))
+    return completed_drafts
 
 
 def find_event_time(memory: Memory) -> datetime:

@@ -136,15 +136,15 @@ def plan_reflections(
         needed_ids.add(reflection.id)
         is_refused = (pattern.pattern_scope, pattern.key) in refused_patterns or reflection.id in undone_ids
         if reflection.id not in visible_reflections and not is_refused:
-            earlier = tuple(
+            earlier_reflections = tuple(
                 memory
                 for memory in visible_reflections.values()
                 if _identify(memory) == (pattern.pattern_scope, pattern.key)
             )
-            needed_ids.update(memory.id for memory in earlier)
-            planned_reflections.append((reflection, pattern, earlier))
-    stale = [memory for memory in visible_reflections.values() if memory.id not in needed_ids]
-    return ReflectionPlan(tuple(planned_reflections[:_MAX_REFLECTIONS]), tuple(stale))
+            needed_ids.update(memory.id for memory in earlier_reflections)
+            planned_reflections.append((reflection, pattern, earlier_reflections))
+    stale_reflections = [memory for memory in visible_reflections.values() if memory.id not in needed_ids]
+    return ReflectionPlan(tuple(planned_reflections[:_MAX_REFLECTIONS]), tuple(stale_reflections))
 
 
 def _identify(memory: Memory) -> tuple[PatternScope, str]:
@@ -227,7 +227,7 @@ def _format_day(day: date) -> str:
 
 
 def write_reflection(
-    deps: WriteDeps, owner: Owner, reflection: Memory, pattern: Pattern, earlier: Sequence[Memory]
+    deps: WriteDeps, owner: Owner, reflection: Memory, pattern: Pattern, earlier_reflections: Sequence[Memory]
 ) -> None:
     """Store a reflection with links to its sources, and hide the earlier ones that it replaces.
 
@@ -241,7 +241,7 @@ def write_reflection(
     ]
     chunks = make_chunks([reflection], deps.chunking)[0]
     deps.records.commit(
-        [*make_additions(deps, scope, draft, chunks, now), *links, *_make_withdrawal(deps, owner, earlier)]
+        [*make_additions(deps, scope, draft, chunks, now), *links, *_make_withdrawal(deps, owner, earlier_reflections)]
     )
 
 

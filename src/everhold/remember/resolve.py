@@ -68,11 +68,15 @@ def plan_write(
 ) -> WritePlan:
     """Return the plan of a write; each draft may replace stored memories and earlier drafts."""
     # If a message is stored already, its facts were stored with it.
-    new_drafts = [draft for draft in drafts if draft.source_id not in duplicates.duplicate_ids]
-    stating_drafts = [draft for draft in new_drafts if draft.statement is not None]
+    unstored_drafts = [draft for draft in drafts if draft.source_id not in duplicates.duplicate_ids]
+    stating_drafts = [draft for draft in unstored_drafts if draft.statement is not None]
     if not reading.resolve or not stating_drafts:
-        return WritePlan(new_drafts, duplicates.duplicate_ids, duplicates.ended_ids, retried_ids=duplicates.retried_ids)
-    planner = _Planner(new_drafts, duplicates, _find_rivals(records, scope, stating_drafts, reading.zone, now), now)
+        return WritePlan(
+            unstored_drafts, duplicates.duplicate_ids, duplicates.ended_ids, retried_ids=duplicates.retried_ids
+        )
+    planner = _Planner(
+        unstored_drafts, duplicates, _find_rivals(records, scope, stating_drafts, reading.zone, now), now
+    )
     for draft in stating_drafts:
         planner.add_draft(draft)
     return planner.make_plan()

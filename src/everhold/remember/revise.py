@@ -93,12 +93,12 @@ def make_revision_operations(
     reason: str | None,
     *,
     vectors: CallerVectors = NO_VECTORS,
-    earlier: Sequence[Chunk] = (),
+    earlier_chunks: Sequence[Chunk] = (),
 ) -> list[Operation]:
     """Return the operations that store the old values as a revision and the new values in the memory.
 
-    They also replace the chunks if a searched field has changed. `earlier` are the chunks of an earlier revision with
-    the same text as the revised memory, whose vectors can be used again.
+    They also replace the chunks if a searched field has changed. `earlier_chunks` are the chunks of an earlier revision
+    with the same text as the revised memory, whose vectors can be used again.
     """
     revision = Revision.model_validate(
         {
@@ -123,13 +123,13 @@ def make_revision_operations(
     patch = Patch(Memory, (memory.organization_id, memory.id), changed_fields, version=memory.version)
     operations: list[Operation] = [patch, Put(revision)]
     changes_encryption = _changes_encryption(deps, memory, revised)
-    if vectors or earlier or changes_encryption or any(name in changed_fields for name in _SEARCHED):
+    if vectors or earlier_chunks or changes_encryption or any(name in changed_fields for name in _SEARCHED):
         current_chunks = read_current_chunks(deps, memory)
-        if not earlier and not changes_encryption and "text" not in changed_fields:
-            earlier = current_chunks
+        if not earlier_chunks and not changes_encryption and "text" not in changed_fields:
+            earlier_chunks = current_chunks
         # The chunks are closed and not deleted, so that a recall of the past finds the memory by its text at that time.
         operations += [Patch(Chunk, get_key(chunk), {"known_to": now}) for chunk in current_chunks]
-        operations += map(Put, rewrite_chunks(revised, earlier, deps.chunking, vectors))
+        operations += map(Put, rewrite_chunks(revised, earlier_chunks, deps.chunking, vectors))
     return operations
 
 

@@ -170,11 +170,11 @@ def _undo_revise(
     values = {**memory.__dict__, **revisions[0].value, "updated_at": now, "revision": memory.revision + 1}
     # Undoing a run restores who updated the memory before it; undoing one change is an update by the caller.
     updated_by = scope.actor if change.run_id is None else revisions[0].last_updated_by_id
-    earlier = validate_row(Memory, {**values, "last_updated_by_id": updated_by})
-    content_hash = None if earlier.kind in REPEATABLE_KINDS else compute_content_hash(earlier)
-    earlier = validate_row(Memory, {**earlier.__dict__, "hash": content_hash})
+    earlier_memory = validate_row(Memory, {**values, "last_updated_by_id": updated_by})
+    content_hash = None if earlier_memory.kind in REPEATABLE_KINDS else compute_content_hash(earlier_memory)
+    earlier_memory = validate_row(Memory, {**earlier_memory.__dict__, "hash": content_hash})
     chunks = read_chunks_at(deps, memory, revisions[0])
-    return make_revision_operations(deps, memory, earlier, now, "undo", earlier=chunks)
+    return make_revision_operations(deps, memory, earlier_memory, now, "undo", earlier_chunks=chunks)
 
 
 def _undo_supersede(

@@ -225,8 +225,8 @@ def complete(
     except _ResultExistsError:
         require_run(deps.records, scope, execution.id)
         return _require_same_result(deps, execution, cycle, content)
-    completed = cycle.evolve(status=result.status, updated_at=result.created_at, version=cycle.version + 1)
-    return RunStep(completed, pending.proposal, result, tuple(memories))
+    completed_cycle = cycle.evolve(status=result.status, updated_at=result.created_at, version=cycle.version + 1)
+    return RunStep(completed_cycle, pending.proposal, result, tuple(memories))
 
 
 def _require_last_cycle(deps: RunDeps, scope: Scope, execution: Execution) -> Cycle:

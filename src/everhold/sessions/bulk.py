@@ -102,7 +102,7 @@ def _append(
     if before.ended_at is not None:
         raise Conflict(f"session {before.id!r} has ended", value=before.id, remedy="reopen it and import again")
     last = find_last(deps.records, before, is_import=True, by_position=False)
-    accepted: list[Message] = []
+    accepted_messages: list[Message] = []
     for draft in missing_messages:
         try:
             message = place_message(draft, before, last, draft.created_at, now)
@@ -110,12 +110,12 @@ def _append(
             outcome[draft.id] = str(error)
             continue
         last = LastMessage(message.position or 0, message.created_at)
-        accepted.append(message)
+        accepted_messages.append(message)
         outcome[message.id] = None
-    if accepted:
-        without_chunks = [message for message in accepted if message.id not in chunks]
+    if accepted_messages:
+        without_chunks = [message for message in accepted_messages if message.id not in chunks]
         chunks.update(zip((message.id for message in without_chunks), make_chunks(without_chunks), strict=True))
-        _commit(deps, scope, [*rows, *_make_operations(deps, scope, before, accepted, chunks)])
+        _commit(deps, scope, [*rows, *_make_operations(deps, scope, before, accepted_messages, chunks)])
     return outcome
 
 
@@ -139,20 +139,20 @@ def _is_same_message(stored: Message, draft: Message) -> bool:
 
 
 def _make_operations(
-    deps: SessionDeps, scope: Scope, before: Session, accepted: Sequence[Message], chunks: Mapping[str, Sequence[Chunk]]
+    deps: SessionDeps, scope: Scope, before: Session, messages: Sequence[Message], chunks: Mapping[str, Sequence[Chunk]]
 ) -> list[Operation]:
     """Return the operations that store messages with their chunks and update their session."""
-    last, now = accepted[-1], clock.now()
+    last, now = messages[-1], clock.now()
     changes = {
         "last_active": max(before.last_active, last.created_at),
         "last_position": last.position,
         "updated_at": max(before.updated_at, last.created_at),
     }
     operations: list[Operation] = [Patch(Session, (before.organization_id, before.id), changes, before.version)]
-    first_messages = {message.conversation_id: message for message in reversed(accepted)}
+    first_messages = {message.conversation_id: message for message in reversed(messages)}
     for message in first_messages.values():
         operations += make_missing_conversation(deps.records, message)
-    for message in accepted:
+    for message in messages:
         request = {"message": message.id, "role": message.role, "imported": True}
         operations += [
             Put(message),

@@ -75,8 +75,8 @@ def summarise(texts: Sequence[str], budget: int, count_tokens: CountTokens, igno
     gains, tokens_left = _choose_sentences(sentences, worth, budget)
     covered_terms = {term for index in gains for term in sentences[index].terms}
     uncovered_worth = {term: value for term, value in worth.items() if term not in covered_terms}
-    quoted = tuple(ChosenSentence(sentences[n].text, sentences[n].source, gains[n]) for n in sorted(gains))
-    return Extract(quoted, _choose_topics(texts, uncovered_worth, tokens_left, count_tokens))
+    quoted_sentences = tuple(ChosenSentence(sentences[n].text, sentences[n].source, gains[n]) for n in sorted(gains))
+    return Extract(quoted_sentences, _choose_topics(texts, uncovered_worth, tokens_left, count_tokens))
 
 
 def split_sentences(text: str, source: int, count_tokens: CountTokens) -> list[Sentence]:

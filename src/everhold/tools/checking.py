@@ -42,9 +42,9 @@ def check_arguments(name: str, schema: Schema, arguments: Mapping[str, Any]) -> 
         raise InvalidInput.from_sentence(f"the arguments: {error}") from None
     checker = _Checker(check_schema(schema))
     faults: list[ArgumentFault] = []
-    completed = checker.check("", dict(arguments), "", faults)
+    completed_arguments = checker.check("", dict(arguments), "", faults)
     if not faults:
-        return dict(completed)
+        return dict(completed_arguments)
     shown_faults = faults[:MAX_FAULTS]
     raise InvalidArguments(
         f"{name}: {', and '.join(fault.fact for fault in shown_faults)}",
@@ -74,7 +74,7 @@ def make_key(value: Any) -> Any:
         case list() | tuple():
             return "list", tuple(map(make_key, value))
         case dict():
-            return "object", frozenset((name, make_key(inner)) for name, inner in value.items())
+            return "object", frozenset((name, make_key(member)) for name, member in value.items())
         case _:
             return "number", value
 
@@ -157,26 +157,33 @@ class _Checker:
     ) -> dict[str, Any]:
         """Check the members of an object and return it with defaults filled in. Faults are added to `faults`."""
         properties: Mapping[str, Any] = schema.get("properties", {})
-        completed = dict(value)
+        completed_members = dict(value)
         for name in properties:
             inner_place = f"{place}/properties/{name.replace('~', '~0').replace('/', '~1')}"
             if name in value:
-                completed[name] = self.check(inner_place, value[name], _join(path, name), faults)
+                completed_members[name] = self.check(inner_place, value[name], _join(path, name), faults)
             else:
                 property_schema = self._follow(inner_place)
                 if isinstance(property_schema, dict) and "default" in property_schema:
-                    completed[name] = self.check(inner_place, property_schema["default"], _join(path, name), faults)
-        missing = [name for name in schema.get("required", ()) if name not in completed]
+                    completed_members[name] = self.check(
+                        inner_place, property_schema["default"], _join(path, name), faults
+                    )
+        missing_names = [name for name in schema.get("required", ()) if name not in completed_members]
         # An argument that the schema does not allow is a separate fault.
-        unknown = [name for name in value if name not in properties and schema.get("additionalProperties") is not False]
-        faults += [make_missing_fault(_join(path, name), properties.get(name, {}), name, unknown) for name in missing]
+        unknown_names = [
+            name for name in value if name not in properties and schema.get("additionalProperties") is not False
+        ]
+        faults += [
+            make_missing_fault(_join(path, name), properties.get(name, {}), name, unknown_names)
+            for name in missing_names
+        ]
         for name in value:
-            completed[name] = self._check_by_name(place, schema, name, completed[name], path, faults)
+            completed_members[name] = self._check_by_name(place, schema, name, completed_members[name], path, faults)
         _check_size(schema, len(value), ("minProperties", "maxProperties"), "entries", path, value, faults)
         if "propertyNames" in schema:
             for name in value:
                 self.check(f"{place}/propertyNames", name, _join(path, name), faults)
-        return completed
+        return completed_members
 
     def _check_by_name(
         self, place: str, schema: Schema, name: str, value: Any, path: str, faults: list[ArgumentFault]
@@ -196,17 +203,19 @@ class _Checker:
 
     def _check_array(self, place: str, schema: Schema, value: Any, path: str, faults: list[ArgumentFault]) -> list[Any]:
         prefix_items = schema.get("prefixItems", ())
-        completed = []
+        completed_items = []
         for index, item in enumerate(value):
             item_place = (
                 f"/prefixItems/{index}" if index < len(prefix_items) else "/items" if "items" in schema else None
             )
             item_path = f"{path}[{index}]"
-            completed.append(item if item_place is None else self.check(place + item_place, item, item_path, faults))
+            completed_items.append(
+                item if item_place is None else self.check(place + item_place, item, item_path, faults)
+            )
         _check_size(schema, len(value), ("minItems", "maxItems"), "items", path, value, faults)
         if schema.get("uniqueItems") and len(set(map(make_key, value))) < len(value):
             faults.append(make_fault(path, value, "pass each item once"))
-        return completed
+        return completed_items
 
     def _check_alternatives(
         self, place: str, schema: Schema, value: Any, path: str, faults: list[ArgumentFault]
@@ -231,11 +240,11 @@ class _Checker:
         for index in range(len(schema[keyword])):
             inner_faults: list[ArgumentFault] = []
             branch = f"{place}/{keyword}/{index}"
-            completed = self.check(branch, value, path, inner_faults)
+            completed_value = self.check(branch, value, path, inner_faults)
             if not inner_faults and keyword == "anyOf":
-                return completed
+                return completed_value
             if not inner_faults:
-                fitting_values.append(completed)
+                fitting_values.append(completed_value)
             elif _has_type(self._follow(branch), value):
                 faults_of_same_type.append(inner_faults)
         if len(fitting_values) == 1:

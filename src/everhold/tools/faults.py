@@ -47,16 +47,16 @@ def _describe_items(schema: Mapping[str, Any]) -> str:
 
 
 def _join_words(words: Iterable[str]) -> str:
-    *others, last = words
-    return f"{', '.join(others)} or {last}" if others else last
+    *other_words, last = words
+    return f"{', '.join(other_words)} or {last}" if other_words else last
 
 
 def make_fault(path: str, value: Any, remedy: str) -> ArgumentFault:
     """Return the fault for a value of the argument at `path`."""
-    shown = format_value(value)
+    shown_value = format_value(value)
     if not path:
-        return ArgumentFault(path, f"{_ALL_ARGUMENTS} are {shown}", remedy)
-    return ArgumentFault(path, f"{path} is {shown}", f"{remedy} for {path}")
+        return ArgumentFault(path, f"{_ALL_ARGUMENTS} are {shown_value}", remedy)
+    return ArgumentFault(path, f"{path} is {shown_value}", f"{remedy} for {path}")
 
 
 def make_missing_fault(path: str, schema: Any, name: str, unknown_names: Sequence[str]) -> ArgumentFault:

@@ -141,7 +141,7 @@ def _derive_schemas(name: str, annotations: Mapping[str, Any]) -> tuple[dict[str
         return {}, {}
     try:
         adapters = [(key, "validation", TypeAdapter(annotation)) for key, annotation in annotations.items()]
-        generated_schemas, shared = TypeAdapter.json_schemas(adapters, schema_generator=_SchemaMaker)  # type: ignore[arg-type]
+        generated_schemas, shared_definitions = TypeAdapter.json_schemas(adapters, schema_generator=_SchemaMaker)  # type: ignore[arg-type]
     except (PydanticUserError, SchemaError, TypeError, NameError) as error:
         fact = str(error).partition("\n")[0]
         raise InvalidInput(
@@ -149,7 +149,7 @@ def _derive_schemas(name: str, annotations: Mapping[str, Any]) -> tuple[dict[str
             remedy="annotate them with text, numbers, lists, dictionaries, dataclasses, TypedDicts or models",
         ) from None
     schemas = {str(key): _tidy(schema) for (key, _), schema in generated_schemas.items()}
-    return schemas, {key: _tidy(schema) for key, schema in shared.get("$defs", {}).items()}
+    return schemas, {key: _tidy(schema) for key, schema in shared_definitions.get("$defs", {}).items()}
 
 
 def _tidy(schema: Any) -> Any:

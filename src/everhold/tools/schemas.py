@@ -186,18 +186,20 @@ def _check_keywords(place: str, schema: Schema, places: Mapping[str, Any]) -> No
 
 def _refuse_endless_references(places: Mapping[str, Schema | bool]) -> None:
     """Raise InvalidInput for a schema that refers back to itself for the same value, which would never end."""
-    done: set[str] = set()
+    finished_places: set[str] = set()
     for first in places:
-        path: dict[str, Iterator[str]] = {first: iter(_list_in_place(first, places))} if first not in done else {}
+        path: dict[str, Iterator[str]] = (
+            {first: iter(_list_in_place(first, places))} if first not in finished_places else {}
+        )
         while path:
             place = next(reversed(path))
             following = next(path[place], None)
             if following is None:
-                done.add(place)
+                finished_places.add(place)
                 del path[place]
             elif following in path:
                 raise InvalidInput(f"the schema at {following or '#'} refers to itself", remedy="remove that $ref")
-            elif following not in done:
+            elif following not in finished_places:
                 path[following] = iter(_list_in_place(following, places))
 
 

@@ -74,13 +74,13 @@ def import_archive(area: WorkArea, source: Path, into: str | None, cycle_id: str
     limits = area.limits
     with ExitStack() as resources:
         members, read = _open_archive(area, source, limits, resources)
-        planned = _plan_files(members, into, limits)
-        check_quota(area, {file.path: file.size for file in planned})
-        for file in planned:
+        planned_files = _plan_files(members, into, limits)
+        check_quota(area, {file.path: file.size for file in planned_files})
+        for file in planned_files:
             area.folder.files.check_free(split_path(file.path))
         spool = _Spool(resources.enter_context(area.folder.make_temporary()))
         entries: dict[str, ManifestEntry | None] = {}
-        for file in planned:
+        for file in planned_files:
             content = _read_member(read, file)
             entries[file.path] = ManifestEntry(spool.add(content), len(content), file.mode)
         change_files(area, entries, spool.get, area.make_recording("update", cycle_id))

@@ -34,9 +34,9 @@ def compare_files(before: Manifest, after: Manifest, load: Callable[[str], bytes
     An added file with the content of a removed one counts as renamed.
     """
     changes = compare_manifests(before, after)
-    removed = {path: before[path] for path, entry in changes.items() if entry is None}
+    removed_entries = {path: before[path] for path, entry in changes.items() if entry is None}
     removed_by_hash: dict[str, list[str]] = {}
-    for path, entry in sorted(removed.items(), reverse=True):
+    for path, entry in sorted(removed_entries.items(), reverse=True):
         removed_by_hash.setdefault(entry.sha256, []).append(path)
     differences: list[FileDifference] = []
     renamed_paths: set[str] = set()
@@ -50,7 +50,9 @@ def compare_files(before: Manifest, after: Manifest, load: Callable[[str], bytes
             differences.append(FileDifference(path, "renamed", new.size, new.size, previous_path))
         else:
             differences.append(_compare_file(path, old, new, load))
-    differences += [_compare_file(path, old, None, load) for path, old in removed.items() if path not in renamed_paths]
+    differences += [
+        _compare_file(path, old, None, load) for path, old in removed_entries.items() if path not in renamed_paths
+    ]
     return sorted(differences, key=lambda difference: difference.path)
 
 

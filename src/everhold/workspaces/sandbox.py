@@ -109,11 +109,11 @@ class SandboxFolder:
                             raise _refuse("/".join(names), "is a folder")
                     return
                 try:
-                    inner = self._open_inner_folder(descriptor, name, names)
+                    inner_descriptor = self._open_inner_folder(descriptor, name, names)
                 except FileNotFoundError:
                     return
                 os.close(descriptor)
-                descriptor = inner
+                descriptor = inner_descriptor
         finally:
             os.close(descriptor)
 
@@ -185,16 +185,16 @@ class SandboxFolder:
         try:
             for name in names[:-1]:
                 try:
-                    inner = self._open_inner_folder(descriptor, name, names)
+                    inner_descriptor = self._open_inner_folder(descriptor, name, names)
                 except FileNotFoundError:
                     if not create:
                         raise _make_not_found("/".join(names)) from None
                     with suppress(FileExistsError):
                         os.mkdir(name, 0o700, dir_fd=descriptor)
                     os.fsync(descriptor)
-                    inner = self._open_inner_folder(descriptor, name, names)
+                    inner_descriptor = self._open_inner_folder(descriptor, name, names)
                 os.close(descriptor)
-                descriptor = inner
+                descriptor = inner_descriptor
             yield descriptor
         finally:
             os.close(descriptor)
@@ -202,15 +202,15 @@ class SandboxFolder:
     def _open_inner_folder(self, descriptor: int, name: str, names: Sequence[str]) -> int:
         """Open a folder inside an open folder; raise InvalidInput if it is a link, a file or on another file system."""
         try:
-            inner = os.open(name, _FOLDER_FLAGS, dir_fd=descriptor)
+            inner_descriptor = os.open(name, _FOLDER_FLAGS, dir_fd=descriptor)
         except OSError as error:
             if error.errno in _NOT_A_FOLDER:
                 raise _refuse("/".join(names), f"leads through {name!r}, which is not a folder") from None
             raise
-        if os.fstat(inner).st_dev != self._device:
-            os.close(inner)
+        if os.fstat(inner_descriptor).st_dev != self._device:
+            os.close(inner_descriptor)
             raise _refuse("/".join(names), "leads to another file system")
-        return inner
+        return inner_descriptor
 
     def _check_new_name(self, parent: int, names: Sequence[str]) -> None:
         """Raise Conflict if the folder has another name that is the same but for case or composition."""
@@ -255,8 +255,8 @@ def _find_twins(names: Sequence[str], prefix: str, is_known: Callable[[str], boo
     twins: dict[str, str] = {}
     for group in groups.values():
         if len(group) > 1:
-            accepted = next((name for name in group if is_known(prefix + name)), group[0])
-            twins.update((name, accepted) for name in group if name != accepted)
+            accepted_name = next((name for name in group if is_known(prefix + name)), group[0])
+            twins.update((name, accepted_name) for name in group if name != accepted_name)
     return twins
 
 

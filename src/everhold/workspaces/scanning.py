@@ -64,27 +64,32 @@ def scan_files(
     prefixes = {prefix for path in state.recorded_files for prefix in _list_prefixes(path)}
     walk = area.folder.files.walk(prefixes.__contains__)
     state.refused.update(walk.refused)
-    added: list[str] = []
-    changed: list[str] = []
+    added_paths: list[str] = []
+    changed_paths: list[str] = []
     for entry in walk.files:
         recorded = state.recorded_files.get(entry.path)
         if _scan_file(state, entry, settled_before) and state.changes.get(entry.path) is not None:
-            paths = added if recorded is None else changed
+            paths = added_paths if recorded is None else changed_paths
             paths.append(entry.path)
         if state.unrecorded_bytes > _BATCH_BYTES or len(state.contents) >= _BATCH_FILES:
             _record(state, cycle_id)
-    removed = sorted(path for path in state.recorded_files if path not in state.files and path not in index.absent)
-    state.changes.update(dict.fromkeys(removed))
+    removed_paths = sorted(
+        path for path in state.recorded_files if path not in state.files and path not in index.absent
+    )
+    state.changes.update(dict.fromkeys(removed_paths))
     _record(state, cycle_id)
-    absent = index.absent - state.files.keys()
-    index = FileIndex(area.workspace.version, state.files, absent)
+    absent_paths = index.absent - state.files.keys()
+    index = FileIndex(area.workspace.version, state.files, absent_paths)
     if keep_index:
         area.folder.write_index(index)
-    return ScannedFiles(tuple(added), tuple(changed), tuple(removed), state.refused), index
+    return ScannedFiles(tuple(added_paths), tuple(changed_paths), tuple(removed_paths), state.refused), index
 
 
 def make_manifest(index: FileIndex) -> Manifest:
-    return {path: ManifestEntry(known.sha256, known.size, known.mode) for path, known in index.files.items()}
+    return {
+        path: ManifestEntry(known_file.sha256, known_file.size, known_file.mode)
+        for path, known_file in index.files.items()
+    }
 
 
 def read_recorded_files(area: WorkArea) -> dict[str, ManifestEntry]:
@@ -111,28 +116,28 @@ def _list_prefixes(path: str) -> list[str]:
 def _scan_file(state: _ScanState, entry: FileEntry, settled_before: int) -> bool:
     """Add a file of the folder to the scan; return False if the file is refused or gone."""
     path, limits = entry.path, state.limits
-    known, content = state.index.files.get(path), None
+    known_file, content = state.index.files.get(path), None
     if len(state.files) >= limits.max_files:
         state.refused[path] = f"exceeds the limit of {limits.max_files:,} files"
         return False
-    if known is None or not known.matches(entry.status):
+    if known_file is None or not known_file.matches(entry.status):
         try:
-            known, content = _read_file(state.area, entry, settled_before)
+            known_file, content = _read_file(state.area, entry, settled_before)
         except NotFound:
             return False
         except InvalidInput as error:
             state.refused[path] = error.fact
             return False
-    if state.size + known.size > limits.max_bytes:
+    if state.size + known_file.size > limits.max_bytes:
         state.refused[path] = f"exceeds the limit of {limits.max_bytes:,} bytes"
         return False
-    state.size += known.size
-    state.files[path] = known
-    current_entry = ManifestEntry(known.sha256, known.size, known.mode)
+    state.size += known_file.size
+    state.files[path] = known_file
+    current_entry = ManifestEntry(known_file.sha256, known_file.size, known_file.mode)
     if state.recorded_files.get(path) != current_entry:
         state.changes[path] = current_entry
         if content is not None:
-            state.contents[known.sha256] = content
+            state.contents[known_file.sha256] = content
             state.unrecorded_bytes += len(content)
     return True
 
@@ -142,7 +147,7 @@ def _read_file(area: WorkArea, entry: FileEntry, settled_before: int) -> tuple[K
     limits = area.limits
     limits.check_file(entry.path, entry.status.st_size)
     content, status = area.folder.files.read(tuple(entry.path.split("/")), limits.max_file_bytes)
-    known = KnownFile(
+    known_file = KnownFile(
         status.st_mtime_ns,
         status.st_ctime_ns,
         status.st_ino,
@@ -152,7 +157,7 @@ def _read_file(area: WorkArea, entry: FileEntry, settled_before: int) -> tuple[K
         # A file that changed while it was read has a later timestamp than `settled_before`.
         max(status.st_mtime_ns, status.st_ctime_ns) < settled_before and len(content) == status.st_size,
     )
-    return known, content
+    return known_file, content
 
 
 def _record(state: _ScanState, cycle_id: str | None) -> None:

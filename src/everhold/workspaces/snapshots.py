@@ -153,8 +153,8 @@ def restore_snapshot(area: WorkArea, snapshot: Snapshot, path: str | None, cycle
         area.folder.files.check_free(split_path(path))
         change = {path: entry} if current.get(path) != entry else {}
     _check_change(area, current, change)
-    for refused in scanned.refused if path is None else ():
-        _remove_refused(area, refused)
+    for refused_path in scanned.refused if path is None else ():
+        _remove_refused(area, refused_path)
     if change:
         change_files(area, change, area.load, area.make_recording("update", cycle_id))
         _update_index(area, index, change)

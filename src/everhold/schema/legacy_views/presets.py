@@ -23,7 +23,7 @@ def find_preset(name: str) -> ViewPreset:
     preset = PRESETS.get(folded_name) or _ALIASES.get(folded_name)
     if preset is None:
         similar_names = get_close_matches(folded_name, PRESETS, n=1)
-        all_names = ", ".join(f"{known.name} ({known.alias})" for known in PRESETS.values())
+        all_names = ", ".join(f"{other.name} ({other.alias})" for other in PRESETS.values())
         remedy = f"did you mean {similar_names[0]!r}?" if similar_names else f"use one of {all_names}"
         raise InvalidInput(f"no preset {name!r} of views", value=name, remedy=remedy)
     return preset
