@@ -375,7 +375,7 @@ class TestThread:
         assert {chunk.owner_id for chunk in change.chunks("large")} == set(change.ids)
 
     def test_a_temporary_failure_is_retried(self, change: Change, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("everhold.maintenance.reembedding._LOOK_SECONDS", 0.01)
+        monkeypatch.setattr("everhold.maintenance.reembedding._CHECK_SECONDS", 0.01)
         failures = iter([ModelUnavailable("gone"), ModelUnavailable("still gone")])
 
         def fail() -> None:

@@ -32,8 +32,8 @@ from everhold.text.terms import extract_terms
 # Something that came up on fewer days may have done so by chance.
 MIN_DAYS = 3
 
-# A name in more than this share of an owner's evidence is not a pattern. With fewer than _FEW items, the share means
-# nothing and is not checked.
+# A name in more than this share of an owner's evidence is not a pattern. With fewer than _MIN_ITEMS items, the share
+# means nothing and is not checked.
 _MAX_SHARE, _MIN_ITEMS = 0.5, 12
 _MAX_SOURCES = 12
 _MAX_QUOTES = 3

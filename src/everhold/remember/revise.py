@@ -117,15 +117,13 @@ def make_revision_operations(
         }
     )
     fields = (*REVISABLE, *DERIVED, "hash", "updated_at", "revision", "last_updated_by_id")
-    changed_fields = {
-        name: revised.__dict__[name] for name in fields if revised.__dict__[name] != memory.__dict__[name]
-    }
-    patch = Patch(Memory, (memory.organization_id, memory.id), changed_fields, version=memory.version)
+    changed = {name: revised.__dict__[name] for name in fields if revised.__dict__[name] != memory.__dict__[name]}
+    patch = Patch(Memory, (memory.organization_id, memory.id), changed, version=memory.version)
     operations: list[Operation] = [patch, Put(revision)]
     changes_encryption = _changes_encryption(deps, memory, revised)
-    if vectors or earlier_chunks or changes_encryption or any(name in changed_fields for name in _SEARCHED):
+    if vectors or earlier_chunks or changes_encryption or any(name in changed for name in _SEARCHED):
         current_chunks = read_current_chunks(deps, memory)
-        if not earlier_chunks and not changes_encryption and "text" not in changed_fields:
+        if not earlier_chunks and not changes_encryption and "text" not in changed:
             earlier_chunks = current_chunks
         # The chunks are closed and not deleted, so that a recall of the past finds the memory by its text at that time.
         operations += [Patch(Chunk, get_key(chunk), {"known_to": now}) for chunk in current_chunks]
