@@ -81,7 +81,9 @@ def find_faults(storage: str) -> list[str]:
             for entity, table in moving.list_moved_entities():
                 if entity in (AccessLog, LogHead):
                     continue  # a thread seals the log, perhaps after the backup
-                if moving.table_hash(records, entity, table) != moving.table_hash(restored, entity, table):
+                if moving.compute_table_hash(records, entity, table) != moving.compute_table_hash(
+                    restored, entity, table
+                ):
                     faults.append(f"{table.name} differs between the store and the next backup")
         finally:
             indexes.close()

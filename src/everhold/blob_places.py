@@ -44,29 +44,29 @@ def copy_archive_files(source: tuple[Settings, Records], target: tuple[Settings,
     """Copy the files of archived messages of a store that was moved; do nothing if it has none."""
     if not source[1].count(SessionArchive, None, [Where("address", Op.NE, None)], deleted=True):
         return
-    files = [make_archive_files(*place) for place in (source, target)]
-    if files[0] is None or files[1] is None:
+    source_files, target_files = make_archive_files(*source), make_archive_files(*target)
+    if source_files is None or target_files is None:
         raise InvalidSettings(
             "archived messages are in files, and the settings of one of the stores name no `blobs`",
             remedy="set `blobs` for both stores",
         )
-    files[1].copy_from(files[0])
+    target_files.copy_from(source_files)
 
 
 def make_workspace_deps(settings: Settings, records: Records, scope_rows: "MissingScopeRows") -> "WorkspaceDeps":
     """Return the dependencies of the verbs on workspaces."""
     from everhold.workspaces.deps import WorkspaceDeps, WorkspaceLimits
 
-    chosen = settings.workspaces
+    workspace_settings = settings.workspaces
     is_in_memory = read_scheme(settings.storage) == "memory" and settings.blobs == "auto"
     data = _make_temporary_folder(records) if is_in_memory else settings.data
-    base = chosen.folder or data / "workspaces"
+    base = workspace_settings.folder or data / "workspaces"
     return WorkspaceDeps(
         records,
         scope_rows,
         make_contents(str(data / "blobs") if is_in_memory else find_blob_place(settings), records),
         base.absolute() / _name_store(records, b"workspaces"),
-        WorkspaceLimits(chosen.max_bytes, chosen.max_file_bytes, chosen.max_files),
+        WorkspaceLimits(workspace_settings.max_bytes, workspace_settings.max_file_bytes, workspace_settings.max_files),
         settings.interface,
     )
 
@@ -97,8 +97,10 @@ def copy_workspace_contents(source: tuple[Settings, Records], target: tuple[Sett
 
     if not source[1].count(Blob, None):
         return
-    contents = [make_contents(find_blob_place(settings), records) for settings, records in (source, target)]
-    contents[1].copy_from(contents[0])
+    source_contents, target_contents = (
+        make_contents(find_blob_place(settings), records) for settings, records in (source, target)
+    )
+    target_contents.copy_from(source_contents)
 
 
 def _name_store(records: Records, purpose: bytes) -> str:

@@ -60,12 +60,12 @@ def make_id(prefix: str, at: datetime | None = None) -> str:
     return f"{prefix}_{_encode_base32(max(micros(at), 0) // 1000 << 80 | _draw_low_bits())}"
 
 
-def least_id(prefix: str, moment: datetime) -> str:
+def make_least_id(prefix: str, moment: datetime) -> str:
     """Return a text that sorts before every id made at that moment or later, and after all earlier ids."""
     return f"{prefix}_{_encode_base32(micros(moment) // 1000 << 80)}"
 
 
-def begin_id(prefix: str, moment: datetime) -> str:
+def make_id_prefix(prefix: str, moment: datetime) -> str:
     """Return the common beginning of all ids that are made in the millisecond of `moment`."""
     return f"{prefix}_{_encode_base32(max(micros(moment), 0) // 1000 << 80)[:_TIME_DIGITS]}"
 

@@ -49,15 +49,15 @@ class MissingEmbedder:
     """
 
     def __init__(self, model: EmbeddingModel) -> None:
-        self._known = model
+        self._model = model
 
     @property
     def model(self) -> str:
-        return self._known.name
+        return self._model.name
 
     @property
     def dimensions(self) -> int:
-        return self._known.dimensions
+        return self._model.dimensions
 
     @property
     def problem(self) -> str:
@@ -105,10 +105,10 @@ def make_former_embedder(settings: Settings, model: EmbeddingModel) -> Embedder:
 
     If the model is not available, return a WordsOnlyEmbedder.
     """
-    name, at, _ = model.name.rpartition("@")
+    model_name, at_sign, _ = model.name.rpartition("@")
     try:
-        if at and settings.embedding.url is not None:
-            return make_remote_embedder(settings.embedding, name, model.dimensions)
+        if at_sign and settings.embedding.url is not None:
+            return make_remote_embedder(settings.embedding, model_name, model.dimensions)
         if model.name == DEFAULT_MODEL:
             return MiniLM(None, data=settings.data, cache=settings.cache)
     except (ModelError, MissingExtra):
@@ -123,16 +123,16 @@ def make_recall_deps(
     settings: Settings, records: Records, candidates: SearchIndexes, embedder: Embedder, thesaurus: Thesaurus
 ) -> RecallDeps:
     """Return the dependencies of a recall by one model."""
-    read = candidates.records or records
+    recall_records = candidates.records or records
     images = ImageCache(
-        read,
+        recall_records,
         embedder.model,
         embedder.dimensions,
         budget=settings.images.megabytes * 1_000_000,
         max_memories=settings.images.max_memories,
     )
     candidates.follow(embedder.model, embedder.dimensions)
-    return RecallDeps(read, embedder, images, candidates, thesaurus, ZoneInfo(settings.timezone))
+    return RecallDeps(recall_records, embedder, images, candidates, thesaurus, ZoneInfo(settings.timezone))
 
 
 # models beside the first one
@@ -179,11 +179,11 @@ def prepare_beside(
         return models
     from everhold.maintenance.filling import Filling  # few processes keep several models
 
-    known = {model.name: model for model in list_models(records)}
+    stored_models = {model.name: model for model in list_models(records)}
     for part, model_parts in zip(chunking.also, beside, strict=True):
         embedder = part.embedder
-        added = EmbeddingModel(name=embedder.model, dimensions=embedder.dimensions, status="beside")
-        model = known.get(embedder.model, added)
+        added_model = EmbeddingModel(name=embedder.model, dimensions=embedder.dimensions, status="beside")
+        model = stored_models.get(embedder.model, added_model)
         if model.dimensions != embedder.dimensions:
             raise InvalidSettings(
                 f"model {model.name!r} has {model.dimensions} dimensions in this store, and {embedder.dimensions} were "
@@ -199,8 +199,8 @@ def prepare_beside(
 
 def mark_beside(records: Records, models: Mapping[str, BesideModel], serving: EmbeddingModel) -> None:
     """Record these models in the store as additional models, except the one that serves until a change is complete."""
-    recorded = {model.name for model in list_models(records) if model.status == "beside"}
-    missing = [model.filling.model for name, model in models.items() if name not in (serving.name, *recorded)]
+    recorded_names = {model.name for model in list_models(records) if model.status == "beside"}
+    missing = [model.filling.model for name, model in models.items() if name not in (serving.name, *recorded_names)]
     if missing:
         with suppress(StoreReadOnly):
             records.commit([operation for model in missing for operation in keep_model_beside(model)])

@@ -49,14 +49,14 @@ E = TypeVar("E", bound="Everhold")
 class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlViewVerbs, EngineHints):
     """A memory engine on one store. Data is reached through `scope` only."""
 
-    def __init__(self, built: "Parts") -> None:
-        self._parts = built
-        built.backup_targets = KnownTargets(built)
-        if built.settings.layout == "julep":
+    def __init__(self, parts: "Parts") -> None:
+        self._parts = parts
+        parts.backup_targets = KnownTargets(parts)
+        if parts.settings.layout == "julep":
             self._require_single_organization()
-        every_minutes = built.settings.maintenance.every_minutes
+        every_minutes = parts.settings.maintenance.every_minutes
         if every_minutes is not None:
-            built.maintenance = self._start_maintenance(timedelta(minutes=every_minutes))
+            parts.maintenance = self._start_maintenance(timedelta(minutes=every_minutes))
 
     def _start_maintenance(self, every: timedelta) -> "MaintenanceThread":
         from everhold.maintenance.schedule import MaintenanceThread, find_last_start
@@ -70,11 +70,11 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
     def _require_single_organization(self) -> None:
         """Raise InvalidSettings if the store has other organizations: their data would be under the same names."""
         names = self._parts.records.columns(Organization, None, ("id",), deleted=True)
-        others = [name for (name,) in names if name != DEFAULT_ORGANIZATION]
-        if others:
+        other_names = [name for (name,) in names if name != DEFAULT_ORGANIZATION]
+        if other_names:
             self.close()
             raise InvalidSettings(
-                f"the store has the organization {others[0]!r}, and the layout 'julep' is for a single one",
+                f"the store has the organization {other_names[0]!r}, and the layout 'julep' is for a single one",
                 remedy="set layout to everhold, or export that organization into another store and delete it",
             )
 
@@ -121,7 +121,7 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
     def settings(self) -> settings.Settings:
         return self._parts.settings
 
-    # care
+    # export, import and maintenance
 
     def export(
         self,
@@ -182,28 +182,28 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         from everhold.exchange import bundle, loading
         from everhold.views.imports import ForeignOptions, import_foreign, load_bundle, refuse_user, remember_in_batches
 
-        place, report = Path(path), progress or ignore_progress
-        saved = Path(quarantine) if quarantine else None
-        options = ForeignOptions(source, timezone, date_order, users or {}, dry_run, saved, overwrite)
-        is_folder = place.is_dir()
-        header = None if is_folder else bundle.read_header(loading.read_first_line(place))
+        file, report = Path(path), progress or ignore_progress
+        quarantine_path = Path(quarantine) if quarantine else None
+        options = ForeignOptions(source, timezone, date_order, users or {}, dry_run, quarantine_path, overwrite)
+        is_folder = file.is_dir()
+        header = None if is_folder else bundle.read_header(loading.read_first_line(file))
         if header is not None:
             options.refuse_for("a bundle")
-            refuse_user(place, user)
-            into = header.organization if organization is None else organization
-            self._require_organization(into)
-            loaded = load_bundle(self._parts, place, header, into, report)
-            self._log_call("import", into, loaded.count)
+            refuse_user(file, user)
+            target_organization = header.organization if organization is None else organization
+            self._require_organization(target_organization)
+            loaded = load_bundle(self._parts, file, header, target_organization, report)
+            self._log_call("import", target_organization, loaded.count)
             return loaded
         view = self.scope(organization=DEFAULT_ORGANIZATION if organization is None else organization, user=user)
         parts = self._parts if progress is None else self._parts.report_embedding(progress)
-        imported = import_foreign(parts, view.scope, place, options, report)
+        imported = import_foreign(parts, view.scope, file, options, report)
         if imported is not None:
             self._log_call("import", view.scope.organization, imported.count)
             return imported
         options.refuse_for("a list or a text that no known system writes")
         remember = partial(remember_in_batches, type(view)(parts, view.scope))
-        return loading.load_document(place, self._parts.write_deps.chunking.tokenizer, remember, report)
+        return loading.load_document(file, self._parts.write_deps.chunking.tokenizer, remember, report)
 
     def _log_call(self, operation: LoggedOperation, organization: str, rows: int) -> None:
         scope = validate_row(Scope, {"organization": organization})
@@ -317,14 +317,14 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         from everhold.stores import add_partitions, do_all
         from everhold.views.data_deps import copy_source_files
 
-        chosen = [settings.load(address, **fields) for address in (source, target)]
-        places.require_store_file(find_file(chosen[0]))
-        places.require_different_stores(*map(find_file, chosen))
+        both_settings = [settings.load(address, **fields) for address in (source, target)]
+        places.require_store_file(find_file(both_settings[0]))
+        places.require_different_stores(*map(find_file, both_settings))
         with ExitStack() as opened:
-            source_records, target_records = (_open_records(store_settings, opened) for store_settings in chosen)
-            stores = list(zip(chosen, (source_records, target_records), strict=True))
+            source_records, target_records = (_open_records(chosen, opened) for chosen in both_settings)
+            stores = list(zip(both_settings, (source_records, target_records), strict=True))
             copy = partial(do_all, partial(copy_files, *stores), partial(copy_source_files, *stores))
-            add_partitions(chosen[1], moving.list_months(source_records))
+            add_partitions(both_settings[1], moving.list_months(source_records))
             return moving.move(source_records, target_records, progress or ignore_progress, copy)
 
     @staticmethod
@@ -368,20 +368,20 @@ def finish_opening(opening: Opening) -> Everhold:
 
 
 def _finish_opening(
-    kind: type[E], opening: Opening, embedder: Embedder | None = None, also: Sequence[Embedder] = ()
+    engine_class: type[E], opening: Opening, embedder: Embedder | None = None, also: Sequence[Embedder] = ()
 ) -> E:
     with ImportSection():  # while the model loads
         from everhold.parts import build
-    return kind(build(opening.settings, embedder, also, opening.get_model))
+    return engine_class(build(opening.settings, embedder, also, opening.get_model))
 
 
-def _open_records(chosen: settings.Settings, until: ExitStack) -> "Records":
-    """Open a store without an engine, to be closed with `until`."""
+def _open_records(chosen: settings.Settings, resources: ExitStack) -> "Records":
+    """Open a store without an engine. Closing `resources` closes the store."""
     from everhold.stores import open_store
 
     records, candidates = open_store(chosen)
-    until.callback(records.close)
-    until.callback(candidates.close)
+    resources.callback(records.close)
+    resources.callback(candidates.close)
     return records
 
 

@@ -34,26 +34,32 @@ def nest(variables: Mapping[str, str]) -> dict[str, Any]:
         for depth, section in enumerate(sections, 1):
             inner = current.setdefault(section, {})
             if not isinstance(inner, dict):
-                outer = name_variable(".".join(sections[:depth]))
-                raise InvalidSettings(f"{name_variable(setting)} and {outer} are both set", remedy=f"unset {outer}")
+                outer_variable = name_variable(".".join(sections[:depth]))
+                raise InvalidSettings(
+                    f"{name_variable(setting)} and {outer_variable} are both set", remedy=f"unset {outer_variable}"
+                )
             current = inner
         current[last] = value
     return values
 
 
-def merge_settings(values: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge two mappings of settings, section by section. A setting in `over` replaces the same setting in `values`."""
+def merge_settings(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge two mappings of settings, section by section. Settings in `overrides` replace the same ones in `values`."""
     merged = dict(values)
-    for name, value in over.items():
+    for name, value in overrides.items():
         section = merged.get(name)
         are_mappings = isinstance(section, dict) and isinstance(value, dict)
         merged[name] = merge_settings(section or {}, value) if are_mappings else value
     return merged
 
 
-def refuse_unknown(setting: str, known: Iterable[str]) -> InvalidSettings:
+def refuse_unknown(setting: str, known_settings: Iterable[str]) -> InvalidSettings:
     """Return the error for a variable that sets no known setting."""
-    close = get_close_matches(setting, known, n=1)
-    remedy = f"did you mean {name_variable(close[0])}?" if close else "unset it; docs/settings.md lists the names"
+    similar_names = get_close_matches(setting, known_settings, n=1)
+    remedy = (
+        f"did you mean {name_variable(similar_names[0])}?"
+        if similar_names
+        else "unset it; docs/settings.md lists the names"
+    )
     variable = name_variable(setting)
     return InvalidSettings(f"no setting for environment variable {variable}", value=variable, remedy=remedy)

@@ -36,8 +36,8 @@ def format_value(value: Any) -> str:
         text = _outline(value)
         return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… of length {len(value)}"
     # The repr of any other object may be long, or raise.
-    plain = next((show for kind, show in _PLAIN.items() if isinstance(value, kind)), None)
-    return plain(value) if plain else f"a {type(value).__name__}"
+    show_value = next((show for kind, show in _PLAIN.items() if isinstance(value, kind)), None)
+    return show_value(value) if show_value else f"a {type(value).__name__}"
 
 
 _PLAIN: Mapping[type, Callable[[Any], str]] = {

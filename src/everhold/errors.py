@@ -16,7 +16,7 @@
     │   ├── StaleVersion
     │   ├── BrokenReference
     │   └── IdempotencyMismatch
-    ├── StoreError            the store could not do it; nothing was half-written
+    ├── StoreError            the store could not carry out the call; nothing was half-written
     │   ├── StoreBusy         retry
     │   ├── StoreUnavailable  retry
     │   ├── StoreFull
@@ -221,7 +221,7 @@ class IdempotencyMismatch(Conflict):
 
 
 class StoreError(EverholdError):
-    """The store could not do it; nothing was half-written."""
+    """The store could not carry out the call; nothing was half-written."""
 
 
 class StoreBusy(StoreError):
@@ -293,7 +293,7 @@ class EnvelopeDamaged(EncryptionError):
 
 
 class ModelError(EverholdError):
-    """The embedding model."""
+    """An error of an embedding model or a language model."""
 
 
 class ModelNotFound(ModelError):
@@ -301,7 +301,7 @@ class ModelNotFound(ModelError):
 
 
 class ModelDamaged(ModelError):
-    """Weights that are not the published ones."""
+    """The weights of the model are not the published ones."""
 
 
 class ModelUnavailable(ModelError):
@@ -311,7 +311,7 @@ class ModelUnavailable(ModelError):
 
 
 class QueryError(EverholdError):
-    """A query on uploaded or connected data."""
+    """An error of a query on uploaded or connected data."""
 
 
 class QueryFailed(QueryError):

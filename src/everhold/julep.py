@@ -87,9 +87,9 @@ class MemoryManager:
             if self._is_closed:
                 raise StoreUnavailable("this memory manager has been closed", remedy="create another one")
             if self._engine is None:
-                others = {name: value for name, value in self._settings.items() if name != "storage"}
+                other_settings = {name: value for name, value in self._settings.items() if name != "storage"}
                 # As a target, so that no everhold.yaml of the current folder is mixed in.
-                engine = Everhold.open(self._settings["storage"], embedder=self._embedder, **others)
+                engine = Everhold.open(self._settings["storage"], embedder=self._embedder, **other_settings)
                 self._engine = AsyncEverhold(engine)
             return self._engine
 
@@ -230,8 +230,8 @@ def _read_message(message: Any) -> dict[str, Any]:
 
 
 def _pick_message_fields(fields: Mapping[str, Any]) -> MessageInput:
-    others = {name: fields[name] for name in ("id", "name", "metadata") if fields.get(name) is not None}
-    return cast(MessageInput, {"text": fields["content"], "role": fields.get("role") or "user", **others})
+    other_fields = {name: fields[name] for name in ("id", "name", "metadata") if fields.get(name) is not None}
+    return cast(MessageInput, {"text": fields["content"], "role": fields.get("role") or "user", **other_fields})
 
 
 def _read_context(context: Any) -> tuple[dict[str, Any], list[str]]:
@@ -249,12 +249,12 @@ def _read_context(context: Any) -> tuple[dict[str, Any], list[str]]:
 async def _update_session(view: AsyncView, values: Mapping[str, Any]) -> None:
     """Store the topic and the context of a session, if the caller passed them."""
     topic = values.get("current_topic", values.get("topic"))
-    own = ("session_id", "user_id", "current_topic", "topic")
-    others = {name: value for name, value in values.items() if name not in own}
+    reserved_names = ("session_id", "user_id", "current_topic", "topic")
+    other_values = {name: value for name, value in values.items() if name not in reserved_names}
     if topic is not None:
         await view.update_session(topic=topic)
-    if others:
-        await view.update_session(context=others)
+    if other_values:
+        await view.update_session(context=other_values)
 
 
 async def _ask(model: Model, messages: list[dict[str, Any]]) -> str:

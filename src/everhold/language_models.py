@@ -16,7 +16,7 @@ def make_language_model(settings: Settings) -> LanguageModel | None:
 
 
 def make_question_model(settings: Settings) -> "BoundedModel | None":
-    """Return the language model that is asked about questions on data; None without one, or if it is not to be."""
+    """Return the language model for questions about data; None without one, or if the settings turn it off for them."""
     if settings.llm is None or settings.ask.llm == "off":
         return None
     from everhold.ask.language_model.calling import BoundedModel  # few processes ask

@@ -25,9 +25,9 @@ def make_encryption(settings: Settings, records: Records) -> "Encryption | None"
 
     If a store contains encrypted content and no master key is set, reading or changing this content raises an error.
     """
-    chosen = settings.encryption
+    encryption_settings = settings.encryption
     has_keys = bool(records.scan(DataKey, None, limit=1, deleted=True))
-    if chosen is None and not has_keys:
+    if encryption_settings is None and not has_keys:
         return None
     # Few stores are encrypted, and these take a while to import.
     from everhold.encryption.deps import Encryption
@@ -35,13 +35,13 @@ def make_encryption(settings: Settings, records: Records) -> "Encryption | None"
     from everhold.encryption.recorded import read_recorded, record_fields
     from everhold.encryption.row_cipher import RowCipher
 
-    recorded = list(read_recorded(records))
+    recorded_names = list(read_recorded(records))
     # A store that was moved here has keys, but no record of the fields that they encrypt.
-    possible = list_encryptable_fields() if has_keys and not recorded else recorded
-    if chosen is None:
+    possible_names = list_encryptable_fields() if has_keys and not recorded_names else recorded_names
+    if encryption_settings is None:
         from everhold.encryption.missing_key import MissingDataKeys
 
-        fields = choose_fields((), possible)
+        fields = choose_fields((), possible_names)
         return Encryption(RowCipher(MissingDataKeys(records), fields), records, is_missing=True)
     try:
         from everhold.adapters.encryption import MasterKeys, StoredDataKeys, read_master_key
@@ -49,13 +49,16 @@ def make_encryption(settings: Settings, records: Records) -> "Encryption | None"
         raise MissingExtra(
             f"cryptography is not installed ({error.name})", remedy="pip install 'everhold[encryption]'"
         ) from error
-    fields = choose_fields(chosen.fields, possible)
-    current, *former = (read_master_key(source, read_variable) for source in (chosen.master_key, *chosen.former_keys))
-    keys = StoredDataKeys(records, MasterKeys(current, tuple(former)), per_user=chosen.per_user)
+    fields = choose_fields(encryption_settings.fields, possible_names)
+    current, *former = (
+        read_master_key(source, read_variable)
+        for source in (encryption_settings.master_key, *encryption_settings.former_keys)
+    )
+    keys = StoredDataKeys(records, MasterKeys(current, tuple(former)), per_user=encryption_settings.per_user)
     encryption = Encryption(RowCipher(keys, fields), records)
-    unrecorded = sorted({*encryption.recorded_fields, *possible} - set(recorded))
-    if unrecorded:
-        record_fields(records, unrecorded)
+    unrecorded_names = sorted({*encryption.recorded_fields, *possible_names} - set(recorded_names))
+    if unrecorded_names:
+        record_fields(records, unrecorded_names)
     return encryption
 
 

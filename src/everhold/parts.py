@@ -46,7 +46,7 @@ from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
 from everhold.ports.tokenizer import Tokenizer
 from everhold.progress import ReportProgress, ignore_progress
 from everhold.recall.request import RecallDeps
-from everhold.remember.chunks import Chunking, make_chunks_for_model, make_chunks_or_words, show_text
+from everhold.remember.chunks import Chunking, hide_nothing, make_chunks_for_model, make_chunks_or_words
 from everhold.remember.deps import ReadingOptions, WriteDeps
 from everhold.remember.scope_rows import ScopeRows
 from everhold.schema.operations import Operation
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from everhold.encryption.deps import Encryption
     from everhold.episodes.deps import EpisodeDeps
     from everhold.events.subscription import Subscription
-    from everhold.maintenance.reembed import Cut
+    from everhold.maintenance.reembed import MakeChunks
     from everhold.maintenance.reembedding import Reembedding
     from everhold.maintenance.schedule import MaintenanceThread
     from everhold.model import Message
@@ -117,7 +117,7 @@ class Parts:
         from everhold.maintenance.reembed import fill_imported
 
         models = self.write_deps.chunking.models.values()
-        return max(fill_imported(self.records, organization, *_make_cut(part), report) for part in models)
+        return max(fill_imported(self.records, organization, *_make_chunk_maker(part), report) for part in models)
 
     def report_embedding(self, report: ReportProgress) -> "Parts":
         """Return the same parts with embedders that report their progress."""
@@ -176,12 +176,12 @@ class Parts:
             ZoneInfo(self.settings.timezone),
         )
 
-    def retell_episodes(self, messages: "Sequence[Message]", now: datetime, are_restored: bool) -> list[Operation]:
+    def update_episodes(self, messages: "Sequence[Message]", now: datetime, are_restored: bool) -> list[Operation]:
         """Return the operations that update episodes when messages are deleted, or with the flag restored."""
         from everhold.episodes.erasure import forget_messages, restore_messages
 
-        retell = restore_messages if are_restored else forget_messages
-        return retell(self.episode_deps, messages, now)
+        make_operations = restore_messages if are_restored else forget_messages
+        return make_operations(self.episode_deps, messages, now)
 
     def clear_images(self) -> None:
         """Drop the images of all models from memory."""
@@ -252,11 +252,14 @@ def assemble(
     candidates: SearchIndexes,
     embedder: Embedder,
     tokenizer: Tokenizer,
-    former: Callable[[EmbeddingModel], Embedder] | None = None,
+    make_former: Callable[[EmbeddingModel], Embedder] | None = None,
     thesaurus: Thesaurus = NO_THESAURUS,
     beside: Sequence[EmbeddingParts] = (),
 ) -> Parts:
-    """Return an engine's parts for a store and an embedder. `former` makes the embedder of a model still serving."""
+    """Return an engine's parts for a store and an embedder.
+
+    `make_former` makes the embedder of a model that still serves.
+    """
     _require_ports(records, candidates, embedder, tokenizer, thesaurus)
     language_model = make_language_model(settings)
     heads = make_heads(settings)
@@ -268,8 +271,8 @@ def assemble(
     scope_rows = ScopeRows(records, strict=settings.strict_scopes, timezone=settings.timezone)
     reading = ReadingOptions(settings.remember.resolve, settings.remember.extract, ZoneInfo(settings.timezone))
     summaries = EarlierSummaries()
-    drop = partial(do_all, summaries.clear, *([embedder.clear] if isinstance(embedder, CachedEmbedder) else []))
-    write_deps = WriteDeps(records, chunking, scope_rows, settings.text_bytes, settings.interface, reading, drop)
+    clear_texts = partial(do_all, summaries.clear, *([embedder.clear] if isinstance(embedder, CachedEmbedder) else []))
+    write_deps = WriteDeps(records, chunking, scope_rows, settings.text_bytes, settings.interface, reading, clear_texts)
     recall_deps = make_recall_deps(settings, records, candidates, embedder, thesaurus)
     make_deps = partial(make_session_deps, settings, records, scope_rows, encryption)
     sessions = SessionParts(lambda: _connect_sessions(parts, make_deps()))
@@ -281,7 +284,7 @@ def assemble(
         if settings.sessions != "auto":
             sessions.get()  # connect now, so that a wrong address of a server is reported when the engine is opened
         parts.beside = prepare_beside(settings, recall_deps, records, chunking, beside, parts.is_changing_model)
-        _serve(parts, embedder, former)
+        _serve(parts, embedder, make_former)
     except BaseException:  # otherwise its thread would keep running
         access.close()
         raise
@@ -301,19 +304,19 @@ def _make_chunking(
     settings: Settings, embedder: Embedder, tokenizer: Tokenizer, encryption: "Encryption | None"
 ) -> Chunking:
     chosen = settings.embedding
-    hides_text = show_text if encryption is None else encryption.fields.hides_text
+    hides_text = hide_nothing if encryption is None else encryption.fields.hides_text
     return Chunking(embedder, tokenizer, chosen.chunk_tokens, chosen.chunk_overlap, hides_text=hides_text)
 
 
 def _connect_sessions(parts: Parts, session_deps: "SessionDeps") -> "SessionDeps":
     """Let session verbs index messages, and update episodes when messages are deleted."""
     if not parts.settings.index_messages:
-        return replace(session_deps, retell=parts.retell_episodes)
+        return replace(session_deps, update_summaries=parts.update_episodes)
     return replace(
         session_deps,
-        retell=parts.retell_episodes,
+        update_summaries=parts.update_episodes,
         # `parts.write_deps` is read at each call, because a change of model replaces it.
-        cut=lambda message: make_chunks_or_words([message], parts.write_deps.chunking)[0],
+        make_chunks=lambda message: make_chunks_or_words([message], parts.write_deps.chunking)[0],
     )
 
 
@@ -344,29 +347,29 @@ def _require_ports(
     require_protocol(thesaurus, Thesaurus, "the thesaurus")
 
 
-def _serve(parts: Parts, embedder: Embedder, former: Callable[[EmbeddingModel], Embedder] | None) -> None:
+def _serve(parts: Parts, embedder: Embedder, make_former: Callable[[EmbeddingModel], Embedder] | None) -> None:
     """Serve with the store's model, and begin the change to the settings' model if that is a different one."""
     serving = ensure_serving_model(parts.records, embedder.model, embedder.dimensions)
     if parts.beside:
         mark_beside(parts.records, parts.beside, serving)
     if serving.name != embedder.model:
-        _change_model(parts, serving, former or partial(make_former_embedder, parts.settings))
+        _change_model(parts, serving, make_former or partial(make_former_embedder, parts.settings))
     elif serving.dimensions != embedder.dimensions or list_unused_models(parts.records):
         _reembed(parts, serving, lambda: None)  # an earlier change has not deleted the old chunks
     for model in parts.beside.values():
         model.filling.start()
 
 
-def _change_model(parts: Parts, serving: EmbeddingModel, former: Callable[[EmbeddingModel], Embedder]) -> None:
+def _change_model(parts: Parts, serving: EmbeddingModel, make_former: Callable[[EmbeddingModel], Embedder]) -> None:
     """Let the store's model serve, and write chunks for it, until the chosen model has embedded everything."""
     final_write_deps, final_recall_deps = parts.write_deps, parts.recall_deps
     chunking = final_write_deps.chunking
-    if serving.name in parts.beside:  # it is written for already, and stays
+    if serving.name in parts.beside:  # chunks of this model are written already, and it stays
         parts.recall_deps = parts.beside[serving.name].recall_deps
     else:
-        old = former(serving)
-        written = (replace(chunking, embedder=old, also=()), *chunking.also)
-        parts.write_deps = replace(final_write_deps, chunking=replace(chunking, also=written))
+        old = make_former(serving)
+        other_chunkings = (replace(chunking, embedder=old, also=()), *chunking.also)
+        parts.write_deps = replace(final_write_deps, chunking=replace(chunking, also=other_chunkings))
         parts.recall_deps = make_recall_deps(
             parts.settings, parts.records, final_recall_deps.candidates, old, final_recall_deps.thesaurus
         )
@@ -377,18 +380,20 @@ def _change_model(parts: Parts, serving: EmbeddingModel, former: Callable[[Embed
     _reembed(parts, serving, switch)
 
 
-def _make_cut(chunking: Chunking) -> "tuple[Cut, EmbeddingModel]":
+def _make_chunk_maker(chunking: Chunking) -> "tuple[MakeChunks, EmbeddingModel]":
     """Return the function that makes chunks of one model, and the model."""
     embedder = chunking.embedder
     model = EmbeddingModel(name=embedder.model, dimensions=embedder.dimensions, status="building")
     return partial(make_chunks_for_model, chunking=chunking), model
 
 
-def _reembed(parts: Parts, serving: EmbeddingModel, switched: Callable[[], None]) -> None:
+def _reembed(parts: Parts, serving: EmbeddingModel, on_switch: Callable[[], None]) -> None:
     from everhold.maintenance.reembedding import Reembedding
 
     chunking = replace(parts.write_deps.chunking, also=())
-    cut, chosen = _make_cut(chunking)
+    make_chunks, model = _make_chunk_maker(chunking)
     keep_old = serving.name in parts.beside
-    parts.reembedding = Reembedding(parts.records, cut, old=serving, new=chosen, switched=switched, keep_old=keep_old)
+    parts.reembedding = Reembedding(
+        parts.records, make_chunks, old=serving, new=model, on_switch=on_switch, keep_old=keep_old
+    )
     parts.reembedding.start()

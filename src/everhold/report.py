@@ -38,9 +38,10 @@ class Report:
 
 
 def examine(parts: Parts) -> Report:
+    """Return a report on an engine."""
     traits = parts.records.traits
     embedder = parts.recall_deps.embedder
-    described = {
+    descriptions = {
         "store": traits.name,
         "words": traits.words,
         "vectors": traits.vectors,
@@ -55,22 +56,22 @@ def examine(parts: Parts) -> Report:
     }
     if parts.reembedding is not None and not parts.reembedding.progress.serves:
         done, total, _ = parts.reembedding.progress
-        described["changing to"] = (
+        descriptions["changing to"] = (
             f"{parts.write_deps.chunking.embedder.model}: {done} of {total} memories embedded again"
         )
     installed = [preset for preset in _list_view_presets(parts) if preset.views]
     if installed:
-        described["SQL views"] = ", ".join(f"{preset.preset} ({preset.state})" for preset in installed)
+        descriptions["SQL views"] = ", ".join(f"{preset.preset} ({preset.state})" for preset in installed)
     for name, beside in parts.beside.items():
         done, total, is_complete = beside.filling.progress
         state = "complete" if is_complete else f"{done} of {total} memories embedded"
-        described[f"beside: {name}"] = f"{beside.recall_deps.embedder.dimensions} dimensions, {state}"
+        descriptions[f"beside: {name}"] = f"{beside.recall_deps.embedder.dimensions} dimensions, {state}"
     counts = {
         table.name: parts.records.count(entity, None, deleted=True)
         for entity, table in CATALOG.items()
         if entity in (Organization, Memory, Chunk) or parts.records.count(entity, None, deleted=True)
     }
-    return Report(described, counts, list(_find_problems(parts)))
+    return Report(descriptions, counts, list(_find_problems(parts)))
 
 
 def _describe_sessions(parts: Parts) -> str:
@@ -102,12 +103,12 @@ def _describe_maintenance(records: Records) -> str:
     runs = read_runs(records, _RUNS)
     if not runs:
         return "has not run yet; run `everhold maintain`"
-    latest: dict[str, str] = {}
+    latest_outcomes: dict[str, str] = {}
     for run in runs:
         for name, report in run.jobs.items():
             if report["outcome"] != "held":  # "held" means that a different process ran the job at that time
-                latest.setdefault(name, report["outcome"])
-    failed = ", ".join(sorted(name for name, outcome in latest.items() if outcome == "failed"))
+                latest_outcomes.setdefault(name, report["outcome"])
+    failed = ", ".join(sorted(name for name, outcome in latest_outcomes.items() if outcome == "failed"))
     return f"last ran at {runs[0].started_at:%Y-%m-%d %H:%M} UTC" + (f"; failed: {failed}" if failed else "")
 
 
@@ -213,15 +214,15 @@ def _count_unpaired(parts: Parts) -> tuple[int, int]:
     """
     orphans = unsearched = 0
     for (organization,) in parts.records.columns(Organization, None, ["id"], deleted=True):
-        with_text = list(_list_with_text(parts, organization))
-        owners = {
+        ids_with_text = list(_list_with_text(parts, organization))
+        owner_ids = {
             owner
             for owner, kind in parts.records.columns(Chunk, organization, ("owner_id", "owner_kind"))
             if kind == "memory"
         }
         memory_ids = {memory_id for (memory_id,) in parts.records.columns(Memory, organization, ["id"], deleted=True)}
-        orphans += len(owners - memory_ids)
-        unsearched += sum(memory_id not in owners for memory_id in with_text)
+        orphans += len(owner_ids - memory_ids)
+        unsearched += sum(memory_id not in owner_ids for memory_id in ids_with_text)
     return orphans, unsearched
 
 

@@ -120,11 +120,11 @@ def load(target: str | Path | None = None, **arguments: Any) -> Settings:
     """Return the settings for a path, a URL or a YAML file. By default, read `./everhold.yaml` if it exists."""
     file = _find_settings_file(target)
     variables = read_variables(os.environ)
-    written = _read(file) if file else {}
-    values = merge_settings(written, nest(variables))
+    file_values = _read_settings_file(file) if file else {}
+    values = merge_settings(file_values, nest(variables))
     if target is not None and file is None:
         values["storage"] = str(target)
-    files = {name: str(file) for name in written if name not in arguments}
+    files = {name: str(file) for name in file_values if name not in arguments}
     values = merge_settings(values, arguments)
     preset = JULEP_LAYOUT if values.get("layout") == "julep" else {}
     return validate_settings(merge_settings(preset, values), variables, files)
@@ -164,11 +164,13 @@ def convert_agent_config(values: Mapping[str, Any]) -> dict[str, Any]:
     if "database" in sqlite:
         converted["storage"] = f"sqlite:///{quote(str(sqlite.pop('database')))}"
     pragmas = _read_section("memory.sqlite.pragmas", sqlite.pop("pragmas", None))
-    converted["sqlite"] = dict(_convert_pragma(old, pragmas.pop(old)) for old in _PRAGMAS if old in pragmas)
-    for old, must in _FIXED_PRAGMAS.items():
-        value = pragmas.pop(old, must[0])
-        if str(value).upper() not in must:
-            raise InvalidSettings(f"memory.sqlite.pragmas.{old} is not {must[0]}", value=value, remedy="leave it out")
+    converted["sqlite"] = dict(_convert_pragma(pragma, pragmas.pop(pragma)) for pragma in _PRAGMAS if pragma in pragmas)
+    for name, allowed in _FIXED_PRAGMAS.items():
+        value = pragmas.pop(name, allowed[0])
+        if str(value).upper() not in allowed:
+            raise InvalidSettings(
+                f"memory.sqlite.pragmas.{name} is not {allowed[0]}", value=value, remedy="leave it out"
+            )
     if "persist_directory" in chroma:
         converted["vectors"] = f"chroma:///{quote(str(chroma.pop('persist_directory')))}"
     if "collection" in chroma:
@@ -177,15 +179,15 @@ def convert_agent_config(values: Mapping[str, Any]) -> dict[str, Any]:
         converted["embedding"] = {"model": chroma.pop("embedding_model")}
     if "host" in redis:
         converted["sessions"] = _make_redis_address(redis)
-    converted["redis"] = {name: redis.pop(old) for old, name in _REDIS_OPTIONS.items() if old in redis}
-    for old in ("decode_responses", "retry_on_timeout"):
-        if redis.pop(old, True) is not True:
-            raise InvalidSettings(f"memory.redis.{old} is not true", remedy="leave it out: it is always so here")
-    for section, left in (("", memory), (".sqlite", sqlite), (".sqlite.pragmas", pragmas), (".chroma", chroma),
+    converted["redis"] = {name: redis.pop(option) for option, name in _REDIS_OPTIONS.items() if option in redis}
+    for option in ("decode_responses", "retry_on_timeout"):
+        if redis.pop(option, True) is not True:
+            raise InvalidSettings(f"memory.redis.{option} is not true", remedy="leave it out: it is always so here")
+    for section, unused in (("", memory), (".sqlite", sqlite), (".sqlite.pragmas", pragmas), (".chroma", chroma),
                         (".redis", redis)):  # fmt: skip
-        if left:
+        if unused:
             raise InvalidSettings(
-                f"memory{section} has no setting {next(iter(left))!r} that is understood here", remedy="leave it out"
+                f"memory{section} has no setting {next(iter(unused))!r} that is understood here", remedy="leave it out"
             )
     return converted
 
@@ -303,7 +305,7 @@ def _is_section(annotation: Any) -> TypeGuard[type[SettingsSection]]:
     return isinstance(annotation, type) and issubclass(annotation, SettingsSection)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_settings_file(path: Path) -> dict[str, Any]:
     values = read_yaml_file(path)
     sections = {"memory", *(name.partition(".")[0] for name in list_names() if "." in name)}
     filled = {name: value for name, value in values.items() if value is not None or name not in sections}

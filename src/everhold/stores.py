@@ -25,12 +25,13 @@ if TYPE_CHECKING:
 
 
 def open_store(settings: Settings) -> tuple[Records, SearchIndexes]:
+    """Return the store that the settings name, and its search indexes."""
     scheme = read_scheme(settings.storage)
     maker = STORES.get(scheme) or _find_installed_store(scheme)
     if maker is None:
-        known = ", ".join([*STORES, *_find_entry_points().names])
+        known_schemes = ", ".join([*STORES, *_find_entry_points().names])
         raise InvalidSettings(
-            f"no store for {scheme}:// (storage is {describe_place(settings)})", remedy=f"use {known}"
+            f"no store for {scheme}:// (storage is {describe_place(settings)})", remedy=f"use {known_schemes}"
         )
     if settings.blobs != "auto":
         from everhold.adapters.files import check_place  # slow to import
@@ -70,19 +71,19 @@ def choose_vectors(settings: Settings, records: Records, candidates: SearchIndex
         address = read_address(settings.vectors)
         if settings.layout == "julep":
             address = replace(address, main_collection=settings.chroma.prefix)
-        chosen = ChromaVectors(records, candidates.vectors, address, **settings.chroma.model_dump())
+        chroma_vectors = ChromaVectors(records, candidates.vectors, address, **settings.chroma.model_dump())
     except BaseException:
         do_all(candidates.close, records.close)
         raise
     return records, replace(
         candidates,
-        vectors=chosen,
+        vectors=chroma_vectors,
         # The chosen index falls back on the store's own index, so it is closed first.
-        close=lambda: do_all(chosen.close, candidates.close),
-        follow=chosen.follow,
-        report=lambda: {**candidates.report(), **chosen.report()},
-        find_problems=lambda: [*candidates.find_problems(), *chosen.find_problems()],
-        rebuild=chosen.rebuild,
+        close=lambda: do_all(chroma_vectors.close, candidates.close),
+        follow=chroma_vectors.follow,
+        report=lambda: {**candidates.report(), **chroma_vectors.report()},
+        find_problems=lambda: [*candidates.find_problems(), *chroma_vectors.find_problems()],
+        rebuild=chroma_vectors.rebuild,
     )
 
 
@@ -94,8 +95,8 @@ def _find_entry_points() -> "EntryPoints":
 
 def _find_installed_store(scheme: str) -> "Maker | None":
     """Return the function of another package that opens a store: the entry point with the scheme as its name."""
-    for point in _find_entry_points().select(name=scheme):
-        return partial(_open_installed, point.load(), f"the store of {point.value}")
+    for entry_point in _find_entry_points().select(name=scheme):
+        return partial(_open_installed, entry_point.load(), f"the store of {entry_point.value}")
     return None
 
 

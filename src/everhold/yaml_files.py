@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-DEEPEST = 32  # the composer recurses, so deep nesting would exhaust the stack
+MAX_DEPTH = 32  # the composer recurses, so deep nesting would exhaust the stack
 MAX_SCALAR_LENGTH = 10_000
 
 
@@ -23,8 +23,8 @@ class BoundedLoader:
             raise _make_error(event, f"the alias *{event.anchor:.40} is not allowed; write the value out")
         if isinstance(event, yaml.ScalarEvent) and len(event.value) > MAX_SCALAR_LENGTH:
             raise _make_error(event, f"a value has {len(event.value):,} characters; use at most {MAX_SCALAR_LENGTH:,}")
-        if self._depth >= DEEPEST:
-            raise _make_error(event, f"values are nested deeper than {DEEPEST} levels; flatten them")
+        if self._depth >= MAX_DEPTH:
+            raise _make_error(event, f"values are nested deeper than {MAX_DEPTH} levels; flatten them")
         self._depth += 1
         try:
             return yaml.composer.Composer.compose_node(self, parent, index)

@@ -90,8 +90,8 @@ def drop(session: psycopg.Connection[Any], table: str, name: str) -> None:
 
 class TestWhereRowsGo:
     def test_memories_go_to_the_partition_of_their_time_or_to_the_default(self, records: PostgresRecords) -> None:
-        mine, later = clock.make_id("mem"), clock.least_id("mem", months_on(2))
-        before, far = clock.least_id("mem", months_on(-5)), clock.least_id("mem", months_on(40))
+        mine, later = clock.make_id("mem"), clock.make_least_id("mem", months_on(2))
+        before, far = clock.make_least_id("mem", months_on(-5)), clock.make_least_id("mem", months_on(40))
         records.commit([Put(memory(name)) for name in (mine, later, before, far, "own-name", "zebra")])
         default = "memories@default"
         expected = {mine: part("memories", 0, 1), later: part("memories", 2, 3)}
@@ -125,8 +125,8 @@ class TestWhereRowsGo:
     def test_the_least_id_of_a_moment_is_below_every_id_made_later(self) -> None:
         moment = clock.now()
         memory_id = clock.make_id("mem")
-        assert clock.least_id("mem", moment) <= memory_id < clock.least_id("mem", moment + timedelta(days=1))
-        assert clock.least_id("mem", moment - timedelta(milliseconds=5)) < clock.least_id("mem", moment)
+        assert clock.make_least_id("mem", moment) <= memory_id < clock.make_least_id("mem", moment + timedelta(days=1))
+        assert clock.make_least_id("mem", moment - timedelta(milliseconds=5)) < clock.make_least_id("mem", moment)
 
 
 def chunk(owner: str, **fields: Any) -> Chunk:
@@ -223,7 +223,7 @@ class TestMaintenance:
         assert len(list_parts(monthly_url, "memories")) == 4
 
     def test_a_partition_with_another_name_is_ignored(self, records: PostgresRecords, monthly_url: str) -> None:
-        late, early = clock.least_id("mem", months_on(30)), clock.least_id("mem", months_on(-30))
+        late, early = clock.make_least_id("mem", months_on(30)), clock.make_least_id("mem", months_on(-30))
         with psycopg.connect(monthly_url) as session:
             for name, bound in (("memories_by_hand", late), ("memories@2026-13_x", early)):
                 bounds = f"FOR VALUES FROM ('{bound}') TO ('{bound}z')"
@@ -250,7 +250,7 @@ class TestMaintenance:
                 session.execute(
                     partitions._create_partition("memories", months_on(start), months_on(start + 1)).encode()
                 )
-        old = clock.least_id("mem", months_on(-2))
+        old = clock.make_least_id("mem", months_on(-2))
         records.commit([Put(memory(old)), Put(chunk(old))])
         records.maintain()
         parts = list_parts(monthly_url, "memories")

@@ -22,7 +22,7 @@ from everhold.ports.search_indexes import SearchIndexes
 from everhold.schema.catalog import TABLES, get_table
 from everhold.schema.operations import Delete, Hide, Increment, Op, Patch, Put, Unhide, Where
 from everhold.schema.sql import quote
-from everhold.schema.statements import Compiler, Read, SqlStatement
+from everhold.schema.statements import CompiledConditions, Compiler, SqlStatement
 from everhold.schema.table import Table
 from everhold.sessions.secret import load_secret
 from everhold.testing.fake_embedder import FakeEmbedder
@@ -89,16 +89,18 @@ class Careless(Compiler):
         ]
         return " AND ".join(names)
 
-    def get(self, entity: type[Row], organization_id: str, ids: Sequence[str], *, deleted: bool) -> SqlStatement:
-        sql, values, *_ = super().get(entity, organization_id, ids, deleted=deleted)
+    def compile_get(
+        self, entity: type[Row], organization_id: str, ids: Sequence[str], *, deleted: bool
+    ) -> SqlStatement:
+        sql, values, *_ = super().compile_get(entity, organization_id, ids, deleted=deleted)
         tenant = f"{quote(get_table(entity).tenant or '')} = %s AND "
         assert tenant in sql
         return SqlStatement(sql.replace(tenant, ""), values[1:])
 
-    def read(
+    def compile_conditions(
         self, entity: type[Row], organization_id: str | None, where: Sequence[Where], *, deleted: bool = False
-    ) -> Read:
-        return super().read(entity, None, where, deleted=deleted)
+    ) -> CompiledConditions:
+        return super().compile_conditions(entity, None, where, deleted=deleted)
 
 
 class CarelessRecords(PostgresRecords):

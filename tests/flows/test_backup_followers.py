@@ -74,7 +74,7 @@ def test_a_stream_that_is_open_during_the_restore_gets_a_gap(tmp_path: Path, req
 def test_images_of_another_engine_are_dropped(
     tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed_follower, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(feed_follower, "_CHECK_SECONDS", 0.0)
     store = make_store("postgres", request, tmp_path)
     other = store.open().scope(user="alice")
     other.remember("Alice drinks tea")

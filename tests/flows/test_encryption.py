@@ -108,6 +108,17 @@ def test_named_fields_are_encrypted_with_their_copies(store: Store, tmp_path: Pa
     assert f"I am allergic to {CANARY}" in {message.text for message in chat.messages()}
 
 
+def test_the_name_of_an_encrypted_episode_is_not_stored(store: Store, tmp_path: Path) -> None:
+    engine = open_encrypted(store, tmp_path, fields=["messages.text"])
+    chat = engine.scope(user="alice", session="s")
+    # An episode is named after words that its summary does not quote, so each message has a word of its own.
+    for number in range(8):
+        chat.say(f"The kettle {CANARY}{number} stood beside the green door of the old lighthouse all winter long")
+    engine.maintain(["episodes"])
+    assert chat.episodes().episodes
+    assert find_tables_with(get_stored_records(engine)) == set()
+
+
 def test_conditions_on_encrypted_fields_are_evaluated(store: Store, tmp_path: Path) -> None:
     alice = open_encrypted(store, tmp_path, fields=["memories.text"]).scope(user="alice")
     for number in range(7):

@@ -205,7 +205,7 @@ def test_the_id_of_a_memory_begins_with_its_time(engine: Everhold, tmp_path: Pat
     engine.load(samples.make_json(tmp_path / "mem0.json", rows))
     ids = [memory.id for memory in engine.scope().list().memories]
     assert {decode_id(name) for name in ids} == set(names)
-    first, after = (clock.least_id("mem", moment + timedelta(milliseconds=later)) for later in (0, 1))
+    first, after = (clock.make_least_id("mem", moment + timedelta(milliseconds=later)) for later in (0, 1))
     assert all(first < name < after for name in ids)
     assert [engine.scope().get(name).text for name in ("zebra", "encoded:new%0Aline")] == ["zebra", "new\nline"]
 

@@ -8,7 +8,7 @@ import pytest
 
 from everhold import Everhold, StepProgress, clock
 from everhold.errors import InvalidInput, StoreError
-from everhold.exchange.moving import table_hash
+from everhold.exchange.moving import compute_table_hash
 from everhold.maintenance.pipeline import JobRun, MaintenanceJob, MaintenanceReport, run_jobs
 from everhold.maintenance_jobs import JOBS
 from everhold.model import AccessLog, Chunk, EmbeddingModel, Job, Lease, Memory, OutboxMark
@@ -27,7 +27,7 @@ def outcomes(report: MaintenanceReport) -> dict[str, str]:
 
 
 def hash_all(records: Records) -> dict[str, Any]:
-    return {table.name: table_hash(records, entity, table) for entity, table in CATALOG.items()}
+    return {table.name: compute_table_hash(records, entity, table) for entity, table in CATALOG.items()}
 
 
 # what has expired

@@ -92,7 +92,9 @@ def fill(address: str, memories: int = 40) -> None:
 
 def hashes(address: str) -> dict[str, moving.TableHash]:
     records = open_records(address)
-    hashes = {table.name: moving.table_hash(records, entity, table) for entity, table in moving.list_moved_entities()}
+    hashes = {
+        table.name: moving.compute_table_hash(records, entity, table) for entity, table in moving.list_moved_entities()
+    }
     records.close()
     return hashes
 

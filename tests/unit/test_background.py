@@ -155,7 +155,7 @@ def test_changing_the_model_survives_an_unexpected_error(store: Store, monkeypat
         whole(work)
 
     monkeypatch.setattr(reembedding, "reembed", reembed)
-    monkeypatch.setattr(reembedding, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(reembedding, "_CHECK_SECONDS", 0.01)
     engine = store.open(embedder=FakeEmbedder(model="another", dimensions=16))
     change = engine._parts.reembedding
     assert change is not None

@@ -94,10 +94,10 @@ class Change:
     def target(self) -> EmbeddingModel:
         return EmbeddingModel(name=self.new.model, dimensions=self.new.dimensions, status="building")
 
-    def thread(self, switched: Callable[[], None] = lambda: None) -> Reembedding:
+    def thread(self, on_switch: Callable[[], None] = lambda: None) -> Reembedding:
         serving = ensure_serving_model(self.records, self.new.model, self.new.dimensions)
         return Reembedding(
-            self.records, self.cut, old=serving, new=self.target, switched=switched, batch=BATCH, settle_seconds=0.01
+            self.records, self.cut, old=serving, new=self.target, on_switch=on_switch, batch=BATCH, settle_seconds=0.01
         )
 
     def chunks(self, model: str, *where: Where, organization: str = "acme") -> list[Chunk]:
@@ -375,7 +375,7 @@ class TestThread:
         assert {chunk.owner_id for chunk in change.chunks("large")} == set(change.ids)
 
     def test_a_temporary_failure_is_retried(self, change: Change, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("everhold.maintenance.reembedding._LOOK_SECONDS", 0.01)
+        monkeypatch.setattr("everhold.maintenance.reembedding._CHECK_SECONDS", 0.01)
         failures = iter([ModelUnavailable("gone"), ModelUnavailable("still gone")])
 
         def fail() -> None:

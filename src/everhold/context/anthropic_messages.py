@@ -14,7 +14,7 @@ from everhold.context.parts import CallPart, MediaPart, NativePart, Part, Prompt
 
 _BEGINNING = "(the conversation begins)"
 _CACHE = {"type": "ephemeral"}
-_NOT_CACHED = ("thinking", "redacted_thinking")
+_UNCACHEABLE_TYPES = ("thinking", "redacted_thinking")
 _BRACKETS = str.maketrans("[]", "()")  # a name must not contain square brackets, because they enclose it
 
 
@@ -24,7 +24,9 @@ def render_anthropic(turns: Sequence[PromptTurn], *, cache: bool = False) -> dic
     With `cache`, two places are marked for caching: the end of the system text, and the last block before the recalled
     memories, because the next prompt repeats the blocks up to there.
     """
-    system = [part.text for turn in turns if turn.role == "system" for part in turn.parts if isinstance(part, TextPart)]
+    system_texts = [
+        part.text for turn in turns if turn.role == "system" for part in turn.parts if isinstance(part, TextPart)
+    ]
     messages: list[Document] = []
     last_repeated: Document | None = None
     is_repeated = True
@@ -40,13 +42,13 @@ def render_anthropic(turns: Sequence[PromptTurn], *, cache: bool = False) -> dic
             messages[-1]["content"] += blocks
         else:
             messages.append({"role": role, "content": blocks})
-        if is_repeated and blocks[-1]["type"] not in _NOT_CACHED:
+        if is_repeated and blocks[-1]["type"] not in _UNCACHEABLE_TYPES:
             last_repeated = blocks[-1]
     if cache and last_repeated is not None:
         last_repeated["cache_control"] = dict(_CACHE)
-    if not system:
+    if not system_texts:
         return {"messages": messages}
-    text = "\n\n".join(system)
+    text = "\n\n".join(system_texts)
     marked_text = [{"type": "text", "text": text, "cache_control": dict(_CACHE)}]
     return {"system": marked_text if cache else text, "messages": messages}
 
@@ -76,7 +78,7 @@ def _render_part(part: Part, role: str) -> Document | None:
     """Return the block of a part for a message of this role; None if the part is left out."""
     match part:
         case TextPart(text) if text.strip():
-            # The last text of an assistant may not end with space.
+            # The API refuses a prompt whose last text of an assistant ends with white space.
             block: Document = {"type": "text", "text": text.rstrip()}
         case MediaPart() if role == "assistant":
             block = {"type": "text", "text": f"[{part.kind}]"}

@@ -24,7 +24,7 @@ class PartPlace(NamedTuple):
 
 
 def pair_returns(turns: Sequence[PromptTurn]) -> dict[PartPlace, PartPlace]:
-    """Return the position of the call for the position of each return; returns without a call are left out.
+    """Return the position of the call by the position of its return; returns without a call are left out.
 
     A return that names no call answers the oldest call without a return. Some providers reuse ids, so a return that
     names one answers the last call with this id that has no return yet.
@@ -64,17 +64,19 @@ def arrange_turns(turns: Sequence[PromptTurn]) -> list[PromptTurn]:
         ]
         calls = {index: part for index, part in enumerate(turn.parts) if isinstance(part, CallPart)}
         if not calls:
-            texts = tuple(part for part in (_describe_lost(part) for part in other_parts) if part is not None)
+            texts = tuple(part for part in (_convert_return(part) for part in other_parts) if part is not None)
             role = "user" if turn.role == "tool" else turn.role
             arranged += [replace(turn, role=role, parts=texts)] if texts else []
             continue
         ids = {index: _choose_id(call.id, used_ids) for index, call in calls.items()}
         calls_with_ids = [replace(call, id=ids[index]) for index, call in calls.items()]
-        arranged.append(replace(turn, role="assistant", parts=(*_drop_lost(other_parts), *calls_with_ids)))
+        arranged.append(replace(turn, role="assistant", parts=(*_drop_returns(other_parts), *calls_with_ids)))
         answers = [_make_answer(returns.get(PartPlace(turn_index, index)), ids[index]) for index in calls]
         arranged.append(PromptTurn("tool", tuple(answers), message_id=turn.message_id))
         lost_returns = [part for part in other_parts if isinstance(part, ReturnPart)]
-        arranged += [PromptTurn("user", (text,)) for part in lost_returns if (text := _describe_lost(part)) is not None]
+        arranged += [
+            PromptTurn("user", (text,)) for part in lost_returns if (text := _convert_return(part)) is not None
+        ]
     return arranged
 
 
@@ -84,11 +86,11 @@ def _make_answer(part: Part | None, call_id: str) -> ReturnPart:
     return replace(part, call_id=call_id)
 
 
-def _drop_lost(parts: Sequence[Part]) -> list[Part]:
+def _drop_returns(parts: Sequence[Part]) -> list[Part]:
     return [part for part in parts if not isinstance(part, ReturnPart)]
 
 
-def _describe_lost(part: Part) -> Part | None:
+def _convert_return(part: Part) -> Part | None:
     """Convert a return without a call to a text, or to None if it has no content; return any other part unchanged."""
     if not isinstance(part, ReturnPart):
         return part
@@ -98,22 +100,22 @@ def _describe_lost(part: Part) -> Part | None:
 
 def _choose_id(call_id: str, used_ids: set[str]) -> str:
     """Return an id that both providers accept, add it to `used_ids`, and avoid the ids in it."""
-    chosen = _NOT_IN_IDS.sub("_", call_id)
+    accepted_id = _NOT_IN_IDS.sub("_", call_id)
     attempt = 0
-    while chosen in used_ids or len(chosen) > _MAX_ID_LENGTH:
-        chosen = "call_" + blake2b(f"{attempt} {call_id}".encode(), digest_size=12).hexdigest()
+    while accepted_id in used_ids or len(accepted_id) > _MAX_ID_LENGTH:
+        accepted_id = "call_" + blake2b(f"{attempt} {call_id}".encode(), digest_size=12).hexdigest()
         attempt += 1
-    used_ids.add(chosen)
-    return chosen
+    used_ids.add(accepted_id)
+    return accepted_id
 
 
 def list_spans(turns: Sequence[PromptTurn]) -> list[tuple[int, int]]:
-    """Return for each call with a return the index of its turn and that of the turn of the return."""
+    """Return, for each call that has a return, the index of the call's turn and the index of the return's turn."""
     return [(call.turn, answer.turn) for answer, call in pair_returns(turns).items()]
 
 
-def find_lost_returns(turns: Sequence[PromptTurn]) -> set[str | None]:
-    """Return the ids of calls that are answered in these turns and are not in them; None for a return without an id."""
+def find_missing_calls(turns: Sequence[PromptTurn]) -> set[str | None]:
+    """Return the ids of the calls that these turns answer but do not contain; None for a return without an id."""
     pairs = pair_returns(turns)
     return {
         part.call_id

@@ -37,5 +37,5 @@ def _cut_at(text: str, ends: Sequence[int], fits: Callable[[str], bool]) -> str 
 
     ends = ends[bisect_right(ends, len(text) - len(text.lstrip())) :]
     # `fits` counts tokens, which is slow for long texts, so the last end that fits is found by bisection.
-    fitting = bisect_left(ends, True, key=lambda end: not fits(make_beginning(end)))
-    return make_beginning(ends[fitting - 1]) if fitting else None
+    fitting_count = bisect_left(ends, True, key=lambda end: not fits(make_beginning(end)))
+    return make_beginning(ends[fitting_count - 1]) if fitting_count else None

@@ -20,7 +20,7 @@ class EarlierSummaries:
     def __init__(self) -> None:
         self._summaries: dict[tuple[object, ...], tuple[tuple[object, ...], str]] = {}
 
-    def find(
+    def get_or_make(
         self,
         scope: "Scope",
         session: "Session",
@@ -30,7 +30,8 @@ class EarlierSummaries:
         make: Callable[[], str],
     ) -> str:
         """Return the cached summary of what was said before `first`, or call `make` and cache its result."""
-        # Without a user it is a group session, and deleting a user deletes their messages without changing the session.
+        # A session without a user is a group session: deleting one of its users deletes their messages without changing
+        # the session's row.
         if session.user_id is None or session.last_position is None:
             return make()
         key = (session.organization_id, session.id, conversation, scope.user, scope.agent, budget)

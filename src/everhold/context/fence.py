@@ -1,8 +1,8 @@
-"""Make the fence: a line before and a line after remembered text, which say that it is data. No text inside can end it.
+"""Make the fence: a line before and a line after remembered text, which say that the text between them is data.
 
-Both lines contain a digest of the text that does not occur in the text. Text that only looks like such a line is
-changed, because a model may not compare digests. A model may also ignore invisible characters and treat compatible
-characters as equal, so texts are folded to plain letters before they are searched for such lines.
+No text inside can end the fence: both lines contain a digest that does not occur in it. Text that only looks like such
+a line is changed, because a model may not compare digests. A model may also ignore invisible characters and treat
+compatible characters as equal, so texts are folded to plain letters before they are searched for such lines.
 """
 
 import unicodedata
@@ -54,7 +54,7 @@ _FOLDS = (_Fold(reads_tags=False), _Fold(reads_tags=True))
 
 
 def neutralise_marks(text: str) -> str:
-    """Return the text with the brackets replaced that make a part of it look like a line of a fence."""
+    """Replace each opening bracket that makes a part of the text look like a line of a fence."""
     if text.isascii() and "<" not in text:  # by far the most common case
         return text
     for fold in _FOLDS:

@@ -53,7 +53,10 @@ def _render_turn(turn: PromptTurn) -> list[Document]:
 
 
 def _simplify(content: list[Document]) -> str | list[Document] | None:
-    """Return a single text as a string, which every compatible server accepts; None if there is no content."""
+    """Return a single text as a string, which every compatible server accepts, and other content as it is.
+
+    Return None if there is no content.
+    """
     if not content:
         return None
     if len(content) == 1 and content[0]["type"] == "text":

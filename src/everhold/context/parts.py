@@ -140,8 +140,8 @@ def _shorten_part(part: Part, room: int, counter: Counter) -> Part | None:
     """Return a part shortened to about `room` tokens; None if nothing of it is left."""
     match part:
         case TextPart(text):
-            cut = cut_text(text[: room * CHARACTERS_PER_TOKEN], lambda piece: counter(piece) <= room)
-            return TextPart(cut) if cut else None
+            beginning = cut_text(text[: room * CHARACTERS_PER_TOKEN], lambda piece: counter(piece) <= room)
+            return TextPart(beginning) if beginning else None
         case CallPart():
             return replace(part, arguments={})
         case ReturnPart(parts=parts):

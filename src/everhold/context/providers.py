@@ -34,30 +34,31 @@ class ContextSource:
 
 def make_providers(
     source: ContextSource,
-    always: Callable[[], Iterable[Memory]],
-    said: Callable[[], Iterable[Message]],
+    list_pinned: Callable[[], Iterable[Memory]],
+    list_messages: Callable[[], Iterable[Message]],
     recall: Callable[[], Iterable[Memory]],
 ) -> tuple[Provider, ...]:
     """Return the providers in the order in which their sections are shown.
 
-    `always` returns the pinned memories, `said` the last messages, and `recall` the memories found for the question.
+    `list_pinned` returns the pinned memories, `list_messages` the last messages, and `recall` the memories found for
+    the question.
     """
     session = _read_session(source)
     return (
-        *make_core_providers(source, always),
+        *make_core_providers(source, list_pinned),
         partial(make_summary_section, source, session),
-        partial(make_turns_section, source, session, said),
+        partial(make_turns_section, source, session, list_messages),
         partial(make_recalled_section, source, recall),
     )
 
 
-def make_core_providers(source: ContextSource, always: Callable[[], Iterable[Memory]]) -> tuple[Provider, ...]:
+def make_core_providers(source: ContextSource, list_pinned: Callable[[], Iterable[Memory]]) -> tuple[Provider, ...]:
     """Return the providers of pinned memories and blocks, which are in every prompt."""
-    return partial(make_pinned_section, source, always), partial(make_blocks_section, source)
+    return partial(make_pinned_section, source, list_pinned), partial(make_blocks_section, source)
 
 
-def make_pinned_section(source: ContextSource, always: Callable[[], Iterable[Memory]]) -> Section:
-    return _make_section(PINNED, [_make_item(memory, source.zone) for memory in always()])
+def make_pinned_section(source: ContextSource, list_pinned: Callable[[], Iterable[Memory]]) -> Section:
+    return _make_section(PINNED, [_make_item(memory, source.zone) for memory in list_pinned()])
 
 
 def make_blocks_section(source: ContextSource) -> Section:
@@ -73,10 +74,10 @@ def make_summary_section(source: ContextSource, session: Session | None) -> Sect
     return _make_section(SUMMARY, [Item(session.summary, at=_localise(session.updated_at, source.zone))])
 
 
-def make_earlier_section(source: ContextSource, session: Session, earlier: str) -> Section:
-    """Return the section with the summary of the session and `earlier`, a summary of what precedes the shown turns."""
+def make_earlier_section(source: ContextSource, session: Session, earlier_summary: str) -> Section:
+    """Return the section with the session's summary and `earlier_summary`, which is about what precedes the turns."""
     items = make_summary_section(source, session).items
-    section = _make_section(SUMMARY, [*items, Item(earlier)])
+    section = _make_section(SUMMARY, [*items, Item(earlier_summary)])
     return replace(section, title=EARLIER_TITLE)
 
 
@@ -90,7 +91,7 @@ def _read_session(source: ContextSource) -> Session | None:
 
 
 def make_turns_section(
-    source: ContextSource, session: Session | None, said: Callable[[], Iterable[Message]]
+    source: ContextSource, session: Session | None, list_messages: Callable[[], Iterable[Message]]
 ) -> Section:
     """Return the section with the last turns of the scope's session: messages, and memories of kind conversation."""
     scope = source.scope
@@ -104,13 +105,15 @@ def make_turns_section(
     newest = source.records.scan(
         Memory, scope.organization, where, order="created_at", descending=True, limit=MAX_TURNS
     )
-    dated = [
+    dated_items = [
         (memory.created_at, _make_item(memory, source.zone)) for memory in newest if memory.is_current_at(source.now)
     ]
     if session is not None:
-        dated += [(message.created_at, _make_turn(message, source.zone)) for message in said() if message.text]
-    dated.sort(key=lambda turn: turn[0], reverse=True)
-    items = [item for _, item in dated[:MAX_TURNS]]
+        dated_items += [
+            (message.created_at, _make_turn(message, source.zone)) for message in list_messages() if message.text
+        ]
+    dated_items.sort(key=lambda turn: turn[0], reverse=True)
+    items = [item for _, item in dated_items[:MAX_TURNS]]
     return Section(TURNS, TITLES[TURNS], SHARES[TURNS], items, oldest_first=True)
 
 
@@ -134,15 +137,15 @@ def _make_recalled_item(record: Memory | Message, source: ContextSource) -> Item
     return replace(turn, provenance=f"{location}, {turn.provenance}", has_time=True)
 
 
-def choose_zone(records: Records, scope: Scope, timezone: str | None, otherwise: str) -> ZoneInfo:
-    """Return the requested time zone, the user's time zone if none is requested, or `otherwise` without a user."""
+def choose_zone(records: Records, scope: Scope, timezone: str | None, default_timezone: str) -> ZoneInfo:
+    """Return the time zone `timezone`; if it is None, the zone of the scope's user, or the default without a user."""
     if timezone is not None:
         try:
             return ZoneInfo(check_timezone(timezone))
         except ValueError as error:
             raise InvalidInput.from_sentence(f"timezone: {error}") from None
     user = records.get(User, scope.organization, [scope.user]).get(scope.user) if scope.user is not None else None
-    return ZoneInfo(otherwise if user is None else user.timezone)
+    return ZoneInfo(default_timezone if user is None else user.timezone)
 
 
 def _make_section(name: str, items: Sequence[Item]) -> Section:

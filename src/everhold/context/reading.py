@@ -65,35 +65,39 @@ def _read_parts(message: Message, role: Role) -> list[Part]:
 
 def _join_returns(call_id: str | None, parts: Sequence[Part], returns: Sequence[ReturnPart]) -> list[Part]:
     """Return the parts of a tool's message, with its text and content as the return of the call `call_id`."""
-    result = [part for part in parts if isinstance(part, TextPart | MediaPart)]
-    others = [part for part in parts if not isinstance(part, TextPart | MediaPart)]
-    named = [part for part in returns if part.call_id is not None]
-    unnamed = [part for part in returns if part.call_id is None]
-    if call_id is not None and call_id in {part.call_id for part in named}:
-        return [*others, *returns]
-    result += [item for part in unnamed for item in part.parts]
-    if not result:
-        return [*others, *named]
-    return [*others, ReturnPart(call_id, tuple(result), any(part.is_error for part in unnamed)), *named]
+    result_parts = [part for part in parts if isinstance(part, TextPart | MediaPart)]
+    other_parts = [part for part in parts if not isinstance(part, TextPart | MediaPart)]
+    named_returns = [part for part in returns if part.call_id is not None]
+    unnamed_returns = [part for part in returns if part.call_id is None]
+    if call_id is not None and call_id in {part.call_id for part in named_returns}:
+        return [*other_parts, *returns]
+    result_parts += [item for part in unnamed_returns for item in part.parts]
+    if not result_parts:
+        return [*other_parts, *named_returns]
+    return [
+        *other_parts,
+        ReturnPart(call_id, tuple(result_parts), any(part.is_error for part in unnamed_returns)),
+        *named_returns,
+    ]
 
 
-def _read_item(item: Any, name: str) -> Iterable[Part]:
-    """Return the parts of one item of a message's content. `name` is used as the id of a call without an id."""
+def _read_item(item: Any, default_id: str) -> Iterable[Part]:
+    """Return the parts of one item of a message's content. A call without an id gets `default_id`."""
     if isinstance(item, str):
         return [TextPart(item)] if item.strip() else []
     kind = item.get("type") if isinstance(item, Mapping) else None
     if not isinstance(kind, str):
-        return _read_untyped(item, name)
-    return _READERS.get(kind, _read_unknown)(item, name)
+        return _read_untyped(item, default_id)
+    return _READERS.get(kind, _read_unknown)(item, default_id)
 
 
-def _read_untyped(item: Any, name: str) -> Iterable[Part]:
-    """Return the parts of an object without a type: its inner parts, or its text, or the whole object as JSON."""
+def _read_untyped(item: Any, default_id: str) -> Iterable[Part]:
+    """Return the parts of an item without a type: its inner parts, or its text, or the whole item as JSON."""
     fields = item if isinstance(item, Mapping) else {}
     inner_items = fields.get("content") or fields.get("parts")
     if isinstance(inner_items, str | list):
         items = inner_items if isinstance(inner_items, list) else [inner_items]
-        return [part for index, entry in enumerate(items) for part in _read_item(entry, f"{name}-{index}")]
+        return [part for index, entry in enumerate(items) for part in _read_item(entry, f"{default_id}-{index}")]
     text = fields.get("text")
     return [TextPart(text if isinstance(text, str) and text.strip() else encode_json(item))]
 
@@ -105,10 +109,10 @@ def _read_text(item: Mapping[str, Any], _: str) -> Iterable[Part]:
 
 def _read_unknown(item: Mapping[str, Any], _: str) -> Iterable[Part]:
     text = item.get("text")
-    return [TextPart(text) if isinstance(text, str) and text.strip() else _name_type(item)]
+    return [TextPart(text) if isinstance(text, str) and text.strip() else _make_placeholder(item)]
 
 
-def _name_type(item: Mapping[str, Any]) -> TextPart:
+def _make_placeholder(item: Mapping[str, Any]) -> TextPart:
     """Return a text in place of an item that cannot be shown."""
     return TextPart(f"[{item['type']}]")
 
@@ -138,15 +142,15 @@ def _read_media(item: Mapping[str, Any]) -> MediaPart | None:
     return MediaPart(kind, media_type=media_type, data=data, name=file_name, detail=detail)
 
 
-def _read_call(item: Any, name: str) -> CallPart:
+def _read_call(item: Any, default_id: str) -> CallPart:
     """Return a call of a tool. An item of unknown format becomes a call without a name, with the item as argument."""
     if not isinstance(item, Mapping):
-        return CallPart(name, "", {"call": item})
+        return CallPart(default_id, "", {"call": item})
     function = item.get("function")
     fields = function if isinstance(function, Mapping) else item
     call_id = _find_text(item, ("call_id", "tool_call_id", "id"))
     arguments: Any = next((fields[key] for key in ("arguments", "input", "args") if fields.get(key) is not None), {})
-    return CallPart(call_id or name, _find_text(fields, ("name", "tool")) or "", arguments)
+    return CallPart(call_id or default_id, _find_text(fields, ("name", "tool")) or "", arguments)
 
 
 def _read_return(item: Any) -> ReturnPart:
@@ -168,8 +172,8 @@ def _find_text(item: Mapping[str, Any], names: Iterable[str]) -> str | None:
 
 
 def _list_texts(part: Part) -> list[str]:
-    inner = part.parts if isinstance(part, ReturnPart) else [part]
-    return [item.text for item in inner if isinstance(item, TextPart)]
+    inner_parts = part.parts if isinstance(part, ReturnPart) else [part]
+    return [item.text for item in inner_parts if isinstance(item, TextPart)]
 
 
 def _remove_spaces(text: str) -> str:
@@ -181,7 +185,7 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any], str], Iterable[Part]]] = {
     **dict.fromkeys(
         (*_IMAGE_TYPES, *_DOCUMENT_TYPES), lambda item, _: [_read_media(item) or TextPart(f"[{item['type']}]")]
     ),
-    **dict.fromkeys(_CALL_TYPES, lambda item, name: [_read_call(item, name)]),
+    **dict.fromkeys(_CALL_TYPES, lambda item, default_id: [_read_call(item, default_id)]),
     **dict.fromkeys(_RETURN_TYPES, lambda item, _: [_read_return(item)]),
     **dict.fromkeys(_ANTHROPIC_TYPES, lambda item, _: [NativePart("anthropic", item)]),
     "input_audio": lambda item, _: [NativePart("openai", item)],

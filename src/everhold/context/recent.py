@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from everhold.context.calls import find_lost_returns, list_spans
+from everhold.context.calls import find_missing_calls, list_spans
 from everhold.context.parts import PromptTurn, count_turn, find_level, shorten_turn
 from everhold.context.section import Counter
 from everhold.model import Message
@@ -94,10 +94,10 @@ def read_recent(read_older: ReadOlder, read_turn: ReadTurn, room: int, counter: 
     while older.tokens <= room and older.take(room) is not None:
         pass
     # The first turn may be after a call of a tool and before its return. Then older messages are read up to the call.
-    lost_calls = find_lost_returns(older.turns[::-1]) if older.tokens > room else set()
+    missing_calls = find_missing_calls(older.turns[::-1]) if older.tokens > room else set()
     limit = len(older.messages) + _CALL_SEARCH
-    while lost_calls and len(older.messages) < limit and (turn := older.take(room)) is not None:
-        lost_calls -= {call.id for call in turn.calls} | ({None} if turn.calls else set())
+    while missing_calls and len(older.messages) < limit and (turn := older.take(room)) is not None:
+        missing_calls -= {call.id for call in turn.calls} | ({None} if turn.calls else set())
     return RecentTurns(tuple(older.messages[::-1]), tuple(older.turns[::-1]), tuple(older.costs[::-1]), older.has_older)
 
 
@@ -110,13 +110,13 @@ def select_recent(recent: RecentTurns, room: int, counter: Counter) -> RecentTur
     """
     borders = _list_borders(recent)
     tokens_from = _accumulate_from_end(recent.costs)
-    fitting = [index for index in borders if tokens_from[index] <= room]
-    if not fitting:
+    fitting_borders = [index for index in borders if tokens_from[index] <= room]
+    if not fitting_borders:
         return _shrink_last(recent, borders, room, counter)
-    well_filled = [index for index in fitting if tokens_from[index] > room * _SHARE_KEPT] or fitting[:1]
+    well_filled = [index for index in fitting_borders if tokens_from[index] > room * _SHARE_KEPT] or fitting_borders[:1]
     # A beginning with a message of a user is preferred: it is easier to read and has a whole turn.
-    of_users = [index for index in borders if recent.turns[index].role == "user"]
-    ranks = _rank_borders(recent, borders if set(well_filled).isdisjoint(of_users) else of_users)
+    user_turns = [index for index in borders if recent.turns[index].role == "user"]
+    ranks = _rank_borders(recent, borders if set(well_filled).isdisjoint(user_turns) else user_turns)
     return _take_from(recent, max(set(well_filled) & ranks.keys(), key=lambda index: (ranks[index], -index)))
 
 
@@ -138,8 +138,8 @@ def _rank_borders(recent: RecentTurns, borders: Sequence[int]) -> dict[int, int]
 def _list_borders(recent: RecentTurns) -> list[int]:
     """Return the indexes of the turns that may be the first: all that are not between a call and its return."""
     spans = list_spans(recent.turns)
-    inside = {index for first, last in spans for index in range(first + 1, last + 1)}
-    return [index for index in range(len(recent.turns)) if index not in inside]
+    inside_calls = {index for first, last in spans for index in range(first + 1, last + 1)}
+    return [index for index in range(len(recent.turns)) if index not in inside_calls]
 
 
 def _accumulate_from_end(costs: Sequence[int]) -> list[int]:
@@ -163,21 +163,21 @@ def _shrink_last(recent: RecentTurns, borders: Sequence[int], room: int, counter
         return tail
     groups = _group_calls(tail)
     newest = _shorten_group(tail, groups[0], room, counter)
-    used = sum(count_turn(turn, counter) for turn in newest.values())
-    kept = dict(newest)
+    used_tokens = sum(count_turn(turn, counter) for turn in newest.values())
+    kept_turns = dict(newest)
     for group in groups[1:] if newest else ():
         cost = sum(tail.costs[index] for index in group)
-        if used + cost > room:
+        if used_tokens + cost > room:
             break
-        kept |= {index: tail.turns[index] for index in group}
-        used += cost
-    indexes = sorted(kept)
+        kept_turns |= {index: tail.turns[index] for index in group}
+        used_tokens += cost
+    indexes = sorted(kept_turns)
     return RecentTurns(
         tuple(tail.messages[index] for index in indexes),
-        tuple(kept[index] for index in indexes),
-        tuple(count_turn(kept[index], counter) for index in indexes),
+        tuple(kept_turns[index] for index in indexes),
+        tuple(count_turn(kept_turns[index], counter) for index in indexes),
         recent.has_older or first > 0 or len(indexes) < len(tail.turns),
-        tuple(tail.messages[index].id for index in indexes if kept[index] != tail.turns[index]),
+        tuple(tail.messages[index].id for index in indexes if kept_turns[index] != tail.turns[index]),
     )
 
 
@@ -185,9 +185,9 @@ def _group_calls(recent: RecentTurns) -> list[list[int]]:
     """Return the indexes of the turns in groups of a call with its returns or of a single turn, newest group first."""
     group_of = {index: {index} for index in range(len(recent.turns))}
     for first, last in list_spans(recent.turns):
-        joined = group_of[first] | group_of[last]
-        for index in joined:
-            group_of[index] = joined
+        joined_group = group_of[first] | group_of[last]
+        for index in joined_group:
+            group_of[index] = joined_group
     groups = {min(group): sorted(group) for group in group_of.values()}
     return sorted(groups.values(), key=lambda group: group[-1], reverse=True)
 

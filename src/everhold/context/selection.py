@@ -29,9 +29,9 @@ class SectionDraft:
     heading_tokens: int
     entries: tuple[ContextEntry, ...]
 
-    def tokens(self, chosen: Sequence[ContextEntry]) -> int:
+    def tokens(self, chosen_entries: Sequence[ContextEntry]) -> int:
         """Return the tokens of these entries and the heading, or 0 if there are no entries."""
-        return self.heading_tokens + sum(entry.tokens for entry in chosen) if chosen else 0
+        return self.heading_tokens + sum(entry.tokens for entry in chosen_entries) if chosen_entries else 0
 
 
 def make_draft(section: Section, room: int, counter: Counter) -> SectionDraft:
@@ -56,20 +56,20 @@ def select(draft: SectionDraft, allowance: int, elsewhere: Set[str], counter: Co
     `elsewhere` are the keys of the entries that other sections show.
     """
     tokens_left = allowance - draft.heading_tokens
-    known_keys = set(elsewhere)
-    chosen: list[ContextEntry] = []
+    shown_keys = set(elsewhere)
+    chosen_entries: list[ContextEntry] = []
     too_long: list[ContextEntry] = []
     for entry in draft.entries:
-        if not known_keys.isdisjoint(entry.keys):
+        if not shown_keys.isdisjoint(entry.keys):
             continue
         if entry.tokens > tokens_left:
             too_long.append(entry)
             continue
-        chosen.append(entry)
+        chosen_entries.append(entry)
         tokens_left -= entry.tokens
         if not draft.section.oldest_first:
-            known_keys |= entry.keys
-    return tuple(chosen) if chosen else _cut_first_fitting(too_long, tokens_left, counter)
+            shown_keys |= entry.keys
+    return tuple(chosen_entries) if chosen_entries else _cut_first_fitting(too_long, tokens_left, counter)
 
 
 def _cut_first_fitting(entries: Sequence[ContextEntry], tokens_left: int, counter: Counter) -> tuple[ContextEntry, ...]:

@@ -48,9 +48,10 @@ class WindowRequest:
 class WindowSource:
     """The conversation, and the functions that read the contents of its window.
 
-    `message_count` is about the number of its messages, including deleted ones, or 0 if that is unknown. `read_first`
+    `message_count` is roughly the number of messages, including deleted ones, or 0 if it is unknown. `read_first`
     returns the first messages, `summarise_before` a summary of the messages before a message within a number of tokens,
-    `always` the sections of pinned memories and core memory, and `recall` what is found for a question.
+    `core_providers` make the sections of pinned memories and core memory, and `recall` returns what is found for a
+    question.
     """
 
     context: ContextSource
@@ -59,7 +60,7 @@ class WindowSource:
     read_older: ReadOlder
     read_first: Callable[[int], Sequence[Message]]
     summarise_before: Callable[[Message, int], str]
-    always: Sequence[Provider]
+    core_providers: Sequence[Provider]
     recall: Callable[[str], Iterable[Memory | Message]]
 
 
@@ -129,14 +130,14 @@ def _choose_turns(
     """Return the background and the last turns. A conversation that fits is returned whole and without a summary."""
     shares = STRATEGIES[strategy]
     background_room = int(shares.background * room)
-    always = [provider() for provider in source.always] if strategy == "adaptive" else []
-    background = _assemble_background(always, background_room, counter)
+    core_sections = [provider() for provider in source.core_providers] if strategy == "adaptive" else []
+    background = _assemble_background(core_sections, background_room, counter)
     whole_room = room - background.tokens
     # The room for turns does not depend on the length of the background, so that the first turn stays the same.
     turns_room = int(shares.turns * room)
-    read = partial(read_turn, is_group=source.session.user_id is None)
+    read_message = partial(read_turn, is_group=source.session.user_id is None)
     limit = turns_room if _is_sure_to_overflow(source, whole_room) else whole_room
-    recent = _leave_out(read_recent(source.read_older, read, limit, counter), leading_ids)
+    recent = _leave_out(read_recent(source.read_older, read_message, limit, counter), leading_ids)
     if not recent.has_older and recent.tokens <= whole_room:
         return background, recent
     recent = select_recent(recent, turns_room, counter)
@@ -145,13 +146,13 @@ def _choose_turns(
     summary_room = background_room - max(
         fence.count_fence_tokens(counter), min(background.tokens, background_room // 2)
     )
-    text = (
+    earlier_summary = (
         source.summarise_before(recent.messages[0], summary_room - _HEADING_TOKENS)
         if summary_room > _HEADING_TOKENS
         else ""
     )
-    earlier = make_earlier_section(source.context, source.session, text)
-    return _assemble_background([*always, earlier], background_room, counter), recent
+    earlier_section = make_earlier_section(source.context, source.session, earlier_summary)
+    return _assemble_background([*core_sections, earlier_section], background_room, counter), recent
 
 
 def _is_sure_to_overflow(source: WindowSource, room: int) -> bool:
@@ -160,10 +161,12 @@ def _is_sure_to_overflow(source: WindowSource, room: int) -> bool:
 
 
 def _assemble_background(sections: Iterable[Section], room: int, counter: Counter) -> Context:
-    filled = [section for section in sections if section.items]
-    total = sum(_BACKGROUND_SHARES[section.name] for section in filled)
-    with_shares = [replace(section, share=_BACKGROUND_SHARES[section.name] / total) for section in filled]
-    return assemble([partial(lambda section: section, section) for section in with_shares], room, counter)
+    filled_sections = [section for section in sections if section.items]
+    total_share = sum(_BACKGROUND_SHARES[section.name] for section in filled_sections)
+    sections_with_shares = [
+        replace(section, share=_BACKGROUND_SHARES[section.name] / total_share) for section in filled_sections
+    ]
+    return assemble([partial(lambda section: section, section) for section in sections_with_shares], room, counter)
 
 
 def _leave_out(recent: RecentTurns, message_ids: set[str]) -> RecentTurns:

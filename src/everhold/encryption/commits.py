@@ -22,11 +22,14 @@ class CommitEncryption:
         self._cipher = cipher
         # The plain rows that earlier operations of this commit add or change. They are not in the store yet.
         self._pending: dict[tuple[type[Row], tuple[Any, ...]], dict[str, Any]] = {}
+        # Operations that follow all others of the commit.
         self._final: list[Operation] = []
 
     def encrypt(self, operations: Sequence[Operation]) -> list[Operation]:
         """Return the operations with encrypted values, for the store."""
-        encrypted = [inner for operation in operations for inner in self._encrypt(operation)]
+        encrypted: list[Operation] = []
+        for operation in operations:
+            encrypted += self._encrypt(operation)
         return encrypted + self._final
 
     def _encrypt(self, operation: Operation) -> list[Operation]:
@@ -62,13 +65,15 @@ class CommitEncryption:
         after = {**current, **changes}
         self._check_rules(entity, changes, after)
         self._pending[entity, patch.key] = after
-        changed = dict(changes)
-        before_secret, secret = (set(self._cipher.fields.list_written(table.name, row)) for row in (current, after))
-        if before_secret != secret:  # the kind of a memory changed to or from vault
-            changed |= {name: after[name] for name in (*(before_secret ^ secret), "hash")}
-            if secret - before_secret:
+        plain_changes = dict(changes)
+        secret_before, secret_after = (
+            set(self._cipher.fields.list_written(table.name, row)) for row in (current, after)
+        )
+        if secret_before != secret_after:  # the kind of a memory changed to or from vault
+            plain_changes |= {name: after[name] for name in (*(secret_before ^ secret_after), "hash")}
+            if secret_after - secret_before:
                 self._drop_past_chunks(patch.key)
-        return replace(patch, changes={**changed, **self._cipher.encrypt_values(table, changed, after)})
+        return replace(patch, changes={**plain_changes, **self._cipher.encrypt_values(table, plain_changes, after)})
 
     def _check_rules(self, entity: type[Row], names: Any, values: Mapping[str, Any]) -> None:
         """Check the rules over encrypted fields, which the store cannot check."""

@@ -29,7 +29,7 @@ class Encryption:
 
     @property
     def rotating_keys(self) -> RotatingDataKeys:
-        """The keys, which can be rotated unless they are missing."""
+        """The keys, as they are needed for a rotation. They must not be missing."""
         keys = self.cipher.keys
         assert not isinstance(keys, MissingDataKeys)
         return cast(RotatingDataKeys, keys)

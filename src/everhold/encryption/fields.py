@@ -44,7 +44,7 @@ SEARCHED_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "field_metadata": ("description",),
     "query_patterns": ("question",),
 }
-_KINDS = (Kind.TEXT, Kind.JSON, Kind.BYTES)
+_ENCRYPTABLE_KINDS = (Kind.TEXT, Kind.JSON, Kind.BYTES)
 _REFUSED_TABLES = ("data_keys", "user_erasures", "chunks", "memory_access_logs", "secrets")
 # Columns that the engine compares or counts with inside the store.
 _REFUSED_COLUMNS = ("metadata", "aliases")
@@ -79,17 +79,19 @@ class EncryptedFields:
         return sorted(f"{table}.{column}" for table, columns in self.written.items() for column in columns)
 
 
-def choose_fields(named: Iterable[str], recorded: Iterable[str] = ()) -> EncryptedFields:
+def choose_fields(named_fields: Iterable[str], recorded: Iterable[str] = ()) -> EncryptedFields:
     """Return the encrypted fields, given the fields that settings name.
 
     `recorded` are the fields that may still be encrypted in the store because of earlier settings.
     """
-    chosen = set(ALWAYS)
-    for name in named:
+    chosen_fields = set(ALWAYS)
+    for name in named_fields:
         check_field(name)
-        chosen |= {name, *_COPIES.get(name, ()), *_COPIES_OF_CONTENT.get(name, ())}
-    known = [name for name in recorded if _find_column(name) is not None]
-    return EncryptedFields(_group(chosen), _group({*chosen, *VAULT_FIELDS, *known}))
+        chosen_fields |= {name, *_COPIES.get(name, ()), *_COPIES_OF_CONTENT.get(name, ())}
+    known_fields = [name for name in recorded if _find_column(name) is not None]
+    return EncryptedFields(
+        _group_by_table(chosen_fields), _group_by_table({*chosen_fields, *VAULT_FIELDS, *known_fields})
+    )
 
 
 def check_field(name: str) -> None:
@@ -97,11 +99,11 @@ def check_field(name: str) -> None:
     field_column = _find_column(name)
     if field_column is None:
         table, _, column = name.partition(".")
-        known = [*TABLES] if table not in TABLES else [f"{table}.{other}" for other in TABLES[table].names]
+        known_names = [*TABLES] if table not in TABLES else [f"{table}.{other}" for other in TABLES[table].names]
         raise InvalidSettings(
             f"encryption.fields names {name!r}, and there is no such field",
             value=name,
-            remedy=suggest_name(name if column else f"{name}.…", known),
+            remedy=suggest_name(name if column else f"{name}.…", known_names),
         )
     reason = _find_reason_against(*field_column)
     if reason:
@@ -125,16 +127,18 @@ def list_encryptable_fields() -> list[str]:
 def _find_reason_against(table: Table, column: Column) -> str:
     if table.name in _REFUSED_TABLES or table.tenant is None or (table.internal and table.name != "session_archives"):
         return "its table belongs to the engine"
-    if column.kind not in _KINDS or column.width is not None or column.one_of:
+    if column.kind not in _ENCRYPTABLE_KINDS or column.width is not None or column.one_of:
         return "only text of any length, JSON and bytes can be"
     if column.name in _REFUSED_COLUMNS:
         return "it is searched"
     if any(column.name in rule.fields for rule in ENTITIES[table.name].rules):
         return "a rule of its table compares it"
-    used = {*table.key, *(name for lookup in table.lookups for name in lookup.columns)}
-    used |= {name for rule in table.uniques for name in (*rule.columns, rule.when, rule.unless) if name is not None}
-    used |= {name for reference in table.references for name in reference.columns}
-    return "rows are found by it" if column.name in used else ""
+    used_columns = {*table.key, *(name for lookup in table.lookups for name in lookup.columns)}
+    used_columns |= {
+        name for rule in table.uniques for name in (*rule.columns, rule.when, rule.unless) if name is not None
+    }
+    used_columns |= {name for reference in table.references for name in reference.columns}
+    return "rows are found by it" if column.name in used_columns else ""
 
 
 def _find_column(name: str) -> tuple[Table, Column] | None:
@@ -144,9 +148,9 @@ def _find_column(name: str) -> tuple[Table, Column] | None:
     return TABLES[table], TABLES[table].by_name[column]
 
 
-def _group(names: Iterable[str]) -> dict[str, frozenset[str]]:
-    grouped: dict[str, set[str]] = {}
+def _group_by_table(names: Iterable[str]) -> dict[str, frozenset[str]]:
+    columns_by_table: dict[str, set[str]] = {}
     for name in names:
         table, _, column = name.partition(".")
-        grouped.setdefault(table, set()).add(column)
-    return {table: frozenset(columns) for table, columns in grouped.items()}
+        columns_by_table.setdefault(table, set()).add(column)
+    return {table: frozenset(columns) for table, columns in columns_by_table.items()}

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from everhold.encryption.commits import CommitEncryption
-from everhold.encryption.row_cipher import RowCipher, list_key_ids, list_place_columns
+from everhold.encryption.row_cipher import RowCipher, list_identity_columns, list_key_ids
 from everhold.errors import BrokenReference, InvalidInput
 from everhold.model import DataKey, Memory
 from everhold.model.base import Row
@@ -60,8 +60,9 @@ class EncryptingRecords:
                 return
 
     def _has_lost_key(self, keys: Iterable[tuple[str, str]]) -> bool:
-        lost = [key for key in keys if self._cipher.keys.has_vanished(key[0], [key[1]])]
-        return bool(lost)
+        # Every key is checked, because the check also removes a lost key from the cache.
+        lost_keys = [key for key in keys if self._cipher.keys.has_vanished(key[0], [key[1]])]
+        return bool(lost_keys)
 
     def _list_user_keys(self, operations: Iterable[Operation]) -> list[tuple[str, str]]:
         """Return the keys of users with which a commit is encrypted, each with its organization."""
@@ -102,7 +103,7 @@ class EncryptingRecords:
             raise InvalidInput(
                 f"rows cannot be ordered by {order!r}, which is encrypted", value=order, remedy="order by 'created_at'"
             )
-        stored, plain = self._split(entity, organization_id, where)
+        stored, plain = self._split_conditions(entity, organization_id, where)
         page = limit if limit is None or not plain else max(limit, _PAGE)
         matches: list[E] = []
         while True:
@@ -131,13 +132,13 @@ class EncryptingRecords:
         *,
         deleted: bool = False,
     ) -> Iterator[tuple[Any, ...]]:
-        stored, plain = self._split(entity, organization_id, where)
+        stored, plain = self._split_conditions(entity, organization_id, where)
         table, encrypted = get_table(entity), self._cipher.list_columns(entity)
         columns = tuple(dict.fromkeys([*names, *list_fields(plain)]))
         secret = [name for name in columns if name in encrypted]
         if not secret and not (entity is Memory and "hash" in columns):
             return self.inner.columns(entity, organization_id, names, stored, deleted=deleted)
-        columns = tuple(dict.fromkeys([*columns, *list_place_columns(table)]))
+        columns = tuple(dict.fromkeys([*columns, *list_identity_columns(table)]))
         rows = self.inner.columns(entity, organization_id, columns, stored, deleted=deleted)
         return self._decrypt_columns(table, rows, columns, secret, names, plain)
 
@@ -145,13 +146,13 @@ class EncryptingRecords:
         self,
         table: Table,
         rows: Iterable[tuple[Any, ...]],
-        asked: Sequence[str],
+        columns: Sequence[str],
         secret: Sequence[str],
         names: Sequence[str],
         plain: Sequence[Condition],
     ) -> Iterator[tuple[Any, ...]]:
         for row in rows:
-            values = dict(zip(asked, row, strict=True))
+            values = dict(zip(columns, row, strict=True))
             values |= self._cipher.decrypt_values(table, secret, values)
             if table.name == "memories" and "hash" in values:
                 values["hash"] = self._cipher.decrypt_hash(values["organization_id"], values["hash"])
@@ -161,7 +162,7 @@ class EncryptingRecords:
     def count(
         self, entity: type[Row], organization_id: str | None, where: Sequence[Condition] = (), *, deleted: bool = False
     ) -> int:
-        stored, plain = self._split(entity, organization_id, where)
+        stored, plain = self._split_conditions(entity, organization_id, where)
         if plain:
             key = get_table(entity).key[-1]
             return sum(1 for _ in self.columns(entity, organization_id, [key], where, deleted=deleted))
@@ -169,7 +170,7 @@ class EncryptingRecords:
 
     # conditions
 
-    def _split(
+    def _split_conditions(
         self, entity: type[Row], organization_id: str | None, where: Sequence[Condition]
     ) -> tuple[list[Condition], list[Condition]]:
         """Split conditions into those that the store evaluates, and those on encrypted fields, which it cannot
@@ -201,7 +202,7 @@ class EncryptingRecords:
             case _:
                 return condition
 
-    # the rest
+    # methods that only delegate
 
     @property
     def traits(self) -> Traits:

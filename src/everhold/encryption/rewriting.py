@@ -68,8 +68,8 @@ def rewrite_rows(deps: RewritingDeps) -> int:
         unreadable += _rewrite_batch(deps, batch)
     if not unreadable:
         recorded = deps.encryption.recorded_fields
-        dropped = [name for name in read_recorded(deps.encryption.stored) if name not in recorded]
-        mark_complete(deps.encryption.stored, recorded, dropped)
+        dropped_names = [name for name in read_recorded(deps.encryption.stored) if name not in recorded]
+        mark_complete(deps.encryption.stored, recorded, dropped_names)
     return unreadable
 
 
@@ -118,19 +118,19 @@ def _list_outdated(encryption: Encryption, row: Row) -> list[str]:
 def _rewrite_batch(deps: RewritingDeps, rows: Sequence[Row]) -> int:
     """Rewrite rows in one commit, or one by one if another writer changed a row; return how many are unreadable."""
     unreadable = 0
-    planned: list[tuple[Row, list[Operation]]] = []
+    rows_with_operations: list[tuple[Row, list[Operation]]] = []
     for row in rows:
         try:
-            planned.append((row, _plan(deps, row)))
+            rows_with_operations.append((row, _plan_rewrite(deps, row)))
         except EncryptionError:
             unreadable += 1
-    if not planned:
+    if not rows_with_operations:
         return unreadable
     try:
-        deps.encryption.stored.commit([operation for _, operations in planned for operation in operations])
-        deps.count(len(planned))
+        deps.encryption.stored.commit([operation for _, operations in rows_with_operations for operation in operations])
+        deps.count(len(rows_with_operations))
     except StaleVersion:
-        for row, operations in planned:
+        for row, operations in rows_with_operations:
             unreadable += _rewrite_alone(deps, row, operations)
     return unreadable
 
@@ -155,7 +155,7 @@ def _read_again(encryption: Encryption, row: Row) -> Row | None:
     return rows[0] if rows else None
 
 
-def _plan(deps: RewritingDeps, row: Row) -> list[Operation]:
+def _plan_rewrite(deps: RewritingDeps, row: Row) -> list[Operation]:
     """Return the operations that encrypt the outdated values of a row again."""
     cipher, table = deps.encryption.cipher, get_table(type(row))
     outdated = _list_outdated(deps.encryption, row)
@@ -166,8 +166,8 @@ def _plan(deps: RewritingDeps, row: Row) -> list[Operation]:
     content = cipher.decrypt_row(row)
     stored = cipher.encrypt_values(table, content.__dict__, content.__dict__)
     changes: dict[str, Any] = {name: stored.get(name, content.__dict__[name]) for name in outdated}
-    if table.name == "episodes":
-        changes |= {name: stored[name] for name in ("name",) if name in stored}
+    if table.name == "episodes" and "name" in stored:
+        changes["name"] = stored["name"]  # it is not encrypted, but removed together with the plain summary
     operations: list[Operation] = [
         Patch(type(row), get_key(row), changes, version=row.__dict__["version"]),
         # The content is the same, so a writer who has read the row before may still change it.

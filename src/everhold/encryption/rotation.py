@@ -20,7 +20,7 @@ from everhold.ports.records import Records
 from everhold.schema.catalog import get_key
 from everhold.schema.operations import Ensure, Op, Page, Patch, Where
 
-_BEGAN = "key rotation began"
+_START_COUNTER = "key rotation began"
 _BATCH = 500
 
 
@@ -56,14 +56,14 @@ def wrap_keys(records: Records, keys: RotatingDataKeys, count: Callable[[int], N
 def replace_keys(encryption: Encryption, keys: RotatingDataKeys, count: Callable[[int], None]) -> int:
     """Create a new generation of each data key that is older than the rotation; return the number of new keys."""
     records = encryption.stored
-    began = _begin(records)
+    start = _begin(records)
     mark_incomplete(records, encryption.recorded_fields)
     newest: dict[tuple[str, str], DataKey] = {}
     for row in list_data_keys(records):
         owner = (row.organization_id, row.subject)
         if row.purpose == "content" and (owner not in newest or newest[owner].generation < row.generation):
             newest[owner] = row
-    outdated = [row for row in newest.values() if clock.micros(row.created_at) < began]
+    outdated = [row for row in newest.values() if clock.micros(row.created_at) < start]
     for row in outdated:
         keys.rotate(row.organization_id, row.subject)
         count(1)
@@ -71,9 +71,9 @@ def replace_keys(encryption: Encryption, keys: RotatingDataKeys, count: Callable
 
 
 def finish_rotation(deps: RewritingDeps) -> int:
-    """Rewrite the rows that old keys encrypted; return how many could not be read."""
+    """Rewrite the rows that are encrypted with old keys; return how many could not be read."""
     unreadable = rewrite_rows(deps)
-    deps.encryption.stored.commit([Patch(Counter, (_BEGAN,), {"value": 0})])
+    deps.encryption.stored.commit([Patch(Counter, (_START_COUNTER,), {"value": 0})])
     return unreadable
 
 
@@ -96,14 +96,14 @@ def list_data_keys(records: Records) -> list[DataKey]:
 
 def _begin(records: Records) -> int:
     """Return the start of the rotation in microseconds. An interrupted rotation keeps its start."""
-    began = _read_start(records)
-    if not began:
-        began = clock.micros(clock.now())
-        records.commit([Ensure(Counter(name=_BEGAN)), Patch(Counter, (_BEGAN,), {"value": began})])
-    return began
+    start = _read_start(records)
+    if not start:
+        start = clock.micros(clock.now())
+        records.commit([Ensure(Counter(name=_START_COUNTER)), Patch(Counter, (_START_COUNTER,), {"value": start})])
+    return start
 
 
 def _read_start(records: Records) -> int:
     """Return the start of the current rotation; 0 if there is none."""
-    rows = records.scan(Counter, None, [Where("name", Op.EQ, _BEGAN)], limit=1)
+    rows = records.scan(Counter, None, [Where("name", Op.EQ, _START_COUNTER)], limit=1)
     return rows[0].value if rows else 0

@@ -18,6 +18,7 @@ from everhold.model.encrypted_values import (
     unmark_plain,
     unpack_envelope,
 )
+from everhold.model.episode import EPISODE
 from everhold.ports.data_keys import DataEnvelope, DataKeys, make_context
 from everhold.schema.catalog import get_table
 from everhold.schema.codec import decode_json, encode_json
@@ -28,9 +29,9 @@ E = TypeVar("E", bound=Row)
 
 _TYPES: Mapping[Kind, type] = {Kind.TEXT: str, Kind.BYTES: bytes, Kind.JSON: dict}
 # The columns that identify a line of the change feed. Its number is not known before it is stored.
-_FEED_PLACE = ("entity", "entity_id", "idempotency_key")
+_FEED_IDENTITY = ("entity", "entity_id", "idempotency_key")
 
-_EMPTY: Mapping[Kind, bytes] = {Kind.TEXT: b"", Kind.JSON: b"{}", Kind.BYTES: b""}
+_EMPTY_CONTENT: Mapping[Kind, bytes] = {Kind.TEXT: b"", Kind.JSON: b"{}", Kind.BYTES: b""}
 _reads_unreadable: ContextVar[bool] = ContextVar("_reads_unreadable", default=False)
 
 
@@ -83,7 +84,7 @@ class RowCipher:
                 stored[name] = mark_plain(value)
         if table.name == "memories" and "text" in secret and values.get("hash") is not None:
             stored["hash"] = self.encrypt_hash(row["organization_id"], values["hash"])
-        if table.name == "episodes" and "summary" in secret and values.get("name") and row.get("level") == 0:
+        if table.name == "episodes" and "summary" in secret and values.get("name") and row.get("level") == EPISODE:
             stored["name"] = None  # it consists of words of messages, and the column is too short for an envelope
         return stored
 
@@ -124,16 +125,18 @@ class RowCipher:
     def _encrypt(self, table: Table, name: str, value: Any, row: Mapping[str, Any]) -> Any:
         kind = table.by_name[name].kind
         envelope = self.keys.encrypt(
-            row[table.tenant or ""], find_user(row), _encode(kind, value), _make_place(table, name, row)
+            row[table.tenant or ""], find_user(row), _encode(kind, value), _make_value_context(table, name, row)
         )
         return pack_envelope(envelope, like=list if isinstance(value, list) else _TYPES[kind])
 
     def _decrypt(self, table: Table, name: str, value: Any, row: Mapping[str, Any]) -> Any:
         try:
-            content = self.keys.decrypt(row[table.tenant or ""], unpack_envelope(value), _make_place(table, name, row))
+            content = self.keys.decrypt(
+                row[table.tenant or ""], unpack_envelope(value), _make_value_context(table, name, row)
+            )
         except EncryptionError as error:
             if _reads_unreadable.get():
-                return _decode(table.by_name[name].kind, _EMPTY[table.by_name[name].kind])
+                return _decode(table.by_name[name].kind, _EMPTY_CONTENT[table.by_name[name].kind])
             row_key = "/".join(str(row[part]) for part in table.key if part != table.tenant)
             raise type(error)(
                 f"{table.name}.{name} of row {row_key!r} cannot be decrypted: {error.fact}", remedy=str(error.remedy)
@@ -154,15 +157,16 @@ def list_key_ids(values: Iterable[Any]) -> set[str]:
     return {DataEnvelope.decode(unpack_envelope(value)).key_id for value in values if is_encrypted(value)}
 
 
-def list_place_columns(table: Table) -> tuple[str, ...]:
+def list_identity_columns(table: Table) -> tuple[str, ...]:
     """Return the columns that identify a row and its owners. They are needed to decrypt one of its values."""
     if table.name == "outbox":
-        return ("organization_id", *_FEED_PLACE)
+        return ("organization_id", *_FEED_IDENTITY)
     return table.key if table.tenant in table.key else (str(table.tenant), *table.key)
 
 
-def _make_place(table: Table, name: str, row: Mapping[str, Any]) -> bytes:
-    return make_context(table.name, name, *(str(row[part] or "") for part in list_place_columns(table)))
+def _make_value_context(table: Table, name: str, row: Mapping[str, Any]) -> bytes:
+    """Return the bytes that bind an encrypted value to its row and column."""
+    return make_context(table.name, name, *(str(row[part] or "") for part in list_identity_columns(table)))
 
 
 def _is_json_text(value: Any) -> bool:

@@ -52,7 +52,7 @@ def describe_keys(encryption: Encryption | None) -> KeyReport:
     for row in rows:
         owner = (row.organization_id, row.subject, row.purpose)
         newest[owner] = max(row.generation, newest.get(owner, 0))
-    keys = [_describe(row, newest[row.organization_id, row.subject, row.purpose]) for row in rows]
+    keys = [_describe_key(row, newest[row.organization_id, row.subject, row.purpose]) for row in rows]
     return KeyReport(
         "missing" if encryption.is_missing else "on",
         None if encryption.is_missing else encryption.keys.master_fingerprint,
@@ -69,11 +69,11 @@ def find_problems(encryption: Encryption, rows: Sequence[DataKey]) -> list[str]:
         return ["it holds encrypted content and no master key is set; set encryption.master_key"]
     problems = []
     fingerprint = encryption.keys.master_fingerprint
-    others = sorted({row.master_fingerprint for row in rows if row.master_fingerprint != fingerprint})
-    for other in others:
-        count = sum(row.master_fingerprint == other for row in rows)
+    other_fingerprints = sorted({row.master_fingerprint for row in rows if row.master_fingerprint != fingerprint})
+    for other_fingerprint in other_fingerprints:
+        key_count = sum(row.master_fingerprint == other_fingerprint for row in rows)
         problems.append(
-            f"{count} data keys are wrapped by the master key {other} and not by {fingerprint}; "
+            f"{key_count} data keys are wrapped by the master key {other_fingerprint} and not by {fingerprint}; "
             "run `everhold keys rotate --master-only` with the other key in encryption.former_keys"
         )
     if is_unfinished(encryption.stored):
@@ -86,7 +86,7 @@ def find_problems(encryption: Encryption, rows: Sequence[DataKey]) -> list[str]:
     return problems
 
 
-def _describe(row: DataKey, newest: int) -> KeyDescription:
+def _describe_key(row: DataKey, newest: int) -> KeyDescription:
     return KeyDescription(
         row.id,
         row.organization_id,

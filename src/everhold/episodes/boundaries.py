@@ -20,8 +20,8 @@ MIN_MESSAGES = 6
 # The maximum size of an episode, which also limits the size of its summary.
 MAX_MESSAGES = 32
 MAX_TOKENS = 1500
-# A message whose cosine with the mean vector of the episode is lower begins another topic.
-TOPIC_LIKENESS = 0.25
+# A message whose cosine similarity with the mean vector of the episode is lower begins another topic.
+MIN_TOPIC_SIMILARITY = 0.25
 
 
 class EpisodeMessage(NamedTuple):
@@ -65,4 +65,4 @@ def _is_other_topic(vector_sum: Vector | None, vector: Vector | None) -> bool:
     if vector_sum is None or vector is None or len(vector_sum) != len(vector):
         return False
     length = float(np.sqrt(vector_sum.dot(vector_sum)))
-    return length > 0 and float(vector_sum.dot(vector)) / length < TOPIC_LIKENESS
+    return length > 0 and float(vector_sum.dot(vector)) / length < MIN_TOPIC_SIMILARITY

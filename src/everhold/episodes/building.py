@@ -26,7 +26,8 @@ _MAX_FACT_TEXT = 4_000
 _NAME_TOPICS = 3
 _MAX_NAME = 255
 # Messages with these roles are quoted only if an episode has no other messages.
-_QUOTED_LAST = ("tool", "system")
+_ROLES_QUOTED_LAST = ("tool", "system")
+# The keys of a quote for its owners, and the columns of a message and a session that they come from.
 _OWNERS = {"user": "user_id", "agent": "agent_id"}
 
 
@@ -66,12 +67,12 @@ def summarise_messages(
 ) -> dict[str, Any]:
     """Return the values of an episode that depend on its messages: name, summary, quotes, topics, facts and counts."""
     tokens = sum(item.tokens for item in messages)
-    budget = find_budget(tokens)
-    quoted = _choose_quoted([item.message for item in messages])
+    budget = compute_budget(tokens)
+    quotable = _choose_quotable([item.message for item in messages])
     participants = list(dict.fromkeys(name_speaker(item.message) for item in messages))[:MAX_PARTICIPANTS]
-    extract = summarise([message.text or "" for message in quoted], budget, count_tokens, ignored=participants)
+    extract = summarise([message.text or "" for message in quotable], budget, count_tokens, ignored=participants)
     quotes = [
-        _make_quote(session, quoted[sentence.source], sentence.text, sentence.worth) for sentence in extract.sentences
+        _make_quote(session, quotable[sentence.source], sentence.text, sentence.worth) for sentence in extract.sentences
     ]
     quotes, topics, summary = _shorten_to_budget(quotes, extract, budget, count_tokens)
     return {
@@ -79,7 +80,7 @@ def summarise_messages(
         "summary": summary,
         "quotes": quotes,
         "topics": topics,
-        "key_facts": _read_facts(quoted, zone),
+        "key_facts": _read_facts(quotable, zone),
         "participants": participants,
         "message_count": len(messages),
         "token_count": tokens,
@@ -99,7 +100,7 @@ def make_owner_values(session: Session, now: datetime) -> dict[str, Any]:
     }
 
 
-def find_budget(tokens: int) -> int:
+def compute_budget(tokens: int) -> int:
     """Return the maximum number of tokens of a summary of messages with this number of tokens."""
     return max(int(tokens * SUMMARY_SHARE), SHORT_SUMMARY)
 
@@ -109,10 +110,10 @@ def name_speaker(message: Message) -> str:
     return message.name or message.sender_id or message.role
 
 
-def _choose_quoted(messages: Sequence[Message]) -> list[Message]:
+def _choose_quotable(messages: Sequence[Message]) -> list[Message]:
     """Return the messages that a summary may quote. Messages of tools and the system are a last resort."""
     with_text = [message for message in messages if message.text and message.text.strip()]
-    of_people = [message for message in with_text if message.role not in _QUOTED_LAST]
+    of_people = [message for message in with_text if message.role not in _ROLES_QUOTED_LAST]
     return of_people or with_text
 
 
@@ -139,12 +140,13 @@ def _shorten_to_budget(
 ) -> tuple[list[Quote], list[str], str]:
     """Return the quotes, topics and summary, shortened to the budget.
 
-    One quote is always kept, even if it exceeds it.
+    At least one quote is kept, even if the summary then exceeds the budget.
     """
     topics = list(extract.topics)
     summary = render_episode(quotes, topics)
     while (excess := count_tokens(summary) - budget) > 0 and (topics or len(quotes) > 1):
         if topics:
+            # A topic is one word, which has about two tokens. Several are removed at once, because counting is slow.
             del topics[-max(1, excess // 2) :]
         else:
             quotes.remove(min(quotes, key=lambda quote: float(quote["worth"])))

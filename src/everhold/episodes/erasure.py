@@ -38,12 +38,12 @@ def restore_messages(deps: EpisodeDeps, messages: Sequence[Message], now: dateti
 
 
 def _rebuild(deps: EpisodeDeps, messages: Sequence[Message], now: datetime, *, are_present: bool) -> list[Operation]:
-    by_session: dict[tuple[str, str], list[Message]] = {}
+    messages_by_session: dict[tuple[str, str], list[Message]] = {}
     for message in messages:
         if message.session_id is not None:
-            by_session.setdefault((message.organization_id, message.session_id), []).append(message)
+            messages_by_session.setdefault((message.organization_id, message.session_id), []).append(message)
     operations: list[Operation] = []
-    for (organization, session_id), session_messages in by_session.items():
+    for (organization, session_id), session_messages in messages_by_session.items():
         session = deps.records.get(Session, organization, [session_id]).get(session_id)
         if session is not None:  # the episodes of a deleted session are deleted with it
             operations += _rebuild_session(deps, session, session_messages, now, are_present=are_present)
@@ -91,13 +91,13 @@ def _rebuild_episode(
     stored_messages += read_messages(deps, session, episode.span_to, limit=1)
     members = {message.id: message for message in stored_messages if message.created_at <= episode.span_to}
     members |= {message.id: message for message in messages}
-    kept = [message for message in members.values() if are_present or message.id not in message_ids]
-    kept.sort(key=lambda message: message.created_at)
-    if not kept:
+    present_messages = [message for message in members.values() if are_present or message.id not in message_ids]
+    present_messages.sort(key=lambda message: message.created_at)
+    if not present_messages:
         return _copy(episode, _EMPTY)
-    with_vectors = list(describe_messages(deps, session.organization_id, kept))
-    values = summarise_messages(session, with_vectors, deps.count_tokens, deps.zone)
-    message_bounds = {"first_message_id": kept[0].id, "last_message_id": kept[-1].id}
+    described_messages = list(describe_messages(deps, session.organization_id, present_messages))
+    values = summarise_messages(session, described_messages, deps.count_tokens, deps.zone)
+    message_bounds = {"first_message_id": present_messages[0].id, "last_message_id": present_messages[-1].id}
     return _copy(episode, {**values, **message_bounds, "metadata": {}})
 
 
@@ -116,10 +116,11 @@ def _drop_quotes(episode: Episode, message_ids: Collection[str]) -> EpisodeChang
     """Return the change of an episode that removes the quotes and facts of these messages."""
     quotes = [quote for quote in episode.quotes if quote["message"] not in message_ids]
     facts = [fact for fact in episode.key_facts if fact["message"] not in message_ids]
-    return EpisodeChange(episode, _copy(episode, {**_retell(episode, quotes), "key_facts": facts}))
+    return EpisodeChange(episode, _copy(episode, {**_render_remaining_quotes(episode, quotes), "key_facts": facts}))
 
 
-def _retell(episode: Episode, quotes: Sequence[Quote]) -> dict[str, Any]:
+def _render_remaining_quotes(episode: Episode, quotes: Sequence[Quote]) -> dict[str, Any]:
+    """Return the values of an episode that change if these quotes remain; none if all of its quotes remain."""
     # With metadata, a language model may have written the summary. It may repeat messages that are not quoted.
     if len(quotes) == len(episode.quotes) and not episode.metadata:
         return {}
@@ -152,19 +153,20 @@ def _read_episodes(deps: EpisodeDeps, session: Session) -> list[Episode]:
     return deps.records.scan(Episode, session.organization_id, where, order="span_from")
 
 
-def find_shared_messages(deps: EpisodeDeps, organization: str, column: str, name: str) -> list[Message]:
+def find_shared_messages(deps: EpisodeDeps, organization: str, column: str, owner_id: str) -> list[Message]:
     """Return the messages of a user or an agent in sessions that belong to no user or agent.
 
-    Such a session stays when the user or agent is deleted. `column` is "user_id" or "agent_id".
+    Such a session stays when the user or agent is deleted. `column` is "user_id" or "agent_id", and `owner_id` the id
+    in this column.
     """
-    where = [Where(column, Op.EQ, name)]
+    where = [Where(column, Op.EQ, owner_id)]
     session_ids = {
         session_id
         for (session_id,) in deps.records.columns(Message, organization, ("session_id",), where)
         if session_id is not None
     }
     sessions = deps.records.get(Session, organization, sorted(session_ids)) if session_ids else {}
-    shared = [session.id for session in sessions.values() if session.__dict__[column] is None]
-    if not shared:
+    shared_ids = [session.id for session in sessions.values() if session.__dict__[column] is None]
+    if not shared_ids:
         return []
-    return deps.records.scan(Message, organization, [*where, Where("session_id", Op.IN, shared)])
+    return deps.records.scan(Message, organization, [*where, Where("session_id", Op.IN, shared_ids)])

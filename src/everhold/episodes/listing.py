@@ -21,7 +21,7 @@ from everhold.schema.operations import Condition, Op, Page, Where
 
 _LEVELS = {name: level for level, name in LEVEL_NAMES.items()}
 # Maps the level of a rollup to the level of the episodes that it consists of.
-_PARTS = {SECTION: EPISODE, CHAPTER: SECTION, SESSION: EPISODE, DAY: EPISODE, WEEK: DAY, MONTH: DAY, YEAR: MONTH}
+_PART_LEVELS = {SECTION: EPISODE, CHAPTER: SECTION, SESSION: EPISODE, DAY: EPISODE, WEEK: DAY, MONTH: DAY, YEAR: MONTH}
 _MAX_PARTS = 1000
 
 
@@ -104,8 +104,8 @@ def read_details(deps: EpisodeDeps, episode: Episode, put_back: Callable[[str, s
     if episode.level == EPISODE:
         return EpisodeDetails(episode, messages=tuple(_read_own_messages(deps, episode, put_back)))
     ids = list(dict.fromkeys(quote["message"] for quote in episode.quotes))
-    quoted = deps.records.get(Message, episode.organization_id, ids) if ids else {}
-    messages = sorted(quoted.values(), key=lambda message: message.created_at)
+    quoted_messages = deps.records.get(Message, episode.organization_id, ids) if ids else {}
+    messages = sorted(quoted_messages.values(), key=lambda message: message.created_at)
     return EpisodeDetails(episode, tuple(_read_parts(deps, episode)), tuple(messages))
 
 
@@ -124,7 +124,7 @@ def _read_own_messages(
 
 def _read_parts(deps: EpisodeDeps, episode: Episode) -> list[Episode]:
     where: list[Condition] = [
-        Where("level", Op.EQ, _PARTS[episode.level]),
+        Where("level", Op.EQ, _PART_LEVELS[episode.level]),
         Where("span_from", Op.GE, episode.span_from),
         Where("span_from", Op.LE, episode.span_to),
         Where("message_count", Op.GT, 0),
@@ -155,7 +155,7 @@ def find_candidates(
     session_conditions: Sequence[Condition] = (),
     episode_conditions: Sequence[Condition] = (),
 ) -> Iterator[Session]:
-    """Yield the sessions that were active after the end of their last episode, by their `last_active`.
+    """Yield the sessions that were active after the end of their last episode.
 
     The least recently active session comes first, so that an interrupted build continues in the same order.
     """

@@ -126,13 +126,13 @@ def make_groups(deps: EpisodeDeps, session: Session, episodes: Sequence[Episode]
     groups: list[Episode] = []
     built_parts = [episode for episode in episodes if not episode.is_active]
     for level, part_level in GROUP_PARTS.items():
-        complete = []
+        complete_groups = []
         for part in built_parts:
             if part.number % GROUP_SIZE == GROUP_SIZE - 1:
                 parts = _read_group(deps, session, part_level, part.number // GROUP_SIZE, built_parts)
-                complete.append(make_group(deps, session, level, parts, now))
-        groups += complete
-        built_parts = complete
+                complete_groups.append(make_group(deps, session, level, parts, now))
+        groups += complete_groups
+        built_parts = complete_groups
     return groups
 
 
@@ -166,19 +166,19 @@ def plan_periods(
     deps: EpisodeDeps, session: Session, changes: Sequence[EpisodeChange], now: datetime
 ) -> list[EpisodeChange]:
     """Return the changes of the rollups of periods that result from changes of a session's episodes."""
-    by_day: dict[date, list[EpisodeChange]] = {}
+    changes_by_day: dict[date, list[EpisodeChange]] = {}
     for change in changes:
-        by_day.setdefault(find_day(change.after.span_from, deps.zone), []).append(change)
-    ids = list(dict.fromkeys(period.make_id(session) for day in by_day for period in list_periods(day)))
+        changes_by_day.setdefault(find_day(change.after.span_from, deps.zone), []).append(change)
+    ids = list(dict.fromkeys(period.make_id(session) for day in changes_by_day for period in list_periods(day)))
     stored = deps.records.get(Episode, session.organization_id, ids) if ids else {}
     plan = _PeriodPlan(deps, session, stored, now)
     days = {
-        day: plan.update(find_period(day, DAY), [change.after for change in changed], changed)
-        for day, changed in by_day.items()
+        day: plan.update(find_period(day, DAY), [change.after for change in day_changes], day_changes)
+        for day, day_changes in changes_by_day.items()
     }
-    plan.update_all(WEEK, days, by_day)
-    months = plan.update_all(MONTH, days, by_day)
-    plan.update_all(YEAR, months, by_day)
+    plan.update_all(WEEK, days, changes_by_day)
+    months = plan.update_all(MONTH, days, changes_by_day)
+    plan.update_all(YEAR, months, changes_by_day)
     return plan.changes
 
 
@@ -199,22 +199,22 @@ class _PeriodPlan:
         return change.after
 
     def update_all(
-        self, level: int, parts: dict[date, Episode], by_day: dict[date, list[EpisodeChange]]
+        self, level: int, parts: dict[date, Episode], changes_by_day: dict[date, list[EpisodeChange]]
     ) -> dict[date, Episode]:
         """Update each period of a level that has changed parts, and return the updated rollups.
 
         The keys of `parts`, the changed parts, and of the result are any day of the part or period.
         """
-        grouped: dict[CalendarPeriod, list[date]] = {}
+        days_by_period: dict[CalendarPeriod, list[date]] = {}
         for day in parts:
-            grouped.setdefault(find_period(day, level), []).append(day)
-        updated = {}
-        for period, days in grouped.items():
+            days_by_period.setdefault(find_period(day, level), []).append(day)
+        rollups = {}
+        for period, days in days_by_period.items():
             changes = [
                 change
-                for day, day_changes in by_day.items()
+                for day, day_changes in changes_by_day.items()
                 if find_period(day, level) == period
                 for change in day_changes
             ]
-            updated[days[0]] = self.update(period, [parts[day] for day in days], changes)
-        return updated
+            rollups[days[0]] = self.update(period, [parts[day] for day in days], changes)
+        return rollups

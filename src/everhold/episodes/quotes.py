@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Any
 
-from everhold.text.summaries import CountTokens, has_said
+from everhold.text.summaries import CountTokens, is_repetition
 from everhold.text.terms import extract_terms
 
 # A stored quote has the keys `message`, `text`, `speaker`, `at` and `worth`. Quotes of rollups also have `episode` and
@@ -24,15 +24,15 @@ def choose_quotes(parts: Iterable[Iterable[Quote]], budget: int, count_tokens: C
         for part in parts
         for position, (rank, quote) in enumerate(sorted(((_rank(quote), quote) for quote in part), key=itemgetter(0)))
     ]
-    chosen: list[Quote] = []
+    chosen_quotes: list[Quote] = []
     chosen_terms: list[frozenset[str]] = []
     for _, _, quote in sorted(candidates, key=itemgetter(0, 1)):
         tokens = count_tokens(render_quote(quote)) + 1  # the line break
-        if tokens <= budget and not has_said(quote["text"], chosen_terms):
+        if tokens <= budget and not is_repetition(quote["text"], chosen_terms):
             budget -= tokens
-            chosen.append(quote)
+            chosen_quotes.append(quote)
             chosen_terms.append(frozenset(extract_terms(quote["text"])))
-    return sorted(chosen, key=lambda quote: (quote["at"], quote["message"]))
+    return sorted(chosen_quotes, key=lambda quote: (quote["at"], quote["message"]))
 
 
 def _rank(quote: Quote) -> tuple[float, str, str]:

@@ -85,25 +85,27 @@ def _read_unbuilt(deps: EpisodeDeps, session: Session, parts: Sequence[Episode],
 
 def _group_parts(deps: EpisodeDeps, session: Session, parts: Sequence[Episode], now: datetime) -> list[Episode]:
     """Return the parts with each complete set of episodes or sections replaced by its section or chapter."""
-    grouped = list(parts)
+    grouped_parts = list(parts)
     for level, part_level in GROUP_PARTS.items():
-        numbers = [part.number // GROUP_SIZE for part in grouped if part.level == part_level and not part.is_active]
+        numbers = [
+            part.number // GROUP_SIZE for part in grouped_parts if part.level == part_level and not part.is_active
+        ]
         for number in [number for number, count in Counter(numbers).items() if count == GROUP_SIZE]:
             indexes = [
                 index
-                for index, part in enumerate(grouped)
+                for index, part in enumerate(grouped_parts)
                 if part.level == part_level and part.number // GROUP_SIZE == number
             ]
-            members = [grouped[index] for index in indexes]
-            grouped[indexes[0] : indexes[-1] + 1] = [make_group(deps, session, level, members, now)]
-    return grouped
+            members = [grouped_parts[index] for index in indexes]
+            grouped_parts[indexes[0] : indexes[-1] + 1] = [make_group(deps, session, level, members, now)]
+    return grouped_parts
 
 
 def make_summary(deps: EpisodeDeps, quotes: Sequence[Sequence[Quote]], budget: int) -> SpanSummary:
     """Return a summary that quotes as many of the parts as fit into the budget."""
-    chosen = choose_quotes(quotes, budget, deps.count_tokens)
-    text = render_quotes(chosen)
-    return SpanSummary(text, deps.count_tokens(text) if text else 0, tuple(chosen))
+    chosen_quotes = choose_quotes(quotes, budget, deps.count_tokens)
+    text = render_quotes(chosen_quotes)
+    return SpanSummary(text, deps.count_tokens(text) if text else 0, tuple(chosen_quotes))
 
 
 def is_quote_of(scope: Scope, session: Session, quote: Quote) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from everhold import clock
-from everhold.episodes.building import find_budget, name_speaker
+from everhold.episodes.building import compute_budget, name_speaker
 from everhold.episodes.deps import EpisodeDeps
 from everhold.episodes.pipeline import read_messages
 from everhold.episodes.rollups import EpisodeChange
@@ -36,8 +36,8 @@ numbers that the messages have: work out no dates and guess nothing. Answer with
 """
 
 
-def find_untold(deps: EpisodeDeps) -> list[tuple[str, str]]:
-    """Return the organizations and ids of the complete episodes that no language model has been asked to summarise."""
+def list_unread_episodes(deps: EpisodeDeps) -> list[tuple[str, str]]:
+    """Return the organization and id of each complete episode that no language model has been asked to summarise."""
     where = [Where("level", Op.EQ, EPISODE), Where("is_active", Op.EQ, False), Where("message_count", Op.GT, 0)]
     rows = deps.records.columns(Episode, None, ("organization_id", "id", "metadata"), where)
     return [
@@ -49,12 +49,12 @@ def find_untold(deps: EpisodeDeps) -> list[tuple[str, str]]:
 
 def retell_episodes(deps: EpisodeDeps, language_model: LanguageModel) -> Iterator[bool]:
     """Let the model summarise one episode after the other; yield whether each answer was accepted."""
-    for organization, episode_id in find_untold(deps):
+    for organization, episode_id in list_unread_episodes(deps):
         episode = deps.records.get(Episode, organization, [episode_id]).get(episode_id)
         messages = _read_messages(deps, episode) if episode is not None else []
         if episode is None or not messages:  # deleted or archived since it was listed
             continue
-        budget = find_budget(episode.token_count)
+        budget = compute_budget(episode.token_count)
         answer = language_model.complete(_make_prompt(messages, budget)).strip()
         is_accepted = _is_acceptable(deps, answer, messages, budget)
         values: dict[str, Any] = {"metadata": {**episode.metadata, REFUSED_FROM: language_model.name}}
@@ -96,7 +96,7 @@ def _is_acceptable(deps: EpisodeDeps, answer: str, messages: Sequence[Message], 
 
 def _add_topics(deps: EpisodeDeps, text: str, topics: Sequence[str], budget: int) -> str:
     """Return a summary with as many topics as fit, because searches find the episode by them."""
-    kept = list(topics)
-    while kept and deps.count_tokens(summary := f"{text}\nAlso: {' '.join(kept)}") > budget:
-        del kept[-max(1, (deps.count_tokens(summary) - budget) // 2) :]
-    return f"{text}\nAlso: {' '.join(kept)}" if kept else text
+    fitting_topics = list(topics)
+    while fitting_topics and deps.count_tokens(summary := f"{text}\nAlso: {' '.join(fitting_topics)}") > budget:
+        del fitting_topics[-max(1, (deps.count_tokens(summary) - budget) // 2) :]
+    return f"{text}\nAlso: {' '.join(fitting_topics)}" if fitting_topics else text

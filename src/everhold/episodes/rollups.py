@@ -120,13 +120,16 @@ def _update(
             quotes_by_part.setdefault(part, []).append(quote)
     quotes = choose_quotes([*quotes_by_part.values(), *map(list_quotes, parts)], ROLLUP_TOKENS, deps.count_tokens)
     # A rollup without messages still has the time span of its deleted messages, which must be ignored.
-    stored = [before] if before is not None and before.message_count else []
-    counted = [*stored, *(change.after for change in changes)]
-    subtracted = [change.before for change in changes if change.before is not None]
-    messages = sum(row.message_count for row in counted) - sum(row.message_count for row in subtracted)
-    tokens = sum(row.token_count for row in counted) - sum(row.token_count for row in subtracted)
-    fixed = {"number": 0, "parent_ids": [], "is_active": True}
-    return EpisodeChange(before, _make_rollup({**values, **fixed}, [*stored, *parts], quotes, messages, tokens))
+    stored_rollups = [before] if before is not None and before.message_count else []
+    added_rows = [*stored_rollups, *(change.after for change in changes)]
+    replaced_rows = [change.before for change in changes if change.before is not None]
+    message_count = sum(row.message_count for row in added_rows) - sum(row.message_count for row in replaced_rows)
+    token_count = sum(row.token_count for row in added_rows) - sum(row.token_count for row in replaced_rows)
+    constant_values = {"number": 0, "parent_ids": [], "is_active": True}
+    return EpisodeChange(
+        before,
+        _make_rollup({**values, **constant_values}, [*stored_rollups, *parts], quotes, message_count, token_count),
+    )
 
 
 def _find_part(quote: Quote, level: int, deps: EpisodeDeps) -> Hashable:

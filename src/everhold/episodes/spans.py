@@ -38,7 +38,9 @@ def summarise_span(
     parts = []
     # Periods do not belong to a session, so for a scope with a session the episodes themselves are summarised.
     stretches = (
-        [_Stretch(EPISODE, after, before)] if "session_id" in scope.limits else _cover(YEAR, after, before, deps.zone)
+        [_Stretch(EPISODE, after, before)]
+        if "session_id" in scope.limits
+        else _split_span(YEAR, after, before, deps.zone)
     )
     for stretch in stretches:
         for episode in _read_episodes(deps, scope, stretch):
@@ -52,26 +54,27 @@ def _is_within(at: str, after: datetime | None, before: datetime | None) -> bool
     return (after is None or moment >= after) and (before is None or moment < before)
 
 
-def _cover(level: int, after: datetime | None, before: datetime | None, zone: tzinfo) -> Iterator[_Stretch]:
+def _split_span(level: int, after: datetime | None, before: datetime | None, zone: tzinfo) -> Iterator[_Stretch]:
     """Yield the stretches of a span: whole periods of a level, and smaller periods before and after them."""
     start = after if after is None else _find_next_start(after, level, zone)
     end = before if before is None else _make_midnight(find_start(find_day(before, zone), level), zone)
     if start is not None and end is not None and start >= end:  # no whole period of this level
-        yield from _cover_smaller(level, after, before, zone)
+        yield from _split_rest(level, after, before, zone)
         return
     if start is not None and after is not None and after < start:
-        yield from _cover_smaller(level, after, start, zone)
+        yield from _split_rest(level, after, start, zone)
     yield _Stretch(level, start, end)
     if end is not None and before is not None and end < before:
-        yield from _cover_smaller(level, end, before, zone)
+        yield from _split_rest(level, end, before, zone)
 
 
-def _cover_smaller(level: int, after: datetime | None, before: datetime | None, zone: tzinfo) -> Iterator[_Stretch]:
-    below = _PART_LEVELS[level]
-    if below == EPISODE:
+def _split_rest(level: int, after: datetime | None, before: datetime | None, zone: tzinfo) -> Iterator[_Stretch]:
+    """Yield the stretches of a span that has no whole period of a level."""
+    part_level = _PART_LEVELS[level]
+    if part_level == EPISODE:
         yield _Stretch(EPISODE, after, before)
     else:
-        yield from _cover(below, after, before, zone)
+        yield from _split_span(part_level, after, before, zone)
 
 
 def _find_next_start(moment: datetime, level: int, zone: tzinfo) -> datetime:

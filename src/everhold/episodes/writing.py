@@ -17,7 +17,7 @@ _FIXED = ("organization_id", "id", "created_at", "updated_at", "version", "is_de
 def make_operations(deps: EpisodeDeps, changes: Sequence[EpisodeChange], now: datetime) -> list[Operation]:
     """Return the operations that store changed episodes. An unchanged summary is not embedded again."""
     operations: list[Operation] = []
-    with_new_summary: list[EpisodeChange] = []
+    changes_of_summary: list[EpisodeChange] = []
     for before, after in changes:
         if before is None:
             operations.append(Put(after))
@@ -32,8 +32,8 @@ def make_operations(deps: EpisodeDeps, changes: Sequence[EpisodeChange], now: da
             key = (before.organization_id, before.id)
             operations.append(Patch(Episode, key, {**values, "updated_at": now}, version=before.version))
         if before is None or before.summary != after.summary:
-            with_new_summary.append(EpisodeChange(before, after))
-    return [*operations, *_replace_chunks(deps, with_new_summary)]
+            changes_of_summary.append(EpisodeChange(before, after))
+    return [*operations, *_replace_chunks(deps, changes_of_summary)]
 
 
 def _replace_chunks(deps: EpisodeDeps, changes: Sequence[EpisodeChange]) -> list[Operation]:

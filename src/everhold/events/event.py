@@ -29,7 +29,7 @@ class ChangeEvent:
 
 
 def make_event(line: Outbox, epoch: int) -> ChangeEvent:
-    """Return the event for a line of the change feed. The epoch makes its number higher than all of earlier epochs."""
+    """Return the event for a line of the change feed. With the epoch added, numbers exceed those of earlier epochs."""
     assert line.operation != "reindex", "a change of search entries is not an event"
     return ChangeEvent(
         epoch + line.sequence,

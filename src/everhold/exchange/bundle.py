@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from everhold import clock
 from everhold.errors import InvalidInput, NotFound, StoreBusy
-from everhold.exchange.moving import parents_first
+from everhold.exchange.moving import order_parents_first
 from everhold.model import AccessLog, Chunk, Connection, Message, Organization, Session, SessionArchive
 from everhold.model.base import Row
 from everhold.model.validation import explain_errors
@@ -44,10 +44,10 @@ _NOT_IMPORTED = (AccessLog,)
 _NOT_ARCHIVED = {"archived_messages": 0, "archived_at": None}
 
 
-# out
+# writing
 
 
-# Yields the rows of each archive of messages.
+# Returns the rows of each archive of messages. `tuple`, called without arguments, returns no archives.
 ReadArchived = Callable[[], Iterable[Sequence[Row]]]
 
 
@@ -96,9 +96,9 @@ def _serialise_rows(
 ) -> Iterator[str]:
     for entity, table in CATALOG.items():
         if _is_exported(table):
-            rows: Iterable[Row] = parents_first(_read_all_rows(records, entity, organization, counter), table)
+            rows: Iterable[Row] = order_parents_first(_read_all_rows(records, entity, organization, counter), table)
             if entity in (Message, Chunk):
-                archived = (row for rows in read_archived() for row in rows if isinstance(row, entity))
+                archived = (row for archive in read_archived() for row in archive if isinstance(row, entity))
                 rows = chain(rows, archived)
             for row in rows:
                 values = row.model_dump(mode="json") | (_NOT_ARCHIVED if entity is Session else {}) | _hide_secret(row)
@@ -128,7 +128,7 @@ def _read_all_rows(records: Records, entity: type[Row], organization: str, count
         after = Page(None, get_key(page[-1]))
 
 
-# in
+# reading
 
 
 class Header(NamedTuple):
@@ -182,22 +182,22 @@ def read_rows(path: Path, header: Header, organization: str) -> Iterator[tuple[i
 
 def _read_row_lines(file: Iterable[str], version: int) -> Iterator[tuple[int, str]]:
     """Yield the lines of rows with their numbers; raise InvalidInput at the end if lines are missing or changed."""
-    count, rows_hash, end = 0, hashlib.sha256(), None
-    last = 1
+    count, rows_hash, end_line = 0, hashlib.sha256(), None
+    last_number = 1
     for number, line in islice(_skip_blank_end(file), 1, None):
-        if end is not None:
+        if end_line is not None:
             raise InvalidInput(
                 f"line {number} comes after the end of the bundle", remedy="import each bundle by itself"
             )
-        last = number
+        last_number = number
         if version != _VERSION_WITHOUT_END and line.startswith(_END):
-            end = line
+            end_line = line
             continue
         count += 1
         rows_hash.update(line.removesuffix("\n").encode("utf-8", "surrogateescape") + b"\n")
         yield number, line
     if version != _VERSION_WITHOUT_END:
-        _check_end(end, last, count, rows_hash.hexdigest())
+        _check_end(end_line, last_number, count, rows_hash.hexdigest())
     elif not count:
         raise InvalidInput("the bundle ends at line 1 and has no rows", remedy="export it again")
 
@@ -207,39 +207,41 @@ def _skip_blank_end(file: Iterable[str]) -> Iterator[tuple[int, str]]:
 
     Of other blank lines only the first is yielded: it is not a row, so the bundle is refused there.
     """
-    blank: tuple[int, str] | None = None
-    for numbered in enumerate(file, 1):
-        if not numbered[1].strip():
-            blank = blank or numbered
+    blank_line: tuple[int, str] | None = None
+    for numbered_line in enumerate(file, 1):
+        if not numbered_line[1].strip():
+            blank_line = blank_line or numbered_line
             continue
-        if blank is not None:
-            yield blank
-            blank = None
-        yield numbered
+        if blank_line is not None:
+            yield blank_line
+            blank_line = None
+        yield numbered_line
 
 
-def _check_end(end: str | None, last: int, count: int, rows_hash: str) -> None:
+def _check_end(end_line: str | None, last_number: int, count: int, rows_hash: str) -> None:
     """Raise InvalidInput if the last line is missing, or if its number or hash of rows differs from the bundle's."""
-    if end is None:
+    if end_line is None:
         raise InvalidInput(
-            f"the bundle was cut short: it ends at line {last}, without the line that says how many rows it has",
+            f"the bundle was cut short: it ends at line {last_number}, without the line that says how many rows it has",
             remedy="copy or export it again",
         )
     try:
-        values = json.loads(end)["end"]
+        values = json.loads(end_line)["end"]
         rows, expected = values["rows"], values["sha256"]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise InvalidInput(
-            f"line {last} is not the end of a bundle: {end[:60]!r}", value=end, remedy="export it again"
+            f"line {last_number} is not the end of a bundle: {end_line[:60]!r}",
+            value=end_line,
+            remedy="export it again",
         ) from None
     if rows != count:
         raise InvalidInput(
-            f"the bundle has {count} rows, and its end in line {last} says {rows}", remedy="export it again"
+            f"the bundle has {count} rows, and its end in line {last_number} says {rows}", remedy="export it again"
         )
     if expected != rows_hash:
         raise InvalidInput(
-            f"lines 2 to {last - 1} are not as they were exported: their SHA-256 is {rows_hash}, and line {last} says "
-            f"{expected}",
+            f"lines 2 to {last_number - 1} are not as they were exported: their SHA-256 is {rows_hash}, and line "
+            f"{last_number} says {expected}",
             remedy="export it again",
         )
 
@@ -267,15 +269,15 @@ def _parse_row(line: str, number: int, header: Header, organization: str) -> Row
         )
     if entity in _NOT_IMPORTED:
         return None
-    tenant = "id" if entity is Organization else TENANT
-    if fields.get(tenant, header.organization) != header.organization:
+    tenant_column = "id" if entity is Organization else TENANT
+    if fields.get(tenant_column, header.organization) != header.organization:
         raise InvalidInput(
-            f"line {number} is a row of organization {fields[tenant]!r:.60}, and the bundle is of "
+            f"line {number} is a row of organization {fields[tenant_column]!r:.60}, and the bundle is of "
             f"{header.organization!r}",
-            value=fields[tenant],
+            value=fields[tenant_column],
             remedy="export the bundle again",
         )
-    fields[tenant] = organization
+    fields[tenant_column] = organization
     try:
         return entity.model_validate_json(json.dumps(fields))
     except ValidationError as error:

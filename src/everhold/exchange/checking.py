@@ -17,7 +17,7 @@ _REFERRED_TO = frozenset(reference.target for table in DECLARATIONS.values() for
 
 
 class _EarlierRow(NamedTuple):
-    """The values of a row that later rows are checked with: its user, and the length of its longest text."""
+    """The values of a row with which later rows are compared: its user, and the length of its longest text."""
 
     user_id: str | None = None
     characters: int | None = None
@@ -37,11 +37,11 @@ class _Successor(NamedTuple):
 
 
 class BundleChecks:
-    """Raises InvalidInput with the line number for rows that an export never writes."""
+    """Checks the rows of a bundle: raises InvalidInput, with the line number, for a row that an export never writes."""
 
     def __init__(self, records: Records, organization: str) -> None:
         self._records, self._organization = records, organization
-        self._known: dict[str, dict[str, _EarlierRow]] = {name: {} for name in _REFERRED_TO}
+        self._earlier_rows: dict[str, dict[str, _EarlierRow]] = {name: {} for name in _REFERRED_TO}
         self._successors: list[_Successor] = []
         self._table = ""
         self._finished: set[str] = set()
@@ -64,23 +64,23 @@ class BundleChecks:
                 self._check_change(number, row)
             case Chunk():
                 self._check_chunk(number, row)
-        if table.name in self._known:
-            self._known[table.name][row.__dict__["id"]] = _describe_owner(row)
+        if table.name in self._earlier_rows:
+            self._earlier_rows[table.name][row.__dict__["id"]] = _make_earlier_row(row)
 
     def finish(self) -> None:
         """Check the successors of memories, which is possible only after all rows were read."""
-        known = self._known["memories"]
-        outside_ids = sorted({successor.successor_id for successor in self._successors} - known.keys())
+        memories = self._earlier_rows["memories"]
+        outside_ids = sorted({successor.successor_id for successor in self._successors} - memories.keys())
         stored = self._records.get(Memory, self._organization, outside_ids, deleted=True) if outside_ids else {}
-        users = {memory_id: memory.user_id for memory_id, memory in stored.items()}
-        users |= {
-            successor.successor_id: known[successor.successor_id].user_id
+        user_ids = {memory_id: memory.user_id for memory_id, memory in stored.items()}
+        user_ids |= {
+            successor.successor_id: memories[successor.successor_id].user_id
             for successor in self._successors
-            if successor.successor_id in known
+            if successor.successor_id in memories
         }
         for number, successor_id, user_id in self._successors:
             # A successor that neither the bundle nor the store has was purged, which is allowed.
-            if users.get(successor_id, user_id) != user_id:
+            if user_ids.get(successor_id, user_id) != user_id:
                 raise InvalidInput(
                     f"line {number}: the memory was superseded by {successor_id!r}, which belongs to another user",
                     value=successor_id,
@@ -107,7 +107,7 @@ class BundleChecks:
         if reference.kind is not None and values[reference.kind[0]] != reference.kind[1]:
             return
         target_id = values[reference.columns[0]]
-        if target_id is not None and target_id not in self._known[reference.target]:
+        if target_id is not None and target_id not in self._earlier_rows[reference.target]:
             raise InvalidInput(
                 f"line {number}: {reference.columns[0]} of a row of {table.name} is {target_id!r}, which is not in the "
                 f"bundle as a row of {reference.target}",
@@ -123,7 +123,7 @@ class BundleChecks:
     def _check_session(self, number: int, noun: str, row: Memory | Message) -> None:
         if row.session_id is None:
             return
-        owner = self._known["sessions"][row.session_id].user_id
+        owner = self._earlier_rows["sessions"][row.session_id].user_id
         if not is_allowed_in_session(row.user_id, owner):
             raise InvalidInput(
                 f"line {number}: the {noun} belongs to user {row.user_id!r} and its session {row.session_id!r} to "
@@ -135,15 +135,15 @@ class BundleChecks:
     def _record_text_length(self, revision: Revision) -> None:
         """Record the length of an earlier text, because the span of an earlier chunk refers to the text of its time."""
         if revision.owner_kind == "memory":
-            owners = self._known["memories"]
-            known = owners[revision.owner_id]
+            owners = self._earlier_rows["memories"]
+            earlier_row = owners[revision.owner_id]
             length = _UNKNOWN_LENGTH if is_encrypted(revision.value) else len(str(revision.value["text"]))
-            owners[revision.owner_id] = known._replace(characters=max(known.characters or 0, length))
+            owners[revision.owner_id] = earlier_row._replace(characters=max(earlier_row.characters or 0, length))
 
     def _check_change(self, number: int, change: Change) -> None:
-        known = self._known["memories"]
+        memories = self._earlier_rows["memories"]
         for memory_id in change.memory_ids if change.user_id is not None else ():
-            if memory_id in known and known[memory_id].user_id != change.user_id:
+            if memory_id in memories and memories[memory_id].user_id != change.user_id:
                 raise InvalidInput(
                     f"line {number}: the change belongs to user {change.user_id!r}, and its memory {memory_id!r} to "
                     "another user",
@@ -153,7 +153,7 @@ class BundleChecks:
 
     def _check_chunk(self, number: int, chunk: Chunk) -> None:
         """Raise InvalidInput if a chunk contradicts its owner or other chunks of its model."""
-        owner = self._known[OWNER_TABLES[chunk.owner_kind]][chunk.owner_id]
+        owner = self._earlier_rows[OWNER_TABLES[chunk.owner_kind]][chunk.owner_id]
         if chunk.user_id != (owner.user_id or ""):
             raise InvalidInput(
                 f"line {number}: the chunk's user is {chunk.user_id!r}, and its {chunk.owner_kind} {chunk.owner_id!r} "
@@ -186,7 +186,7 @@ def is_allowed_in_session(user_id: str | None, session_user_id: str | None) -> b
     return None in (user_id, session_user_id) or user_id == session_user_id
 
 
-def _describe_owner(row: Row) -> _EarlierRow:
+def _make_earlier_row(row: Row) -> _EarlierRow:
     user_id = row.__dict__.get("user_id")
     if isinstance(row, Entity) and type(row).__name__ in SEARCHABLE_BY_CLASS_NAME:
         return _EarlierRow(user_id, len(SEARCHABLE_BY_CLASS_NAME[type(row).__name__].text(row)))

@@ -43,9 +43,9 @@ class Comparison:
     def __init__(self, records: Records, organization: str, empty: frozenset[str] = frozenset()) -> None:
         self._records, self._organization = records, organization
         self._is_empty: dict[str, bool] = dict.fromkeys(empty, True)
-        self._kept: dict[str, set[str]] = {}
+        self._skipped_stored: dict[str, set[str]] = {}
         """The ids of skipped entities of which the store has another version, by table."""
-        self._left_out: dict[str, set[str]] = {}
+        self._skipped_missing: dict[str, set[str]] = {}
         """The ids of skipped entities that the store does not have, by table."""
         self._memory_ids: set[str] = set()
 
@@ -64,8 +64,8 @@ class Comparison:
             for row in same_type:
                 verdict = self._judge(table, row, stored.get(get_key(row)), differing_ids)
                 if verdict is RowVerdict.SKIP and isinstance(row, Entity) and not isinstance(row, _NAMED_BY_SCOPES):
-                    ids = self._kept if get_key(row) in stored else self._left_out
-                    ids.setdefault(table.name, set()).add(row.id)
+                    skipped_ids = self._skipped_stored if get_key(row) in stored else self._skipped_missing
+                    skipped_ids.setdefault(table.name, set()).add(row.id)
                 verdicts.append(verdict)
         return verdicts
 
@@ -76,7 +76,7 @@ class Comparison:
         return f"{table.name} {key!r}"
 
     def _judge(self, table: Table, row: Row, stored: Row | None, differing_ids: set[str]) -> RowVerdict:
-        if any(self._is_left_out(reference, row) for reference in table.references):
+        if any(self._depends_on_skipped(reference, row) for reference in table.references):
             return RowVerdict.SKIP
         if isinstance(row, Change) and not differing_ids.isdisjoint(row.memory_ids):
             return RowVerdict.SKIP  # undoing the change would apply it to other versions of these memories
@@ -86,29 +86,29 @@ class Comparison:
             return RowVerdict.EXISTING
         return RowVerdict.SKIP if _is_same_entity(table, row, stored) else RowVerdict.COLLIDE
 
-    def _is_left_out(self, reference: Reference, row: Row) -> bool:
+    def _depends_on_skipped(self, reference: Reference, row: Row) -> bool:
         """Return whether a row belongs to a skipped entity, or refers to a skipped one that the store does not have."""
         if reference.kind is not None and row.__dict__[reference.kind[0]] != reference.kind[1]:
             return False
         target_id = row.__dict__[reference.columns[0]]
-        if target_id in self._left_out.get(reference.target, ()):
+        if target_id in self._skipped_missing.get(reference.target, ()):
             return True
-        return reference.on_delete == "cascade" and target_id in self._kept.get(reference.target, ())
+        return reference.on_delete == "cascade" and target_id in self._skipped_stored.get(reference.target, ())
 
     def _find_differing(self, changes: Sequence[Row]) -> set[str]:
         """Return the ids of memories of these changes that differ between the store and the bundle."""
-        left_out = self._kept.get("memories", set()) | self._left_out.get("memories", set())
-        change_memory_ids = {name for change in changes for name in change.__dict__["memory_ids"]}
-        absent = sorted(change_memory_ids - self._memory_ids)
-        stored = self._records.get(Memory, self._organization, absent, deleted=True) if absent else {}
-        return (change_memory_ids & left_out) | set(stored)
+        skipped_ids = self._skipped_stored.get("memories", set()) | self._skipped_missing.get("memories", set())
+        change_memory_ids = {memory_id for change in changes for memory_id in change.__dict__["memory_ids"]}
+        other_ids = sorted(change_memory_ids - self._memory_ids)
+        stored = self._records.get(Memory, self._organization, other_ids, deleted=True) if other_ids else {}
+        return (change_memory_ids & skipped_ids) | set(stored)
 
     def _read_stored(self, entity: type[Row], rows: Sequence[Row]) -> dict[RowKey, Row]:
         """Return the organization's rows with the same keys as these rows, by key."""
         table = CATALOG[entity]
         if entity is Memory:
             self._memory_ids.update(row.__dict__["id"] for row in rows)
-        if self._has_none(entity, table):
+        if self._is_table_empty(entity, table):
             return {}
         if "id" in table.key:
             ids = [row.__dict__["id"] for row in rows]
@@ -118,7 +118,7 @@ class Comparison:
         where = [Where(column, Op.IN, list(dict.fromkeys(row.__dict__[column] for row in rows)))]
         return {get_key(row): row for row in self._records.scan(entity, self._organization, where, deleted=True)}
 
-    def _has_none(self, entity: type[Row], table: Table) -> bool:
+    def _is_table_empty(self, entity: type[Row], table: Table) -> bool:
         # Most imports go into an empty organization: one count per table then saves a lookup for every row.
         if table.name not in self._is_empty:
             self._is_empty[table.name] = not self._records.count(entity, self._organization, deleted=True)

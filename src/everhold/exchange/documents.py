@@ -9,8 +9,8 @@ from everhold.json_streams import JsonStream, parse_line, read_lines
 from everhold.ports.tokenizer import Tokenizer
 from everhold.text.chunking import split_into_chunks
 
-TEXT = (".txt", ".md", ".markdown", ".rst")
-LISTS = (".jsonl", ".ndjson", ".json")
+TEXT_SUFFIXES = (".txt", ".md", ".markdown", ".rst")
+LIST_SUFFIXES = (".jsonl", ".ndjson", ".json")
 _PASSAGE_TOKENS = 200  # a few sentences, so that a search finds a passage and not a whole file
 
 
@@ -24,7 +24,7 @@ def read_passages(path: Path, tokenizer: Tokenizer) -> Iterator[dict[str, Any]]:
             yield {"text": passage, "kind": "resource", "provenance": provenance}
 
 
-def read_listed(path: Path) -> Iterator[dict[str, Any] | str]:
+def read_list(path: Path) -> Iterator[dict[str, Any] | str]:
     """Yield the memories of a JSON array or of JSON lines. Each is a text or an object with fields."""
     for item in _read_array(path) if path.suffix == ".json" else _read_lines(path):
         if not isinstance(item, dict | str):

@@ -49,7 +49,7 @@ def import_bundle(
     """
     checking = StepCounter(report, "checking", read_row_count(path))
     months: set[datetime] = set()
-    empty_tables = _examine(records, path, header, organization, checking, months)
+    empty_tables = _check_bundle(records, path, header, organization, checking, months)
     prepare(months)
     importing = StepCounter(report, "importing", checking.done)
     counts: Counter[RowVerdict] = Counter()
@@ -58,25 +58,25 @@ def import_bundle(
     for batch in _read_batches(path, header, organization):
         rows = [(number, row) for number, row in batch if row is not None]
         verdicts = comparison.judge(rows)
-        missing = [row for (_, row), verdict in zip(rows, verdicts, strict=True) if verdict is RowVerdict.ADD]
-        _add(records, missing, f"lines {batch[0][0]} to {batch[-1][0]}")
+        missing_rows = [row for (_, row), verdict in zip(rows, verdicts, strict=True) if verdict is RowVerdict.ADD]
+        _add(records, missing_rows, f"lines {batch[0][0]} to {batch[-1][0]}")
         counts.update(verdicts)
         log_lines += len(batch) - len(rows)
         importing.add(len(batch))
     return ImportResult(counts[RowVerdict.ADD], counts[RowVerdict.EXISTING], counts[RowVerdict.SKIP], log_lines)
 
 
-def _examine(
+def _check_bundle(
     records: Records, path: Path, header: Header, organization: str, counter: StepCounter, months: set[datetime]
 ) -> frozenset[str]:
-    """Raise an error if the bundle is invalid. Return the tables in which the organization has no rows.
+    """Check a bundle, and return the tables in which the organization has no rows.
 
-    The months of its memories are added to `months`.
+    The months of its memories are added to `months`. Raise InvalidInput or AlreadyExists as `import_bundle` does.
     """
     comparison = Comparison(records, organization)
     checks = BundleChecks(records, organization)
     collisions: list[str] = []
-    count = 0
+    collision_count = 0
     for batch in _read_batches(path, header, organization):
         rows = [(number, row) for number, row in batch if row is not None]
         for number, row in rows:
@@ -85,15 +85,16 @@ def _examine(
                 months.add(find_month(row.created_at))
         for (number, row), verdict in zip(rows, comparison.judge(rows), strict=True):
             if verdict is RowVerdict.COLLIDE:
-                count += 1
+                collision_count += 1
                 if len(collisions) < _MAX_SHOWN:
                     collisions.append(f"line {number}, {comparison.describe(row)}")
         counter.add(len(batch))
     checks.finish()
-    if count:
-        suffix = f", and {count - len(collisions)} more" if count > len(collisions) else ""
+    if collision_count:
+        suffix = f", and {collision_count - len(collisions)} more" if collision_count > len(collisions) else ""
+        noun = "row" if collision_count == 1 else "rows"
         raise AlreadyExists(
-            f"{count} {'row' if count == 1 else 'rows'} of the bundle have the id of something else in organization "
+            f"{collision_count} {noun} of the bundle have the id of something else in organization "
             f"{organization!r}: {', and '.join(collisions)}{suffix}",
             value=organization,
             remedy="import into an organization of its own",
@@ -113,7 +114,7 @@ def _add(records: Records, rows: Sequence[Row], lines: str) -> None:
     try:
         records.commit([operation for row in rows for operation in make_additions(row)])
     except AlreadyExists as error:
-        # `_examine` compares only keys: a unique value may exist, or another process may have written meanwhile.
+        # `_check_bundle` compares only keys: a unique value may exist, or another process may have written meanwhile.
         raise AlreadyExists(
             f"{lines} were not imported: {error}",
             remedy="forget what is there, or import into an organization of its own",

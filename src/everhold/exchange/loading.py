@@ -39,16 +39,16 @@ def load_document(
     count = sum(1 for _ in _read_memories(path, tokenizer))
     stored = remember(_read_memories(path, tokenizer), StepCounter(report, "importing", count).add)
     # For a duplicate, `remember` returns the stored memory, so only its age shows whether it was added now.
-    added = len({memory.id for memory in stored if memory.created_at >= started_at})
-    return ImportResult(added, len(stored) - added)
+    added_count = len({memory.id for memory in stored if memory.created_at >= started_at})
+    return ImportResult(added_count, len(stored) - added_count)
 
 
 def _read_memories(path: Path, tokenizer: Tokenizer) -> Iterator[Any]:
-    if path.suffix in documents.LISTS:
-        return documents.read_listed(path)
-    if path.suffix in documents.TEXT:
+    if path.suffix in documents.LIST_SUFFIXES:
+        return documents.read_list(path)
+    if path.suffix in documents.TEXT_SUFFIXES:
         return documents.read_passages(path, tokenizer)
-    known = ", ".join((*documents.LISTS, *documents.TEXT))
+    suffixes = ", ".join((*documents.LIST_SUFFIXES, *documents.TEXT_SUFFIXES))
     raise InvalidInput(
-        f"{path.name} is neither a bundle nor a file of a known kind", value=path.name, remedy=f"use one of {known}"
+        f"{path.name} is neither a bundle nor a file of a known kind", value=path.name, remedy=f"use one of {suffixes}"
     )

@@ -73,9 +73,9 @@ def move(
     identity = _identify(source)
     marks = _read_marks(target)
     if not marks:
-        existing = _find_first_rows(target)
-        if existing:
-            return Moved(0, _compare_finished(source, target, existing, report))
+        first_rows = _find_first_rows(target)
+        if first_rows:
+            return Moved(0, _compare_finished(source, target, first_rows, report))
         target.commit([Ensure(MoveMark(table_name=name, source=identity)) for name in _list_tables()])
         marks = _read_marks(target)
     if any(mark.source != identity for mark in marks.values()):
@@ -153,12 +153,14 @@ def _find_first_rows(target: Records) -> str:
     return ""
 
 
-def _compare_finished(source: Records, target: Records, existing: str, report: ReportProgress) -> dict[str, TableHash]:
+def _compare_finished(
+    source: Records, target: Records, first_rows: str, report: ReportProgress
+) -> dict[str, TableHash]:
     """Return the hashes of a finished move; raise AlreadyExists if the target holds other data."""
     try:
         return compare(source, target, report)
     except Conflict:
-        fact = f"the store to move into holds {existing} already"
+        fact = f"the store to move into holds {first_rows} already"
         raise AlreadyExists(fact, remedy="move into an empty one") from None
 
 
@@ -184,7 +186,7 @@ def _copy_keyed(source: Records, target: Records, entity: type[Row], table: Tabl
     counter.add(len(keys))
     copied = 0
     with closing(read_rows(source, entity, table)) as source_rows:
-        rows = (row for row in parents_first(source_rows, table) if get_key(row) not in keys)
+        rows = (row for row in order_parents_first(source_rows, table) if get_key(row) not in keys)
         while batch := list(islice(rows, _BATCH)):
             target.commit([Put(row) for row in batch])
             copied += len(batch)
@@ -224,24 +226,24 @@ def read_rows(records: Records, entity: type[Row], table: Table) -> Generator[Ro
             yield entity.build_complete(dict(zip(table.names, values, strict=True)))
 
 
-def parents_first(rows: Iterable[Row], table: Table) -> Iterable[Row]:
+def order_parents_first(rows: Iterable[Row], table: Table) -> Iterable[Row]:
     """Return the rows in an order in which each row follows the row of the same table that it refers to."""
     self_references = [reference for reference in table.references if reference.target == table.name]
     if not self_references:
         return rows
     [column] = self_references[0].columns
     rows_by_key = {get_key(row): row for row in rows}
-    ordered: dict[tuple[Any, ...], Row] = {}
+    ordered_rows: dict[tuple[Any, ...], Row] = {}
     for start_key in rows_by_key:
         ancestry = []
         key: tuple[Any, ...] | None = start_key
         # The last condition ends a cycle of references.
-        while key in rows_by_key and key not in ordered and key not in ancestry:
+        while key in rows_by_key and key not in ordered_rows and key not in ancestry:
             ancestry.append(key)
             parent_id = rows_by_key[key].__dict__[column]
             key = None if parent_id is None else (*key[:-1], parent_id)
-        ordered.update((key, rows_by_key[key]) for key in reversed(ancestry))
-    return ordered.values()
+        ordered_rows.update((key, rows_by_key[key]) for key in reversed(ancestry))
+    return ordered_rows.values()
 
 
 def _copy_models(source: Records, target: Records) -> None:
@@ -260,8 +262,8 @@ def compare(source: Records, target: Records, report: ReportProgress = ignore_pr
     hashes: dict[str, TableHash] = {}
     for entity, table in list_moved_entities():
         # Adding 0 reports that work continues. Only the target's rows are counted, so the total is not exceeded.
-        expected = table_hash(source, entity, table, lambda _: counter.add(0))
-        actual = table_hash(target, entity, table, counter.add)
+        expected = compute_table_hash(source, entity, table, lambda _: counter.add(0))
+        actual = compute_table_hash(target, entity, table, counter.add)
         if expected != actual:
             raise Conflict(
                 f"{table.name} is not the same in both stores ({expected.rows} rows here, {actual.rows} there)",
@@ -271,7 +273,7 @@ def compare(source: Records, target: Records, report: ReportProgress = ignore_pr
     return hashes
 
 
-def table_hash(
+def compute_table_hash(
     records: Records, entity: type[Row], table: Table, progress: Callable[[int], None] = lambda _: None
 ) -> TableHash:
     """Return the number of rows and the sum of their hashes, which does not depend on their order."""

@@ -16,7 +16,7 @@ from everhold.errors import AlreadyExists, Argument, InvalidInput, Remedy, Store
 from everhold.exchange.checking import BundleChecks
 from everhold.exchange.comparing import Comparison, RowVerdict
 from everhold.exchange.importing import make_additions
-from everhold.exchange.moving import parents_first
+from everhold.exchange.moving import order_parents_first
 from everhold.model import AccessLog, MoveMark
 from everhold.model.base import Row
 from everhold.ports.records import Records
@@ -78,13 +78,13 @@ def restore_rows(
         marks = {name: MoveMark(table_name=name, source=source.identity) for name in names.values()}
         records.commit([Ensure(mark) for mark in marks.values()])
     counter = StepCounter(report, "restoring", total)
-    added = {
+    added_counts = {
         name: _write_table(records, source, entity, marks[name], counter)
         for entity, name in names.items()
         if not marks[name].is_complete
     }
     records.commit([Delete(MoveMark, (name,)) for name in marks])
-    return RestoredRows({name: count for name, count in added.items() if count})
+    return RestoredRows({name: count for name, count in added_counts.items() if count})
 
 
 def require_empty(records: Records) -> None:
@@ -138,7 +138,7 @@ def _order_rows(rows: Iterator[Row], table: Table) -> Iterable[Row]:
     if table.generated is not None:
         column = table.generated
         return sorted(rows, key=lambda row: int(row.__dict__[column]))
-    return parents_first(rows, table)
+    return order_parents_first(rows, table)
 
 
 # writing
@@ -155,17 +155,17 @@ def _write_table(records: Records, source: BackupRows, entity: type[Row], mark: 
             {get_key(row) for row in records.scan(entity, None, deleted=True)} if _has_rows(records, entity) else ()
         )
         rows = (row for row in rows if get_key(row) not in existing_keys)
-    iterator, written = iter(rows), 0
+    iterator, written_count = iter(rows), 0
     while batch := list(islice(iterator, _BATCH)):
         operations: list[Operation] = [Put(row) for row in batch]
         if table.generated is not None:
             last = batch[-1].__dict__[table.generated]
             operations.append(Patch(MoveMark, (table.name,), {"last_sequence": last}))
         records.commit(operations)
-        written += len(batch)
+        written_count += len(batch)
         counter.add(len(batch))
     records.commit([Patch(MoveMark, (table.name,), {"is_complete": True})])
-    return written
+    return written_count
 
 
 def _has_rows(records: Records, entity: type[Row]) -> bool:
@@ -177,27 +177,27 @@ def _has_rows(records: Records, entity: type[Row]) -> bool:
 
 def _add_missing(records: Records, source: BackupRows, report: ReportProgress) -> RestoredRows:
     """Add the rows that the store lacks, as an import does, except the access log and internal tables."""
-    entities = [entity for entity in source.list_entities() if _is_added(entity)]
+    entities = [entity for entity in source.list_entities() if _can_be_added(entity)]
     total = _check_rows(records, _SelectedTables(source, entities), StepCounter(report, "checking"))
     _refuse_collisions(records, source, entities)
     comparisons: dict[str, Comparison] = {}
     counter = StepCounter(report, "restoring", total)
-    added: Counter[str] = Counter()
-    existing = 0
+    added_counts: Counter[str] = Counter()
+    existing_count = 0
     for entity in entities:
         for organization, batch in _read_batches(source, entity):
             comparison = comparisons.setdefault(organization, Comparison(records, organization))
             verdicts = comparison.judge(list(enumerate(batch)))
-            missing = [row for row, verdict in zip(batch, verdicts, strict=True) if verdict is RowVerdict.ADD]
-            if missing:
-                records.commit([operation for row in missing for operation in make_additions(row)])
-            added[CATALOG[entity].name] += len(missing)
-            existing += len(batch) - len(missing)
+            missing_rows = [row for row, verdict in zip(batch, verdicts, strict=True) if verdict is RowVerdict.ADD]
+            if missing_rows:
+                records.commit([operation for row in missing_rows for operation in make_additions(row)])
+            added_counts[CATALOG[entity].name] += len(missing_rows)
+            existing_count += len(batch) - len(missing_rows)
             counter.add(len(batch))
-    return RestoredRows({name: count for name, count in added.items() if count}, existing)
+    return RestoredRows({name: count for name, count in added_counts.items() if count}, existing_count)
 
 
-def _is_added(entity: type[Row]) -> bool:
+def _can_be_added(entity: type[Row]) -> bool:
     table = CATALOG[entity]
     return table.tenant is not None and not table.internal and entity is not AccessLog
 

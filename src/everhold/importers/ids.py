@@ -49,7 +49,7 @@ def name_memory(key: str, moment: datetime) -> dict[str, str]:
     if _OWN_ID.fullmatch(key):
         return {"id": key}
     # A colon sorts after the digit "0" and before the next millisecond, so the id is in the same partition as its time.
-    start = f"{clock.begin_id('mem', moment)}:"
+    start = f"{clock.make_id_prefix('mem', moment)}:"
     return {"id": start + (key if len(start) + len(key) <= ID_LENGTH else _HASHED + hash_texts(key)), "key": key}
 
 

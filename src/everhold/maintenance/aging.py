@@ -77,6 +77,6 @@ def read_aging_memories(records: Records, organization: str | None) -> Iterator[
     return map(AgingMemory._make, records.columns(Memory, organization, AgingMemory._fields))
 
 
-def take_aging(memory: Memory) -> AgingMemory:
+def make_aging_memory(memory: Memory) -> AgingMemory:
     """Return the fields of a memory that decide how it ages."""
     return AgingMemory(*(memory.__dict__[name] for name in AgingMemory._fields))

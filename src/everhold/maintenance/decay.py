@@ -42,13 +42,14 @@ class DecayWork:
     batch: int = 500
 
     @property
-    def size(self) -> int:
+    def batch_size(self) -> int:
+        """The number of memories in a batch: at most `batch`, and no more than one commit can take."""
         limit = self.records.traits.commit_limit - _OTHER_OPERATIONS
         return max(1, min(self.batch, limit // _OPERATIONS_PER_MEMORY))
 
 
-class _Step(NamedTuple):
-    """A change of the strength that applies to several memories of one user."""
+class _StrengthChange(NamedTuple):
+    """A change of the strength that is the same for several memories of one user."""
 
     organization_id: str
     user_id: str | None
@@ -63,15 +64,15 @@ def count_decaying(records: Records, rules: AgingRules, now: datetime) -> int:
 
 def decay(work: DecayWork) -> None:
     """Give every memory the strength that it should have now."""
-    steps: dict[_Step, list[str]] = {}
+    ids_by_change: dict[_StrengthChange, list[str]] = {}
     for memory, strength in _find_changing(work.records, work.rules, work.now):
-        step = _Step(memory.organization_id, memory.user_id, memory.strength, strength)
-        steps.setdefault(step, []).append(memory.id)
-    for step, ids in steps.items():
-        for batch in split_into_batches(ids, work.size):
-            memories = work.records.get(Memory, step.organization_id, batch)
+        change = _StrengthChange(memory.organization_id, memory.user_id, memory.strength, strength)
+        ids_by_change.setdefault(change, []).append(memory.id)
+    for change, ids in ids_by_change.items():
+        for batch in split_into_batches(ids, work.batch_size):
+            memories = work.records.get(Memory, change.organization_id, batch)
             if memories:
-                work.commit(_make_operations(work, step, list(memories.values())))
+                work.commit(_make_operations(work, change, list(memories.values())))
             work.add(len(batch))
 
 
@@ -83,9 +84,9 @@ def _find_changing(records: Records, rules: AgingRules, now: datetime) -> Iterat
                 yield memory, strength
 
 
-def _make_operations(work: DecayWork, step: _Step, memories: Sequence[Memory]) -> list[Operation]:
-    scope = Scope(organization=step.organization_id, user=step.user_id)
-    before, after = {"strength": step.before}, {"strength": step.after}
+def _make_operations(work: DecayWork, change: _StrengthChange, memories: Sequence[Memory]) -> list[Operation]:
+    scope = Scope(organization=change.organization_id, user=change.user_id)
+    before, after = {"strength": change.before}, {"strength": change.after}
     entry = work.journal(scope, "decay", [memory.id for memory in memories], work.now, before, after)
     request = {"decayed": len(memories), "run": entry.run_id, **after}
     operations: list[Operation] = [
@@ -100,7 +101,7 @@ def _make_operations(work: DecayWork, step: _Step, memories: Sequence[Memory]) -
 
 
 def count_old_entries(records: Records, before: datetime) -> int:
-    """Return how many entries of decay the journal has from before a time."""
+    """Return how many journal entries of decay were written before a time."""
     return records.count(Change, None, _make_old_conditions(before))
 
 
@@ -112,7 +113,7 @@ def drop_old_entries(
     *,
     batch: int,
 ) -> None:
-    """Delete the journal's entries of decay from before a time, so that the journal does not grow without limit."""
+    """Delete the journal entries of decay that were written before a time, because the journal would grow forever."""
     keys = records.columns(Change, None, ("organization_id", "id"), _make_old_conditions(before))
     delete_in_batches(Change, keys, commit, add, batch=batch)
 

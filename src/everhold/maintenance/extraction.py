@@ -36,7 +36,7 @@ _JOB = "llm-extraction"
 _DIGEST_BYTES = 16
 
 # Remembers memories in a scope. Each memory is a mapping of its fields.
-Keep = Callable[[Scope, Sequence[Mapping[str, Any]]], object]
+RememberItems = Callable[[Scope, Sequence[Mapping[str, Any]]], object]
 
 
 class Extracted(NamedTuple):
@@ -60,7 +60,7 @@ class _Source(NamedTuple):
     """Returns an utterance for each row, or None for a row that is not read."""
 
 
-def extract(records: Records, language_model: LanguageModel, keep: Keep, batch: int) -> Extracted:
+def extract(records: Records, language_model: LanguageModel, remember: RememberItems, batch: int) -> Extracted:
     """Read all unread utterances and remember their facts; do nothing while another process does so.
 
     An error of the model ends the call. The next call continues after the last finished batch.
@@ -68,17 +68,19 @@ def extract(records: Records, language_model: LanguageModel, keep: Keep, batch: 
     total = Extracted()
     with hold_lease(records, LEASE, duration=LONG_DURATION) as lease, suppress(StaleVersion):
         if lease is not None:
-            for extracted in extract_batches(records, language_model, keep, batch):
-                total = Extracted(*(sum(pair) for pair in zip(total, extracted, strict=True)))
+            for extracted in extract_batches(records, language_model, remember, batch):
+                total = Extracted(*map(sum, zip(total, extracted, strict=True)))
                 lease.commit()
     return total
 
 
-def extract_batches(records: Records, language_model: LanguageModel, keep: Keep, batch: int) -> Iterator[Extracted]:
+def extract_batches(
+    records: Records, language_model: LanguageModel, remember: RememberItems, batch: int
+) -> Iterator[Extracted]:
     """Read the unread utterances batch by batch, oldest first; yield the counts of each batch."""
     for organization in records.scan(Organization, None):
         for source in _SOURCES:
-            while extracted := _read_batch(records, organization.id, source, language_model, keep, batch):
+            while extracted := _read_batch(records, organization.id, source, language_model, remember, batch):
                 yield extracted
 
 
@@ -86,7 +88,7 @@ def count_unread(records: Records) -> int:
     """Return how many utterances have not been read yet."""
     unread = 0
     for organization in records.scan(Organization, None):
-        job = _find_job(records, organization.id)
+        job = _load_job(records, organization.id)
         for source in _SOURCES:
             page = _read_cursor(job, source)
             after = [Where(source.order, Op.GT, page.value)] if page is not None else []
@@ -95,21 +97,26 @@ def count_unread(records: Records) -> int:
 
 
 def _read_batch(
-    records: Records, organization: str, source: _Source, language_model: LanguageModel, keep: Keep, batch: int
+    records: Records,
+    organization: str,
+    source: _Source,
+    language_model: LanguageModel,
+    remember: RememberItems,
+    batch: int,
 ) -> Extracted | None:
     """Read one batch and return its counts, or None if nothing was left to read."""
-    job = _find_job(records, organization)
+    job = _load_job(records, organization)
     rows = _find_unread(records, job, source, batch)
     if not rows:
         return None
     utterances = [utterance for utterance in source.read(records, rows) if utterance is not None]
     answer = language_model.complete(make_prompt(utterances)) if utterances else "[]"
-    facts, refused = check_answer(answer, utterances)
+    facts, refused_count = check_answer(answer, utterances)
     for scope, items in _group_by_scope(facts, language_model.name).items():
-        keep(scope, items)
+        remember(scope, items)
     # The cursor moves after the facts are stored, so that a crash in between repeats the batch and does not skip it.
     _move_cursor(records, job, source, rows)
-    return Extracted(len(utterances), len(facts), refused)
+    return Extracted(len(utterances), len(facts), refused_count)
 
 
 # the cursor
@@ -149,7 +156,8 @@ def _move_cursor(records: Records, job: Job, source: _Source, rows: Sequence[Any
         records.commit([Ensure(job), patch])
 
 
-def _find_job(records: Records, organization: str) -> Job:
+def _load_job(records: Records, organization: str) -> Job:
+    """Return the organization's extraction job, or a new one that is not stored yet."""
     job = records.get(Job, organization, [_JOB], deleted=True).get(_JOB)
     now = clock.now()
     return job or Job(id=_JOB, organization_id=organization, created_at=now, updated_at=now, kind=_JOB)
@@ -164,8 +172,8 @@ def _read_memories(records: Records, memories: Sequence[Memory]) -> list[Utteran
 
 
 def _is_readable(memory: Memory, now: datetime) -> bool:
-    ended = any(end is not None and end <= now for end in (memory.superseded_at, memory.expires_at))
-    return not ended and _has_readable_length(memory.text)
+    has_ended = any(end is not None and end <= now for end in (memory.superseded_at, memory.expires_at))
+    return not has_ended and _has_readable_length(memory.text)
 
 
 def _has_readable_length(text: str) -> bool:
@@ -226,10 +234,10 @@ _SOURCES = (
 
 
 def _group_by_scope(facts: Sequence[Fact], model: str) -> dict[Scope, list[dict[str, Any]]]:
-    items: dict[Scope, list[dict[str, Any]]] = {}
+    items_by_scope: dict[Scope, list[dict[str, Any]]] = {}
     for fact in facts:
-        items.setdefault(fact.utterance.scope, []).append(_make_item(fact, model))
-    return items
+        items_by_scope.setdefault(fact.utterance.scope, []).append(_make_item(fact, model))
+    return items_by_scope
 
 
 def _make_item(fact: Fact, model: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from everhold.background import BackgroundThread
 from everhold.errors import EverholdError, ModelUnavailable, StaleVersion
 from everhold.interrupts import GuardedEvent
-from everhold.maintenance.reembed import Cut, ReembedWork, Stopped, count_all, fill, is_complete
+from everhold.maintenance.reembed import MakeChunks, ReembedWork, Stopped, count_all, fill, is_complete
 from everhold.maintenance.serving import list_models
 from everhold.model import EmbeddingModel
 from everhold.ports.records import Records
@@ -34,9 +34,15 @@ class Filling:
     """
 
     def __init__(
-        self, records: Records, cut: Cut, model: EmbeddingModel, *, is_changing: Callable[[], bool], batch: int = 64
+        self,
+        records: Records,
+        make_chunks: MakeChunks,
+        model: EmbeddingModel,
+        *,
+        is_changing: Callable[[], bool],
+        batch: int = 64,
     ) -> None:
-        self._records, self._cut, self._model = records, cut, model
+        self._records, self._make_chunks, self._model = records, make_chunks, model
         self._is_changing, self._batch = is_changing, batch
         self._done = self._total = 0
         self._is_complete = False
@@ -102,7 +108,7 @@ class Filling:
             self._has_checked.set()
             if self._is_changing():
                 return
-            fill(ReembedWork(self._records, self._cut, serving, self._model, self._watch, self._batch))
+            fill(ReembedWork(self._records, self._make_chunks, serving, self._model, self._watch, self._batch))
             self._is_complete = True
         except (Stopped, StaleVersion):
             return  # stopped, or another process has changed the same rows; `_run` decides whether to try again

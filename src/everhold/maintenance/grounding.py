@@ -22,8 +22,8 @@ GROUNDED_SHARE = 0.6
 # Limits for the number of characters of a fact.
 MIN_TEXT_LENGTH, MAX_TEXT_LENGTH = 3, 300
 
-# What facts call a speaker without a name. The facts that rules extract use the same word.
-NOBODY_NAMED = "User"
+# The name that facts use for a speaker without a name. The facts that rules extract use the same word.
+UNNAMED_SPEAKER = "User"
 
 _FENCE = re.compile(r"\A\s*```\w*\s*\n(.*?)\n?\s*```\s*\Z", re.DOTALL)
 _WORD = re.compile(r"[^\W\d_]+")
@@ -81,7 +81,7 @@ def make_prompt(utterances: Sequence[Utterance]) -> str:
         json.dumps(
             {
                 "message": number,
-                "speaker": utterance.speaker or NOBODY_NAMED,
+                "speaker": utterance.speaker or UNNAMED_SPEAKER,
                 "date": utterance.said_at.date().isoformat(),
                 "text": utterance.text,
             },
@@ -94,16 +94,16 @@ def make_prompt(utterances: Sequence[Utterance]) -> str:
 
 def check_answer(answer: str, utterances: Sequence[Utterance]) -> tuple[list[Fact], int]:
     """Return the facts of an answer that pass the check, each once, and how many items do not."""
-    fenced = _FENCE.match(answer)
+    fence_match = _FENCE.match(answer)
     try:
-        items = json.loads(fenced[1] if fenced else answer)
+        items = json.loads(fence_match[1] if fence_match else answer)
     except (ValueError, RecursionError):
         return [], 1
     if not isinstance(items, list):
         return [], 1
     facts = [_check_item(item, utterances) for item in items]
-    accepted = {(fact.utterance.id, fact.text, fact.kind): fact for fact in facts if fact is not None}
-    return list(accepted.values()), sum(fact is None for fact in facts)
+    accepted_facts = {(fact.utterance.id, fact.text, fact.kind): fact for fact in facts if fact is not None}
+    return list(accepted_facts.values()), sum(fact is None for fact in facts)
 
 
 def _check_item(item: object, utterances: Sequence[Utterance]) -> Fact | None:
@@ -135,7 +135,7 @@ def is_grounded(text: str, utterance: Utterance) -> bool:
     The speaker's name counts as part of the utterance, which may write names in lower case. A negated text needs a
     negated utterance.
     """
-    source = f"{utterance.speaker or NOBODY_NAMED} {utterance.text}"
+    source = f"{utterance.speaker or UNNAMED_SPEAKER} {utterance.text}"
     terms, folded, folded_source = set(extract_terms(text)), fold(text), fold(source)
     if not terms or len(terms & set(extract_terms(source))) < GROUNDED_SHARE * len(terms):
         return False

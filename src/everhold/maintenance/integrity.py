@@ -32,7 +32,7 @@ def find_impossible_rows(records: Records) -> Iterator[str]:
         try:
             faults = _Faults(table)
             for organization in organizations if table.tenant == TENANT else [None]:
-                for values in _read(records, entity, table, organization):
+                for values in _read_values(records, entity, table, organization):
                     faults.check(entity, values)
             if faults.count:
                 yield faults.describe()
@@ -78,29 +78,30 @@ def _find_fault(entity: type[Row], values: Values) -> str | None:
 
 def _describe_validation_error(error: ValidationError) -> str:
     faults = error.errors(include_url=False, include_input=False)  # never quote what a memory says
-    named = [(".".join(map(str, fault["loc"])), fault["msg"]) for fault in faults]
-    return "; ".join(f"{name}: {message}" if name else message for name, message in named)
+    named_messages = [(".".join(map(str, fault["loc"])), fault["msg"]) for fault in faults]
+    return "; ".join(f"{name}: {message}" if name else message for name, message in named_messages)
 
 
-def _read(records: Records, entity: type[Row], table: Table, organization: str | None) -> Iterator[Values]:
+def _read_values(records: Records, entity: type[Row], table: Table, organization: str | None) -> Iterator[Values]:
     for values in records.columns(entity, organization, table.names, deleted=True):
         yield dict(zip(table.names, values, strict=True))
 
 
 def _count_misplaced(records: Records, organization: str) -> int:
     """Return how many chunks have another user than their owner has."""
-    return sum(_count_misplaced_chunks(records, organization, searchable) for searchable in SEARCHABLE.values())
+    return sum(_count_misplaced_of_kind(records, organization, searchable) for searchable in SEARCHABLE.values())
 
 
-def _count_misplaced_chunks(records: Records, organization: str, searchable: Searchable) -> int:
+def _count_misplaced_of_kind(records: Records, organization: str, searchable: Searchable) -> int:
     misplaced = 0
     names, where = ("owner_id", "user_id"), [Where("owner_kind", Op.EQ, searchable.kind)]
-    owned = ("id", "user_id") if searchable.has_column("user_id") else ("id",)
+    has_user = searchable.has_column("user_id")
     chunks = records.columns(Chunk, organization, names, where)
     while batch := list(islice(chunks, _BATCH)):
         ids = list({owner_id for owner_id, _ in batch})
-        owners = records.columns(searchable.entity, organization, owned, [Where("id", Op.IN, ids)], deleted=True)
-        users = {row[0]: row[-1] or "" if len(row) > 1 else "" for row in owners}
+        columns = ("id", "user_id") if has_user else ("id",)
+        owners = records.columns(searchable.entity, organization, columns, [Where("id", Op.IN, ids)], deleted=True)
+        user_ids = {owner[0]: (owner[1] or "") if has_user else "" for owner in owners}
         # Chunks without an owner are a different problem, which `report.py` counts.
-        misplaced += sum(users.get(owner_id, user_id) != user_id for owner_id, user_id in batch)
+        misplaced += sum(user_ids.get(owner_id, user_id) != user_id for owner_id, user_id in batch)
     return misplaced

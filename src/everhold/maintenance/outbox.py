@@ -15,7 +15,7 @@ from everhold.ports.feed_start import note_trimmed, read_trimmed
 from everhold.ports.records import Records
 from everhold.schema.operations import Delete, Ensure, Op, Operation, Where
 
-KEPT = timedelta(days=7)
+_RETENTION = timedelta(days=7)
 
 
 def count_trimmable(records: Records, *, now: datetime) -> int:
@@ -35,15 +35,15 @@ def trim(
     """Delete the lines that are older than a week, batch by batch."""
     last = _read_last(records)
     commit([Ensure(OutboxMark(day=now.date().isoformat(), last_sequence=last))])
-    old = _read_old_marks(records, now)
-    last_old = _find_last_old(old)
+    old_marks = _read_old_marks(records, now)
+    last_old = _find_last_old(old_marks)
     while lines := _read_lines(records, min(last_old, last - 1), batch):
         commit([*[Delete(Outbox, (line.sequence,)) for line in lines], *note_trimmed(lines[-1].sequence)])
         progress(len(lines))
     # Marks are deleted after the lines, so that after a crash in between the next run still knows the old lines.
-    superseded = [mark for mark in old if mark.last_sequence < last_old]
-    if superseded:
-        commit([Delete(OutboxMark, (mark.day,)) for mark in superseded])
+    obsolete_marks = [mark for mark in old_marks if mark.last_sequence < last_old]
+    if obsolete_marks:
+        commit([Delete(OutboxMark, (mark.day,)) for mark in obsolete_marks])
 
 
 def _read_last(records: Records) -> int:
@@ -52,9 +52,9 @@ def _read_last(records: Records) -> int:
 
 
 def _read_old_marks(records: Records, now: datetime) -> list[OutboxMark]:
-    """Return the marks older than a week. A mark has only a day, so marks of the day a week ago are not included."""
-    first = (now - KEPT).date()
-    return [mark for mark in records.scan(OutboxMark, None) if date.fromisoformat(mark.day) < first]
+    """Return the marks older than a week. A mark has no time of day, so marks of the day a week ago are left out."""
+    oldest_kept = (now - _RETENTION).date()
+    return [mark for mark in records.scan(OutboxMark, None) if date.fromisoformat(mark.day) < oldest_kept]
 
 
 def _find_last_old(marks: list[OutboxMark]) -> int:

@@ -148,7 +148,7 @@ class JobRun:
         self._records = records
         self._context = context
         # The monotonic clock is used because setting the system's time must neither end nor extend a job.
-        self._ends = time.monotonic() + job.time_limit.total_seconds()
+        self._deadline = time.monotonic() + job.time_limit.total_seconds()
 
     @property
     def run_id(self) -> str:
@@ -186,7 +186,7 @@ class JobRun:
 
     def check_time(self) -> None:
         """Raise OutOfTime if the job's time is up, or if maintenance should stop."""
-        if time.monotonic() >= self._ends or self._context.should_stop():
+        if time.monotonic() >= self._deadline or self._context.should_stop():
             raise OutOfTime
 
     def leave(self, left: Counts) -> None:
@@ -196,11 +196,11 @@ class JobRun:
 
 def select_jobs(jobs: Sequence[MaintenanceJob[D]], names: Sequence[str] | None) -> list[MaintenanceJob[D]]:
     """Return the named jobs, or all of them, in the order in which they run; raise InvalidInput for unknown names."""
-    known = [job.name for job in jobs]
+    known_names = [job.name for job in jobs]
     for name in names or ():
-        if name not in known:
+        if name not in known_names:
             raise InvalidInput(
-                f"no maintenance job {format_value(name)}", value=name, remedy=f"choose from {', '.join(known)}"
+                f"no maintenance job {format_value(name)}", value=name, remedy=f"choose from {', '.join(known_names)}"
             )
     return [job for job in jobs if names is None or job.name in names]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from everhold.batches import split_into_batches
-from everhold.maintenance.aging import AgingMemory, AgingRules, read_aging_memories, take_aging
+from everhold.maintenance.aging import AgingMemory, AgingRules, make_aging_memory, read_aging_memories
 from everhold.model import Memory, Organization
 from everhold.ports.records import Records
 from everhold.schema.operations import Operation
@@ -85,34 +85,36 @@ def prune(work: PruneWork) -> None:
     for organization, reasons in _find_prunable(work.records, work.rules, work.now, work.find_undone):
         for ids in split_into_batches(list(reasons), work.batch):
             stored = work.records.get(Memory, organization, ids)
-            memories = [stored[name] for name in ids if name in stored and _is_unused(stored[name], work.now)]
-            operations = [work.hide(memory, work.now, reasons[memory.id]) for memory in memories]
-            if not work.try_commit([operation for part in operations for operation in part]):
+            live_memories = [stored[memory_id] for memory_id in ids if memory_id in stored]
+            unused_memories = [memory for memory in live_memories if _is_unused(memory, work.now)]
+            operations_by_memory = [work.hide(memory, work.now, reasons[memory.id]) for memory in unused_memories]
+            if not work.try_commit([operation for operations in operations_by_memory for operation in operations]):
                 # Another writer changed a memory of the batch. Commit each memory by itself; the changed one fails
                 # again and stays until the next run.
-                for part in operations:
-                    work.try_commit(part)
+                for operations in operations_by_memory:
+                    work.try_commit(operations)
             work.add(len(ids))
 
 
 def _is_unused(memory: Memory, now: datetime) -> bool:
     """Return whether a memory has been neither used nor pinned since it was chosen."""
-    return not memory.pinned and take_aging(memory).used_at <= now
+    return not memory.pinned and make_aging_memory(memory).used_at <= now
 
 
 def _find_prunable(
     records: Records, rules: PruneRules, now: datetime, find_undone: Callable[[str], Collection[str]]
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield each organization with memories to prune, and the reason for each of those."""
+    """Yield each organization that has memories to prune, with the reason for each memory by its id."""
     if rules.is_off:
         return
     for (organization,) in list(records.columns(Organization, None, ("id",))):
-        undone = find_undone(organization)
+        undone_ids = find_undone(organization)
         reasons: dict[str, str] = {}
         remaining: dict[str | None, list[AgingMemory]] = {}
         for memory in read_aging_memories(records, organization):
-            # It does not count towards the budget: otherwise a more important memory would be pruned in its stead.
-            if memory.id in undone:
+            # A memory whose pruning was undone does not count towards the budget: otherwise a more important memory
+            # would be pruned in its place.
+            if memory.id in undone_ids:
                 continue
             reason = rules.find_reason(memory, now)
             if reason is not None:
@@ -132,15 +134,18 @@ def _find_excess(rules: PruneRules, memories: Sequence[AgingMemory], sizes: Mapp
 
     A memory that was deleted before its size was read has none.
     """
-    count = len(memories) - (rules.max_memories if rules.max_memories is not None else len(memories))
-    size = sum(sizes.get(memory.id, 0) for memory in memories) - rules.max_bytes if rules.max_bytes is not None else 0
+    excess_count = excess_bytes = 0
+    if rules.max_memories is not None:
+        excess_count = len(memories) - rules.max_memories
+    if rules.max_bytes is not None:
+        excess_bytes = sum(sizes.get(memory.id, 0) for memory in memories) - rules.max_bytes
     for memory in sorted(memories, key=_rank):
-        if count <= 0 and size <= 0:
+        if excess_count <= 0 and excess_bytes <= 0:
             return
         if not memory.pinned:
             yield memory
-            count -= 1
-            size -= sizes.get(memory.id, 0)
+            excess_count -= 1
+            excess_bytes -= sizes.get(memory.id, 0)
 
 
 def _rank(memory: AgingMemory) -> tuple[bool, float, float, datetime, str]:
@@ -150,4 +155,5 @@ def _rank(memory: AgingMemory) -> tuple[bool, float, float, datetime, str]:
 
 def _read_sizes(records: Records, organization: str) -> dict[str, int]:
     """Return the bytes of each memory's text."""
-    return {name: len(text.encode()) for name, text in records.columns(Memory, organization, ("id", "text"))}
+    rows = records.columns(Memory, organization, ("id", "text"))
+    return {memory_id: len(text.encode()) for memory_id, text in rows}

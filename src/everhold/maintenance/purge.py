@@ -52,7 +52,8 @@ class PurgeWork:
     batch: int = 500
 
     @property
-    def size(self) -> int:
+    def batch_size(self) -> int:
+        """The number of rows in a batch: at most `batch`, and no more than one commit can take."""
         limit = self.records.traits.commit_limit - 1  # one operation is the lease's
         return max(1, min(self.batch, limit // _OPERATIONS_PER_ROW))
 
@@ -140,8 +141,8 @@ def _purge_memories(work: PurgeWork, organization: str, memories: Sequence[Memor
         request = {"memory": memory.id, "hard": True, "purged": reason}
         line = make_access_line(scope, "delete", work.now, request, interface=work.interface, memory_id=memory.id)
         # A hidden memory was announced as deleted when it was hidden.
-        announced = make_announcement(memory, "reindex" if memory.is_deleted else "delete")
-        operations += [Delete(Memory, (organization, memory.id)), Put(line), Put(announced)]
+        announcement = make_announcement(memory, "reindex" if memory.is_deleted else "delete")
+        operations += [Delete(Memory, (organization, memory.id)), Put(line), Put(announcement)]
     work.commit(operations)
     work.add("memories", len(memories))
 
@@ -158,8 +159,8 @@ def _purge_rows(work: PurgeWork, entity: type[Row], organization: str, rows: Seq
         # Derived memories are purged first, so that after a crash in between the next run still finds them by the
         # messages.
         erasures = work.erase_derived([row for row in rows if isinstance(row, Message)], work.now)
-        for start in range(0, len(erasures), work.size):
-            work.commit(erasures[start : start + work.size])
+        for start in range(0, len(erasures), work.batch_size):
+            work.commit(erasures[start : start + work.batch_size])
     table = get_table(entity)
     operations: list[Operation] = [Delete(entity, get_key(row)) for row in rows]
     if entity is Organization:  # purging it also purges its log, so there is no line to add
@@ -177,7 +178,7 @@ def _make_line(work: PurgeWork, table: Table, organization: str, row: Row, reaso
 
 
 def _find_parents(records: Records, table: Table, organization: str, rows: Sequence[Row]) -> set[str]:
-    """Return the ids of those rows to which other rows, which could still be restored, belong."""
+    """Return the ids of the rows that have children which could still be restored."""
     ids = [row.__dict__["id"] for row in rows if "id" in table.by_name]
     parent_ids: set[str] = set()
     for child, column in _find_children(table):
@@ -204,7 +205,7 @@ def _read_pages(
     work: PurgeWork, entity: Any, organization: str, where: Sequence[Where], *, deleted: bool
 ) -> Iterator[list[Any]]:
     after: Page | None = None
-    while rows := work.records.scan(entity, organization, where, after=after, limit=work.size, deleted=deleted):
+    while rows := work.records.scan(entity, organization, where, after=after, limit=work.batch_size, deleted=deleted):
         yield rows
         # Parents of other rows stay in the table, so reading from the start again would never end.
         after = Page(None, get_key(rows[-1]))

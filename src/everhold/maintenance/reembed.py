@@ -38,11 +38,11 @@ KIND = "reembed"
 logger = logging.getLogger(__name__)
 
 _RETRIES = RetryPolicy(attempts=8)  # no pauses, because the next attempt reads the rows without the purged one
-_CHECKED_AT_ONCE = 500  # entities whose chunks are compared at a time
-_DROPPED_AT_ONCE = 2000  # chunks of a retired model that are deleted in one commit
+_CHECK_BATCH = 500  # entities whose chunks are compared at a time
+_DELETE_BATCH = 2000  # chunks of a retired model that are deleted in one commit
 
 # Returns the chunks of each of these entities, which are of one kind, by the new model.
-Cut = Callable[[Sequence[Entity]], list[list[Chunk]]]
+MakeChunks = Callable[[Sequence[Entity]], list[list[Chunk]]]
 
 _FIRST_CURRENT = (Where("chunk_index", Op.EQ, 0), Where("known_to", Op.EQ, None))
 _KINDS = [searchable for searchable in SEARCHABLE.values() if searchable.has_vectors]
@@ -55,13 +55,13 @@ class Stopped(Exception):
 
 @dataclass(frozen=True)
 class ReembedWork:
-    """A change from the model `old`, which serves, to the model `new`, whose chunks `cut` makes.
+    """A change from the model `old`, which serves, to the model `new`, whose chunks `make_chunks` makes.
 
     `watch` is called before every batch with the number of memories done since the last call, and may raise Stopped.
     """
 
     records: Records
-    cut: Cut
+    make_chunks: MakeChunks
     old: EmbeddingModel
     new: EmbeddingModel
     watch: Callable[[int], None]
@@ -85,7 +85,7 @@ def reembed(work: ReembedWork) -> None:
     work.records.commit(register_model(work.new))
     for organization in list_organizations(work.records):
         _embed_organization(work, organization)
-    while sum(_repair(work, organization, _CHECKED_AT_ONCE) for organization in list_organizations(work.records)):
+    while sum(_repair(work, organization, _CHECK_BATCH) for organization in list_organizations(work.records)):
         pass  # memories may have been revised during the last repair
     work.records.commit(switch_serving_model(work.new, work.old, keep_previous=work.keep_old))
     logger.info("model %r serves instead of %r", work.new.name, work.old.name)
@@ -102,16 +102,16 @@ def fill(work: ReembedWork) -> None:
 def fill_imported(
     records: Records,
     organization: str,
-    cut: Cut,
+    make_chunks: MakeChunks,
     model: EmbeddingModel,
     report: ReportProgress = ignore_progress,
 ) -> int:
-    """Embed by a model every entity that only has chunks of other models; return how many entities those were."""
+    """Embed by a model every entity that has only chunks of other models; return the number of these entities."""
     before = _count_current(records, organization, model)
     if before == records.count(Chunk, organization, _FIRST_CURRENT):  # all chunks are of this model
         return 0
     counter = StepCounter(report, "embedding", _count(records, organization))
-    work = ReembedWork(records, cut, model, model, counter.add, from_any=True)
+    work = ReembedWork(records, make_chunks, model, model, counter.add, from_any=True)
     while _repair(work, organization, work.batch, announce=True):
         pass  # memories may have been written during the last repair
     return _count_current(records, organization, model) - before
@@ -129,8 +129,8 @@ def is_complete(records: Records, serving: EmbeddingModel, model: EmbeddingModel
     has current chunks of an entity that the serving one lacks.
     """
     for organization in list_organizations(records):
-        expected, actual = (_count_current(records, organization, counted) for counted in (serving, model))
-        if actual < expected:
+        expected = _count_current(records, organization, serving)
+        if _count_current(records, organization, model) < expected:
             return False
     return list_models(records)[0].name == serving.name  # otherwise its chunks may have been deleted
 
@@ -140,26 +140,26 @@ def drop_model(records: Records, name: str, written: Collection[str]) -> None:
 
     `written` are the names of the models for which this engine writes chunks. They are refused.
     """
-    known = {model.name: model for model in list_models(records)}
-    if name not in known:
-        names = ", ".join(map(repr, known))
+    models = {model.name: model for model in list_models(records)}
+    if name not in models:
+        names = ", ".join(map(repr, models))
         raise NotFound(
             f"no embedding model {format_value(name)} in this store", value=name, remedy=f"choose from {names}"
         )
-    if name in written or name == next(iter(known)):
+    if name in written or name == next(iter(models)):
         raise InvalidInput(f"embedding model {name!r} is in use", value=name, remedy="open the store without it first")
-    records.commit(retire_model(known[name]))
+    records.commit(retire_model(models[name]))
     while any(model.name == name for model in list_models(records)):
-        drop_retired(records, known.keys() - {name}, lambda _: None)
+        drop_retired(records, models.keys() - {name}, lambda _: None)
 
 
-def drop_retired(records: Records, kept: Collection[str], watch: Callable[[int], None]) -> None:
-    """Delete the chunks of all retired models except `kept`, and the rows of models that have no chunks any more."""
+def drop_retired(records: Records, kept_names: Collection[str], watch: Callable[[int], None]) -> None:
+    """Delete the chunks of all retired models except `kept_names`, and the rows of models without any chunks."""
     for model in list_unused_models(records):
-        if model.name not in kept:
-            dropped = sum(_drop(records, organization, model, watch) for organization in list_organizations(records))
+        if model.name not in kept_names:
+            deletions = [_delete_chunks(records, name, model, watch) for name in list_organizations(records)]
             # A late writer may have added chunks during the deletion, so the row goes only after an empty pass.
-            if not dropped:
+            if not any(deletions):
                 records.commit(delete_model(model))
 
 
@@ -176,7 +176,7 @@ def _count(records: Records, organization: str) -> int:
     return sum(records.count(kind.entity, organization, deleted=True) for kind in _KINDS)
 
 
-# walking
+# embedding
 
 
 def _embed_organization(work: ReembedWork, organization: str) -> None:
@@ -232,19 +232,23 @@ def _repair(work: ReembedWork, organization: str, batch: int, *, announce: bool 
 
 
 def _repair_kind(work: ReembedWork, organization: str, kind: Searchable, batch: int, *, announce: bool) -> bool:
-    repaired, after, done = False, "", 0
+    has_repaired, after, done = False, "", 0
     while True:
         work.watch(done)
         where = [Where("id", Op.GT, after)]
         owners = work.records.scan(kind.entity, organization, where, limit=batch, deleted=True)
         done = len(owners)
         if not owners:
-            return repaired
+            return has_repaired
         operations = _make_missing_chunks(work, organization, kind, owners)
         if operations:
-            repaired = True
-            changed = {operation.row.__dict__["owner_id"] for operation in operations if isinstance(operation, Ensure)}
-            lines = [Put(make_announcement(owner, "reindex")) for owner in owners if announce and owner.id in changed]
+            has_repaired = True
+            changed_ids = {
+                operation.row.__dict__["owner_id"] for operation in operations if isinstance(operation, Ensure)
+            }
+            lines = [
+                Put(make_announcement(owner, "reindex")) for owner in owners if announce and owner.id in changed_ids
+            ]
             try:
                 work.records.commit([*operations, *lines])
             except BrokenReference:
@@ -259,18 +263,18 @@ def _make_missing_chunks(
     if not owners:
         return []
     chunks = _make_chunk_conditions(kind, [owner.id for owner in owners])
-    old = _group_chunks(work.records, organization, chunks, None if work.from_any else work.old.name)
-    new = _group_chunks(work.records, organization, chunks, work.new.name)
+    groups_of_old = _group_chunks(work.records, organization, chunks, None if work.from_any else work.old.name)
+    groups_of_new = _group_chunks(work.records, organization, chunks, work.new.name)
     operations: list[Operation] = []
-    missing: list[tuple[Entity, ChunkGroup]] = []
+    missing_groups: list[tuple[Entity, ChunkGroup]] = []
     for owner in owners:
-        by_revision = {group.revision: group for group in new.get(owner.id, ())}
-        for group in old.get(owner.id, ()):
-            if group.revision not in by_revision:
-                missing.append((owner, group))
-            elif by_revision[group.revision].known_to != group.known_to:
+        group_by_revision = {group.revision: group for group in groups_of_new.get(owner.id, ())}
+        for group in groups_of_old.get(owner.id, ()):
+            if group.revision not in group_by_revision:
+                missing_groups.append((owner, group))
+            elif group_by_revision[group.revision].known_to != group.known_to:
                 operations += _make_closings(work, organization, _make_chunk_conditions(kind, [owner.id]), group)
-    return operations + _make_chunks(work, organization, missing)
+    return operations + _make_chunks(work, organization, missing_groups)
 
 
 def _group_chunks(
@@ -298,20 +302,22 @@ def _make_closings(
         yield Patch(Chunk, get_key(chunk), {"known_to": group.known_to})
 
 
-def _make_chunks(work: ReembedWork, organization: str, missing: Sequence[tuple[Entity, ChunkGroup]]) -> list[Operation]:
-    past = [owner.id for owner, group in missing if group.known_to is not None]
+def _make_chunks(
+    work: ReembedWork, organization: str, missing_groups: Sequence[tuple[Entity, ChunkGroup]]
+) -> list[Operation]:
+    past = [owner.id for owner, group in missing_groups if group.known_to is not None]
     texts = _read_texts(work.records, organization, past)
     versions: list[tuple[Entity, ChunkGroup]] = []
-    for owner, group in missing:
-        earlier = _find_earlier_values(owner, group, texts)
-        if earlier is not None:
-            values = {**owner.__dict__, **earlier, "updated_at": group.known_from}
+    for owner, group in missing_groups:
+        earlier_values = _find_earlier_values(owner, group, texts)
+        if earlier_values is not None:
+            values = {**owner.__dict__, **earlier_values, "updated_at": group.known_from}
             versions.append((type(owner).build_unchecked(values), group))
-    rows = work.cut([owner for owner, _ in versions]) if versions else []
+    chunk_lists = work.make_chunks([owner for owner, _ in versions]) if versions else []
     return [
         Ensure(Chunk.build_unchecked({**chunk.__dict__, "known_to": group.known_to}))
-        for (_, group), own in zip(versions, rows, strict=True)
-        for chunk in own
+        for (_, group), chunks in zip(versions, chunk_lists, strict=True)
+        for chunk in chunks
     ]
 
 
@@ -373,16 +379,16 @@ def _record_progress(lease: HeldLease, job: Job, changes: dict[str, Any], operat
     return job.evolve(**changes, version=job.version + 1)
 
 
-# dropping
+# deleting the chunks of a model
 
 
-def _drop(records: Records, organization: str, model: EmbeddingModel, watch: Callable[[int], None]) -> bool:
+def _delete_chunks(records: Records, organization: str, model: EmbeddingModel, watch: Callable[[int], None]) -> bool:
     """Delete every chunk of a model in the order of keys; return whether there was any."""
     after: Page | None = None
     where = [Where("model", Op.EQ, model.name)]
     while True:
         watch(0)
-        chunks = records.scan(Chunk, organization, where, after=after, limit=_DROPPED_AT_ONCE)
+        chunks = records.scan(Chunk, organization, where, after=after, limit=_DELETE_BATCH)
         if not chunks:
             return after is not None
         records.commit([Delete(Chunk, get_key(chunk)) for chunk in chunks])

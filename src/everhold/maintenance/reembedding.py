@@ -7,12 +7,12 @@ from typing import NamedTuple
 from everhold.background import BackgroundThread
 from everhold.errors import AlreadyExists, EverholdError, InvalidSettings, StaleVersion
 from everhold.interrupts import GuardedEvent
-from everhold.maintenance.reembed import Cut, ReembedWork, Stopped, count_all, drop_retired, reembed
+from everhold.maintenance.reembed import MakeChunks, ReembedWork, Stopped, count_all, drop_retired, reembed
 from everhold.maintenance.serving import list_models, list_unused_models
 from everhold.model import EmbeddingModel
 from everhold.ports.records import Records
 
-_LOOK_SECONDS = 1.0
+_CHECK_SECONDS = 1.0
 _MAX_PAUSE = 60.0
 
 
@@ -27,7 +27,7 @@ class ReembedProgress(NamedTuple):
 class Reembedding:
     """Embeds a store again by another model, and lets that model serve when it is complete.
 
-    The thread calls `switched` once, as soon as the new model serves. From then on, recall uses the new model and
+    The thread calls `on_switch` once, as soon as the new model serves. From then on, recall uses the new model and
     writers stop writing chunks of the old one. `settle_seconds` later the old model's chunks are deleted. A change that
     was stopped or killed continues at the next start; a retryable error is retried.
     """
@@ -35,11 +35,11 @@ class Reembedding:
     def __init__(
         self,
         records: Records,
-        cut: Cut,
+        make_chunks: MakeChunks,
         *,
         old: EmbeddingModel,
         new: EmbeddingModel,
-        switched: Callable[[], None],
+        on_switch: Callable[[], None],
         batch: int = 64,
         settle_seconds: float = 2.0,
         keep_old: bool = False,
@@ -53,14 +53,14 @@ class Reembedding:
             )
         self._records = records
         self._new = new
-        self._switched = switched
+        self._on_switch = on_switch
         self._settle_seconds = settle_seconds
-        self._work = ReembedWork(records, cut, old, new, self._watch, batch, keep_old)
+        self._work = ReembedWork(records, make_chunks, old, new, self._watch, batch, keep_old)
         self._done = self._total = 0
         self._serves = old.name == new.name
-        self._told = self._serves
-        self._looked = 0.0
-        self._finished = False
+        self._has_called_back = self._serves
+        self._checked_at = 0.0
+        self._is_finished = False
         self._stop = GuardedEvent()
         self._thread = BackgroundThread("everhold-reembedding", self._run, self._stop)
 
@@ -91,13 +91,13 @@ class Reembedding:
 
     def _run(self) -> None:
         # `retry` does not fit: this loop ends when `stop` is set, even in a pause, and repeats without an error too.
-        pause = _LOOK_SECONDS
+        pause = _CHECK_SECONDS
         while not self._stop.is_set():
             error = self._thread.attempt(self._attempt)
-            if error is None and self._finished:
+            if error is None and self._is_finished:
                 return
             if error is None:
-                pause = _LOOK_SECONDS
+                pause = _CHECK_SECONDS
                 self._stop.wait(pause)
                 continue
             if isinstance(error, EverholdError) and not error.retryable:
@@ -106,21 +106,21 @@ class Reembedding:
             self._stop.wait(pause)
 
     def _attempt(self) -> None:
-        """Do what is left, and set `_finished` to whether the change is complete."""
+        """Do what is left, and set `_is_finished` to whether the change is complete."""
         try:
             self._change()
-            self._finished = True
+            self._is_finished = True
         except (Stopped, StaleVersion, AlreadyExists):
-            self._finished = False  # stopped, or another process is making the same change and was faster
+            self._is_finished = False  # stopped, or another process is making the same change and was faster
 
     def _change(self) -> None:
         if not self._has_switched():
             self._done, self._total = 0, count_all(self._records)
             reembed(self._work)
         self._serves = True
-        if not self._told:
-            self._told = True
-            self._switched()
+        if not self._has_called_back:
+            self._has_called_back = True
+            self._on_switch()
         while list_unused_models(self._records):
             # Recalls that began with the old model may still read its chunks, and late writers may still add some.
             if self._stop.wait(self._settle_seconds):
@@ -136,7 +136,7 @@ class Reembedding:
         if self._stop.is_set():
             raise Stopped
         # A batch may take only milliseconds, so the store is checked once a second and not at every batch.
-        if not self._serves and time.monotonic() - self._looked > _LOOK_SECONDS:
-            self._looked = time.monotonic()
+        if not self._serves and time.monotonic() - self._checked_at > _CHECK_SECONDS:
+            self._checked_at = time.monotonic()
             if self._has_switched():
                 raise Stopped

@@ -79,8 +79,8 @@ def _purge_deleted(parts: Parts, run: JobRun) -> None:
 
 def _erase_derived(parts: Parts, messages: Sequence[Message], now: datetime) -> list[Operation]:
     """Return the operations that erase the memories and the quotes in episodes that come from purged messages."""
-    erased = forget.make_message_eraser(parts.write_deps)(messages, now)
-    return [*erased, *parts.retell_episodes(messages, now, are_restored=False)]
+    operations = forget.make_message_eraser(parts.write_deps)(messages, now)
+    return [*operations, *parts.update_episodes(messages, now, are_restored=False)]
 
 
 def _make_purge(parts: Parts, run: JobRun) -> PurgeWork:
@@ -119,8 +119,8 @@ def _list_embedding_threads(parts: Parts) -> list[Reembedding | Filling]:
 
 
 def _count_unembedded(parts: Parts) -> Counts:
-    progress = [thread.progress for thread in _list_embedding_threads(parts)]
-    return {"memories": sum(thread.total - thread.done for thread in progress)}
+    reports = [thread.progress for thread in _list_embedding_threads(parts)]
+    return {"memories": sum(progress.total - progress.done for progress in reports)}
 
 
 def _finish_embedding(parts: Parts, run: JobRun) -> None:
@@ -130,9 +130,9 @@ def _finish_embedding(parts: Parts, run: JobRun) -> None:
         while not thread.wait(_WAIT_SECONDS):
             if isinstance(thread.failure, EverholdError):
                 raise thread.failure
-            before, done = done, thread.progress.done
+            done_before, done = done, thread.progress.done
             run.counter.total = thread.progress.total  # the thread may have counted its work only now
-            run.add("memories", done - before)
+            run.add("memories", done - done_before)
         run.add("memories", thread.progress.done - done)
 
 
@@ -334,7 +334,7 @@ JOBS: tuple[MaintenanceJob[Parts], ...] = (
     MaintenanceJob(
         "retell",
         "Let the language model write the summaries of episodes, if there is one.",
-        episodes.count_untold,
+        episodes.count_unread_episodes,
         episodes.retell,
         lease="retell",
         lease_duration=LONG_DURATION,

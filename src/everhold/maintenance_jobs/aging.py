@@ -16,7 +16,7 @@ from everhold.model.memory import compute_importance
 from everhold.parts import Parts
 from everhold.remember.forget import make_hiding
 from everhold.remember.journal import find_undone_ids, make_change
-from everhold.remember.versions import hold_version
+from everhold.remember.versions import make_version_check
 from everhold.schema.operations import Operation
 
 _BATCH = 500  # rows in one commit
@@ -33,14 +33,14 @@ def count_decaying(parts: Parts) -> Counts:
 
 
 def perform_decay(parts: Parts, run: JobRun) -> None:
-    journal = partial(_journal, run)
+    journal = partial(_make_journal_entry, run)
     interface, add = parts.settings.interface, partial(run.add, "memories")
     decay.decay(
         DecayWork(parts.records, _make_aging_rules(parts), clock.now(), run.commit, add, journal, interface=interface)
     )
 
 
-def _journal(
+def _make_journal_entry(
     run: JobRun,
     scope: Scope,
     kind: str,
@@ -63,13 +63,14 @@ def _make_prune_rules(parts: Parts) -> PruneRules:
     )
 
 
-def _find_unpruned(parts: Parts, organization: str) -> set[str]:
+def _find_undone_prunings(parts: Parts, organization: str) -> set[str]:
+    """Return the ids of the organization's memories whose pruning was undone."""
     return find_undone_ids(parts.records, organization, "forget")
 
 
 def count_prunable(parts: Parts) -> Counts:
     rules = _make_prune_rules(parts)
-    return {"memories": prune.count_prunable(parts.records, rules, clock.now(), partial(_find_unpruned, parts))}
+    return {"memories": prune.count_prunable(parts.records, rules, clock.now(), partial(_find_undone_prunings, parts))}
 
 
 def perform_pruning(parts: Parts, run: JobRun) -> None:
@@ -81,7 +82,7 @@ def perform_pruning(parts: Parts, run: JobRun) -> None:
     def hide(memory: Memory, now: datetime, reason: str) -> list[Operation]:
         scope = Scope(organization=memory.organization_id, user=memory.user_id)
         # If the memory is changed at the same time, the commit must fail.
-        return [*hold_version(memory, memory.version, now), *make_hiding(deps, scope, [memory], now, reason)]
+        return [*make_version_check(memory, memory.version, now), *make_hiding(deps, scope, [memory], now, reason)]
 
     prune.prune(
         PruneWork(
@@ -91,7 +92,7 @@ def perform_pruning(parts: Parts, run: JobRun) -> None:
             run.try_commit,
             partial(run.add, "memories"),
             hide,
-            partial(_find_unpruned, parts),
+            partial(_find_undone_prunings, parts),
         )
     )
 

@@ -22,16 +22,16 @@ def count_changes(parts: Parts) -> Counts:
 def consolidate_memories(parts: Parts, run: JobRun) -> None:
     if not parts.settings.maintenance.consolidate:
         return
-    changed = find_changed_owners(parts.records)
-    idle, busy = _split_by_idleness(parts, changed.owners)
+    changed_owners = find_changed_owners(parts.records)
+    idle, busy = _split_by_idleness(parts, changed_owners.owners)
     for owner in idle:
         for step in consolidate(parts.journal_under(run.run_id).write_deps, owner):
             run.add(step)
         run.check_time()
     if busy:
         run.leave({"users": len(busy)})
-    elif changed.owners:
-        run.commit(note_consolidated(changed.last_line))
+    elif changed_owners.owners:
+        run.commit(note_consolidated(changed_owners.last_line))
 
 
 def _split_by_idleness(parts: Parts, owners: list[Owner]) -> tuple[list[Owner], list[Owner]]:

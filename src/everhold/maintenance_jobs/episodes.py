@@ -1,7 +1,7 @@
 """The jobs that summarise sessions."""
 
 from everhold.episodes.listing import find_stale_sessions
-from everhold.episodes.retelling import find_untold, retell_episodes
+from everhold.episodes.retelling import list_unread_episodes, retell_episodes
 from everhold.episodes.updating import update_session
 from everhold.maintenance.pipeline import Counts, JobRun
 from everhold.parts import Parts
@@ -18,8 +18,8 @@ def build_episodes(parts: Parts, run: JobRun) -> None:
         run.counts["sessions"] += 1
 
 
-def count_untold(parts: Parts) -> Counts:
-    return {} if parts.language_model is None else {"episodes": len(find_untold(parts.episode_deps))}
+def count_unread_episodes(parts: Parts) -> Counts:
+    return {} if parts.language_model is None else {"episodes": len(list_unread_episodes(parts.episode_deps))}
 
 
 def retell(parts: Parts, run: JobRun) -> None:

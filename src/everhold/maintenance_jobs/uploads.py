@@ -21,26 +21,26 @@ def _has_files(parts: Parts) -> bool:
     return read_scheme(parts.settings.storage) != "memory" and bool(parts.records.count(Secret, None))
 
 
-def _find_start() -> datetime:
+def _compute_cutoff() -> datetime:
     return clock.now() - _MIN_AGE
 
 
 def count_leftovers(parts: Parts) -> Counts:
     from everhold.views.data_deps import list_old_folders, make_source_files
 
-    counts = {"folders": len(list_old_folders(_find_start()))}
+    counts = {"folders": len(list_old_folders(_compute_cutoff()))}
     if _has_files(parts):
         files = make_source_files(parts.settings, parts.records)
-        counts["files"] = files.sweep(parts.records, _find_start(), dry_run=True)
+        counts["files"] = files.sweep(parts.records, _compute_cutoff(), dry_run=True)
     return {name: count for name, count in counts.items() if count}
 
 
 def delete_leftovers(parts: Parts, run: JobRun) -> None:
     from everhold.views.data_deps import delete_folder, list_old_folders, make_source_files
 
-    for folder in list_old_folders(_find_start()):
+    for folder in list_old_folders(_compute_cutoff()):
         delete_folder(folder)
         run.add("folders")
     if _has_files(parts):
         files = make_source_files(parts.settings, parts.records)
-        run.add("files", files.sweep(parts.records, _find_start()))
+        run.add("files", files.sweep(parts.records, _compute_cutoff()))

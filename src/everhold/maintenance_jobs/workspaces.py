@@ -28,7 +28,7 @@ def count_garbage(parts: Parts) -> Counts:
     if not parts.records.count(Blob, None):
         return {}
     deps = parts.workspace_deps
-    return {"contents": sum(len(find_garbage(deps, name)) for name in _list_organizations(parts))}
+    return {"contents": sum(len(find_garbage(deps, organization)) for organization in _list_organizations(parts))}
 
 
 def collect_garbage(parts: Parts, run: JobRun) -> None:
@@ -38,6 +38,6 @@ def collect_garbage(parts: Parts, run: JobRun) -> None:
         return
     deps = parts.workspace_deps
     run.add("folders", garbage.remove_purged(deps))
-    for name in _list_organizations(parts):
-        garbage.collect_garbage(deps, name, partial(run.add, "contents"))
+    for organization in _list_organizations(parts):
+        garbage.collect_garbage(deps, organization, partial(run.add, "contents"))
         run.check_time()

@@ -110,10 +110,10 @@ def _make_line(
 def compute_digest(values: dict[str, Any]) -> bytes:
     """Return the SHA-256 digest of all fields that describe what happened; those of the chain are not included."""
     request, moment = _encode(values["request"]), str(clock.micros(values["timestamp"]))
-    fixed = (
+    parts = (
         values["organization_id"], values["user_id"], values["agent_id"], values["operation"], moment, request,
         "yes" if values["success"] else "no", values["error_message"], values["interface"],
         values.get("ip_address"), values["memory_id"], values["session_id"],
     )  # fmt: skip
     # "\x1e" stands for None, so that None differs from an empty text.
-    return hashlib.sha256("\x1f".join(["\x1e" if part is None else part for part in fixed]).encode()).digest()
+    return hashlib.sha256("\x1f".join(["\x1e" if part is None else part for part in parts]).encode()).digest()

@@ -130,5 +130,5 @@ def make_state_id(agent_id: str, session_id: str | None) -> str:
     be enough: some stores have none, and it would not cover rows without a session.
     """
     # No id is empty or contains the unit separator, so different pairs make different texts.
-    pair = f"{agent_id}\x1f{session_id or ''}"
-    return f"ast_{hashlib.blake2b(pair.encode(), digest_size=16).hexdigest()}"
+    identity = f"{agent_id}\x1f{session_id or ''}"
+    return f"ast_{hashlib.blake2b(identity.encode(), digest_size=16).hexdigest()}"

@@ -11,8 +11,8 @@ from typing import Any
 from everhold.errors import EnvelopeDamaged
 
 ENCRYPTED, PLAIN = "everhold-encrypted", "everhold-plain"
-_TEXT, _PLAIN_TEXT = f"{ENCRYPTED}:", f"{PLAIN}:"
-_BYTES, _PLAIN_BYTES = f"\0{ENCRYPTED}\0".encode(), f"\0{PLAIN}\0".encode()
+_TEXT_MARK, _PLAIN_TEXT_MARK = f"{ENCRYPTED}:", f"{PLAIN}:"
+_BYTES_MARK, _PLAIN_BYTES_MARK = f"\0{ENCRYPTED}\0".encode(), f"\0{PLAIN}\0".encode()
 
 # The beginning of the encrypted hash of a memory. A plain hash has 16 bytes, an encrypted hash at least 36.
 HASH_MARK, _ENCRYPTED_HASH_BYTES = b"\0eh1", 36
@@ -21,9 +21,9 @@ HASH_MARK, _ENCRYPTED_HASH_BYTES = b"\0eh1", 36
 def is_encrypted(value: Any) -> bool:
     """Return whether a stored value is an envelope."""
     if isinstance(value, str):
-        return value.startswith(_TEXT)
+        return value.startswith(_TEXT_MARK)
     if isinstance(value, bytes):
-        return value.startswith(_BYTES)
+        return value.startswith(_BYTES_MARK)
     mark, content = _split(value)
     return mark == ENCRYPTED and isinstance(content, str)
 
@@ -36,9 +36,9 @@ def is_encrypted_hash(digest: bytes | None) -> bool:
 def has_mark(value: Any) -> bool:
     """Return whether a stored value is an envelope or a plain value with a mark."""
     if isinstance(value, str):
-        return value.startswith((_TEXT, _PLAIN_TEXT))
+        return value.startswith((_TEXT_MARK, _PLAIN_TEXT_MARK))
     if isinstance(value, bytes):
-        return value.startswith((_BYTES, _PLAIN_BYTES))
+        return value.startswith((_BYTES_MARK, _PLAIN_BYTES_MARK))
     return _split(value)[0] in (ENCRYPTED, PLAIN)
 
 
@@ -55,16 +55,18 @@ def _split(value: Any) -> tuple[Any, Any]:
 def pack_envelope(envelope: bytes, *, like: type) -> Any:
     """Return an envelope as a value for a column of a type: `str`, `bytes`, `list` or other JSON."""
     if like is bytes:
-        return _BYTES + envelope
+        return _BYTES_MARK + envelope
     text = base64.b64encode(envelope).decode("ascii")
-    return _TEXT + text if like is str else [ENCRYPTED, text] if like is list else {ENCRYPTED: text}
+    if like is str:
+        return _TEXT_MARK + text
+    return [ENCRYPTED, text] if like is list else {ENCRYPTED: text}
 
 
 def unpack_envelope(value: Any) -> bytes:
     """Return the envelope in a value. Raise EnvelopeDamaged if it cannot be read."""
     if isinstance(value, bytes):
-        return value.removeprefix(_BYTES)
-    text = value.removeprefix(_TEXT) if isinstance(value, str) else _split(value)[1]
+        return value.removeprefix(_BYTES_MARK)
+    text = value.removeprefix(_TEXT_MARK) if isinstance(value, str) else _split(value)[1]
     try:
         return base64.b64decode(text, validate=True)
     except (ValueError, binascii.Error):
@@ -78,17 +80,17 @@ def mark_plain(value: Any) -> Any:
     if not has_mark(value):
         return value
     if isinstance(value, str):
-        return _PLAIN_TEXT + value
+        return _PLAIN_TEXT_MARK + value
     if isinstance(value, bytes):
-        return _PLAIN_BYTES + value
+        return _PLAIN_BYTES_MARK + value
     return [PLAIN, value] if isinstance(value, list) else {PLAIN: value}
 
 
 def unmark_plain(value: Any) -> Any:
     """Return a stored plain value without its mark."""
     if isinstance(value, str):
-        return value.removeprefix(_PLAIN_TEXT)
+        return value.removeprefix(_PLAIN_TEXT_MARK)
     if isinstance(value, bytes):
-        return value.removeprefix(_PLAIN_BYTES)
+        return value.removeprefix(_PLAIN_BYTES_MARK)
     mark, content = _split(value)
     return content if mark == PLAIN else value

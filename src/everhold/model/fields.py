@@ -70,10 +70,10 @@ def is_id(value: str) -> bool:
 def check_id(value: str) -> str:
     check_text(value)
     if not is_id(value):
-        shown = value if len(value) <= 40 else value[:40] + "…"
+        shown_id = value if len(value) <= 40 else value[:40] + "…"
         raise PydanticCustomError(
             "malformed_id",
-            f"id {shown!r} is malformed; use 1 to {ID_LENGTH} printable characters without a blank at either end",
+            f"id {shown_id!r} is malformed; use 1 to {ID_LENGTH} printable characters without a blank at either end",
         )
     return value
 
@@ -130,24 +130,24 @@ def walk_json(value: Any, check_leaf: Callable[[Any], None], limits: JsonLimits 
     Raise PydanticCustomError if the value is too deep or too large, or holds a text, a key or a number that no store
     can hold.
     """
-    waiting: list[tuple[Any, int]] = [(value, 0)]
+    pending: list[tuple[Any, int]] = [(value, 0)]
     values, characters = 0, 0
-    while waiting:
-        item, depth = waiting.pop()
+    while pending:
+        item, depth = pending.pop()
         values += 1
         if isinstance(item, str):
             check_text(item)
             characters += len(item)
         elif isinstance(item, dict):
             characters += _count_key_characters(item)
-            waiting += [(inner, depth + 1) for inner in item.values()]
+            pending += [(inner, depth + 1) for inner in item.values()]
         elif isinstance(item, _LISTS):
-            waiting += [(inner, depth + 1) for inner in item]
+            pending += [(inner, depth + 1) for inner in item]
         elif item is not None and item is not True and item is not False:
             _check_scalar(item, check_leaf)
         # Waiting values count too, so that a value that contains itself is refused here.
-        if depth > limits.depth or values + len(waiting) > limits.values or characters > limits.characters:
-            raise _make_size_error(limits, depth, values + len(waiting))
+        if depth > limits.depth or values + len(pending) > limits.values or characters > limits.characters:
+            raise _make_size_error(limits, depth, values + len(pending))
 
 
 def _count_key_characters(item: dict[Any, Any]) -> int:

@@ -154,8 +154,8 @@ class Memory(Entity):
     def message_ids(self) -> tuple[str, ...]:
         """The ids of all messages that state this memory: the message it was derived from, and messages that repeat
         it."""
-        others = self.provenance.get("messages")
-        ids = (self.message_id, *(others if isinstance(others, list) else ()))
+        repeating_ids = self.provenance.get("messages")
+        ids = (self.message_id, *(repeating_ids if isinstance(repeating_ids, list) else ()))
         return tuple(dict.fromkeys(message_id for message_id in ids if isinstance(message_id, str)))
 
     @property
@@ -304,9 +304,9 @@ _SEARCHED = ("text", "aliases")
 def check_memory_value(value: Mapping[str, Any]) -> None:
     """Raise PydanticCustomError if a revision of a memory lacks a field, or has an unknown field or an invalid
     value."""
-    missing = [name for name in _SEARCHED if name not in value]
-    if missing:
-        raise PydanticCustomError("revision_value", f"the revision's value has no {missing[0]!r}")
+    missing_names = [name for name in _SEARCHED if name not in value]
+    if missing_names:
+        raise PydanticCustomError("revision_value", f"the revision's value has no {missing_names[0]!r}")
     for name, field_value in value.items():
         if name not in REVISABLE and name not in DERIVED:
             raise PydanticCustomError("revision_value", f"a memory's {name[:60]!r} cannot be revised")

@@ -52,8 +52,10 @@ class Searchable(Value):
     @cached_property
     def sources(self) -> Mapping[str, str]:
         """The entity's column for each column of an index row. Columns that the entity lacks are left out."""
-        own = {name: name for name in OWNER_COLUMNS if name in self.entity.model_fields and name not in self.constants}
-        return {**own, **self.renamed}
+        same_names = {
+            name: name for name in OWNER_COLUMNS if name in self.entity.model_fields and name not in self.constants
+        }
+        return {**same_names, **self.renamed}
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -65,10 +67,12 @@ class Searchable(Value):
         """A function that turns the values of `columns` into those of OWNER_COLUMNS."""
         if self.columns == OWNER_COLUMNS:
             return lambda values: values
-        present = [name for name in OWNER_COLUMNS if name in self.sources]
+        present_names = [name for name in OWNER_COLUMNS if name in self.sources]
         defaults = {**_DEFAULTS, **self.constants}
         # Each column is either the value at a position of the values that were read, or a constant.
-        plan = [(present.index(name) if name in self.sources else None, defaults.get(name)) for name in OWNER_COLUMNS]
+        plan = [
+            (present_names.index(name) if name in self.sources else None, defaults.get(name)) for name in OWNER_COLUMNS
+        ]
         return lambda values: tuple([constant if position is None else values[position] for position, constant in plan])
 
     @cached_property

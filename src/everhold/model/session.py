@@ -56,8 +56,8 @@ class Session(Entity):
 
         If both name a user, this must be the same user. The same holds for projects and agents.
         """
-        pairs = ((self.user_id, scope.user), (self.project_id, scope.project), (self.agent_id, scope.agent))
-        return all(None in pair or pair[0] == pair[1] for pair in pairs)
+        owners = ((self.user_id, scope.user), (self.project_id, scope.project), (self.agent_id, scope.agent))
+        return all(None in (own_id, scope_id) or own_id == scope_id for own_id, scope_id in owners)
 
 
 def make_session_not_found(session_id: str) -> NotFound:

@@ -21,8 +21,8 @@ def check_timezone(value: str) -> str:
 
 
 def check_email(value: str) -> str:
-    local, at, domain = value.partition("@")
-    if not at or not local or not domain or "@" in domain or any(c.isspace() for c in value):
+    mailbox, at_sign, domain = value.partition("@")
+    if not at_sign or not mailbox or not domain or "@" in domain or any(map(str.isspace, value)):
         raise PydanticCustomError("email", f"{value!r} is not an e-mail address; use name@domain")
     return value
 

@@ -19,15 +19,15 @@ CLOCK_TOLERANCE = timedelta(minutes=1)  # clocks of two machines differ a little
 _SURROGATE_MESSAGE = "text holds a lone surrogate; decode the source with errors='replace'"
 
 
-def validate_row(row: type[R], values: Mapping[str, Any], also: Iterable[str] = ()) -> R:
+def validate_row(row: type[R], values: Mapping[str, Any], also_known: Iterable[str] = ()) -> R:
     """Return a row of these values; raise InvalidInput if they are invalid.
 
-    `also` are further argument names that an error about an unknown name may suggest.
+    `also_known` are further argument names that an error about an unknown name may suggest.
     """
     try:
         return row.model_validate(values)
     except ValidationError as error:
-        raise explain_errors(error, row.__name__.lower(), [*row.model_fields, *also]) from None
+        raise explain_errors(error, row.__name__.lower(), [*row.model_fields, *also_known]) from None
 
 
 def validate_text(value: str, label: str) -> str:
@@ -39,12 +39,12 @@ def validate_text(value: str, label: str) -> str:
 
 
 def complete_row(
-    row: type[R], caller_values: Mapping[str, Any], own_values: Mapping[str, Any], also: Iterable[str] = ()
+    row: type[R], caller_values: Mapping[str, Any], own_values: Mapping[str, Any], also_known: Iterable[str] = ()
 ) -> R:
     """Return a row with the values of a caller, validated field by field, and with `own_values`, which are not
     validated.
 
-    `also` are further argument names that an error about an unknown name may suggest.
+    `also_known` are further argument names that an error about an unknown name may suggest.
     """
     checks = _build_field_checks(row)
     factories = _collect_default_factories(row)
@@ -53,7 +53,9 @@ def complete_row(
         check = checks.get(name)
         if check is None:
             raise UnknownField(
-                f"{row.__name__.lower()} has no field {name!r}", value=name, remedy=suggest_name(name, [*checks, *also])
+                f"{row.__name__.lower()} has no field {name!r}",
+                value=name,
+                remedy=suggest_name(name, [*checks, *also_known]),
             )
         try:
             values[name] = check(value)
@@ -76,18 +78,18 @@ def _collect_default_factories(row: type[Row]) -> list[tuple[str, Callable[[], A
     return [(name, cast(Callable[[], Any], make)) for name, make in factories.items()]
 
 
-def explain_errors(error: ValidationError, label: str, known: Iterable[str]) -> InvalidInput:
+def explain_errors(error: ValidationError, label: str, known_names: Iterable[str]) -> InvalidInput:
     """Convert a pydantic error into an InvalidInput with fact, value and remedy."""
     faults = error.errors(include_url=False)
     first = faults[0]
     name = ".".join(str(step) for step in first["loc"])
     if first["type"] == "extra_forbidden":
-        return UnknownField(f"{label} has no field {name!r}", value=name, remedy=suggest_name(name, known))
+        return UnknownField(f"{label} has no field {name!r}", value=name, remedy=suggest_name(name, known_names))
     parts = [describe_fault(fault, format_value(fault["input"])) for fault in faults]
     facts, remedies = (dict.fromkeys(texts) for texts in zip(*parts, strict=True))
-    kind = MalformedId if first["type"] == "malformed_id" else InvalidInput
+    error_class = MalformedId if first["type"] == "malformed_id" else InvalidInput
     value = None if first["type"] == "missing" else first["input"]
-    return kind(f"{label}: {', and '.join(facts)}", value=value, remedy=", and ".join(remedies))
+    return error_class(f"{label}: {', and '.join(facts)}", value=value, remedy=", and ".join(remedies))
 
 
 def describe_fault(fault: Any, shown_input: str) -> tuple[str, str]:
@@ -124,21 +126,23 @@ _SYNONYMS: Mapping[str, Mapping[str, str]] = {
 _DIMENSIONS = ("organization", "project", "user", "agent", "session")
 
 
-def suggest_name(name: str, known: Iterable[str]) -> str:
+def suggest_name(name: str, known_names: Iterable[str]) -> str:
     """Return the remedy for an unknown name. It suggests a synonym, the most similar known name, or all known names."""
-    names, name = sorted(known), name[:_NAME_LENGTH]  # comparing a long name with each known one would take long
+    names, name = sorted(known_names), name[:_NAME_LENGTH]  # comparing a long name with each known one would take long
     for known_name, remedy in _SYNONYMS.get(name, {}).items():
         if known_name in names:
             return remedy
-    close = [known_name for known_name in names if known_name.startswith(name)]
-    close = close or get_close_matches(name, names, n=1, cutoff=0.5)
-    return f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(names)}"
+    similar_names = [known_name for known_name in names if known_name.startswith(name)]
+    similar_names = similar_names or get_close_matches(name, names, n=1, cutoff=0.5)
+    return f"did you mean {similar_names[0]!r}?" if similar_names else f"choose from {', '.join(names)}"
 
 
-def suggest_argument(name: str, known: Iterable[str]) -> str:
+def suggest_argument(name: str, known_names: Iterable[str]) -> str:
     """Return the remedy for an unknown argument of a verb. Users, sessions and so on are named in a scope instead."""
     dimension = name.removesuffix("_id")
-    return f"name it in the scope: scope({dimension}=…)" if dimension in _DIMENSIONS else suggest_name(name, known)
+    return (
+        f"name it in the scope: scope({dimension}=…)" if dimension in _DIMENSIONS else suggest_name(name, known_names)
+    )
 
 
 def check_created_at(created_at: datetime, now: datetime) -> None:

@@ -66,9 +66,11 @@ def _read_numbers(value: Any, name: str) -> NDArray[np.float64]:
         if value.dtype.kind not in _NUMERIC:
             raise InvalidInput(f"{name} is an array of {value.dtype}", remedy="pass an array of numbers")
     else:
-        others = [item for item in value if isinstance(item, bool) or not isinstance(item, _NUMBERS)]
-        if others:
-            raise InvalidInput(f"{name} holds {format_value(others[0])}", value=others[0], remedy="pass numbers only")
+        other_items = [item for item in value if isinstance(item, bool) or not isinstance(item, _NUMBERS)]
+        if other_items:
+            raise InvalidInput(
+                f"{name} holds {format_value(other_items[0])}", value=other_items[0], remedy="pass numbers only"
+            )
     try:
         return np.asarray(value, np.float64)
     except OverflowError:

@@ -54,13 +54,17 @@ def list_prompt_blocks(records: Records, scope: Scope) -> list[Block]:
     If the scope has neither an agent nor a user, there are no blocks.
     """
     access = read_block_access(records, scope)
-    linked = list(records.get(Block, scope.organization, access.linked_ids).values()) if access.linked_ids else []
-    own = []
+    linked_blocks = (
+        list(records.get(Block, scope.organization, access.linked_ids).values()) if access.linked_ids else []
+    )
+    user_blocks = []
     if scope.user is not None:
-        own = records.scan(Block, scope.organization, [Where("user_id", Op.EQ, scope.user)])
-    ordered = [*sorted(linked, key=_get_order), *sorted(own, key=_get_order)]
-    return list({block.id: block for block in ordered if not block.is_template and access.can_see(block)}.values())
+        user_blocks = records.scan(Block, scope.organization, [Where("user_id", Op.EQ, scope.user)])
+    ordered_blocks = [*sorted(linked_blocks, key=_get_sort_key), *sorted(user_blocks, key=_get_sort_key)]
+    return list(
+        {block.id: block for block in ordered_blocks if not block.is_template and access.can_see(block)}.values()
+    )
 
 
-def _get_order(block: Block) -> tuple[str, str]:
+def _get_sort_key(block: Block) -> tuple[str, str]:
     return block.label, block.id

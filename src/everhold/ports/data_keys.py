@@ -27,13 +27,13 @@ class DataKeys(Protocol):
 
     @property
     def per_user(self) -> bool:
-        """Whether each user has separate keys, not the keys of the organization."""
+        """Whether each user's content is encrypted with keys of that user instead of the organization's keys."""
 
     def encrypt(self, organization_id: str, user_id: str | None, content: bytes, context: bytes) -> bytes:
         """Return an envelope with the content, encrypted with AES-256-GCM.
 
         The key is the user's if keys per user are on and `user_id` is not None, else the organization's. A missing key
-        is created. `context` identifies the place of the content; it can only be decrypted with the same context.
+        is created. `context` identifies what is encrypted: the content can only be decrypted with the same context.
 
         Raise MasterKeyMissing if the engine has no master key, and MasterKeyWrong if the data key was wrapped by a
         different master key.
@@ -126,7 +126,7 @@ def delete_keys(records: Records, keys: Sequence[DataKey]) -> list[str]:
 
 
 def make_context(*parts: str) -> bytes:
-    """Return the context of a place, which is given by its organization, table, row and column or the like."""
-    # The lengths keep the parts apart: without them ("ab", "c") and ("a", "bc") would be the same place.
+    """Return the context of a value from the parts of its identity, such as its organization, table, row and column."""
+    # The lengths keep the parts apart: without them ("ab", "c") and ("a", "bc") would give the same context.
     encoded = [part.encode() for part in parts]
     return b"".join(len(part).to_bytes(4) + part for part in encoded)

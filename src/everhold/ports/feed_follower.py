@@ -16,8 +16,8 @@ PAGE = 1000
 MAX_ABSENCE = timedelta(days=6)
 
 # A follower checks at this interval whether the store was replaced by a restored store.
-_LOOK_SECONDS = 1.0
-_NONE: frozenset[int] = frozenset()
+_CHECK_SECONDS = 1.0
+_NO_NUMBERS: frozenset[int] = frozenset()
 
 
 logger = logging.getLogger(__name__)
@@ -44,10 +44,10 @@ class FeedFollower:
 
     def __init__(self, records: Records, position: int | None = None) -> None:
         self._records = records
-        self._epoch_seen, self._look_at = 0, 0.0
-        self._epoch = self._look_up_epoch()
-        self._repeats = not records.traits.ordered
-        self._applied = _NONE
+        self._last_epoch, self._next_check = 0, 0.0
+        self._epoch = self._read_epoch()
+        self._may_repeat = not records.traits.ordered
+        self._applied = _NO_NUMBERS
         self._read_at = clock.now()
         self.position = records.head() if position is None else position
 
@@ -58,20 +58,20 @@ class FeedFollower:
         Unread lines may have been deleted because the feed was last read long ago, or another store was restored in
         the place of this one.
         """
-        return clock.now() - self._read_at > MAX_ABSENCE or self._look_up_epoch() != self._epoch
+        return clock.now() - self._read_at > MAX_ABSENCE or self._read_epoch() != self._epoch
 
-    def _look_up_epoch(self) -> int:
-        """Return which feed the store has, at most a second old: reading it every time would slow each recall."""
-        if time.monotonic() >= self._look_at:
-            self._epoch_seen = read_feed_start(self._records).epoch
-            self._look_at = time.monotonic() + _LOOK_SECONDS
-        return self._epoch_seen
+    def _read_epoch(self) -> int:
+        """Return the epoch of the store's feed. It is read at most once a second, so that recalls stay fast."""
+        if time.monotonic() >= self._next_check:
+            self._last_epoch = read_feed_start(self._records).epoch
+            self._next_check = time.monotonic() + _CHECK_SECONDS
+        return self._last_epoch
 
     def jump(self, position: int | None = None) -> None:
         """Continue from another position, by default from the end of the feed."""
-        self._epoch = self._look_up_epoch()
+        self._epoch = self._read_epoch()
         self.position = self._records.head() if position is None else position
-        self._applied = _NONE
+        self._applied = _NO_NUMBERS
         self._read_at = clock.now()
 
     def read(self, limit: int = PAGE) -> FeedPage:
@@ -79,7 +79,7 @@ class FeedFollower:
         feed = self._records.feed(self.position, limit=limit)
         self._read_at = clock.now()
         has_more = len(feed.lines) >= limit and feed.position != self.position
-        delivered = frozenset([line.sequence for line in feed.lines]) if self._repeats else _NONE
+        delivered = frozenset([line.sequence for line in feed.lines]) if self._may_repeat else _NO_NUMBERS
         lines = [line for line in feed.lines if line.sequence not in self._applied] if self._applied else feed.lines
         return FeedPage(lines, delivered, feed.position, has_more)
 

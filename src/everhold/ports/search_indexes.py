@@ -15,8 +15,8 @@ from everhold.values import Value, value_class
 
 @value_class
 class Statistics(Value):
-    """The counts from which term weights are computed: the chunks in a search space, and for each term those with
-    it."""
+    """The counts from which term weights are computed: the number of chunks in a search space, and for each term the
+    number of chunks that contain it."""
 
     chunks: int
     chunks_with_term: Mapping[str, int]

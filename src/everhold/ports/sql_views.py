@@ -58,7 +58,7 @@ class SqlViews(Protocol):
         ...
 
     def list_names(self, schema: str) -> set[str]:
-        """Return the names of all tables and views in a schema; an empty list if the schema does not exist."""
+        """Return the names of all tables and views in a schema; an empty set if the schema does not exist."""
         ...
 
     def replace_views(self, dropped: Sequence[DatabaseView], created: Sequence[ViewDefinition]) -> None:

@@ -11,8 +11,7 @@ from everhold.model.searchable import SEARCHABLE_BY_CLASS_NAME, Searchable
 from everhold.model.validation import suggest_name
 from everhold.ports.embedder import Embedder, Vector
 from everhold.ports.tokenizer import Tokenizer
-from everhold.text.chunking import Span
-from everhold.text.chunking import split_into_chunks as cut_text
+from everhold.text.chunking import Span, split_into_chunks
 from everhold.text.own_name import is_assistant, name_user
 from everhold.text.terms import QUESTION_MARK, extract_terms
 from everhold.values import Value, value_class
@@ -38,7 +37,7 @@ _USUAL_LETTERS = 4
 _SURE_LETTERS = 500
 
 
-def show_text(_: Entity) -> bool:
+def hide_nothing(_: Entity) -> bool:
     """Return False for every entity: no text is encrypted."""
     return False
 
@@ -55,7 +54,7 @@ class Chunking(Value):
     tokens: int = 64
     overlap: int = 16
     also: tuple["Chunking", ...] = ()
-    hides_text: Callable[[Entity], bool] = show_text
+    hides_text: Callable[[Entity], bool] = hide_nothing
     """Returns whether an entity's text is encrypted. Such an entity is found by its key and aliases only."""
 
     @property
@@ -64,28 +63,30 @@ class Chunking(Value):
         return {part.embedder.model: part for part in (self, *self.also)}
 
 
-def name_models(vectors: CallerVectors, chunking: Chunking) -> CallerVectors:
+def assign_to_models(vectors: CallerVectors, chunking: Chunking) -> CallerVectors:
     """Return a caller's vectors by model name, with FIRST_MODEL replaced by the name of that model.
 
     Raise InvalidInput if a model is unknown, or if a vector does not have its model's number of dimensions.
     """
-    known = chunking.models
-    named: dict[str, Vector] = {}
+    chunking_by_model = chunking.models
+    vectors_by_model: dict[str, Vector] = {}
     for name, vector in vectors.items():
         model = name or chunking.embedder.model
-        if model not in known:
+        if model not in chunking_by_model:
             raise InvalidInput(
-                f"vector is for unknown model {format_value(name)}", value=name, remedy=suggest_name(name, known)
+                f"vector is for unknown model {format_value(name)}",
+                value=name,
+                remedy=suggest_name(name, chunking_by_model),
             )
-        dimensions = known[model].embedder.dimensions
+        dimensions = chunking_by_model[model].embedder.dimensions
         if len(vector) != dimensions:
             raise InvalidInput(
                 f"vector has {len(vector):,} numbers, and model {model!r} has {dimensions:,} dimensions",
                 value=len(vector),
                 remedy=f"pass {dimensions:,} numbers",
             )
-        named[model] = vector
-    return named
+        vectors_by_model[model] = vector
+    return vectors_by_model
 
 
 def make_chunks(
@@ -145,11 +146,11 @@ def make_chunks_for_model(
         text[span.start : span.end] for text, owner_spans in zip(texts, spans, strict=True) for span in owner_spans
     ]
     if kind.has_vectors:
-        embedded = _embed(owners, kind, spans, pieces, chunking.embedder, vectors)
+        piece_vectors = _embed(owners, kind, spans, pieces, chunking.embedder, vectors)
     else:
-        embedded = [None] * len(pieces)
+        piece_vectors = [None] * len(pieces)
     # All texts of all entities are embedded in one call, and the vectors come back in the order of the pieces.
-    pieces_with_vectors = iter(zip(pieces, embedded, strict=True))
+    pieces_with_vectors = iter(zip(pieces, piece_vectors, strict=True))
     return [
         [
             _make_chunk(kind, owner, index, span, *next(pieces_with_vectors), chunking.embedder)
@@ -183,16 +184,11 @@ def _embed(
     vectors: Mapping[str, CallerVectors],
 ) -> Sequence[Vector | None]:
     """Return the vector of each piece."""
-    inputs = [
-        _make_input(kind, owner, piece)
-        for owner, piece in zip(
-            (owner for owner, owner_spans in zip(owners, spans, strict=True) for _ in owner_spans), pieces, strict=True
-        )
-    ]
+    piece_owners = [owner for owner, owner_spans in zip(owners, spans, strict=True) for _ in owner_spans]
+    inputs = [_make_input(kind, owner, piece) for owner, piece in zip(piece_owners, pieces, strict=True)]
     if not vectors:
         return embedder.embed(inputs) if inputs else []
-    owner_ids = [owner.id for owner, owner_spans in zip(owners, spans, strict=True) for _ in owner_spans]
-    return _embed_missing(inputs, [vectors.get(owner_id, NO_VECTORS) for owner_id in owner_ids], embedder)
+    return _embed_missing(inputs, [vectors.get(owner.id, NO_VECTORS) for owner in piece_owners], embedder)
 
 
 def _make_input(kind: Searchable, owner: Entity, piece: str) -> str:
@@ -213,14 +209,14 @@ def _embed_missing(texts: Sequence[str], vectors: Sequence[CallerVectors], embed
     """Return the vector of each text: the caller's if there is one, else the embedder's."""
     caller_vectors = [vectors_by_model.get(embedder.model) for vectors_by_model in vectors]
     texts_to_embed = [text for text, vector in zip(texts, caller_vectors, strict=True) if vector is None]
-    embedded = iter(embedder.embed(texts_to_embed) if texts_to_embed else ())
-    return [next(embedded) if vector is None else vector for vector in caller_vectors]
+    made_vectors = iter(embedder.embed(texts_to_embed) if texts_to_embed else ())
+    return [next(made_vectors) if vector is None else vector for vector in caller_vectors]
 
 
 def rewrite_chunks(
-    memory: Memory, earlier: Sequence[Chunk], chunking: Chunking, vectors: CallerVectors = NO_VECTORS
+    memory: Memory, earlier_chunks: Sequence[Chunk], chunking: Chunking, vectors: CallerVectors = NO_VECTORS
 ) -> Iterator[Chunk]:
-    """Yield new chunks for a memory that has the same text as when it had the `earlier` chunks.
+    """Yield new chunks for a memory that has the same text as when it had the `earlier_chunks`.
 
     The new chunks keep the spans and vectors, so that a vector that a caller passed is not lost when another field
     changes. `vectors` replaces the vectors of the models that it names. For a model without earlier chunks, and for an
@@ -231,9 +227,9 @@ def rewrite_chunks(
             yield from _make_chunks_alone(memory, part, NO_CALLER_VECTORS)
         return
     for model, part in chunking.models.items():
-        if not any(chunk.model == model for chunk in earlier):
+        if not any(chunk.model == model for chunk in earlier_chunks):
             yield from make_chunks_for_model([memory], part, {memory.id: vectors})[0]
-    for chunk in earlier:
+    for chunk in earlier_chunks:
         vector = vectors.get(chunk.model)
         values = {
             **chunk.__dict__,
@@ -253,7 +249,11 @@ def find_spans(text: str, chunking: Chunking) -> list[Span]:
     # The tokens of a short text are not counted: that would take longer than storing it.
     if len(text) <= min(chunking.tokens * _USUAL_LETTERS, _SURE_LETTERS) and text.isascii():
         return [Span(len(text) - len(text.lstrip()), len(text.rstrip()))] if text.strip() else []
-    return cut_text(text, chunking.tokenizer, limit=chunking.tokens, overlap=chunking.overlap) if text.strip() else []
+    return (
+        split_into_chunks(text, chunking.tokenizer, limit=chunking.tokens, overlap=chunking.overlap)
+        if text.strip()
+        else []
+    )
 
 
 def _make_chunk(

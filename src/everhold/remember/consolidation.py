@@ -46,16 +46,16 @@ def count_steps(deps: WriteDeps, owner: Owner) -> Mapping[str, int]:
 
 
 def _plan_merges(deps: WriteDeps, owner: Owner, now: datetime) -> Iterator[_Step]:
-    kept_apart = find_undone_pairs(deps.records, owner, "merge")
-    groups, _ = plan_merges(deps, owner.scope, owner.conditions, kept_apart)
+    undone_pairs = find_undone_pairs(deps.records, owner, "merge")
+    groups, _ = plan_merges(deps, owner.scope, owner.conditions, undone_pairs)
     for group in groups:
         yield "merges", partial(merge_group, deps, owner.scope, group)
 
 
 def _plan_contradictions(deps: WriteDeps, owner: Owner, now: datetime) -> Iterator[_Step]:
-    for item in find_contradictions(deps, owner, now):
-        name = "replaced" if item.reason is None else "conflicts"
-        yield name, partial(settle, deps, owner, item)
+    for contradiction in find_contradictions(deps, owner, now):
+        name = "replaced" if contradiction.reason is None else "conflicts"
+        yield name, partial(settle, deps, owner, contradiction)
 
 
 def _plan_relations(deps: WriteDeps, owner: Owner, now: datetime) -> Iterator[_Step]:

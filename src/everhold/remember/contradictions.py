@@ -24,7 +24,7 @@ from everhold.remember.reading import find_event_time, format_attribute, load_st
 from everhold.remember.relate import relate
 from everhold.remember.resolve import Rival, find_rival_session, find_start, is_contradicted, list_ended_attributes
 from everhold.remember.supersession import make_supersession
-from everhold.remember.versions import hold_version, report_current_version
+from everhold.remember.versions import make_version_check, report_current_version
 from everhold.schema.operations import Op, Patch, Put, Where
 
 CONTRADICTS = "contradicts"
@@ -60,19 +60,19 @@ class MemoryConflict:
 
 def find_contradictions(deps: WriteDeps, owner: Owner, now: datetime) -> list[Contradiction]:
     """Return the contradictions among an owner's current memories that are not listed yet."""
-    undone = find_undone_pairs(deps.records, owner, "supersede")
+    undone_pairs = find_undone_pairs(deps.records, owner, "supersede")
     groups: dict[tuple[str | None, str], list[Rival]] = defaultdict(list)
     for rival in _read_rivals(deps, owner, now):
         groups[find_rival_session(rival.memory), rival.memory.namespace].append(rival)
     contradictions = [
         contradiction
         for rivals in groups.values()
-        for contradiction in _compare_rivals(deps, sorted(rivals, key=_find_order), undone)
+        for contradiction in _compare_rivals(deps, sorted(rivals, key=_get_sort_key), undone_pairs)
     ]
     memory_ids = {memory.id for item in contradictions for memory in (item.older, item.newer)}
-    listed = find_related_pairs(deps.records, owner.organization, memory_ids)
-    listed |= find_undone_pairs(deps.records, owner, "relate")
-    return [item for item in contradictions if frozenset((item.older.id, item.newer.id)) not in listed]
+    listed_pairs = find_related_pairs(deps.records, owner.organization, memory_ids)
+    listed_pairs |= find_undone_pairs(deps.records, owner, "relate")
+    return [item for item in contradictions if frozenset((item.older.id, item.newer.id)) not in listed_pairs]
 
 
 def _read_rivals(deps: WriteDeps, owner: Owner, now: datetime) -> Iterator[Rival]:
@@ -85,16 +85,16 @@ def _read_rivals(deps: WriteDeps, owner: Owner, now: datetime) -> Iterator[Rival
             yield Rival(memory, statement)
 
 
-def _find_order(rival: Rival) -> tuple[datetime, datetime, str]:
-    return _find_beginning(rival), rival.memory.created_at, rival.memory.id
+def _get_sort_key(rival: Rival) -> tuple[datetime, datetime, str]:
+    return _find_start(rival), rival.memory.created_at, rival.memory.id
 
 
-def _find_beginning(rival: Rival) -> datetime:
+def _find_start(rival: Rival) -> datetime:
     return rival.memory.valid_from or rival.statement.valid_from or find_event_time(rival.memory)
 
 
 def _compare_rivals(
-    deps: WriteDeps, rivals: Sequence[Rival], undone: Collection[frozenset[str]]
+    deps: WriteDeps, rivals: Sequence[Rival], undone_pairs: Collection[frozenset[str]]
 ) -> Iterator[Contradiction]:
     """Yield the contradictions of rivals in order of time, as if each had been written after those before it."""
     current: dict[str, dict[str, Rival]] = defaultdict(dict)
@@ -103,28 +103,28 @@ def _compare_rivals(
             for older in list(current[name].values()):
                 if not is_contradicted(older.statement, newer.statement):
                     continue
-                reason = _find_reason(deps, older, newer, undone)
+                reason = _find_reason(deps, older, newer, undone_pairs)
                 if reason is None:
                     del current[name][older.memory.id]
                 yield Contradiction(older.memory, newer.memory, name, reason)
         current[format_attribute(newer.statement)][newer.memory.id] = newer
 
 
-def _find_reason(deps: WriteDeps, older: Rival, newer: Rival, undone: Collection[frozenset[str]]) -> str | None:
+def _find_reason(deps: WriteDeps, older: Rival, newer: Rival, undone_pairs: Collection[frozenset[str]]) -> str | None:
     """Return why a person must decide between two memories, or None if the newer one replaces the other."""
     old, new = older.memory, newer.memory
     if (old.project_id, old.agent_id) != (new.project_id, new.agent_id):
         return "they belong to different projects or agents"
-    if _find_beginning(older) == _find_beginning(newer):
+    if _find_start(older) == _find_start(newer):
         return "both are of the same time"
     reasons = {
         "the older one is pinned": old.pinned,
         "the older one has a key": old.has_own_key,
         "the newer one is less certain": new.confidence < old.confidence or new.trust < old.trust,
-        "replacing the older one was undone": frozenset((old.id, new.id)) in undone,
+        "replacing the older one was undone": frozenset((old.id, new.id)) in undone_pairs,
         "the setting remember.resolve is off": not deps.reading.resolve,
     }
-    return next((reason for reason, is_true in reasons.items() if is_true), None)
+    return next((reason for reason, applies in reasons.items() if applies), None)
 
 
 def settle(deps: WriteDeps, owner: Owner, contradiction: Contradiction) -> None:
@@ -163,7 +163,7 @@ def _supersede(deps: WriteDeps, scope: Scope, old: Memory, successor: Memory, re
         run_id=deps.run_id,
     )
     # If the successor was revised after the comparison, it may say something else, and the commit must fail.
-    deps.records.commit([*hold_version(successor, successor.version, now), *operations])
+    deps.records.commit([*make_version_check(successor, successor.version, now), *operations])
 
 
 # for a person
@@ -215,10 +215,10 @@ def resolve_conflict(deps: WriteDeps, scope: Scope, conflict_id: str, keep: str 
             remedy=f"pass {' or '.join(opponents)}",
         )
     if keep is not None:
-        superseded = opponents[keep]
-        kept = opponents[superseded.id]
-        with report_current_version(deps.records, superseded):
-            _supersede(deps, scope, superseded, kept, "conflict resolved")
+        superseded_memory = opponents[keep]
+        successor = opponents[superseded_memory.id]
+        with report_current_version(deps.records, superseded_memory):
+            _supersede(deps, scope, superseded_memory, successor, "conflict resolved")
         return conflict
     now = clock.now()
     request = {"memory": conflict.newer.id, "target": conflict.older.id, "conflict": _DISMISSED}

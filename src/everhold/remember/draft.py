@@ -98,14 +98,14 @@ def make_draft(
         fields["text"] = content.get("text", "") if isinstance(content, Mapping) else ""
     kind = fields.get("kind", "observation")
     fields["kind"] = KIND_NAMES.get(kind, kind) if isinstance(kind, str) else kind
-    engine_values = _make_own_values(scope, now, cycle_id)
+    engine_values = _make_engine_values(scope, now, cycle_id)
     caller_values = {name: value for name, value in fields.items() if value is not None}
     _check_names(caller_values)
     if "id" not in caller_values:
         engine_values["id"] = clock.make_id("mem")
     memory = complete_row(Memory, caller_values, engine_values)
     if "created_at" in caller_values:
-        _backdate(memory, now, own_id="id" in caller_values)
+        _backdate(memory, now, has_caller_id="id" in caller_values)
     # `complete_row` checks each value by itself; only `validate_row` compares the two times with each other.
     if memory.valid_from and memory.valid_to:
         memory = validate_row(Memory, memory.__dict__)
@@ -117,7 +117,7 @@ def make_draft(
     return Draft(memory, _clean_tags(tags, memory), key, vectors=vectors)
 
 
-def _make_own_values(scope: Scope, now: datetime, cycle_id: str | None) -> dict[str, Any]:
+def _make_engine_values(scope: Scope, now: datetime, cycle_id: str | None) -> dict[str, Any]:
     """Return the fields of a memory that its scope and the engine set."""
     return {
         "organization_id": scope.organization,
@@ -148,10 +148,10 @@ def read_vectors(value: Any) -> CallerVectors:
     return vectors
 
 
-def _backdate(memory: Memory, now: datetime, *, own_id: bool) -> None:
+def _backdate(memory: Memory, now: datetime, *, has_caller_id: bool) -> None:
     """Validate the creation time of an imported memory, and make a generated id sort by that time."""
     check_created_at(memory.created_at, now)
-    if not own_id:  # no caller has the row before `make_draft` returns it
+    if not has_caller_id:  # no caller has the row before `make_draft` returns it
         memory.__dict__["id"] = clock.make_id("mem", memory.created_at)
 
 
@@ -201,10 +201,10 @@ def _clean_tags(tags: Any, memory: Memory) -> tuple[str, ...]:
         return ()
     if not isinstance(tags, list | tuple | set | frozenset) or not all(isinstance(tag, str) for tag in tags):
         raise InvalidInput(f"tags is {format_value(tags)}", value=tags, remedy="pass a list of words")
-    cleaned = tuple(dict.fromkeys(tag.strip() for tag in tags))
-    for tag in cleaned:  # raise for an invalid tag before anything is written
+    stripped_tags = tuple(dict.fromkeys(tag.strip() for tag in tags))
+    for tag in stripped_tags:  # raise for an invalid tag before anything is written
         make_tag(memory, tag, memory.created_at)
-    return cleaned
+    return stripped_tags
 
 
 def read_importance(priority: Any, fields: Mapping[str, Any]) -> float | None:

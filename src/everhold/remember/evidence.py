@@ -23,7 +23,7 @@ _COLUMNS = ("id", "text", "kind", "attribute", "project_id", "agent_id", "sessio
             "created_at", *ENDS)  # fmt: skip
 
 
-class Place(NamedTuple):
+class PatternScope(NamedTuple):
     """The dimensions that memories must share to be evidence of the same pattern."""
 
     project_id: str | None
@@ -32,9 +32,12 @@ class Place(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """One thing that was said, in a memory or in a message that an episode quotes. `names` are by folded name."""
+    """One thing that was said, in a memory or in a message that an episode quotes.
 
-    place: Place
+    `names` maps each folded name in the text to the name as it is written there.
+    """
+
+    pattern_scope: PatternScope
     day: date
     text: str
     names: dict[str, str]
@@ -70,7 +73,7 @@ def _read_memories(records: Records, owner: Owner, zone: tzinfo, now: datetime) 
             continue
         yield Evidence(
             # A memory of a user outlives its session; one without a user belongs to its session.
-            Place(values["project_id"], values["agent_id"], None if owner.user_id else values["session_id"]),
+            PatternScope(values["project_id"], values["agent_id"], None if owner.user_id else values["session_id"]),
             (values["occurred_at"] or values["created_at"]).astimezone(zone).date(),
             values["text"],
             {},
@@ -88,7 +91,7 @@ def _read_quotes(records: Records, owner: Owner, zone: tzinfo) -> Iterator[Evide
     for episode_id, project_id, agent_id, quotes in records.columns(Episode, owner.organization, columns, where):
         for quote in quotes:
             yield Evidence(
-                Place(project_id, agent_id, None),
+                PatternScope(project_id, agent_id, None),
                 datetime.fromisoformat(quote["at"]).astimezone(zone).date(),
                 quote["text"],
                 {},

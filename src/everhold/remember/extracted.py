@@ -21,23 +21,24 @@ class ExtractedMemories(NamedTuple):
 
 def find_extracted(records: Records, organization: str, messages: Sequence[Message]) -> ExtractedMemories:
     """Return the memories that these messages state, and the reflections that quote these messages."""
-    by_user: dict[str | None, set[str]] = {}
+    message_ids_by_user: dict[str | None, set[str]] = {}
     for message in messages:
-        by_user.setdefault(message.user_id, set()).add(message.id)
+        message_ids_by_user.setdefault(message.user_id, set()).add(message.id)
     extracted = ExtractedMemories(_find_quoting(records, organization, list(messages)), [])
-    for user_id, message_ids in by_user.items():
-        of_user = Where("user_id", Op.EQ, user_id)
+    for user_id, message_ids in message_ids_by_user.items():
+        user_condition = Where("user_id", Op.EQ, user_id)
         memories = records.scan(
-            Memory, organization, [of_user, Where("provenance.messages", Op.NE, None)], deleted=True
+            Memory, organization, [user_condition, Where("provenance.messages", Op.NE, None)], deleted=True
         )
         for batch in split_into_batches(sorted(message_ids), _BATCH):
             memories += records.scan(
-                Memory, organization, [of_user, Where("provenance.message", Op.IN, batch)], deleted=True
+                Memory, organization, [user_condition, Where("provenance.message", Op.IN, batch)], deleted=True
             )
         for memory in {memory.id: memory for memory in memories}.values():
             if not message_ids.isdisjoint(memory.message_ids):
                 has_source = not message_ids.issuperset(memory.message_ids) or memory.provenance.get("restated")
-                (extracted.with_source if has_source else extracted.without_source).append(memory)
+                memories_of_kind = extracted.with_source if has_source else extracted.without_source
+                memories_of_kind.append(memory)
     return extracted
 
 
@@ -60,11 +61,11 @@ def _quotes_any(memory: Memory, message_ids: Collection[str]) -> bool:
     )
 
 
-def drop_messages(memory: Memory, gone: Collection[str], now: datetime) -> Operation:
+def drop_messages(memory: Memory, purged_ids: Collection[str], now: datetime) -> Operation:
     """Return the operation that removes purged messages from the provenance of a memory that stays."""
-    remaining_ids = [name for name in memory.message_ids if name not in gone]
-    others = {key: value for key, value in memory.provenance.items() if key not in ("message", "messages")}
+    remaining_ids = [message_id for message_id in memory.message_ids if message_id not in purged_ids]
+    other_values = {key: value for key, value in memory.provenance.items() if key not in ("message", "messages")}
     first_message = {"message": remaining_ids[0]} if remaining_ids else {}
     further_messages = {"messages": remaining_ids[1:]} if remaining_ids[1:] else {}
-    changes = {"provenance": {**others, **first_message, **further_messages}, "updated_at": now}
+    changes = {"provenance": {**other_values, **first_message, **further_messages}, "updated_at": now}
     return Patch(Memory, (memory.organization_id, memory.id), changes)

@@ -22,7 +22,7 @@ from everhold.remember.erasure import find_absorbed, find_derived, plan_erasure
 from everhold.remember.extracted import drop_messages, find_extracted
 from everhold.remember.journal import make_change
 from everhold.remember.lookup import require_memory
-from everhold.remember.versions import hold_version, report_current_version, require_version
+from everhold.remember.versions import make_version_check, report_current_version, require_version
 from everhold.schema.operations import Delete, Hide, Op, Operation, Patch, Put, Where
 
 # The maximum number of memories in a result; further ones are only counted.
@@ -54,26 +54,26 @@ def forget(deps: WriteDeps, scope: Scope, name: str, *, hard: bool, expected_ver
     operations = _make_operations(deps, scope, [memory], now, hard=hard)
     with report_current_version(deps.records, memory):
         # The version is checked in the first part of the commit, so a stale version changes nothing.
-        _commit(deps, [*hold_version(memory, expected_version, now), *operations], [])
+        _commit(deps, [*make_version_check(memory, expected_version, now), *operations], [])
     if hard:
         deps.drop_cached_texts()
     return memory
 
 
-def erase_under(deps: WriteDeps, kind: str, organization: str, name: str) -> None:
+def erase_derived_of_owner(deps: WriteDeps, kind: str, organization: str, owner_id: str) -> None:
     """Purge the memories derived from those of a user, project or session, and remove references to these elsewhere.
 
-    The memories of the user, project or session themselves are not deleted here. They are deleted with their owner.
+    `kind` is "user", "project" or "session". The owner's own memories are not deleted here, but with the owner.
     """
-    where = [Where(f"{kind}_id", Op.EQ, name)]
+    where = [Where(f"{kind}_id", Op.EQ, owner_id)]
     ids = [memory_id for (memory_id,) in deps.records.columns(Memory, organization, ("id",), where, deleted=True)]
     scope = Scope(organization=organization)
     for start in range(0, len(ids), _BATCH):
         now = clock.now()
         memories = deps.records.get(Memory, organization, ids[start : start + _BATCH], deleted=True)
         erasure = plan_erasure(deps.records, deps.chunking, list(memories.values()), now)
-        outside = [memory for memory in erasure.derived if memory.__dict__[f"{kind}_id"] != name]
-        _commit(deps, [*erasure.operations, *_make_deletions(deps, scope, outside, now, derived=True)], [])
+        outside_memories = [memory for memory in erasure.derived if memory.__dict__[f"{kind}_id"] != owner_id]
+        _commit(deps, [*erasure.operations, *_make_deletions(deps, scope, outside_memories, now, derived=True)], [])
     if kind == "session":
         messages = deps.records.scan(Message, organization, where, deleted=True)
         _commit(deps, make_message_eraser(deps)(messages, clock.now()), [])
@@ -192,8 +192,8 @@ def resume(deps: WriteDeps, job: Job, progress: Callable[[int], None] | None = N
             stored[memory_id] for memory_id in batch if memory_id in stored and scope.can_read(stored[memory_id])
         ]
         processed += len(batch)
-        progressed = Patch(Job, (job.organization_id, job.id), {"progress": processed, "updated_at": now})
-        _commit(deps, _make_operations(deps, scope, memories, now, hard=hard), [progressed])
+        progress_patch = Patch(Job, (job.organization_id, job.id), {"progress": processed, "updated_at": now})
+        _commit(deps, _make_operations(deps, scope, memories, now, hard=hard), [progress_patch])
         forgotten += len(memories)
         if progress:
             progress(len(batch))
@@ -220,8 +220,8 @@ def resume_all(deps: WriteDeps, progress: Callable[[int], None] | None = None) -
             try:
                 resume(deps, job, progress)
             except InvalidInput as error:
-                failed = {"status": "failed", "error": str(error), "updated_at": clock.now()}
-                deps.records.commit([Patch(Job, (job.organization_id, job.id), failed)])
+                failure_values = {"status": "failed", "error": str(error), "updated_at": clock.now()}
+                deps.records.commit([Patch(Job, (job.organization_id, job.id), failure_values)])
 
 
 def find_running_jobs(records: Records, organization: str) -> list[Job]:

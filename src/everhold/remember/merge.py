@@ -14,16 +14,16 @@ from everhold.model.announcement import make_announcement
 from everhold.model.validation import validate_row
 from everhold.remember.deps import WriteDeps
 from everhold.remember.draft import make_tag
-from everhold.remember.erasure import note_merged, read_merged_entries
+from everhold.remember.erasure import make_merged_entries, read_merged_entries
 from everhold.remember.journal import make_change
 from everhold.remember.reading import find_event_time, is_extracted
 from everhold.remember.revise import commit_revision, make_revision_operations
 from everhold.remember.similar_pairs import SimilarPair, find_similar_pairs
-from everhold.remember.versions import hold_version
+from everhold.remember.versions import make_version_check
 from everhold.schema.operations import Condition, Ensure, Hide, Op, Operation, Put, Where
 from everhold.text.dates import find_time_spans
 
-SHOWN = 100
+_MAX_SHOWN = 100
 _BATCH = 500
 # Kinds of memories about single events: the same words at another time describe another event.
 _EVENT_KINDS = frozenset(("observation", "result", "plan", "episodic"))
@@ -61,32 +61,34 @@ def merge_duplicates(deps: WriteDeps, scope: Scope, *, preview: bool) -> Merged:
     groups, exhaustive = plan_merges(deps, scope)
     merged_groups = groups if preview else [group for group in groups if merge_group(deps, scope, group)]
     pairs = [pair for group in merged_groups for pair in group]
-    return Merged(len(pairs), tuple(pairs[:SHOWN]), preview, exhaustive)
+    return Merged(len(pairs), tuple(pairs[:_MAX_SHOWN]), preview, exhaustive)
 
 
 def plan_merges(
-    deps: WriteDeps, scope: Scope, where: Sequence[Condition] = (), kept_apart: Container[frozenset[str]] = ()
+    deps: WriteDeps, scope: Scope, where: Sequence[Condition] = (), excluded_pairs: Container[frozenset[str]] = ()
 ) -> tuple[list[list[MergedPair]], bool]:
     """Return the pairs to merge in one group per survivor, and whether all pairs of memories were compared.
 
-    Only memories that meet `where` are compared. `kept_apart` are pairs of ids that are never merged.
+    Only memories that meet `where` are compared. `excluded_pairs` are pairs of ids that are never merged.
     """
-    similar, exhaustive = find_similar_pairs(deps.records, scope, deps.chunking.embedder.model, clock.now(), where)
-    candidates = [pair for pair in similar if frozenset((pair.first, pair.second)) not in kept_apart]
+    similar_pairs, exhaustive = find_similar_pairs(
+        deps.records, scope, deps.chunking.embedder.model, clock.now(), where
+    )
+    candidates = [pair for pair in similar_pairs if frozenset((pair.first, pair.second)) not in excluded_pairs]
     groups: dict[str, list[MergedPair]] = {}
     for pair in _choose_pairs(deps, scope, candidates):
         groups.setdefault(pair.kept.id, []).append(pair)
     return list(groups.values()), exhaustive
 
 
-def _choose_pairs(deps: WriteDeps, scope: Scope, similar: Sequence[SimilarPair]) -> list[MergedPair]:
+def _choose_pairs(deps: WriteDeps, scope: Scope, similar_pairs: Sequence[SimilarPair]) -> list[MergedPair]:
     """Return the pairs to merge; of two duplicates, the one with the lower `_make_sort_key` is kept."""
-    memory_ids = list(dict.fromkeys(memory_id for pair in similar for memory_id in (pair.first, pair.second)))
+    memory_ids = list(dict.fromkeys(memory_id for pair in similar_pairs for memory_id in (pair.first, pair.second)))
     memories: dict[str, Memory] = {}
     for start in range(0, len(memory_ids), _BATCH):
         memories |= deps.records.get(Memory, scope.organization, memory_ids[start : start + _BATCH])
     duplicates_by_id: dict[str, list[tuple[str, float]]] = {}
-    for pair in similar:
+    for pair in similar_pairs:
         first, second = memories.get(pair.first), memories.get(pair.second)
         if first and second and is_duplicate(first, second, pair.cosine, deps.reading.zone):
             duplicates_by_id.setdefault(first.id, []).append((second.id, pair.cosine))
@@ -143,27 +145,27 @@ def merge_group(deps: WriteDeps, scope: Scope, pairs: Sequence[MergedPair]) -> b
     kept, merged = pairs[0].kept, [pair.merged for pair in pairs]
     now = clock.make_later_time(kept.updated_at)
     deletion_id = clock.make_id("del")
-    tags = _find_tags_to_add(deps, scope, kept, merged)
-    added = sorted({tag for memory_tags in tags.values() for tag in memory_tags})
+    tags_by_memory = _find_tags_to_add(deps, scope, kept, merged)
+    added_tags = sorted({tag for memory_tags in tags_by_memory.values() for tag in memory_tags})
     ids = [kept.id, *(memory.id for memory in merged)]
     before = {"revision": kept.revision, "deletion_id": deletion_id}
     try:
-        survivor = _merge_values(scope, kept, merged, tags, now)
+        survivor = _merge_values(scope, kept, merged, tags_by_memory, now)
     except InvalidInput:
         return False
     operations = make_revision_operations(deps, kept, survivor, now, "merge")
-    operations += [Ensure(make_tag(kept, tag, now)) for tag in added]
+    operations += [Ensure(make_tag(kept, tag, now)) for tag in added_tags]
     for memory in merged:
         operations += _hide_merged(deps, scope, memory, kept, deletion_id, now)
     request = {"memory": kept.id, "merged": ids[1:]}
     line = make_access_line(scope, "update", now, request, memory_id=kept.id, interface=deps.interface)
-    entry = make_change(scope, "merge", ids, now, None, before=before, after={"tags": added}, run_id=deps.run_id)
+    entry = make_change(scope, "merge", ids, now, None, before=before, after={"tags": added_tags}, run_id=deps.run_id)
     commit_revision(deps, kept, [*operations, Put(entry), Put(line), Put(make_announcement(kept))])
     return True
 
 
 def _merge_values(
-    scope: Scope, kept: Memory, merged: Sequence[Memory], tags: Mapping[str, set[str]], now: datetime
+    scope: Scope, kept: Memory, merged: Sequence[Memory], tags_by_memory: Mapping[str, set[str]], now: datetime
 ) -> Memory:
     aliases = dict.fromkeys(alias for memory in (kept, *merged) for alias in memory.aliases)
     # The survivor records what each memory adds, so that a later purge of that memory can remove it.
@@ -171,7 +173,7 @@ def _merge_values(
     added_entries = [
         entry
         for memory in merged
-        for entry in note_merged(memory, set(memory.aliases) - own_aliases, tags.get(memory.id, ()))
+        for entry in make_merged_entries(memory, set(memory.aliases) - own_aliases, tags_by_memory.get(memory.id, ()))
     ]
     sources = [*read_merged_entries(kept.provenance), *added_entries]
     values = {
@@ -192,7 +194,7 @@ def _hide_merged(
     line = make_access_line(scope, "delete", now, request, memory_id=memory.id, interface=deps.interface)
     hide = Hide(Memory, (scope.organization, memory.id), deletion_id, now)
     # If the memory was revised after the comparison, it may say something else, and the commit must fail.
-    version_check = hold_version(memory, memory.version, now)
+    version_check = make_version_check(memory, memory.version, now)
     return [*version_check, hide, Put(line), Put(make_announcement(memory, "delete"))]
 
 
@@ -201,8 +203,8 @@ def _find_tags_to_add(deps: WriteDeps, scope: Scope, kept: Memory, merged: Seque
     where = [Where("memory_id", Op.IN, [kept.id, *(memory.id for memory in merged)])]
     rows = list(deps.records.columns(Tag, scope.organization, ("memory_id", "tag"), where))
     own_tags = {tag for memory_id, tag in rows if memory_id == kept.id}
-    added: dict[str, set[str]] = {}
+    tags_by_memory: dict[str, set[str]] = {}
     for memory_id, tag in rows:
         if tag not in own_tags:
-            added.setdefault(memory_id, set()).add(tag)
-    return added
+            tags_by_memory.setdefault(memory_id, set()).add(tag)
+    return tags_by_memory

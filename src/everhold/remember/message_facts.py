@@ -36,7 +36,7 @@ def remember_facts(
     drafts_by_message = [
         _draft_facts(deps, message, find_sentences) for message in messages if message.role == _READ_ROLE
     ]
-    stored_ids_by_key = _find_used(deps, scope, [draft for drafts in drafts_by_message for draft in drafts])
+    stored_ids_by_key = _find_stored_ids(deps, scope, [draft for drafts in drafts_by_message for draft in drafts])
     memory_ids = list(stored_ids_by_key.values())
     # Each message is a separate write, because a later message may repeat or replace what an earlier one says.
     for drafts in drafts_by_message:
@@ -52,9 +52,9 @@ def _draft_facts(deps: WriteDeps, message: Message, find_sentences: FindSentence
     if not message.text:
         return []
     drafts = []
-    turn, is_users = _make_turn(message), message.user_id is not None
-    facts = draft_facts(turn, deps.reading.zone, is_users=is_users)
-    for draft in add_quotes(turn, find_sentences(message.text), facts) if is_users else facts:
+    turn, is_by_user = _make_turn(message), message.user_id is not None
+    facts = draft_facts(turn, deps.reading.zone, is_by_user=is_by_user)
+    for draft in add_quotes(turn, find_sentences(message.text), facts) if is_by_user else facts:
         provenance = {"message": message.id, "span": draft.memory.provenance["span"]}
         fact = draft.memory.evolve(provenance=provenance)
         drafts.append(draft._replace(memory=fact, idempotency_key=_make_key(message, fact), source_id=None))
@@ -87,7 +87,7 @@ def _make_key(message: Message, fact: Memory) -> str:
     return f"told:{hashlib.blake2b(identity.encode(), digest_size=_DIGEST_BYTES).hexdigest()}"
 
 
-def _find_used(deps: WriteDeps, scope: Scope, drafts: Sequence[Draft]) -> dict[str | None, str]:
+def _find_stored_ids(deps: WriteDeps, scope: Scope, drafts: Sequence[Draft]) -> dict[str | None, str]:
     """Return the memory ids of the facts that were stored before, by idempotency key."""
     # A key is unique for one user, and all drafts are expected to have the same user.
     ids_by_key: dict[str | None, str] = {}

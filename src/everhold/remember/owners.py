@@ -14,7 +14,7 @@ from everhold.schema.operations import Ensure, Op, Operation, Patch, Where
 _BATCH = 500
 _PAGE = 1000
 # The name of the counter that has the number of the last line of the feed up to which all owners are consolidated.
-_MARK = "consolidated lines"
+_COUNTER_NAME = "consolidated lines"
 _TABLES = frozenset(("memories", "episodes"))
 
 
@@ -59,11 +59,11 @@ def find_changed_owners(records: Records) -> ChangedOwners:
 
 def note_consolidated(last_line: int) -> list[Operation]:
     """Return the operations that store the number of the feed line up to which all owners are consolidated."""
-    return [Ensure(Counter(name=_MARK)), Patch(Counter, (_MARK,), {"value": last_line})]
+    return [Ensure(Counter(name=_COUNTER_NAME)), Patch(Counter, (_COUNTER_NAME,), {"value": last_line})]
 
 
 def _read_mark(records: Records) -> int:
-    rows = records.scan(Counter, None, [Where("name", Op.EQ, _MARK)], limit=1)
+    rows = records.scan(Counter, None, [Where("name", Op.EQ, _COUNTER_NAME)], limit=1)
     return rows[0].value if rows else 0
 
 

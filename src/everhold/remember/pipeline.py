@@ -22,7 +22,7 @@ from everhold.model.access import make_access_line
 from everhold.model.announcement import make_announcement
 from everhold.model.change_feed import Outbox
 from everhold.ports.records import Records
-from everhold.remember.chunks import NO_CALLER_VECTORS, CallerVectors, make_chunks, name_models
+from everhold.remember.chunks import NO_CALLER_VECTORS, CallerVectors, assign_to_models, make_chunks
 from everhold.remember.deps import WriteDeps
 from everhold.remember.draft import Draft, compute_content_hash, make_draft, make_tag
 from everhold.remember.duplicates import Duplicates, find_duplicates, release_hashes
@@ -54,21 +54,21 @@ def remember(
     items: Sequence[str | Mapping[str, Any]],
     *,
     cycle_id: str | None = None,
-    also: MakeOperations = tuple,
+    make_further: MakeOperations = tuple,
 ) -> list[Memory]:
     """Store up to BATCH memories in one commit and return each as it is stored now.
 
-    `cycle_id` is the cycle of a run that they belong to. `also` is passed to `store`.
+    `cycle_id` is the cycle of a run that they belong to. `make_further` is passed to `store`.
     """
     now = clock.now()
     all_drafts = [make_draft(scope, item, now, deps.text_bytes, cycle_id) for item in items]
     unique_drafts = all_drafts if len(all_drafts) == 1 else _drop_repeats(all_drafts)
-    vectors = {draft.memory.id: name_models(draft.vectors, deps.chunking) for draft in all_drafts if draft.vectors}
-    stored = store(deps, scope, read_drafts(unique_drafts, deps.reading), now, vectors, also)
+    vectors = {draft.memory.id: assign_to_models(draft.vectors, deps.chunking) for draft in all_drafts if draft.vectors}
+    stored = store(deps, scope, read_drafts(unique_drafts, deps.reading), now, vectors, make_further)
     if len(unique_drafts) == len(all_drafts):
         return stored
-    by_id = {draft.memory.id: memory for draft, memory in zip(unique_drafts, stored, strict=True)}
-    return [by_id[draft.memory.id] for draft in all_drafts]
+    memories_by_id = {draft.memory.id: memory for draft, memory in zip(unique_drafts, stored, strict=True)}
+    return [memories_by_id[draft.memory.id] for draft in all_drafts]
 
 
 def store(
@@ -77,19 +77,19 @@ def store(
     drafts: Sequence[Draft],
     now: datetime,
     vectors: Mapping[str, CallerVectors] = NO_CALLER_VECTORS,
-    also: MakeOperations = tuple,
+    make_further: MakeOperations = tuple,
 ) -> list[Memory]:
     """Store drafts in one commit and return their memories as they are stored now, without the facts read from them.
 
-    `also` returns further operations for the commit. It is called at every attempt, so that it can read again what its
-    operations depend on if another writer was faster.
+    `make_further` returns further operations for the commit. It is called at every attempt, so that it can read again
+    what its operations depend on if another writer was faster.
     """
     chunks: dict[str, list[Chunk]] = {}  # shared by all attempts, so that no text is embedded twice
 
     def commit(duplicates: Duplicates) -> list[Memory]:
         plan = plan_write(deps.records, scope, drafts, duplicates, deps.reading, now)
         _add_chunks(deps, plan, chunks, vectors)
-        further = also()
+        further = make_further()
         _commit(deps, _make_operations(deps, scope, plan, chunks, now, further), further)
         deps.scope_rows.confirm(scope)
         return _read_stored(deps.records, scope, plan)
@@ -119,7 +119,7 @@ def _commit(deps: WriteDeps, operations: Sequence[Operation], further: Sequence[
     try:
         deps.records.commit(operations)
     except AlreadyExists as error:
-        if error.table in {get_table(type(added.row)).name for added in further if isinstance(added, Put)}:
+        if error.table in {get_table(type(operation.row)).name for operation in further if isinstance(operation, Put)}:
             raise TryAgain("another writer was faster") from error
         raise
     except BrokenReference as error:
@@ -143,10 +143,10 @@ def _drop_repeats(drafts: Sequence[Draft]) -> list[Draft]:
     """
     if len({draft.memory.id for draft in drafts}) == len(drafts):
         return list(drafts)
-    by_id: dict[str, Draft] = {}
+    drafts_by_id: dict[str, Draft] = {}
     for draft in drafts:
-        first = by_id.setdefault(draft.memory.id, draft)
-        if _identify(first) != _identify(draft):
+        first_draft = drafts_by_id.setdefault(draft.memory.id, draft)
+        if _identify(first_draft) != _identify(draft):
             raise AlreadyExists(
                 f"two different memories of one call have the id {draft.memory.id!r}",
                 value=draft.memory.id,
@@ -154,8 +154,10 @@ def _drop_repeats(drafts: Sequence[Draft]) -> list[Draft]:
                 table=get_table(Memory).name,
                 rule="key",
             )
-        by_id[draft.memory.id] = first._replace(tags=tuple(dict.fromkeys((*first.tags, *draft.tags))))
-    return list(by_id.values())
+        drafts_by_id[draft.memory.id] = first_draft._replace(
+            tags=tuple(dict.fromkeys((*first_draft.tags, *draft.tags)))
+        )
+    return list(drafts_by_id.values())
 
 
 def _identify(draft: Draft) -> tuple[str | None, bytes]:
@@ -166,19 +168,19 @@ def _add_chunks(
     deps: WriteDeps, plan: WritePlan, chunks: dict[str, list[Chunk]], vectors: Mapping[str, CallerVectors]
 ) -> None:
     """Add the chunks of the new memories that have none yet."""
-    added_memories = [draft.memory for draft in plan.drafts if draft.memory.id not in plan.known]
+    added_memories = [draft.memory for draft in plan.drafts if draft.memory.id not in plan.duplicate_ids]
     without_chunks = [memory for memory in added_memories if memory.id not in chunks]
-    rows = make_chunks(without_chunks, deps.chunking, vectors)
-    chunks.update(zip((memory.id for memory in without_chunks), rows, strict=True))
+    chunk_lists = make_chunks(without_chunks, deps.chunking, vectors)
+    chunks.update(zip((memory.id for memory in without_chunks), chunk_lists, strict=True))
 
 
 def _explain_taken(error: AlreadyExists, drafts: Sequence[Draft]) -> AlreadyExists:
     """Return the error for an id or a key of the caller's own that another memory has."""
-    taken = [draft.memory.key if error.rule == "own_key" else draft.memory.id for draft in drafts]
+    taken_names = [draft.memory.key if error.rule == "own_key" else draft.memory.id for draft in drafts]
     conflicting = (
-        f"{'key' if error.rule == 'own_key' else 'id'} {taken[0]!r}"
-        if len(taken) == 1
-        else f"one of {len(taken)} ids or keys"
+        f"{'key' if error.rule == 'own_key' else 'id'} {taken_names[0]!r}"
+        if len(taken_names) == 1
+        else f"one of {len(taken_names)} ids or keys"
     )
     fact = f"{conflicting} belongs to a memory that says something else"
     return AlreadyExists(fact, remedy="revise that one, or choose another", table=error.table, rule=error.rule)
@@ -194,25 +196,25 @@ def _make_operations(
 ) -> list[Operation]:
     # A store applies operations in order: before the memories are added, their hashes must be released and the rows
     # that they refer to must exist.
-    operations = [*release_hashes(scope, plan.ended), *deps.scope_rows.make_missing_rows(scope, now), *further]
-    drafts, known = plan.drafts, plan.known
-    repeats: dict[str, list[Draft]] = defaultdict(list)
+    operations = [*release_hashes(scope, plan.ended_ids), *deps.scope_rows.make_missing_rows(scope, now), *further]
+    drafts, duplicate_ids = plan.drafts, plan.duplicate_ids
+    repeats_by_memory: dict[str, list[Draft]] = defaultdict(list)
     for draft in drafts:
-        if draft.memory.id in plan.retries:
+        if draft.memory.id in plan.retried_ids:
             continue
-        if draft.memory.id in known:
-            repeats[known[draft.memory.id]].append(draft)
+        if draft.memory.id in duplicate_ids:
+            repeats_by_memory[duplicate_ids[draft.memory.id]].append(draft)
             continue
-        tagged = draft._replace(tags=_merge_tags(draft, drafts, known)) if known else draft
-        operations += make_additions(deps, scope, tagged, chunks[draft.memory.id], now)
+        draft_with_tags = draft._replace(tags=_merge_tags(draft, drafts, duplicate_ids)) if duplicate_ids else draft
+        operations += make_additions(deps, scope, draft_with_tags, chunks[draft.memory.id], now)
         source_id = draft.source_id
         if source_id is None and draft.memory.provenance:
             source_id = _find_named_source(deps.records, scope, draft.memory)
         if source_id is not None:
             operations.append(Put(make_relationship(scope, draft.memory.id, source_id, "derived_from", now)))
-    for memory_id, repeating in repeats.items():
-        operations += _reinforce(deps, scope, plan, repeating, memory_id, now)
-    if known:
+    for memory_id, repeated_drafts in repeats_by_memory.items():
+        operations += _reinforce(deps, scope, plan, repeated_drafts, memory_id, now)
+    if duplicate_ids:
         operations += _link_restated_facts(deps.records, scope, plan, now)
     return operations + _make_supersessions(deps, scope, plan, now)
 
@@ -232,9 +234,11 @@ def _link_restated_facts(records: Records, scope: Scope, plan: WritePlan, now: d
     With the link, the fact stays when only one of its sources is purged.
     """
     links = {
-        (plan.known[draft.memory.id], draft.source_id)
+        (plan.duplicate_ids[draft.memory.id], draft.source_id)
         for draft in plan.drafts
-        if draft.memory.id in plan.known and draft.source_id is not None and draft.source_id not in plan.known
+        if draft.memory.id in plan.duplicate_ids
+        and draft.source_id is not None
+        and draft.source_id not in plan.duplicate_ids
     }
     if not links:
         return []
@@ -250,10 +254,10 @@ def _link_restated_facts(records: Records, scope: Scope, plan: WritePlan, now: d
 
 def _make_supersessions(deps: WriteDeps, scope: Scope, plan: WritePlan, now: datetime) -> list[Operation]:
     """Return the operations by which the new memories of a write supersede earlier ones."""
-    added_ids = (draft.memory.id for draft in plan.drafts if draft.memory.id not in plan.known)
-    unwritten = set(added_ids) if plan.replaced else ()
+    ids_to_add = (draft.memory.id for draft in plan.drafts if draft.memory.id not in plan.duplicate_ids)
+    added_ids = set(ids_to_add) if plan.replacements else ()
     operations: list[Operation] = []
-    for old_memories, successor, attribute in plan.replaced:
+    for old_memories, successor, attribute in plan.replacements:
         operations += make_supersession(
             scope,
             old_memories,
@@ -264,14 +268,14 @@ def _make_supersessions(deps: WriteDeps, scope: Scope, plan: WritePlan, now: dat
             reason=f"replaces: {attribute}",
             interface=deps.interface,
             run_id=deps.run_id,
-            unwritten=unwritten,
+            added_ids=added_ids,
         )
     return operations
 
 
-def _merge_tags(first: Draft, drafts: Sequence[Draft], known: Mapping[str, str]) -> tuple[str, ...]:
+def _merge_tags(first: Draft, drafts: Sequence[Draft], duplicate_ids: Mapping[str, str]) -> tuple[str, ...]:
     """Return the tags of a draft and of its duplicates in the same batch."""
-    repeats = [draft for draft in drafts if known.get(draft.memory.id) == first.memory.id]
+    repeats = [draft for draft in drafts if duplicate_ids.get(draft.memory.id) == first.memory.id]
     return tuple(dict.fromkeys(tag for draft in (first, *repeats) for tag in draft.tags))
 
 
@@ -282,17 +286,17 @@ def make_additions(
     memory = draft.memory
     request = {"memory": memory.id, "kind": memory.kind}
     line = make_access_line(scope, "create", now, request, memory_id=memory.id, interface=deps.interface)
-    journalled: list[Operation] = []
+    journal_operations: list[Operation] = []
     if deps.run_id is not None:
         entry = make_change(scope, "remember", [memory.id], now, None, before={}, after={}, run_id=deps.run_id)
-        journalled.append(Put(entry))
+        journal_operations.append(Put(entry))
     return [
         Put(memory),
         *map(Put, chunks),
         *[Put(make_tag(memory, tag, now)) for tag in draft.tags],
         Put(line),
         Put(_make_outbox_line(memory, draft)),
-        *journalled,
+        *journal_operations,
     ]
 
 
@@ -304,7 +308,7 @@ def _make_outbox_line(memory: Memory, draft: Draft) -> Outbox:
 
 
 def _reinforce(
-    deps: WriteDeps, scope: Scope, plan: WritePlan, repeated: Sequence[Draft], memory_id: str, now: datetime
+    deps: WriteDeps, scope: Scope, plan: WritePlan, repeated_drafts: Sequence[Draft], memory_id: str, now: datetime
 ) -> list[Operation]:
     """Return the operations that count accesses to a repeated memory, add tags and raise importance and confidence."""
     key = (scope.organization, memory_id)
@@ -312,22 +316,24 @@ def _reinforce(
     if stored is None:  # the repeated memory is added by this batch and is not stored yet
         return []
     operations: list[Operation] = [
-        Increment(Memory, key, {"access_count": len(repeated)}, {"last_accessed": now}),
-        *[Ensure(make_tag(stored, tag, now)) for draft in repeated for tag in draft.tags],
+        Increment(Memory, key, {"access_count": len(repeated_drafts)}, {"last_accessed": now}),
+        *[Ensure(make_tag(stored, tag, now)) for draft in repeated_drafts for tag in draft.tags],
     ]
-    highest = {name: max(draft.memory.__dict__[name] for draft in repeated) for name in ("importance", "confidence")}
+    highest = {
+        name: max(draft.memory.__dict__[name] for draft in repeated_drafts) for name in ("importance", "confidence")
+    }
     changes: dict[str, Any] = {name: value for name, value in highest.items() if value > stored.__dict__[name]}
-    provenance = _note_repetition(stored, repeated)
+    provenance = _note_repetition(stored, repeated_drafts)
     if provenance != stored.provenance:
         changes["provenance"] = provenance
-    is_replaced = any(old.id == memory_id for replacement in plan.replaced for old in replacement.old_memories)
+    is_replaced = any(old.id == memory_id for replacement in plan.replacements for old in replacement.old_memories)
     # The supersession of a replaced memory checks its version; a patch before it would make that version stale.
     if changes and not is_replaced:
         operations.append(Patch(Memory, key, {**changes, "updated_at": now}, version=stored.version))
     if deps.run_id is not None:
-        operations.append(Put(_journal_reinforcement(scope, stored, len(repeated), changes, now, deps.run_id)))
+        operations.append(Put(_journal_reinforcement(scope, stored, len(repeated_drafts), changes, now, deps.run_id)))
     request = {"memory": memory_id, "reinforced": True}
-    for draft in repeated:
+    for draft in repeated_drafts:
         line = make_access_line(scope, "update", now, request, memory_id=memory_id, interface=deps.interface)
         operations += [Put(line), Put(_make_outbox_line(stored, draft))]
     return operations
@@ -341,39 +347,41 @@ def _journal_reinforcement(
     return make_change(scope, "reinforce", [stored.id], now, None, before=before, after=after, run_id=run_id)
 
 
-def _note_repetition(stored: Memory, repeated: Sequence[Draft]) -> dict[str, Any]:
+def _note_repetition(stored: Memory, repeated_drafts: Sequence[Draft]) -> dict[str, Any]:
     """Return the provenance of a repeated memory, with the note that it has more than one source.
 
     If messages repeat it, their ids are added, so that the memory is purged when all of its messages are purged. A
     repetition from elsewhere sets "restated", so that the memory stays when its first source is purged.
     """
-    repeating_message_ids = [draft.memory.message_id for draft in repeated if draft.memory.message_id is not None]
-    if stored.message_id is not None and len(repeating_message_ids) == len(repeated):
+    repeating_message_ids = [
+        draft.memory.message_id for draft in repeated_drafts if draft.memory.message_id is not None
+    ]
+    if stored.message_id is not None and len(repeating_message_ids) == len(repeated_drafts):
         further_ids = [
             message_id
             for message_id in dict.fromkeys((*stored.message_ids, *repeating_message_ids))
             if message_id != stored.message_id
         ]
         return {**stored.provenance, "messages": further_ids[-MAX_REPETITIONS:]} if further_ids else stored.provenance
-    has_other_source = stored.message_id is not None or any(draft.source_id is None for draft in repeated)
+    has_other_source = stored.message_id is not None or any(draft.source_id is None for draft in repeated_drafts)
     rests_on_message = stored.source_id is not None or stored.message_id is not None
     return {**stored.provenance, "restated": True} if has_other_source and rests_on_message else stored.provenance
 
 
 def _read_stored(records: Records, scope: Scope, plan: WritePlan) -> list[Memory]:
     """Return the caller's memories as they are stored now; those just added are not read back."""
-    known = plan.known
-    added = {draft.memory.id: draft.memory for draft in plan.drafts if draft.memory.id not in known}
-    other_ids = [memory_id for memory_id in set(known.values()) if memory_id not in added]
+    duplicate_ids = plan.duplicate_ids
+    added_memories = {draft.memory.id: draft.memory for draft in plan.drafts if draft.memory.id not in duplicate_ids}
+    other_ids = [memory_id for memory_id in set(duplicate_ids.values()) if memory_id not in added_memories]
     stored = records.get(Memory, scope.organization, other_ids, deleted=True) if other_ids else {}
-    by_id = {**stored, **added}
+    memories_by_id = {**stored, **added_memories}
     own_ids = (draft.memory.id for draft in plan.drafts if draft.source_id is None)
-    stored_ids = [known.get(memory_id, memory_id) for memory_id in own_ids]
-    missing_ids = [memory_id for memory_id in stored_ids if memory_id not in by_id]
+    stored_ids = [duplicate_ids.get(memory_id, memory_id) for memory_id in own_ids]
+    missing_ids = [memory_id for memory_id in stored_ids if memory_id not in memories_by_id]
     if missing_ids:
         raise NotFound(
             f"memory {missing_ids[0]!r} was stored with this idempotency key and has been purged",
             value=missing_ids[0],
             remedy="use a new key",
         )
-    return [by_id[memory_id] for memory_id in stored_ids]
+    return [memories_by_id[memory_id] for memory_id in stored_ids]

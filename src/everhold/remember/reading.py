@@ -31,25 +31,25 @@ MAX_MESSAGE_LENGTH = 20_000
 # the memory were superseded.
 _MAX_WORDS_AROUND = 4
 # The share of a sentence that a statement of an event or a pet must repeat to say all of it.
-_MOST = 0.6
+_COVERED_SHARE = 0.6
 # The maximum length of a value of the column `attribute`.
 _NAME_LENGTH = 255
 # The fields that a fact has from its message.
-_INHERITED = ("organization_id", "project_id", "user_id", "agent_id", "source_agent", "trust", "namespace")
+_INHERITED_FIELDS = ("organization_id", "project_id", "user_id", "agent_id", "source_agent", "trust", "namespace")
 
 
 def read_drafts(drafts: Iterable[Draft], reading: ReadingOptions) -> list[Draft]:
     """Return each draft with its statement; each message is followed by the drafts of its facts."""
-    completed: list[Draft] = []
+    completed_drafts: list[Draft] = []
     for draft in drafts:
         if draft.memory.kind in REPEATABLE_KINDS:
-            completed += [draft, *(draft_facts(draft.memory, reading.zone) if reading.extract else ())]
+            completed_drafts += [draft, *(draft_facts(draft.memory, reading.zone) if reading.extract else ())]
         else:
             statement = find_statement(draft.memory, reading.zone)
             if statement is not None:
                 draft.memory.__dict__["attribute"] = format_attribute(statement)  # only this write has the draft
-            completed.append(draft._replace(statement=statement))
-    return completed
+            completed_drafts.append(draft._replace(statement=statement))
+    return completed_drafts
 
 
 def find_event_time(memory: Memory) -> datetime:
@@ -83,37 +83,40 @@ def find_statement(memory: Memory, zone: tzinfo) -> Statement | None:
     statements = read_statements(
         memory.text, speaker=speaker, now=find_event_time(memory), zone=zone, lasting=True, own_names=own_names
     )
-    lasting = [statement for statement in statements if statement.attribute not in ONE_TIME] or statements
-    if [statement.attribute for statement in lasting] == ["works_at", "job"] and lasting[0].span == lasting[1].span:
-        lasting = lasting[1:]  # another employer does not end "I work as a nurse at Acme": the job may be the same
-    if len(lasting) != 1 or len(format_attribute(lasting[0])) > _NAME_LENGTH:
+    lasting_statements = [statement for statement in statements if statement.attribute not in ONE_TIME] or statements
+    if [statement.attribute for statement in lasting_statements] == ["works_at", "job"]:
+        employer, job = lasting_statements
+        if employer.span == job.span:
+            # Another employer does not end "I work as a nurse at Acme": the job may be the same.
+            lasting_statements = [job]
+    if len(lasting_statements) != 1 or len(format_attribute(lasting_statements[0])) > _NAME_LENGTH:
         return None
-    start, end = lasting[0].span
-    around = f"{memory.text[:start]} {memory.text[end:]}".split()
-    return lasting[0] if len(around) <= _MAX_WORDS_AROUND else None
+    start, end = lasting_statements[0].span
+    other_words = f"{memory.text[:start]} {memory.text[end:]}".split()
+    return lasting_statements[0] if len(other_words) <= _MAX_WORDS_AROUND else None
 
 
-def draft_facts(message: Memory, zone: tzinfo, *, is_users: bool = False) -> list[Draft]:
+def draft_facts(message: Memory, zone: tzinfo, *, is_by_user: bool = False) -> list[Draft]:
     """Return drafts of the facts in a message; they belong to the message's owner and outlive its session.
 
-    `is_users` says that the user has written the message, whatever name its speaker has. What an assistant says about
+    `is_by_user` says that the user has written the message, whatever name its speaker has. What an assistant says about
     itself is no fact.
     """
-    if len(message.text) > MAX_MESSAGE_LENGTH or (is_assistant(message.speaker) and not is_users):
+    if len(message.text) > MAX_MESSAGE_LENGTH or (is_assistant(message.speaker) and not is_by_user):
         return []
-    own_names = {*find_own_names(message.user_id), *(_list_names(message.speaker) if is_users else ())}
+    own_names = {*find_own_names(message.user_id), *(_list_names(message.speaker) if is_by_user else ())}
     statements = read_statements(
         message.text, speaker=message.speaker, now=find_event_time(message), zone=zone, own_names=own_names
     )
     # Reversed twice, so that the first of equal statements stays, in the order of the message.
-    by_text = {
+    statements_by_text = {
         (statement.kind, statement.text): statement
         for statement in reversed(statements)
         if len(format_attribute(statement)) <= _NAME_LENGTH
     }
     return [
         Draft(_make_fact(message, statement), (), None, statement=statement, source_id=message.id)
-        for statement in reversed(by_text.values())
+        for statement in reversed(statements_by_text.values())
     ]
 
 
@@ -130,11 +133,11 @@ def add_quotes(message: Memory, spans: Iterable[tuple[int, int]], facts: Sequenc
     """
     drafts = list(facts)
     for start, end in spans:
-        within = [fact for fact in drafts if fact.statement is not None and start <= fact.statement.span[0] < end]
-        if any(_covers(fact.statement, message.text[start:end]) for fact in within if fact.statement is not None):
+        facts_within = [fact for fact in drafts if fact.statement is not None and start <= fact.statement.span[0] < end]
+        if any(_covers(fact.statement, message.text[start:end]) for fact in facts_within if fact.statement is not None):
             continue
         text = message.text[start:end]
-        losses = [fact.statement for fact in within if fact.statement is not None and fact.statement.negated]
+        losses = [fact.statement for fact in facts_within if fact.statement is not None and fact.statement.negated]
         if len(losses) == 1:
             statement = replace(losses[0], text=text, span=(start, end))
             drafts = [draft for draft in drafts if draft.statement != losses[0]]
@@ -145,26 +148,26 @@ def add_quotes(message: Memory, spans: Iterable[tuple[int, int]], facts: Sequenc
 
 
 def _covers(statement: Statement, sentence: str) -> bool:
-    """Return whether a statement says what matters of its sentence.
+    """Return whether a statement says all that matters of its sentence.
 
-    A statement of an event or a pet does if it repeats most of the sentence, or its end: "My dog Rex is black" says
-    more than the name.
+    A statement of an event or a pet must repeat most of the sentence, or its end: "My dog Rex is black" says more than
+    the name.
     """
     if statement.attribute in ONE_TIME or (statement.attribute == "owns_pet" and not statement.negated):
         ending = statement.value.rpartition(" ")[2]
-        return len(statement.value) >= _MOST * len(sentence) or sentence.rstrip(" .!…").endswith(ending)
+        return len(statement.value) >= _COVERED_SHARE * len(sentence) or sentence.rstrip(" .!…").endswith(ending)
     return not statement.negated
 
 
 def _make_fact(message: Memory, statement: Statement) -> Memory:
-    happened = statement.occurred.start if statement.occurred else None
+    occurred_at = statement.occurred.start if statement.occurred else None
     fields = {
         "kind": statement.kind,
         "text": statement.text,
         "content": _make_content(statement),
         "attribute": format_attribute(statement),
         "valid_from": statement.valid_from,
-        **({"occurred_at": happened} if happened and happened > EARLIEST else {}),
+        **({"occurred_at": occurred_at} if occurred_at and occurred_at > EARLIEST else {}),
     }
     return _build_fact(message, statement.span, fields)
 
@@ -173,7 +176,7 @@ def _build_fact(message: Memory, span: tuple[int, int], fields: Mapping[str, Any
     fact = validate_row(
         Memory,
         {
-            **{name: message.__dict__[name] for name in _INHERITED},
+            **{name: message.__dict__[name] for name in _INHERITED_FIELDS},
             **_find_owner(message),
             "id": clock.make_id("mem"),
             "created_at": message.created_at,

@@ -61,32 +61,34 @@ def relations(
 ) -> list[Related]:
     """Return the memories of the scope within `depth` relationships of a memory, nearest first."""
     start = require_memory(records, scope, name)
-    seen_ids, frontier, reached = {start.id}, [start.id], []
+    seen_ids, frontier_ids, related = {start.id}, [start.id], []
     for step in range(1, depth + 1):
-        links = _read_links(records, scope, frontier, relationship_type)
-        other_ends = {link.id: _find_other_end(link, frontier) for link in links}
+        links = _read_links(records, scope, frontier_ids, relationship_type)
+        other_ends = {link.id: _find_other_end(link, frontier_ids) for link in links}
         memories = records.get(
             Memory, scope.organization, [end for end in set(other_ends.values()) if end not in seen_ids]
         )
-        frontier = []
+        frontier_ids = []
         for link in links:
             memory = memories.get(other_ends[link.id])
             if memory is not None and memory.id not in seen_ids and scope.can_read(memory):
                 seen_ids.add(memory.id)
-                frontier.append(memory.id)
-                reached.append(Related(memory, link, step))
-        if not frontier:
+                frontier_ids.append(memory.id)
+                related.append(Related(memory, link, step))
+        if not frontier_ids:
             break
-    return reached
+    return related
 
 
 def _read_links(
     records: Records, scope: Scope, memory_ids: Sequence[str], relationship_type: str | None
 ) -> list[Relationship]:
-    of_type = [Where("relationship_type", Op.EQ, relationship_type)] if relationship_type else []
+    type_conditions = [Where("relationship_type", Op.EQ, relationship_type)] if relationship_type else []
     links_by_id = {}
     for column in ("source_memory_id", "target_memory_id"):
-        for link in records.scan(Relationship, scope.organization, [Where(column, Op.IN, list(memory_ids)), *of_type]):
+        for link in records.scan(
+            Relationship, scope.organization, [Where(column, Op.IN, list(memory_ids)), *type_conditions]
+        ):
             links_by_id[link.id] = link
     # Sorted by id, which is the order of creation, so that the path to a memory is the same on every store.
     return [links_by_id[link_id] for link_id in sorted(links_by_id)]
@@ -116,7 +118,7 @@ def _commit_tags(deps: WriteDeps, scope: Scope, memory: Memory, operations: Sequ
     deps.records.commit([*operations, Put(line), Put(make_announcement(memory))])
 
 
-def tag_counts(records: Records, scope: Scope) -> dict[str, int]:
+def count_tags(records: Records, scope: Scope) -> dict[str, int]:
     """Return the number of the scope's memories with each tag, sorted by tag."""
     scope_ids = None
     if scope.columns:

@@ -20,9 +20,9 @@ from everhold.schema.conditions import make_equalities
 from everhold.schema.operations import Op, Where
 from everhold.text.terms import extract_terms, fold
 
-# A probe is a stem without its last letters, which may differ from the word in a text. This is how many it leaves off,
-# and how many letters it has at least.
-_ENDING, _MIN_PROBE_LETTERS = 2, 3
+# A probe is a stem without its last letters, which may differ from the word in a text. These are the number of letters
+# that it leaves out, and the minimum number of letters that it keeps.
+_DROPPED_LETTERS, _MIN_PROBE_LETTERS = 2, 3
 
 # The columns in which a memory and the one that it replaces must agree.
 _SHARED_BY_RIVALS = ("user_id", "project_id", "agent_id", "namespace")
@@ -46,16 +46,16 @@ class Replacement(NamedTuple):
 class WritePlan(NamedTuple):
     """The plan of a write for its drafts.
 
-    `drafts` have the values to store. `known` maps a draft's id to the id of the memory with the same content. `ended`
-    are the ids of memories whose text may be stored again. `replaced` are the memories that the write supersedes.
-    `retries` are the ids of the drafts that must change nothing.
+    `drafts` have the values to store. `duplicate_ids` maps a draft's id to the id of the memory with the same content.
+    `ended_ids` are the ids of memories whose text may be stored again. `replacements` are the memories that the write
+    supersedes. `retried_ids` are the ids of the drafts that must change nothing.
     """
 
     drafts: list[Draft]
-    known: dict[str, str]
-    ended: tuple[str, ...]
-    replaced: tuple[Replacement, ...] = ()
-    retries: frozenset[str] = frozenset()
+    duplicate_ids: dict[str, str]
+    ended_ids: tuple[str, ...]
+    replacements: tuple[Replacement, ...] = ()
+    retried_ids: frozenset[str] = frozenset()
 
 
 def plan_write(
@@ -68,12 +68,16 @@ def plan_write(
 ) -> WritePlan:
     """Return the plan of a write; each draft may replace stored memories and earlier drafts."""
     # If a message is stored already, its facts were stored with it.
-    unstored_drafts = [draft for draft in drafts if draft.source_id not in duplicates.known]
-    stating = [draft for draft in unstored_drafts if draft.statement is not None]
-    if not reading.resolve or not stating:
-        return WritePlan(unstored_drafts, duplicates.known, duplicates.ended, retries=duplicates.retries)
-    planner = _Planner(unstored_drafts, duplicates, _find_rivals(records, scope, stating, reading.zone, now), now)
-    for draft in stating:
+    unstored_drafts = [draft for draft in drafts if draft.source_id not in duplicates.duplicate_ids]
+    stating_drafts = [draft for draft in unstored_drafts if draft.statement is not None]
+    if not reading.resolve or not stating_drafts:
+        return WritePlan(
+            unstored_drafts, duplicates.duplicate_ids, duplicates.ended_ids, retried_ids=duplicates.retried_ids
+        )
+    planner = _Planner(
+        unstored_drafts, duplicates, _find_rivals(records, scope, stating_drafts, reading.zone, now), now
+    )
+    for draft in stating_drafts:
         planner.add_draft(draft)
     return planner.make_plan()
 
@@ -84,16 +88,18 @@ class _Planner:
     def __init__(self, drafts: Sequence[Draft], duplicates: Duplicates, rivals: Iterable[Rival], now: datetime) -> None:
         self._drafts, self._now = drafts, now
         # A retry with an id from the caller has the same id as the stored memory, and is not new.
-        self._fresh = {draft.memory.id for draft in drafts if duplicates.known.get(draft.memory.id) != draft.memory.id}
-        self._known, self._ended = dict(duplicates.known), list(duplicates.ended)
+        self._added_ids = {
+            draft.memory.id for draft in drafts if duplicates.duplicate_ids.get(draft.memory.id) != draft.memory.id
+        }
+        self._duplicate_ids, self._ended_ids = dict(duplicates.duplicate_ids), list(duplicates.ended_ids)
         self._rivals: dict[tuple[str | None, str, str], dict[str, Rival]] = defaultdict(dict)
         self._changes: dict[str, dict[str, Any]] = defaultdict(dict)
-        self._replaced: dict[str, Replacement] = {}
-        self._gone: dict[str, str] = {}
+        self._replacements: dict[str, Replacement] = {}
+        self._successor_ids: dict[str, str] = {}
         """Maps the id of each memory replaced in this write to the id of its successor."""
-        self._again: dict[str, str] = {}
+        self._restating_ids: dict[str, str] = {}
         """Maps each superseded id to the id of the memory that restates it."""
-        self._retries = duplicates.retries
+        self._retried_ids = duplicates.retried_ids
         for rival in rivals:
             self._add(rival)
 
@@ -124,30 +130,30 @@ class _Planner:
 
     def _is_known(self, memory_id: str) -> bool:
         """Return whether a current memory has the same content. Memories that this write replaces do not count."""
-        duplicate_id = self._known.get(memory_id)
-        if memory_id in self._retries:  # it was stored by an earlier call, so it changes nothing now
+        duplicate_id = self._duplicate_ids.get(memory_id)
+        if memory_id in self._retried_ids:  # it was stored by an earlier call, so it changes nothing now
             return True
-        while duplicate_id in self._again:
-            duplicate_id = self._known[memory_id] = self._again[duplicate_id]
-        if duplicate_id is None or duplicate_id not in self._gone:
+        while duplicate_id in self._restating_ids:
+            duplicate_id = self._duplicate_ids[memory_id] = self._restating_ids[duplicate_id]
+        if duplicate_id is None or duplicate_id not in self._successor_ids:
             return duplicate_id is not None
-        del self._known[memory_id]
-        self._again[duplicate_id] = memory_id
-        if duplicate_id in self._fresh:
+        del self._duplicate_ids[memory_id]
+        self._restating_ids[duplicate_id] = memory_id
+        if duplicate_id in self._added_ids:
             self._changes[duplicate_id]["hash"] = None
         else:
-            self._ended.append(duplicate_id)
+            self._ended_ids.append(duplicate_id)
             self._count_version(duplicate_id)
         return False
 
     def _count_version(self, old_id: str) -> None:
         """Increase the expected version of a replaced memory, because releasing its hash increases the version."""
-        successor_id = self._gone[old_id]
-        replacement = self._replaced[successor_id]
+        successor_id = self._successor_ids[old_id]
+        replacement = self._replacements[successor_id]
         old_memories = tuple(
             old.evolve(version=old.version + 1) if old.id == old_id else old for old in replacement.old_memories
         )
-        self._replaced[successor_id] = replacement._replace(old_memories=old_memories)
+        self._replacements[successor_id] = replacement._replace(old_memories=old_memories)
 
     def _make_history(self, memory: Memory, end: datetime) -> None:
         """End the validity of a draft about an earlier time at the time when the later rival begins."""
@@ -155,11 +161,11 @@ class _Planner:
             self._changes[memory.id]["valid_to"] = max(end, memory.valid_from or end)
 
     def _replace(self, old_memories: Sequence[Memory], successor: Memory, statement: Statement) -> None:
-        self._replaced[successor.id] = Replacement(tuple(old_memories), successor, statement.attribute)
+        self._replacements[successor.id] = Replacement(tuple(old_memories), successor, statement.attribute)
         for old in old_memories:
-            self._gone[old.id] = successor.id
+            self._successor_ids[old.id] = successor.id
             del self._rivals[_find_rival_group(old, str(old.attribute))][old.id]
-            if old.id in self._fresh:
+            if old.id in self._added_ids:
                 self._changes[old.id].update(make_ending(old, successor, self._now, find_start(successor)))
 
     def make_plan(self) -> WritePlan:
@@ -170,8 +176,8 @@ class _Planner:
             else draft
             for draft in self._drafts
         ]
-        replaced = tuple(self._replaced.values())
-        return WritePlan(drafts, self._known, tuple(self._ended), replaced, self._retries)
+        replacements = tuple(self._replacements.values())
+        return WritePlan(drafts, self._duplicate_ids, tuple(self._ended_ids), replacements, self._retried_ids)
 
 
 def find_start(successor: Memory) -> datetime:
@@ -221,28 +227,32 @@ def find_later_start(old: Rival, memory: Memory, statement: Statement) -> dateti
 
 def _find_rivals(records: Records, scope: Scope, drafts: Sequence[Draft], zone: tzinfo, now: datetime) -> list[Rival]:
     """Return the current memories of the same owner about the same attributes, which the drafts may replace."""
-    by_group: dict[tuple[str | None, str], list[tuple[Memory, Statement]]] = defaultdict(list)
+    statements_by_group: dict[tuple[str | None, str], list[tuple[Memory, Statement]]] = defaultdict(list)
     for draft in drafts:
         if draft.statement is not None and draft.statement.attribute not in ONE_TIME:
-            by_group[find_rival_session(draft.memory), draft.memory.namespace].append((draft.memory, draft.statement))
+            statements_by_group[find_rival_session(draft.memory), draft.memory.namespace].append(
+                (draft.memory, draft.statement)
+            )
     candidate_ids: list[str] = []
-    for stating in by_group.values():
-        candidate_ids += _find_candidate_ids(records, scope, stating)
+    for statements in statements_by_group.values():
+        candidate_ids += _find_candidate_ids(records, scope, statements)
     memories = records.get(Memory, scope.organization, candidate_ids).values() if candidate_ids else ()
     # Sorted by id below, so that the plan does not depend on the store's order of rows.
-    current = [memory for memory in memories if memory.attribute is not None and not has_ended(memory, now)]
-    parsed = ((memory, load_statement(memory, zone)) for memory in sorted(current, key=lambda memory: memory.id))
+    current_memories = [memory for memory in memories if memory.attribute is not None and not has_ended(memory, now)]
+    memories_with_statements = (
+        (memory, load_statement(memory, zone)) for memory in sorted(current_memories, key=lambda memory: memory.id)
+    )
     return [
         Rival(memory, statement)
-        for memory, statement in parsed
+        for memory, statement in memories_with_statements
         if statement and format_attribute(statement) == memory.attribute
     ]
 
 
-def _find_candidate_ids(records: Records, scope: Scope, stating: Sequence[tuple[Memory, Statement]]) -> list[str]:
-    memory = stating[0][0]
+def _find_candidate_ids(records: Records, scope: Scope, statements: Sequence[tuple[Memory, Statement]]) -> list[str]:
+    memory = statements[0][0]
     probes: dict[str, set[tuple[str, ...]]] = defaultdict(set)
-    for _, statement in stating:
+    for _, statement in statements:
         for name in list_ended_attributes(statement):
             probes[name].add(_make_probes(statement))
     where = [
@@ -263,9 +273,9 @@ def _make_probes(statement: Statement) -> tuple[str, ...]:
     words = (
         () if statement.exclusive or statement.attribute == "eats" else extract_terms(statement.value.partition(",")[0])
     )
-    return tuple(word[: max(_MIN_PROBE_LETTERS, len(word) - _ENDING)] for word in words)
+    return tuple(word[: max(_MIN_PROBE_LETTERS, len(word) - _DROPPED_LETTERS)] for word in words)
 
 
 def _has_probe(probes: set[tuple[str, ...]], text: str) -> bool:
     folded = text.lower() if text.isascii() else fold(text)
-    return any(not words or sum(word in folded for word in words) > len(words) // 2 for words in probes)
+    return any(not probe or sum(beginning in folded for beginning in probe) > len(probe) // 2 for probe in probes)

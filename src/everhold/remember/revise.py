@@ -11,7 +11,7 @@ from everhold.model.access import make_access_line
 from everhold.model.announcement import make_announcement
 from everhold.model.memory import DERIVED, KIND_NAMES, REPEATABLE_KINDS, REVISABLE
 from everhold.model.validation import suggest_name, validate_row
-from everhold.remember.chunks import NO_VECTORS, CallerVectors, make_chunks, name_models, rewrite_chunks
+from everhold.remember.chunks import NO_VECTORS, CallerVectors, assign_to_models, make_chunks, rewrite_chunks
 from everhold.remember.deps import WriteDeps
 from everhold.remember.draft import Draft, check_size, compute_content_hash, make_draft, read_importance, read_vectors
 from everhold.remember.duplicates import find_duplicates, release_hashes
@@ -49,29 +49,31 @@ def revise(
         raise InvalidInput("revise has nothing to change", remedy=f"pass at least one of {', '.join(_CHANGEABLE)}")
     memory = require_memory(deps.records, scope, name)
     require_version(memory, expected_version)
-    vectors = name_models(read_vectors(changes.get("vector")), deps.chunking)
+    vectors = assign_to_models(read_vectors(changes.get("vector")), deps.chunking)
     changed_values = _read_changes({name: value for name, value in changes.items() if name != "vector"})
     now = clock.make_later_time(memory.updated_at)
     revised = validate_row(
         Memory, {**memory.__dict__, **changed_values, "updated_at": now, "revision": memory.revision + 1}
     )
     check_size(revised, deps.text_bytes)
-    differing = {key: revised.__dict__[key] for key in changed_values if revised.__dict__[key] != memory.__dict__[key]}
+    changed_fields = {
+        key: revised.__dict__[key] for key in changed_values if revised.__dict__[key] != memory.__dict__[key]
+    }
     if vectors and not revised.text.strip():
         raise InvalidInput("there is a vector, but no text that it belongs to", remedy="pass a text, or no vector")
-    if not differing and not vectors:
+    if not changed_fields and not vectors:
         return memory
     if memory.kind not in REPEATABLE_KINDS or revised.kind not in REPEATABLE_KINDS:
         content_hash = None if revised.kind in REPEATABLE_KINDS else compute_content_hash(revised)
         revised = validate_row(Memory, {**revised.__dict__, "hash": content_hash})
     stamps = {"version": memory.version + 1, "last_updated_by_id": scope.actor}
     revised = validate_row(Memory, {**revised.__dict__, **stamps})
-    if any(name in differing for name in _STATEMENT_FIELDS):
+    if any(name in changed_fields for name in _STATEMENT_FIELDS):
         attribute = find_attribute(revised, deps.reading.zone)
         revised = validate_row(Memory, {**revised.__dict__, "attribute": attribute})
     before, after = {"revision": memory.revision}, {"revision": revised.revision}
     entry = make_change(scope, "revise", [memory.id], now, reason, before=before, after=after, run_id=deps.run_id)
-    line = _make_line(deps, scope, memory, now, {"fields": sorted([*differing, *(["vector"] if vectors else [])])})
+    line = _make_line(deps, scope, memory, now, {"fields": sorted([*changed_fields, *(["vector"] if vectors else [])])})
     operations = make_revision_operations(deps, memory, revised, now, reason, vectors=vectors)
     commit_revision(deps, memory, [*operations, Put(entry), Put(line), Put(make_announcement(revised))])
     return revised
@@ -91,12 +93,12 @@ def make_revision_operations(
     reason: str | None,
     *,
     vectors: CallerVectors = NO_VECTORS,
-    earlier: Sequence[Chunk] = (),
+    earlier_chunks: Sequence[Chunk] = (),
 ) -> list[Operation]:
     """Return the operations that store the old values as a revision and the new values in the memory.
 
-    They also replace the chunks if a searched field has changed. `earlier` are the chunks of an earlier revision with
-    the same text as the revised memory, whose vectors can be used again.
+    They also replace the chunks if a searched field has changed. `earlier_chunks` are the chunks of an earlier revision
+    with the same text as the revised memory, whose vectors can be used again.
     """
     revision = Revision.model_validate(
         {
@@ -119,13 +121,13 @@ def make_revision_operations(
     patch = Patch(Memory, (memory.organization_id, memory.id), changed, version=memory.version)
     operations: list[Operation] = [patch, Put(revision)]
     changes_encryption = _changes_encryption(deps, memory, revised)
-    if vectors or earlier or changes_encryption or any(name in changed for name in _SEARCHED):
+    if vectors or earlier_chunks or changes_encryption or any(name in changed for name in _SEARCHED):
         current_chunks = read_current_chunks(deps, memory)
-        if not earlier and not changes_encryption and "text" not in changed:
-            earlier = current_chunks
+        if not earlier_chunks and not changes_encryption and "text" not in changed:
+            earlier_chunks = current_chunks
         # The chunks are closed and not deleted, so that a recall of the past finds the memory by its text at that time.
         operations += [Patch(Chunk, get_key(chunk), {"known_to": now}) for chunk in current_chunks]
-        operations += map(Put, rewrite_chunks(revised, earlier, deps.chunking, vectors))
+        operations += map(Put, rewrite_chunks(revised, earlier_chunks, deps.chunking, vectors))
     return operations
 
 
@@ -152,22 +154,22 @@ def supersede(
     """Store a memory that supersedes another and return it. The old memory stays, and its validity ends now."""
     old = require_memory(deps.records, scope, name)
     draft, now = _draft_successor(deps, scope, old, fields)
-    known, ended, retries = find_duplicates(deps.records, scope, [draft], now)
-    duplicate_id = known.get(draft.memory.id)
+    duplicate_ids, ended_ids, retried_ids = find_duplicates(deps.records, scope, [draft], now)
+    duplicate_id = duplicate_ids.get(draft.memory.id)
     if duplicate_id == old.id:
         raise InvalidInput(f"memory {old.id} already says that", remedy="revise it to change anything else about it")
     successor = (
         draft.memory
         if duplicate_id is None
-        else require_memory(deps.records, scope, duplicate_id, deleted=draft.memory.id in retries)
+        else require_memory(deps.records, scope, duplicate_id, deleted=draft.memory.id in retried_ids)
     )
     if old.superseded_by == successor.id or successor.is_deleted:
         return successor  # a retry, even if the successor has been changed or forgotten since
     # Checked only now: the first call has changed the version, and a retry of it must still succeed.
     require_version(old, expected_version)
-    operations = [*release_hashes(scope, ended), *deps.scope_rows.make_missing_rows(scope, now)]
+    operations = [*release_hashes(scope, ended_ids), *deps.scope_rows.make_missing_rows(scope, now)]
     if duplicate_id is None:
-        vectors = {successor.id: name_models(draft.vectors, deps.chunking)}
+        vectors = {successor.id: assign_to_models(draft.vectors, deps.chunking)}
         operations += make_additions(deps, scope, draft, make_chunks([successor], deps.chunking, vectors)[0], now)
     operations += make_supersession(
         scope,
@@ -189,16 +191,15 @@ def _draft_successor(deps: WriteDeps, scope: Scope, old: Memory, fields: Mapping
     now = clock.make_later_time(old.updated_at)
     successor_fields = {"kind": old.kind, "namespace": old.namespace, **fields}
     draft = make_draft(scope, successor_fields, now, deps.text_bytes)
-    draft.memory.__dict__.update({column: old.__dict__[column] for column in _DIMENSIONS})
+    draft.memory.__dict__.update({column: old.__dict__[column] for column in _OWNER_COLUMNS})
     if draft.memory.hash is not None:
-        draft.memory.__dict__["hash"] = compute_content_hash(
-            draft.memory
-        )  # the successor has the owner of the old memory
+        # The hash is computed again, because the successor has the owner of the old memory.
+        draft.memory.__dict__["hash"] = compute_content_hash(draft.memory)
     draft.memory.__dict__["attribute"] = find_attribute(draft.memory, deps.reading.zone)
     return draft, now
 
 
-_DIMENSIONS = ("project_id", "user_id", "agent_id", "session_id", "reach")
+_OWNER_COLUMNS = ("project_id", "user_id", "agent_id", "session_id", "reach")
 
 
 def read_current_chunks(deps: WriteDeps, memory: Memory) -> list[Chunk]:

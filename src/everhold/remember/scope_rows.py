@@ -30,7 +30,7 @@ class ScopeRows:
         self._records = records
         self._strict = strict
         self._timezone = timezone
-        self._known: dict[Scope, float] = {}
+        self._trusted_until: dict[Scope, float] = {}
         self._lock = threading.Lock()
 
     def make_missing_rows(self, scope: Scope, now: datetime) -> list[Operation]:
@@ -42,7 +42,7 @@ class ScopeRows:
         """
         # Read without the lock: a dictionary lookup is atomic, and an outdated answer does no harm, because the
         # operations that are returned check the rows in the commit.
-        if self._known.get(scope, 0.0) > time.monotonic():
+        if self._trusted_until.get(scope, 0.0) > time.monotonic():
             return _require_rows(scope)
         operations: list[Operation] = []
         for row, word in self._make_rows(scope, now):
@@ -54,6 +54,7 @@ class ScopeRows:
         return operations
 
     def _exists(self, scope: Scope, row: Row, word: str) -> bool:
+        """Return whether a row of the scope exists; raise NotFound as `make_missing_rows` does. `word` is its kind."""
         row_id = str(row.__dict__["id"])
         stored = self._records.get(type(row), scope.organization, [row_id], deleted=True).get(row_id)
         is_foreign = isinstance(stored, model.Session) and not stored.is_open_to(scope)
@@ -75,15 +76,15 @@ class ScopeRows:
         with self._lock:
             # The time of a scope that is still known is not extended: its rows were not read for this write, and with
             # frequent writes they would never be read again.
-            if self._known.get(scope, 0.0) <= now:
-                if len(self._known) >= _MAX_KNOWN_SCOPES:
-                    self._known.clear()
-                self._known[scope] = now + _TRUSTED_SECONDS
+            if self._trusted_until.get(scope, 0.0) <= now:
+                if len(self._trusted_until) >= _MAX_KNOWN_SCOPES:
+                    self._trusted_until.clear()
+                self._trusted_until[scope] = now + _TRUSTED_SECONDS
 
     def invalidate(self) -> None:
         """Forget all scopes, so that the next write to each reads its rows again; call this after BrokenReference."""
         with self._lock:
-            self._known.clear()
+            self._trusted_until.clear()
 
     def _make_rows(self, scope: Scope, now: datetime) -> list[tuple[Row, str]]:
         """Return an implicit row for each dimension of the scope, with the name of its kind."""

@@ -28,31 +28,33 @@ class SharedName(NamedTuple):
 
 def find_shared_names(records: Records, owner: Owner, evidence: Sequence[Evidence]) -> list[SharedName]:
     """Return the pairs of memories that share a rare name and are not related yet."""
-    shared = list(_pair_memories(evidence))
-    known = find_related_pairs(records, owner.organization, {memory_id for pair in shared for memory_id in pair[:2]})
-    known |= find_undone_pairs(records, owner, "relate")
-    counts: Counter[str] = Counter(memory_id for pair in known for memory_id in pair)
-    chosen: list[SharedName] = []
-    for pair in sorted(shared, key=lambda pair: (-len(pair.names), pair.first, pair.second)):
-        is_known = frozenset((pair.first, pair.second)) in known
-        if not is_known and max(counts[pair.first], counts[pair.second]) < _MAX_RELATIONS:
+    shared_names = list(_pair_memories(evidence))
+    excluded_pairs = find_related_pairs(
+        records, owner.organization, {memory_id for pair in shared_names for memory_id in pair[:2]}
+    )
+    excluded_pairs |= find_undone_pairs(records, owner, "relate")
+    counts: Counter[str] = Counter(memory_id for pair in excluded_pairs for memory_id in pair)
+    chosen_pairs: list[SharedName] = []
+    for pair in sorted(shared_names, key=lambda pair: (-len(pair.names), pair.first, pair.second)):
+        is_excluded = frozenset((pair.first, pair.second)) in excluded_pairs
+        if not is_excluded and max(counts[pair.first], counts[pair.second]) < _MAX_RELATIONS:
             counts.update(pair[:2])
-            chosen.append(pair)
-    return chosen
+            chosen_pairs.append(pair)
+    return chosen_pairs
 
 
 def _pair_memories(evidence: Sequence[Evidence]) -> Iterator[SharedName]:
-    by_name: dict[tuple[object, str], list[Evidence]] = defaultdict(list)
+    evidence_by_name: dict[tuple[object, str], list[Evidence]] = defaultdict(list)
     for item in evidence:
         for key in item.names if item.memory_id is not None else ():
-            by_name[item.place, key].append(item)
-    names: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for (_, key), items in by_name.items():
+            evidence_by_name[item.pattern_scope, key].append(item)
+    names_by_pair: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for (_, key), items in evidence_by_name.items():
         if 1 < len(items) <= _MAX_SHARING:
             for first, second in combinations(items, 2):
-                names[str(first.memory_id), str(second.memory_id)].append(first.names[key])
-    for (first_id, second_id), shared in names.items():
-        yield SharedName(first_id, second_id, tuple(shared))
+                names_by_pair[str(first.memory_id), str(second.memory_id)].append(first.names[key])
+    for (first_id, second_id), names in names_by_pair.items():
+        yield SharedName(first_id, second_id, tuple(names))
 
 
 def relate_pair(deps: WriteDeps, owner: Owner, pair: SharedName) -> None:

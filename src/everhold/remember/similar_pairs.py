@@ -52,15 +52,18 @@ def find_similar_pairs(
     exhaustive = True
     for group in _group_memories(records, scope, now, where):
         # A larger group is compared in parts. It is sorted by terms, so that similar texts are mostly in the same part.
-        ordered = (
+        ordered_group = (
             group
             if len(group) <= MAX_COMPARED
             else sorted(group, key=lambda candidate: sorted(extract_terms(candidate.text)))
         )
         exhaustive = exhaustive and len(group) <= MAX_COMPARED
-        for start in range(0, len(ordered), MAX_COMPARED):
+        for start in range(0, len(ordered_group), MAX_COMPARED):
             pairs += _compare(
-                records, scope, model, [candidate.memory_id for candidate in ordered[start : start + MAX_COMPARED]]
+                records,
+                scope,
+                model,
+                [candidate.memory_id for candidate in ordered_group[start : start + MAX_COMPARED]],
             )
     return pairs, exhaustive
 
@@ -114,5 +117,7 @@ def _read_vectors(records: Records, scope: Scope, model: str, ids: Sequence[str]
     sizes = Counter(map(len, vectors.values()))
     # A vector whose length differs from most is damaged and left out. `doctor` reports it.
     size = sizes.most_common(1)[0][0] if sizes else 0
-    valid = {memory_id: vector for memory_id, vector in vectors.items() if len(vector) == size and size % 2 == 0}
-    return {memory_id: vector for memory_id, vector in valid.items() if chunk_counts[memory_id] == 1}
+    valid_vectors = {
+        memory_id: vector for memory_id, vector in vectors.items() if len(vector) == size and size % 2 == 0
+    }
+    return {memory_id: vector for memory_id, vector in valid_vectors.items() if chunk_counts[memory_id] == 1}

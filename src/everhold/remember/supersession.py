@@ -33,15 +33,15 @@ def make_supersession(
     interface: str,
     run_id: str | None,
     reason: str | None = None,
-    unwritten: Container[str] = (),
+    added_ids: Container[str] = (),
 ) -> list[Operation]:
     """Return the operations that end the old memories, link the successor to them, and journal this as one change.
 
-    `unwritten` are the ids of memories that the same commit adds. They are added with their end, so no patch is needed.
+    `added_ids` are the ids of memories that the same commit adds. They are added with their end, so no patch is needed.
     """
     operations: list[Operation] = []
     for old in old_memories:
-        if old.id not in unwritten:
+        if old.id not in added_ids:
             changes = {**make_ending(old, successor, now, begins), "updated_at": now}
             operations += [
                 Patch(Memory, (scope.organization, old.id), changes, version=old.version),

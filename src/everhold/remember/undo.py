@@ -55,9 +55,9 @@ def reverse_change(deps: WriteDeps, scope: Scope, change: Change, memories: list
         )
         for memory in memories
     ]
-    announced = [Put(make_announcement(memory, _ANNOUNCED_ACTIONS.get(change.kind, "put"))) for memory in memories]
+    announcements = [Put(make_announcement(memory, _ANNOUNCED_ACTIONS.get(change.kind, "put"))) for memory in memories]
     with report_current_version(deps.records, memories[0]) if memories else nullcontext():
-        deps.records.commit([*operations, undone, *map(Put, lines), *announced])
+        deps.records.commit([*operations, undone, *map(Put, lines), *announcements])
     return validate_row(Change, {**change.__dict__, "undone_at": now, "updated_at": now, "version": change.version + 1})
 
 
@@ -126,15 +126,17 @@ def find_faults(records: Records, organization: str, changes: Sequence[Change]) 
 
 def _find_foreign_deletions(records: Records, organization: str, hidden_ids: Mapping[str, Collection[str]]) -> set[str]:
     """Return the deletion ids that have hidden rows other than these memories and the rows that belong to them."""
-    foreign: set[str] = set()
+    foreign_ids: set[str] = set()
     where = [Where("deletion_id", Op.IN, list(hidden_ids))]
     for entity, table in CATALOG.items() if hidden_ids else ():
         belongs_to_memories = any(reference.target == "memories" for reference in table.references)
         if table.soft and "id" in table.by_name and not belongs_to_memories:
-            for name, deletion_id in records.columns(entity, organization, ("id", "deletion_id"), where, deleted=True):
-                if entity is not Memory or name not in hidden_ids[deletion_id]:
-                    foreign.add(deletion_id)
-    return foreign
+            for row_id, deletion_id in records.columns(
+                entity, organization, ("id", "deletion_id"), where, deleted=True
+            ):
+                if entity is not Memory or row_id not in hidden_ids[deletion_id]:
+                    foreign_ids.add(deletion_id)
+    return foreign_ids
 
 
 def _make_damage_error(change: Change, fault: str) -> StoreDamaged:
@@ -168,11 +170,11 @@ def _undo_revise(
     values = {**memory.__dict__, **revisions[0].value, "updated_at": now, "revision": memory.revision + 1}
     # Undoing a run restores who updated the memory before it; undoing one change is an update by the caller.
     updated_by = scope.actor if change.run_id is None else revisions[0].last_updated_by_id
-    earlier = validate_row(Memory, {**values, "last_updated_by_id": updated_by})
-    content_hash = None if earlier.kind in REPEATABLE_KINDS else compute_content_hash(earlier)
-    earlier = validate_row(Memory, {**earlier.__dict__, "hash": content_hash})
+    earlier_memory = validate_row(Memory, {**values, "last_updated_by_id": updated_by})
+    content_hash = None if earlier_memory.kind in REPEATABLE_KINDS else compute_content_hash(earlier_memory)
+    earlier_memory = validate_row(Memory, {**earlier_memory.__dict__, "hash": content_hash})
     chunks = read_chunks_at(deps, memory, revisions[0])
-    return make_revision_operations(deps, memory, earlier, now, "undo", earlier=chunks)
+    return make_revision_operations(deps, memory, earlier_memory, now, "undo", earlier_chunks=chunks)
 
 
 def _undo_supersede(

@@ -42,11 +42,11 @@ def undo_run(deps: WriteDeps, run_id: str, progress: Callable[[int], None] = lam
     """
     _require_run(deps.records, run_id)
     count, skipped = 0, []
-    later = _LaterChanges(deps.records, run_id)
+    later_changes = _LaterChanges(deps.records, run_id)
     for changes in _read_changes(deps.records, run_id):
         faults = find_faults(deps.records, changes[0].organization_id, changes)
         for change in changes:
-            reason = faults.get(change.id) or _undo_change(deps, change, later)
+            reason = faults.get(change.id) or _undo_change(deps, change, later_changes)
             if reason is None:
                 count += 1
             else:
@@ -72,12 +72,12 @@ def _require_run(records: Records, run_id: str) -> None:
 def _read_changes(records: Records, run_id: str) -> Iterator[list[Change]]:
     """Yield batches of the changes of a run that have not been undone, latest first within each organization."""
     where = [Where("run_id", Op.EQ, run_id), Where("undone_at", Op.EQ, None)]
-    by_organization: dict[str, list[tuple[datetime, str]]] = {}
+    keys_by_organization: dict[str, list[tuple[datetime, str]]] = {}
     for organization, created_at, change_id in records.columns(
         Change, None, ("organization_id", "created_at", "id"), where
     ):
-        by_organization.setdefault(organization, []).append((created_at, change_id))
-    for organization, keys in by_organization.items():
+        keys_by_organization.setdefault(organization, []).append((created_at, change_id))
+    for organization, keys in keys_by_organization.items():
         # Changes of one commit have the same time, but their ids sort in the order of creation.
         ids = [change_id for _, change_id in sorted(keys, reverse=True)]
         for batch in split_into_batches(ids, _BATCH):
@@ -127,9 +127,9 @@ class _LaterChanges:
         return times
 
 
-def _undo_change(deps: WriteDeps, change: Change, later: _LaterChanges) -> str | None:
+def _undo_change(deps: WriteDeps, change: Change, later_changes: _LaterChanges) -> str | None:
     """Undo one change; return why it was not undone, or None."""
-    if change.kind in _WHOLE_MEMORY_KINDS and (changed_id := later.find_changed(change)) is not None:
+    if change.kind in _WHOLE_MEMORY_KINDS and (changed_id := later_changes.find_changed(change)) is not None:
         return f"memory {changed_id!r} was changed again later"
     scope = Scope(organization=change.organization_id, user=change.user_id)
     stored = deps.records.get(Memory, change.organization_id, change.memory_ids, deleted=True)

@@ -26,7 +26,7 @@ def require_version(memory: Memory, expected: int | None) -> None:
         )
 
 
-def hold_version(memory: Memory, expected: int | None, now: datetime) -> Sequence[Operation]:
+def make_version_check(memory: Memory, expected: int | None, now: datetime) -> Sequence[Operation]:
     """Return an operation that makes the commit fail if the memory has changed; none if no version is expected."""
     if expected is None:
         return ()

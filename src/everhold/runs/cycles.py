@@ -45,11 +45,11 @@ def _propose(
     deps: RunDeps, scope: Scope, run_id: str, content: Mapping[str, Any], snapshot: Mapping[str, Any]
 ) -> tuple[Execution, RunStep]:
     execution = require_run(deps.records, scope, run_id)
-    last = find_last_cycle(deps.records, execution)
-    if last is not None and last.status == "running":
-        return execution, _require_same_proposal(deps, execution, last, content)
+    last_cycle = find_last_cycle(deps.records, execution)
+    if last_cycle is not None and last_cycle.status == "running":
+        return execution, _require_same_proposal(deps, execution, last_cycle, content)
     require_running(execution)
-    parent_id = _find_forked_cycle(deps, execution) if last is None else None
+    parent_id = _find_forked_cycle(deps, execution) if last_cycle is None else None
     return _add_cycle(deps, execution, content, snapshot, parent_id=parent_id)
 
 
@@ -89,26 +89,26 @@ def _retry_cycle(deps: RunDeps, scope: Scope, run_id: str) -> tuple[Execution, R
     If an earlier call has begun it already, return that step.
     """
     execution = require_run(deps.records, scope, run_id)
-    last = find_last_cycle(deps.records, execution)
-    if last is None or last.status not in ("failed", "running"):
+    last_cycle = find_last_cycle(deps.records, execution)
+    if last_cycle is None or last_cycle.status not in ("failed", "running"):
         raise Conflict(
             f"the last action of run {run_id!r} has not failed",
             value=run_id,
             remedy=Remedy("call {} from an earlier cycle", Verb("fork")),
         )
-    failed = load_steps(deps.records, [last])[0]
-    if failed.is_open:
-        if failed.attempt > 1:
-            return execution, failed  # a retried call
+    failed_step = load_steps(deps.records, [last_cycle])[0]
+    if failed_step.is_open:
+        if failed_step.attempt > 1:
+            return execution, failed_step  # a retried call
         raise Conflict(
-            f"cycle {last.cycle_index} of run {run_id!r} has no result yet",
+            f"cycle {last_cycle.cycle_index} of run {run_id!r} has no result yet",
             value=run_id,
             remedy=Remedy("call {} first", Verb("complete")),
         )
     if execution.status != "failed":
         require_running(execution)
-    content = {name: failed.proposal.__dict__[name] for name in PROPOSED}
-    return _add_cycle(deps, execution, content, last.snapshot, parent_id=last.id, failed=failed)
+    content = {name: failed_step.proposal.__dict__[name] for name in PROPOSED}
+    return _add_cycle(deps, execution, content, last_cycle.snapshot, parent_id=last_cycle.id, failed_step=failed_step)
 
 
 def _add_cycle(
@@ -118,14 +118,14 @@ def _add_cycle(
     snapshot: Mapping[str, Any],
     *,
     parent_id: str | None,
-    failed: RunStep | None = None,
+    failed_step: RunStep | None = None,
 ) -> tuple[Execution, RunStep]:
     require_active_agent(deps.records, execution.organization_id, execution.agent_id)
     now = max(clock.now(), execution.updated_at)
     index = _find_next_index(deps, execution)
     cycle = _make_cycle(execution, index, now, snapshot, parent_id)
-    key = cycle.id if failed is None else failed.idempotency_key
-    proposal = make_proposal(cycle, content, now, key, 1 if failed is None else failed.attempt + 1)
+    key = cycle.id if failed_step is None else failed_step.idempotency_key
+    proposal = make_proposal(cycle, content, now, key, 1 if failed_step is None else failed_step.attempt + 1)
     changes: dict[str, Any] = {"updated_at": now}
     if execution.status == "failed":
         changes |= {"status": "running", "ended_at": None, "error": None}
@@ -221,12 +221,12 @@ def complete(
         return make_completion(deps, execution, current, result)
 
     try:
-        memories = deps.remember(make_run_scope(execution), items, cycle_id=cycle.id, also=make_operations)
+        memories = deps.remember(make_run_scope(execution), items, cycle_id=cycle.id, make_further=make_operations)
     except _ResultExistsError:
         require_run(deps.records, scope, execution.id)
         return _require_same_result(deps, execution, cycle, content)
-    completed = cycle.evolve(status=result.status, updated_at=result.created_at, version=cycle.version + 1)
-    return RunStep(completed, pending.proposal, result, tuple(memories))
+    completed_cycle = cycle.evolve(status=result.status, updated_at=result.created_at, version=cycle.version + 1)
+    return RunStep(completed_cycle, pending.proposal, result, tuple(memories))
 
 
 def _require_last_cycle(deps: RunDeps, scope: Scope, execution: Execution) -> Cycle:

@@ -19,7 +19,7 @@ _VERBS_OF_AGENTS = {"paused": "resume_agent", "terminated": "create_agent"}
 
 
 class RememberTogether(Protocol):
-    """Stores memories, possibly none, and the operations that `also` returns, in one commit."""
+    """Stores memories, possibly none, and the operations that `make_further` returns, in one commit."""
 
     def __call__(
         self,
@@ -27,7 +27,7 @@ class RememberTogether(Protocol):
         items: Sequence[str | Mapping[str, Any]],
         *,
         cycle_id: str | None,
-        also: Callable[[], Sequence[Operation]],
+        make_further: Callable[[], Sequence[Operation]],
     ) -> list[Memory]: ...
 
 

@@ -88,7 +88,7 @@ def _add_run(deps: RunDeps, scope: Scope, execution: Execution) -> Execution:
         return [Put(execution), *lines]
 
     try:
-        deps.remember(scope, [], cycle_id=None, also=make_operations)
+        deps.remember(scope, [], cycle_id=None, make_further=make_operations)
     except _RunExistsError:
         stored = _find_repeated(deps, scope, execution)
         if stored is not None:
@@ -126,8 +126,8 @@ def fork_run(
             value=cycle_index,
             remedy=Remedy("call {} first, or fork from an earlier cycle", Verb("complete")),
         )
-    inherited = ("organization_id", "project_id", "user_id", "agent_id", "session_id", "message_id", "task")
-    values = {name: execution.__dict__[name] for name in inherited}
+    inherited_fields = ("organization_id", "project_id", "user_id", "agent_id", "session_id", "message_id", "task")
+    values = {name: execution.__dict__[name] for name in inherited_fields}
     values["created_by_id"] = scope.actor
     if task is not None:
         values["task"] = task
@@ -252,7 +252,7 @@ def finish_run(
         return execution
     history = load_history(deps.records, execution)
     procedure = draft_procedure(execution, history, summary) if remember else None
-    finished: list[Execution] = []
+    finished_runs: list[Execution] = []  # one for each attempt to commit; the last attempt succeeds
 
     def make_operations() -> list[Operation]:
         current = require_run(deps.records, scope, run_id)
@@ -265,9 +265,9 @@ def finish_run(
                 remedy=Remedy("call {} first, or {}", Verb("complete"), Verb("cancel")),
             )
         after = _set_status(current, "succeeded", {"output": output, "error": None})
-        finished.append(after)
+        finished_runs.append(after)
         return _make_change(deps, current, after)
 
     items = [procedure] if procedure is not None else []
-    deps.remember(make_run_scope(execution), items, cycle_id=None, also=make_operations)
-    return finished[-1]
+    deps.remember(make_run_scope(execution), items, cycle_id=None, make_further=make_operations)
+    return finished_runs[-1]

@@ -39,30 +39,34 @@ class Procedure:
 
 def draft_procedure(execution: Execution, history: Sequence[RunStep], summary: str | None) -> dict[str, Any] | None:
     """Return the fields of a memory of how a run did its task; None if no step succeeded."""
-    succeeded = [step for step in history if step.status == "succeeded"]
-    if not succeeded:
+    succeeded_steps = [step for step in history if step.status == "succeeded"]
+    if not succeeded_steps:
         return None
     steps = [
-        {"tool": step.tool, "arguments": _shorten(step.arguments), "summary": _cut(step.result and step.result.summary)}
-        for step in succeeded[:_MAX_STEPS]
+        {
+            "tool": step.tool,
+            "arguments": _shorten_arguments(step.arguments),
+            "summary": None if step.result is None else _shorten_text(step.result.summary),
+        }
+        for step in succeeded_steps[:_MAX_STEPS]
     ]
     # With the names of the tools, two ways to do a task have different texts. Repeating one reinforces its memory.
-    names = [name for name, _ in groupby(step.tool for step in succeeded) if name][:_MAX_NAMED_TOOLS]
-    text = f"{execution.task[:_MAX_TASK_LENGTH]}\nDone with: {', '.join(names)}" if names else execution.task
-    content = {"task": execution.task[:_MAX_TASK_LENGTH], "steps": steps, "summary": _cut(summary)}
+    tool_names = [name for name, _ in groupby(step.tool for step in succeeded_steps) if name][:_MAX_NAMED_TOOLS]
+    text = f"{execution.task[:_MAX_TASK_LENGTH]}\nDone with: {', '.join(tool_names)}" if tool_names else execution.task
+    content = {"task": execution.task[:_MAX_TASK_LENGTH], "steps": steps, "summary": _shorten_text(summary)}
     return {
         "kind": "procedural", "text": text, "content": content, "provenance": {"run": execution.id}
     }  # fmt: skip
 
 
-def _cut(text: Any) -> str | None:
-    return text if not isinstance(text, str) or len(text) <= _MAX_VALUE_LENGTH else f"{text[: _MAX_VALUE_LENGTH - 1]}…"
+def _shorten_text(text: str | None) -> str | None:
+    return text if text is None or len(text) <= _MAX_VALUE_LENGTH else f"{text[: _MAX_VALUE_LENGTH - 1]}…"
 
 
-def _shorten(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _shorten_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments, with long values replaced by the beginning of their JSON."""
     return {
-        name: value if len(encoded := encode_json(value)) <= _MAX_VALUE_LENGTH else _cut(encoded)
+        name: value if len(encoded := encode_json(value)) <= _MAX_VALUE_LENGTH else _shorten_text(encoded)
         for name, value in arguments.items()
     }
 

@@ -74,9 +74,10 @@ def merge_results(
     hits: Sequence[tuple[Memory, float | None]], steps: Sequence[RunStep], *, is_fallback: bool
 ) -> Recollections:
     """Combine memories and results; a result from which a memory was derived is shown with that memory only."""
-    by_cycle = {step.cycle.id: step for step in steps}
+    steps_by_cycle = {step.cycle.id: step for step in steps}
     items = [
-        Recollection(memory.text, score, memory, by_cycle.pop(memory.cycle_id or "", None)) for memory, score in hits
+        Recollection(memory.text, score, memory, steps_by_cycle.pop(memory.cycle_id or "", None))
+        for memory, score in hits
     ]
-    items += [Recollection(describe_outcome(step), step=step) for step in by_cycle.values()]
+    items += [Recollection(describe_outcome(step), step=step) for step in steps_by_cycle.values()]
     return Recollections(tuple(items), is_fallback)

@@ -10,9 +10,9 @@ from everhold.runs.steps import RunStep, group_attempts, load_history
 from everhold.schema.codec import encode_json
 
 # Built-in errors that a replay raises with their own type, so that the program handles them as it did before.
-_REBUILT = {
-    kind.__name__: kind
-    for kind in (
+_BUILT_IN_ERRORS = {
+    error_class.__name__: error_class
+    for error_class in (
         ArithmeticError, AssertionError, AttributeError, ConnectionError, FileNotFoundError, IndexError, KeyError,
         LookupError, OSError, PermissionError, RuntimeError, TimeoutError, TypeError, ValueError, ZeroDivisionError,
     )
@@ -76,8 +76,8 @@ def rebuild_failure(step: RunStep) -> Exception:
     """Return the error of a recorded step that failed: a built-in error with its type, any other as StepFailed."""
     recorded = step.error if isinstance(step.error, dict) else {}
     name, message = str(recorded.get("type", "error")), str(recorded.get("message", ""))
-    if name in _REBUILT:
-        return _REBUILT[name](message)
+    if name in _BUILT_IN_ERRORS:
+        return _BUILT_IN_ERRORS[name](message)
     return StepFailed(
         f"step {step.tool!r} failed with {name} when the run was recorded", value=step.tool, remedy="see its story"
     )

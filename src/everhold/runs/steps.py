@@ -86,8 +86,8 @@ def load_steps(records: Records, cycles: Sequence[Cycle], *, with_memories: bool
         return []
     organization, ids = cycles[0].organization_id, [cycle.id for cycle in cycles]
     proposals = {row.cycle_id: row for row in _scan(records, ActionProposal, organization, ids)}
-    closed = [cycle.id for cycle in cycles if cycle.status != "running"]
-    results = {row.cycle_id: row for row in _scan(records, ActionResult, organization, closed)}
+    completed_ids = [cycle.id for cycle in cycles if cycle.status != "running"]
+    results = {row.cycle_id: row for row in _scan(records, ActionResult, organization, completed_ids)}
     memories: dict[str | None, list[Memory]] = {}
     for memory in _scan(records, Memory, organization, ids) if with_memories else ():
         memories.setdefault(memory.cycle_id, []).append(memory)
@@ -129,18 +129,18 @@ def _sort_by_id(memories: Iterable[Memory]) -> tuple[Memory, ...]:
 def load_cycles(records: Records, execution: Execution) -> list[Cycle]:
     """Return all cycles of a run in order; those of a fork begin with the cycles that it shares with its parent run."""
     organization, run = execution.organization_id, execution
-    last: int | None = None
+    last_index: int | None = None
     parts: list[list[Cycle]] = []
-    seen: set[str] = set()
-    while run.id not in seen:  # only an imported run can be its own ancestor
-        seen.add(run.id)
-        until: list[Where] = [] if last is None else [Where("cycle_index", Op.LE, last)]
-        where = [Where("execution_id", Op.EQ, run.id), *until]
+    seen_ids: set[str] = set()
+    while run.id not in seen_ids:  # only an imported run can be its own ancestor
+        seen_ids.add(run.id)
+        limit_conditions: list[Where] = [] if last_index is None else [Where("cycle_index", Op.LE, last_index)]
+        where = [Where("execution_id", Op.EQ, run.id), *limit_conditions]
         parts.append(records.scan(Cycle, organization, where, order="cycle_index"))
         if run.parent_id is None or run.fork_index is None:
             break
         # A fork of a fork may share fewer cycles with the first run than its parent run does.
-        last = run.fork_index if last is None else min(last, run.fork_index)
+        last_index = run.fork_index if last_index is None else min(last_index, run.fork_index)
         run = records.get(Execution, organization, [run.parent_id]).get(run.parent_id, run)
     return [cycle for part in reversed(parts) for cycle in part]
 

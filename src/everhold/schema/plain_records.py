@@ -78,16 +78,20 @@ class ReadRecords:
         table = get_table(entity)
         rules.check_order(table, order)
         names = tuple(dict.fromkeys(([order] if order else []) + list(table.key)))
-        positioned = [
+        rows_with_positions = [
             (tuple(row.__dict__[name] for name in names), row)
             for row in self._select_rows(table, organization_id, where, deleted)
         ]
         if after is not None:
             values = dict(zip(table.key, after.key, strict=True)) | ({order: after.value} if order else {})
             last = tuple(values[name] for name in names)
-            positioned = [item for item in positioned if (item[0] < last if descending else item[0] > last)]
-        positioned.sort(key=lambda item: item[0], reverse=descending)
-        return [cast("E", copy_row(row)) for _, row in positioned[:limit]]
+            rows_with_positions = [
+                (position, row)
+                for position, row in rows_with_positions
+                if (position < last if descending else position > last)
+            ]
+        rows_with_positions.sort(key=lambda item: item[0], reverse=descending)
+        return [cast("E", copy_row(row)) for _, row in rows_with_positions[:limit]]
 
     def columns(
         self,
@@ -129,8 +133,8 @@ class ReadRecords:
             return list(self._read_rows(table))
 
     def feed(self, after: int, *, limit: int = 1000) -> Feed:
-        new = (line for line in self._read_outbox() if line.sequence > after)
-        lines = sorted(new, key=lambda line: line.sequence)[:limit]
+        later_lines = (line for line in self._read_outbox() if line.sequence > after)
+        lines = sorted(later_lines, key=lambda line: line.sequence)[:limit]
         return Feed(lines, lines[-1].sequence if lines else after)
 
     def head(self) -> int:

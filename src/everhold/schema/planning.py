@@ -78,12 +78,12 @@ class _Plan:
                 self._increment(operation)
             case Hide(entity, _, deletion_id, at):
                 stamp = {"is_deleted": True, "deleted_at": at, "deletion_id": deletion_id}
-                for hidden in rules.find_rows_to_hide(self, operation, get_table(entity)):
-                    self._replace(hidden, {**stamp, "version": hidden.row.__dict__["version"] + 1})
+                for hidden_row in rules.find_rows_to_hide(self, operation, get_table(entity)):
+                    self._replace(hidden_row, {**stamp, "version": hidden_row.row.__dict__["version"] + 1})
             case Unhide(organization_id, deletion_id):
                 stamp = {"is_deleted": False, "deleted_at": None, "deletion_id": None}
-                for restored in rules.find_rows_to_restore(self, organization_id, deletion_id):
-                    self._replace(restored, {**stamp, "version": restored.row.__dict__["version"] + 1})
+                for restored_row in rules.find_rows_to_restore(self, organization_id, deletion_id):
+                    self._replace(restored_row, {**stamp, "version": restored_row.row.__dict__["version"] + 1})
             case Delete(entity, key):
                 self._purge(get_table(entity), tuple(key))
             case Require(entity, key):
@@ -132,14 +132,14 @@ class _Plan:
             }
             self._replace(TableRow(table, row), {**increment.changes, **sums})
 
-    def _replace(self, changed: TableRow, changes: Mapping[str, Any]) -> None:
+    def _replace(self, table_row: TableRow, changes: Mapping[str, Any]) -> None:
         # The rules are checked in the order that the databases use, so that every store raises the same error.
-        table, before = changed.table, changed.row
+        table, before = table_row.table, table_row.row
         after = before.model_copy(update=dict(changes))
         rules.check_row(table, after)
-        if get_key(after) != changed.key:
+        if get_key(after) != table_row.key:
             rules.check_key(self, table, after)
-            self._set(table, changed.key, None)
+            self._set(table, table_row.key, None)
         rules.check_uniques(self, table, after)
         self._set(table, get_key(after), copy_row(after))
         rules.check_references(self, table, after)
@@ -151,7 +151,7 @@ class _Plan:
         if row is None:
             return
         purge = rules.plan_purge(self, TableRow(table, row))
-        for removed in purge.removed:
-            self._set(removed.table, removed.key, None)
+        for removed_row in purge.removed:
+            self._set(removed_row.table, removed_row.key, None)
         for referrer, columns in purge.emptied:
             self._replace(referrer, dict.fromkeys(columns))

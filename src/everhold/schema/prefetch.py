@@ -47,12 +47,12 @@ class Prefetch:
         return answers[key]
 
     def _fetch(self, table: Table, columns: tuple[str, ...], key: Key, answers: dict[Key, list[Row]]) -> None:
-        predicted = self._predicted.pop((table.name, columns), {})
-        keys = [candidate for candidate in {key: None, **predicted} if candidate not in answers]
+        predicted_keys = self._predicted.pop((table.name, columns), {})
+        keys = [candidate for candidate in {key: None, **predicted_keys} if candidate not in answers]
         answers.update((candidate, []) for candidate in keys)
         # No row can have a value that the store cannot represent, and a driver may fail on such a value.
-        storable = [candidate for candidate in keys if all(map(is_storable, candidate))]
-        for row in self._store.find_rows_by_columns(table, columns, storable) if storable else ():
+        storable_keys = [candidate for candidate in keys if all(map(is_storable, candidate))]
+        for row in self._store.find_rows_by_columns(table, columns, storable_keys) if storable_keys else ():
             values = row.__dict__
             rows = answers.get(tuple(values[name] for name in columns))
             if rows is not None:

@@ -64,5 +64,5 @@ def _get_values(row: Row, columns: tuple[str, ...]) -> Key:
 def copy_row(row: R) -> R:
     """Return the row with its own copies of JSON values, as a database would return them."""
     values = row.__dict__
-    own = {name: decode_json(encode_json(values[name])) for name in _JSON[type(row)] if values[name] is not None}
-    return row.model_copy(update=own) if own else row
+    copies = {name: decode_json(encode_json(values[name])) for name in _JSON[type(row)] if values[name] is not None}
+    return row.model_copy(update=copies) if copies else row

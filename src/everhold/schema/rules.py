@@ -94,8 +94,8 @@ def check_operation(operation: Operation) -> None:
 
 def find_rules(entity: type[Row], names: Iterable[str]) -> tuple[RowRule, ...]:
     """Return the entity's rules over several fields that read one of `names`."""
-    changed = set(names)
-    return tuple(rule for rule in entity.rules if not changed.isdisjoint(rule.fields))
+    changed_fields = set(names)
+    return tuple(rule for rule in entity.rules if not changed_fields.isdisjoint(rule.fields))
 
 
 def check_row_rules(table: Table, rules: Iterable[RowRule], values: Mapping[str, Any]) -> None:
@@ -256,33 +256,36 @@ def check_still_referred(reader: Reader, table: Table, before: Row, after: Row) 
 
 def plan_purge(reader: Reader, root: TableRow) -> PurgePlan:
     """Return the effects of purging a row on all rows that refer to it, directly or not."""
-    removed = {(root.table.name, root.key): root}
-    emptied: dict[tuple[str, tuple[Any, ...]], tuple[TableRow, tuple[str, ...]]] = {}
-    waiting = [root]
-    while waiting:
-        parent = waiting.pop()
+    removed_rows = {(root.table.name, root.key): root}
+    emptied_columns: dict[tuple[str, tuple[Any, ...]], tuple[TableRow, tuple[str, ...]]] = {}
+    pending = [root]
+    while pending:
+        parent = pending.pop()
         for child, reference in list_referrers(parent.table.name):
             for row in reader.find_rows(child, get_child_values(reference, parent.row)):
                 referrer = TableRow(child, row)
                 identity = (child.name, referrer.key)
                 if reference.on_delete == "set_null":
-                    _, columns = emptied.get(identity, (referrer, ()))
-                    emptied[identity] = (referrer, (*columns, *reference.columns))
-                elif identity not in removed:
-                    removed[identity] = referrer
-                    waiting.append(referrer)
-    return PurgePlan(list(removed.values()), [item for identity, item in emptied.items() if identity not in removed])
+                    _, columns = emptied_columns.get(identity, (referrer, ()))
+                    emptied_columns[identity] = (referrer, (*columns, *reference.columns))
+                elif identity not in removed_rows:
+                    removed_rows[identity] = referrer
+                    pending.append(referrer)
+    return PurgePlan(
+        list(removed_rows.values()),
+        [item for identity, item in emptied_columns.items() if identity not in removed_rows],
+    )
 
 
 def get_target_values(reference: Reference, row: Row) -> dict[str, Any]:
     """Return the values that identify the row that this row refers to; empty if it refers to none."""
     values = row.__dict__
-    referred = [values[name] for name in reference.columns]
-    if None in referred or (reference.kind and values[reference.kind[0]] != reference.kind[1]):
+    target_ids = [values[name] for name in reference.columns]
+    if None in target_ids or (reference.kind and values[reference.kind[0]] != reference.kind[1]):
         return {}
     if reference.target == "organizations":
-        return {"id": referred[0]}
-    return {TENANT: values[TENANT], **dict(zip(reference.target_columns, referred, strict=True))}
+        return {"id": target_ids[0]}
+    return {TENANT: values[TENANT], **dict(zip(reference.target_columns, target_ids, strict=True))}
 
 
 def get_child_values(reference: Reference, parent: Row) -> dict[str, Any]:
@@ -336,18 +339,18 @@ def find_rows_to_hide(reader: Reader, hide: Hide, root: Table) -> list[TableRow]
     Rows below what the same deletion id has hidden before are included, so that a large deletion can be split into
     several commits.
     """
-    hidden: dict[tuple[str, tuple[Any, ...]], TableRow] = {}
+    hidden_rows: dict[tuple[str, tuple[Any, ...]], TableRow] = {}
     for row in reader.find_rows(root, dict(zip(root.key, hide.key, strict=True))):
         if not row.__dict__["is_deleted"]:
-            hidden[root.name, hide.key] = TableRow(root, row)
+            hidden_rows[root.name, hide.key] = TableRow(root, row)
     for child, reference in list_descendants(root):
         parents = list(_find_rows_of_deletion(reader, TABLES[reference.target], hide.key[0], hide.deletion_id))
-        parents += [hidden_row.row for hidden_row in hidden.values() if hidden_row.table.name == reference.target]
+        parents += [hidden_row.row for hidden_row in hidden_rows.values() if hidden_row.table.name == reference.target]
         for parent in parents:
             for row in reader.find_rows(child, get_child_values(reference, parent)):
                 if not row.__dict__["is_deleted"]:
-                    hidden[child.name, get_key(row)] = TableRow(child, row)
-    return list(hidden.values())
+                    hidden_rows[child.name, get_key(row)] = TableRow(child, row)
+    return list(hidden_rows.values())
 
 
 def find_rows_to_restore(reader: Reader, organization_id: str, deletion_id: str) -> list[TableRow]:

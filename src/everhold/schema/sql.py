@@ -119,7 +119,7 @@ def create_indexes(table: Table, dialect: Dialect) -> Iterator[str]:
 
 
 def _has_index(table: Table, reference: Reference) -> bool:
-    """Return whether an index prefixes with the reference's columns. Without one, a cascade scans the whole table."""
+    """Return whether an index begins with the reference's columns. Without one, a cascade scans the whole table."""
     width = len(reference.columns)
     prefixes = [table.key[1 : 1 + width]]
     prefixes += [lookup.columns[:width] for lookup in table.lookups]

@@ -62,7 +62,7 @@ class SqlRecords:
         decode = self.compiler.codec(entity).decode
         rows: dict[str, E] = {}
         for start in range(0, len(ids), _BATCH):
-            query = self.compiler.get(entity, organization_id, ids[start : start + _BATCH], deleted=deleted)
+            query = self.compiler.compile_get(entity, organization_id, ids[start : start + _BATCH], deleted=deleted)
             for row in map(decode, self._fetch_for(entity, organization_id, query.sql, query.values)):
                 rows[row.id] = row
         return rows
@@ -81,18 +81,18 @@ class SqlRecords:
     ) -> list[E]:
         table, codec = get_table(entity), self.compiler.codec(entity)
         check_order(table, order)
-        read = self.compiler.read(entity, organization_id, where, deleted=deleted)
+        compiled = self.compiler.compile_conditions(entity, organization_id, where, deleted=deleted)
         matches: list[E] = []
-        page = limit if not read.residual or limit is None else max(limit, _PAGE)
+        page = limit if not compiled.residual or limit is None else max(limit, _PAGE)
         while True:
             continuation, values_after, ending = self.compiler.compile_order(entity, order, descending, after)
-            sql = self.compiler.selects[entity] + read.sql
+            sql = self.compiler.selects[entity] + compiled.sql
             if continuation:
-                sql += (" AND " if read.sql else " WHERE ") + continuation
+                sql += (" AND " if compiled.sql else " WHERE ") + continuation
             sql += ending + (f" LIMIT {int(page)}" if page is not None else "")
-            rows = self._fetch_for(entity, organization_id, sql, [*read.values, *values_after])
+            rows = self._fetch_for(entity, organization_id, sql, [*compiled.values, *values_after])
             batch = [codec.decode(values) for values in rows]
-            matches += [row for row in batch if is_match(row, read.residual)]
+            matches += [row for row in batch if is_match(row, compiled.residual)]
             if page is None or len(batch) < page or (limit is not None and len(matches) >= limit):
                 return matches if limit is None else matches[:limit]
             after = make_page(batch[-1], order)
@@ -108,29 +108,29 @@ class SqlRecords:
     ) -> Iterator[tuple[Any, ...]]:
         codec = self.compiler.codec(entity)
         check_fields(codec.table, names)
-        read = self.compiler.read(entity, organization_id, where, deleted=deleted)
-        columns = tuple(dict.fromkeys([*names, *list_fields(read.residual)]))
-        sql = f"SELECT {quote_names(columns)} FROM {quote(codec.table.name)}{read.sql}"
+        compiled = self.compiler.compile_conditions(entity, organization_id, where, deleted=deleted)
+        columns = tuple(dict.fromkeys([*names, *list_fields(compiled.residual)]))
+        sql = f"SELECT {quote_names(columns)} FROM {quote(codec.table.name)}{compiled.sql}"
         rows = itertools.starmap(
-            codec.make_decoder(columns), self._stream_for(entity, organization_id, sql, read.values)
+            codec.make_decoder(columns), self._stream_for(entity, organization_id, sql, compiled.values)
         )
-        if not read.residual:
+        if not compiled.residual:
             yield from rows
             return
         for row in rows:
             fields = dict(zip(columns, row, strict=True))
-            if all(evaluate(fields, condition) for condition in read.residual):
+            if all(evaluate(fields, condition) for condition in compiled.residual):
                 yield row[: len(names)]
 
     def count(
         self, entity: type[Row], organization_id: str | None, where: Sequence[Condition] = (), *, deleted: bool = False
     ) -> int:
-        read = self.compiler.read(entity, organization_id, where, deleted=deleted)
-        if read.residual:
+        compiled = self.compiler.compile_conditions(entity, organization_id, where, deleted=deleted)
+        if compiled.residual:
             key = get_table(entity).key[-1]
             return sum(1 for _ in self.columns(entity, organization_id, [key], where, deleted=deleted))
-        sql = f"SELECT count(*) FROM {quote(get_table(entity).name)}{read.sql}"
-        rows = self._fetch_for(entity, organization_id, sql, read.values)
+        sql = f"SELECT count(*) FROM {quote(get_table(entity).name)}{compiled.sql}"
+        rows = self._fetch_for(entity, organization_id, sql, compiled.values)
         return int(rows[0][0])
 
 

@@ -60,8 +60,8 @@ class SqlStatement(NamedTuple):
 
 
 @value_class
-class Read(Value):
-    """The conditions of a SELECT, their values, and the conditions that must be evaluated in Python."""
+class CompiledConditions(Value):
+    """The conditions of a query in SQL, the values to bind, and the conditions that must be evaluated in Python."""
 
     conditions: str
     values: list[Any]
@@ -131,11 +131,11 @@ class Compiler:
 
     def _require(self, entity: type[Row], key: Sequence[Any]) -> SqlStatement:
         table = get_table(entity)
-        live = f' AND "is_deleted" = {self.dialect.false}' if table.soft else ""
+        live_condition = f' AND "is_deleted" = {self.dialect.false}' if table.soft else ""
         return SqlStatement(
-            f"SELECT count(*) FROM {quote(table.name)} WHERE {self._match_key(table)}{live}",
+            f"SELECT count(*) FROM {quote(table.name)} WHERE {self._match_key(table)}{live_condition}",
             key,
-            check=lambda counted: check_live(table, tuple(key), counted[0] > 0),
+            check=lambda row: check_live(table, tuple(key), row[0] > 0),
         )
 
     def _insert(self, codec: Codec[Any]) -> str:
@@ -165,11 +165,13 @@ class Compiler:
         stale = f"{table.name} {patch.key[-1]!r} does not exist{version}"
         return self._check_rules_after(patch.entity, patch.changes, SqlStatement(sql, values, stale))
 
-    def _check_rules_after(self, entity: type[Row], changed: Iterable[str], update: SqlStatement) -> SqlStatement:
+    def _check_rules_after(
+        self, entity: type[Row], changed_fields: Iterable[str], update: SqlStatement
+    ) -> SqlStatement:
         """Let an UPDATE return the changed row's values, so that rules over several fields are checked in Python."""
         if not entity.rules:
             return update
-        rules = find_rules(entity, changed)
+        rules = find_rules(entity, changed_fields)
         if not rules:
             return update
         table = get_table(entity)
@@ -189,8 +191,8 @@ class Compiler:
             parts.append(f"{quote(name)} = {quote(name)} + {self.dialect.placeholder}")
             values.append(amount)
         sql = f"UPDATE {quote(table.name)} SET {', '.join(parts)} WHERE {self._match_key(table)}"
-        changed = (*increment.changes, *increment.amounts)
-        return self._check_rules_after(increment.entity, changed, SqlStatement(sql, [*values, *increment.key]))
+        changed_fields = (*increment.changes, *increment.amounts)
+        return self._check_rules_after(increment.entity, changed_fields, SqlStatement(sql, [*values, *increment.key]))
 
     def _hide(self, hide: Hide) -> Iterator[SqlStatement]:
         """Yield the statements of a soft deletion: of the row itself, and then of each table below it."""
@@ -221,11 +223,11 @@ class Compiler:
         kind, values = "", []
         if reference.kind:
             kind, values = f"{quote(reference.kind[0])} = {mark} AND ", [reference.kind[1]]
-        inner = (
+        parent_query = (
             f"SELECT {quote_names(reference.target_columns)} FROM {quote(parent.name)} "
             f'WHERE {quote(tenant)} = {mark} AND "deletion_id" = {mark}'
         )
-        return f"{kind}({quote_names(reference.columns)}) IN ({inner})", values
+        return f"{kind}({quote_names(reference.columns)}) IN ({parent_query})", values
 
     def _unhide(self, organization_id: str, deletion_id: str) -> Iterator[SqlStatement]:
         mark = self.dialect.placeholder
@@ -240,7 +242,9 @@ class Compiler:
 
     # reading
 
-    def get(self, entity: type[Row], organization_id: str, ids: Sequence[str], *, deleted: bool) -> SqlStatement:
+    def compile_get(
+        self, entity: type[Row], organization_id: str, ids: Sequence[str], *, deleted: bool
+    ) -> SqlStatement:
         """Return the query for the rows with these ids."""
         table = self.codecs[entity].table
         sql = self._gets.get((entity, len(ids), deleted))
@@ -252,15 +256,15 @@ class Compiler:
         bound = [list(ids)] if self.dialect.among else ids
         return SqlStatement(sql, [organization_id, *bound] if table.tenant else bound)
 
-    def read(
+    def compile_conditions(
         self,
         entity: type[Row],
         organization_id: str | None,
         where: Sequence[Condition],
         *,
         deleted: bool = False,
-    ) -> Read:
-        """Compile the conditions of a SELECT. Conditions that SQL evaluates differently are left to Python."""
+    ) -> CompiledConditions:
+        """Compile the conditions of a query. Conditions that SQL evaluates differently are left to Python."""
         table = get_table(entity)
         check_fields(table, list_fields(where))
         parts, values, residual = [], [], []
@@ -276,7 +280,7 @@ class Compiler:
             else:
                 parts.append(pushed[0])
                 values += pushed[1]
-        return Read(" AND ".join(parts), values, tuple(residual))
+        return CompiledConditions(" AND ".join(parts), values, tuple(residual))
 
     def _compile_condition(self, entity: type[Row], condition: Condition) -> tuple[str, list[Any]] | None:
         """Return a condition in SQL and its values; None if a part of it must be evaluated in Python."""
@@ -338,12 +342,12 @@ class Compiler:
 
     def match_any(self, name: str, values: Sequence[Any]) -> tuple[str, list[Any]]:
         """Return the condition that a column has one of these values, and the values to bind."""
-        present = [value for value in values if value is not None]
-        one_by_one = f"IN ({', '.join([self.dialect.placeholder] * len(present))})"
-        parts = [f"{name} {self.dialect.among or one_by_one}"] if present else []
-        if len(present) < len(values):
+        present_values = [value for value in values if value is not None]
+        one_by_one = f"IN ({', '.join([self.dialect.placeholder] * len(present_values))})"
+        parts = [f"{name} {self.dialect.among or one_by_one}"] if present_values else []
+        if len(present_values) < len(values):
             parts.append(f"{name} IS NULL")
-        bound = [present] if present and self.dialect.among else present
+        bound = [present_values] if present_values and self.dialect.among else present_values
         return f"({' OR '.join(parts)})" if parts else self.dialect.false, bound
 
     def compile_order(

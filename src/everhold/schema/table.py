@@ -147,6 +147,7 @@ def _derive_column(name: str, info: FieldInfo) -> Column:
 
 
 def _unwrap(annotation: Any, marks: list[Any]) -> tuple[Any, list[Any], bool]:
+    """Return the type inside an annotation, all its metadata after `marks`, and whether the value may be None."""
     nullable = False
     while True:
         origin = get_origin(annotation)
@@ -181,10 +182,10 @@ def _find_kind(base: Any, marks: Iterable[Any]) -> Kind:
 
 
 def _flatten(marks: Iterable[Any]) -> list[Any]:
-    flat: list[Any] = []
+    flat_marks: list[Any] = []
     for mark in marks:
-        flat.extend(mark.metadata if isinstance(mark, FieldInfo) else [mark])
-    return flat
+        flat_marks.extend(mark.metadata if isinstance(mark, FieldInfo) else [mark])
+    return flat_marks
 
 
 def _find_width(marks: Iterable[Any]) -> int | None:

@@ -180,22 +180,25 @@ def read_archive(deps: SessionDeps, archive: SessionArchive) -> list[Row]:
     """
     rows = unpack_rows(_read_content(deps, archive))
     messages = [row for row in rows if isinstance(row, Message)]
-    remaining = list(_apply_deletions(deps.records, archive, messages))
-    renamed = _rename_taken(deps.records, archive.organization_id, remaining)
-    chunks = [row for row in rows if isinstance(row, Chunk) and row.owner_id in renamed]
+    remaining_messages = list(_apply_deletions(deps.records, archive, messages))
+    messages_by_archived_id = _rename_duplicates(deps.records, archive.organization_id, remaining_messages)
+    chunks = [row for row in rows if isinstance(row, Chunk) and row.owner_id in messages_by_archived_id]
     model_names = _find_models(deps.records)
     if not model_names <= set(archive.models):
         chunks = [
             Chunk.build_unchecked({**chunk.__dict__, "known_from": message.created_at})
-            for message in renamed.values()
+            for message in messages_by_archived_id.values()
             if message.text
-            for chunk in deps.cut(message)
+            for chunk in deps.make_chunks(message)
         ]
-        return [*renamed.values(), *chunks]
-    current = [chunk for chunk in chunks if chunk.model in model_names]
+        return [*messages_by_archived_id.values(), *chunks]
+    current_chunks = [chunk for chunk in chunks if chunk.model in model_names]
     return [
-        *renamed.values(),
-        *(Chunk.build_unchecked({**chunk.__dict__, "owner_id": renamed[chunk.owner_id].id}) for chunk in current),
+        *messages_by_archived_id.values(),
+        *(
+            Chunk.build_unchecked({**chunk.__dict__, "owner_id": messages_by_archived_id[chunk.owner_id].id})
+            for chunk in current_chunks
+        ),
     ]
 
 
@@ -233,12 +236,14 @@ def _apply_deletions(records: Records, archive: SessionArchive, messages: Iterab
         yield message.evolve(**{name: deleted[0].__dict__[name] for name in _DELETION_FIELDS}) if deleted else message
 
 
-def _rename_taken(records: Records, organization: str, messages: Sequence[Message]) -> dict[str, Message]:
+def _rename_duplicates(records: Records, organization: str, messages: Sequence[Message]) -> dict[str, Message]:
     """Map the archived ids to the messages. A message whose id now belongs to another message gets a new id."""
-    taken = records.get(Message, organization, [message.id for message in messages], deleted=True) if messages else {}
+    existing_messages = (
+        records.get(Message, organization, [message.id for message in messages], deleted=True) if messages else {}
+    )
     return {
         message.id: message.evolve(id=_make_other_id(message), metadata={**message.metadata, "archived_id": message.id})
-        if message.id in taken
+        if message.id in existing_messages
         else message
         for message in messages
     }
@@ -261,7 +266,7 @@ def read_archived_rows(deps: SessionDeps, organization: str) -> Iterator[list[Ro
 
 def find_archive_problems(deps: SessionDeps) -> Iterator[str]:
     """Yield a sentence if archives cannot be read because their files or their contents are missing or damaged."""
-    count, first = 0, ""
+    count, first_problem = 0, ""
     names = ("organization_id", "session_id", "id")
     for organization, session_id, archive_id in sorted(deps.records.columns(SessionArchive, None, names, deleted=True)):
         try:
@@ -272,9 +277,9 @@ def find_archive_problems(deps: SessionDeps) -> Iterator[str]:
             # Another process may have put the messages back and deleted the file since.
             if deps.records.get(SessionArchive, organization, [archive_id], deleted=True):
                 count += 1
-                first = first or f"session {session_id!r} of organization {organization!r}: {error}"
+                first_problem = first_problem or f"session {session_id!r} of organization {organization!r}: {error}"
     if count:
-        yield f"{count} {'archive' if count == 1 else 'archives'} of messages cannot be read; {first}"
+        yield f"{count} {'archive' if count == 1 else 'archives'} of messages cannot be read; {first_problem}"
 
 
 def put_back_archives_with_deleted_users(deps: SessionDeps) -> int:
@@ -287,9 +292,11 @@ def put_back_archives_with_deleted_users(deps: SessionDeps) -> int:
     names = ("organization_id", "id", "user_ids")
     archives = list(deps.records.columns(SessionArchive, None, names))
     for organization in sorted({name for name, _, _ in archives}):
-        users_of = {archive_id: user_ids for name, archive_id, user_ids in archives if name == organization}
-        users = sorted({user_id for user_ids in users_of.values() for user_id in user_ids})
-        live = deps.records.get(User, organization, users) if users else {}
-        stale = [archive_id for archive_id, user_ids in users_of.items() if not set(user_ids) <= live.keys()]
-        count += put_back_archives(deps, organization, [Where("id", Op.IN, stale)]) if stale else 0
+        user_ids_by_archive = {archive_id: user_ids for name, archive_id, user_ids in archives if name == organization}
+        all_user_ids = sorted({user_id for user_ids in user_ids_by_archive.values() for user_id in user_ids})
+        live_users = deps.records.get(User, organization, all_user_ids) if all_user_ids else {}
+        stale_ids = [
+            archive_id for archive_id, user_ids in user_ids_by_archive.items() if not set(user_ids) <= live_users.keys()
+        ]
+        count += put_back_archives(deps, organization, [Where("id", Op.IN, stale_ids)]) if stale_ids else 0
     return count

@@ -76,8 +76,8 @@ class ArchiveFiles:
         # Archives are read after the files. An archive that is committed in between is either read here, or its commit
         # has changed the row of its file, so that `sweep` gets StaleVersion.
         rows = self.records.columns(SessionArchive, None, ("address",), [Where("address", Op.NE, None)], deleted=True)
-        named = {address for (address,) in rows}
-        return [file for file in files if file.address not in named]
+        named_addresses = {address for (address,) in rows}
+        return [file for file in files if file.address not in named_addresses]
 
     def sweep(self, add: Callable[[int], None] = lambda _: None) -> None:
         """Delete the files that no archive names; call `add` after each."""

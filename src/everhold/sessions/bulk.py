@@ -24,7 +24,7 @@ from everhold.sessions.pipeline import (
 )
 
 # Returns the chunks of each message.
-CutMessages = Callable[[Sequence[Message]], Sequence[Sequence[Chunk]]]
+MakeMessageChunks = Callable[[Sequence[Message]], Sequence[Sequence[Chunk]]]
 
 
 # Maps the id of each message to None if this call stored it, or to the reason why it was refused. Messages that were
@@ -63,7 +63,7 @@ def import_session(deps: SessionDeps, scope: Scope, values: Mapping[str, Any]) -
 
 
 def append_messages(
-    deps: SessionDeps, scope: Scope, items: Sequence[Mapping[str, Any]], cut: CutMessages
+    deps: SessionDeps, scope: Scope, items: Sequence[Mapping[str, Any]], make_chunks: MakeMessageChunks
 ) -> AppendedMessages:
     """Store those messages that the session does not have yet, oldest first, in one commit.
 
@@ -75,17 +75,21 @@ def append_messages(
     session_key = make_session_key(scope)
     return retry(
         "import messages",
-        lambda _: _append(deps, scope, drafts, chunks, cut),
+        lambda _: _append(deps, scope, drafts, chunks, make_chunks),
         CONFLICTS,
         give_up=lambda _: make_busy_error(session_key, "messages were imported"),
     )
 
 
 def _append(
-    deps: SessionDeps, scope: Scope, drafts: Sequence[Message], chunks: dict[str, Sequence[Chunk]], cut: CutMessages
+    deps: SessionDeps,
+    scope: Scope,
+    drafts: Sequence[Message],
+    chunks: dict[str, Sequence[Chunk]],
+    make_chunks: MakeMessageChunks,
 ) -> AppendedMessages:
-    outcome, missing = _split_stored(deps, scope, drafts)
-    if not missing:
+    outcome, missing_messages = _split_stored(deps, scope, drafts)
+    if not missing_messages:
         return outcome
     session, now = find_session(deps.records, scope), clock.now()
     rows = deps.scope_rows.make_missing_rows(scope, now)
@@ -98,20 +102,20 @@ def _append(
     if before.ended_at is not None:
         raise Conflict(f"session {before.id!r} has ended", value=before.id, remedy="reopen it and import again")
     last = find_last(deps.records, before, is_import=True, by_position=False)
-    accepted: list[Message] = []
-    for draft in missing:
+    accepted_messages: list[Message] = []
+    for draft in missing_messages:
         try:
             message = place_message(draft, before, last, draft.created_at, now)
         except InvalidInput as error:
             outcome[draft.id] = str(error)
             continue
         last = LastMessage(message.position or 0, message.created_at)
-        accepted.append(message)
+        accepted_messages.append(message)
         outcome[message.id] = None
-    if accepted:
-        without_chunks = [message for message in accepted if message.id not in chunks]
-        chunks.update(zip((message.id for message in without_chunks), cut(without_chunks), strict=True))
-        _commit(deps, scope, [*rows, *_make_operations(deps, scope, before, accepted, chunks)])
+    if accepted_messages:
+        without_chunks = [message for message in accepted_messages if message.id not in chunks]
+        chunks.update(zip((message.id for message in without_chunks), make_chunks(without_chunks), strict=True))
+        _commit(deps, scope, [*rows, *_make_operations(deps, scope, before, accepted_messages, chunks)])
     return outcome
 
 
@@ -119,14 +123,14 @@ def _split_stored(deps: SessionDeps, scope: Scope, drafts: Sequence[Message]) ->
     """Return why messages whose id is taken are refused, by message id, and the messages that are not stored yet."""
     outcome: AppendedMessages = {}
     stored = deps.records.get(Message, scope.organization, [draft.id for draft in drafts], deleted=True)
-    missing: dict[str, Message] = {}
+    missing_messages: dict[str, Message] = {}
     for draft in drafts:
-        same_id = stored.get(draft.id) or missing.get(draft.id)
-        if same_id is None:
-            missing[draft.id] = draft
-        elif not is_message_of(scope, same_id) or not _is_same_message(same_id, draft):
+        message_with_id = stored.get(draft.id) or missing_messages.get(draft.id)
+        if message_with_id is None:
+            missing_messages[draft.id] = draft
+        elif not is_message_of(scope, message_with_id) or not _is_same_message(message_with_id, draft):
             outcome[draft.id] = f"message id {draft.id!r} is taken by another message; choose another"
-    return outcome, list(missing.values())
+    return outcome, list(missing_messages.values())
 
 
 def _is_same_message(stored: Message, draft: Message) -> bool:
@@ -135,20 +139,20 @@ def _is_same_message(stored: Message, draft: Message) -> bool:
 
 
 def _make_operations(
-    deps: SessionDeps, scope: Scope, before: Session, accepted: Sequence[Message], chunks: Mapping[str, Sequence[Chunk]]
+    deps: SessionDeps, scope: Scope, before: Session, messages: Sequence[Message], chunks: Mapping[str, Sequence[Chunk]]
 ) -> list[Operation]:
     """Return the operations that store messages with their chunks and update their session."""
-    last, now = accepted[-1], clock.now()
+    last, now = messages[-1], clock.now()
     changes = {
         "last_active": max(before.last_active, last.created_at),
         "last_position": last.position,
         "updated_at": max(before.updated_at, last.created_at),
     }
     operations: list[Operation] = [Patch(Session, (before.organization_id, before.id), changes, before.version)]
-    first_messages = {message.conversation_id: message for message in reversed(accepted)}
+    first_messages = {message.conversation_id: message for message in reversed(messages)}
     for message in first_messages.values():
         operations += make_missing_conversation(deps.records, message)
-    for message in accepted:
+    for message in messages:
         request = {"message": message.id, "role": message.role, "imported": True}
         operations += [
             Put(message),

@@ -40,7 +40,7 @@ def _find_texts(content: Any) -> Iterator[str]:
                 yield part
         elif isinstance(part, Mapping):
             text = part.get("text")
-            inner = [part[key] for key in _PART_KEYS if key in part]
-            stack += [*reversed(inner), *([text] if isinstance(text, str) else [])]
+            inner_parts = [part[key] for key in _PART_KEYS if key in part]
+            stack += [*reversed(inner_parts), *([text] if isinstance(text, str) else [])]
         elif isinstance(part, Sequence) and not isinstance(part, bytes | bytearray):
             stack += reversed(part)

@@ -37,11 +37,11 @@ def delete_message(deps: SessionDeps, scope: Scope, message_id: str, erase: Eras
 
     def make_operations(now: datetime) -> list[Operation]:
         line = make_access_line(scope, "delete", now, {"message": message.id, "hard": hard}, interface=deps.interface)
-        deletion: list[Operation] = [Hide(Message, key, clock.make_id("del"), now)]
+        deletions: list[Operation] = [Hide(Message, key, clock.make_id("del"), now)]
         if hard:
-            deletion = [*erase([message], now), *note_purge(), Delete(Message, key)]
-        summary_changes = deps.retell([message], now, False)
-        return [*deletion, *summary_changes, Put(line), Put(make_announcement(message, "delete"))]
+            deletions = [*erase([message], now), *note_purge(), Delete(Message, key)]
+        summary_changes = deps.update_summaries([message], now, False)
+        return [*deletions, *summary_changes, Put(line), Put(make_announcement(message, "delete"))]
 
     _commit(deps, message, make_operations)
     _remove_from_later_summaries(deps, message)
@@ -52,7 +52,7 @@ def _remove_from_later_summaries(deps: SessionDeps, message: Message) -> None:
     """Remove a deleted message from summaries that were written at the same time as it was deleted."""
 
     def commit(_: int) -> None:
-        operations = deps.retell([message], clock.now(), False)
+        operations = deps.update_summaries([message], clock.now(), False)
         if operations:
             deps.records.commit(operations)
 
@@ -73,8 +73,8 @@ def restore_message(deps: SessionDeps, scope: Scope, message_id: str) -> Message
     def make_operations(now: datetime) -> list[Operation]:
         request = {"message": message.id, "restored": True}
         line = make_access_line(scope, "update", now, request, interface=deps.interface)
-        unhidden = [Unhide(message.organization_id, deletion_id), *deps.retell([message], now, True)]
-        return [*unhidden, Put(line), Put(make_announcement(message, "restore"))]
+        operations = [Unhide(message.organization_id, deletion_id), *deps.update_summaries([message], now, True)]
+        return [*operations, Put(line), Put(make_announcement(message, "restore"))]
 
     _commit(deps, message, make_operations)
     return deps.records.get(Message, message.organization_id, [message.id])[message.id]
@@ -135,5 +135,5 @@ def _can_read(records: Records, scope: Scope, message: Message) -> bool:
     return True
 
 
-def _find(records: Records, entity: type[Entity], organization: str, name: str | None) -> Entity | None:
-    return None if name is None else records.get(entity, organization, [name], deleted=True).get(name)
+def _find(records: Records, entity: type[Entity], organization: str, row_id: str | None) -> Entity | None:
+    return None if row_id is None else records.get(entity, organization, [row_id], deleted=True).get(row_id)

@@ -26,11 +26,11 @@ class MissingRows(Protocol):
     def invalidate(self) -> None: ...
 
 
-def _cut_nothing(message: Message) -> list[Chunk]:
+def _make_no_chunks(message: Message) -> list[Chunk]:
     return []
 
 
-def _retell_nothing(messages: Sequence[Message], now: datetime, are_restored: bool) -> list[Operation]:
+def _update_no_summaries(messages: Sequence[Message], now: datetime, are_restored: bool) -> list[Operation]:
     return []
 
 
@@ -47,11 +47,11 @@ class SessionDeps(Value):
     cache: SessionCache
     text_bytes: int
     interface: str = "library"
-    cut: Callable[[Message], list[Chunk]] = _cut_nothing
+    make_chunks: Callable[[Message], list[Chunk]] = _make_no_chunks
     """Returns the chunks that make a message searchable."""
     find_archive_files: "Callable[[], ArchiveFiles | None]" = _use_no_files
     """Returns the store of archive files, or None if archives are stored in the records."""
-    retell: Callable[[Sequence[Message], datetime, bool], list[Operation]] = _retell_nothing
+    update_summaries: Callable[[Sequence[Message], datetime, bool], list[Operation]] = _update_no_summaries
     """Returns the operations that update summaries after messages are deleted, or restored if the flag is true."""
 
 

@@ -39,7 +39,7 @@ from everhold.sessions.deps import SessionDeps, find_session, is_message_of, mak
 from everhold.sessions.working import NEWEST, compute_row_stamp, compute_stamp, fill
 
 # The fields of a message that the caller sets. A retry must repeat all of them.
-GIVEN = (
+_CALLER_FIELDS = (
     "role", "text", "content", "conversation_id", "model", "name", "tool_calls", "tool_call_id", "tool_returns",
     "step_id", "otid", "group_id", "sender_id", "references", "metadata", "id",
 )  # fmt: skip
@@ -68,7 +68,7 @@ def say(deps: SessionDeps, scope: Scope, values: Mapping[str, Any]) -> Message:
     if retried is not None:
         return retried
     # Chunks do not depend on the position, so they are embedded once and not at every attempt.
-    chunks = deps.cut(draft)
+    chunks = deps.make_chunks(draft)
     tried_versions: set[int] = set()
     return retry(
         "append a message to a session",
@@ -290,7 +290,7 @@ def _find_retried(records: Records, scope: Scope, message: Message) -> Message |
     stored = records.get(Message, scope.organization, [message.id], deleted=True).get(message.id)
     if stored is None or not is_message_of(scope, stored):
         return None
-    return stored if all(stored.__dict__[name] == message.__dict__[name] for name in GIVEN) else None
+    return stored if all(stored.__dict__[name] == message.__dict__[name] for name in _CALLER_FIELDS) else None
 
 
 def _require_repeated(records: Records, scope: Scope, message: Message, error: AlreadyExists) -> Message:

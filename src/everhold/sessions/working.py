@@ -148,22 +148,24 @@ def drop_all(deps: SessionDeps, organization: str) -> None:
 
 def find_stale(deps: SessionDeps) -> list[SessionKey]:
     """Return the cached sessions that the records no longer have."""
-    stale: list[SessionKey] = []
+    stale_keys: list[SessionKey] = []
     for organization in deps.records.scan(Organization, None, deleted=True):
-        cached = sorted(deps.cache.list_active(organization.id))
-        live = deps.records.get(Session, organization.id, cached) if cached else {}
-        stale += [SessionKey(organization.id, session_id) for session_id in cached if session_id not in live]
-    return stale
+        cached_ids = sorted(deps.cache.list_active(organization.id))
+        live_sessions = deps.records.get(Session, organization.id, cached_ids) if cached_ids else {}
+        stale_keys += [
+            SessionKey(organization.id, session_id) for session_id in cached_ids if session_id not in live_sessions
+        ]
+    return stale_keys
 
 
 def remove_stale(deps: SessionDeps) -> int:
     """Drop expired cache entries, and sessions that the records no longer have; return the number of such sessions."""
-    stale = find_stale(deps)
-    if stale:
-        deps.cache.drop(stale)
+    stale_keys = find_stale(deps)
+    if stale_keys:
+        deps.cache.drop(stale_keys)
     for organization in deps.records.scan(Organization, None, deleted=True):
         deps.cache.clean(organization.id)
-    return len(stale)
+    return len(stale_keys)
 
 
 _SESSION_COLUMNS = {"user": "user_id", "project": "project_id", "agent": "agent_id", "session": "id"}

@@ -55,28 +55,28 @@ def install_views(
     preset = find_preset(preset_name)
     options = _choose_options(views, preset, organization, schema, prefix)
     definitions = _define_views(views, preset, options)
-    existing = _group_by_preset(views.list_views()).get(preset.name, [])
-    if not _are_equal(existing, definitions):
-        _require_free_names(views, existing, definitions)
-        views.replace_views(existing, definitions)
+    existing_views = _group_by_preset(views.list_views()).get(preset.name, [])
+    if not _are_equal(existing_views, definitions):
+        _require_free_names(views, existing_views, definitions)
+        views.replace_views(existing_views, definitions)
     return _describe(preset, definitions, options, "installed")
 
 
 def remove_views(views: SqlViews, preset_name: str) -> PresetViews:
     """Drop the views of a preset. Raise NotFound if they are not installed."""
     preset = find_preset(preset_name)
-    existing = _group_by_preset(views.list_views()).get(preset.name, [])
-    if not existing:
+    existing_views = _group_by_preset(views.list_views()).get(preset.name, [])
+    if not existing_views:
         remedy = Remedy("{} lists the installed ones", Verb("list_views"))
         raise NotFound(f"the views of preset {preset.name!r} are not installed", value=preset.name, remedy=remedy)
-    views.replace_views(existing, ())
+    views.replace_views(existing_views, ())
     return _describe(preset, (), None, "not installed")
 
 
 def list_presets(views: SqlViews) -> list[PresetViews]:
     """Return every preset with the state, schema and names of its views."""
     groups = _group_by_preset(views.list_views())
-    return [_inspect(views, preset, groups.get(preset.name, [])) for preset in PRESETS.values()]
+    return [_describe_installed(views, preset, groups.get(preset.name, [])) for preset in PRESETS.values()]
 
 
 def write_script(views: SqlViews, preset_name: str, *, organization: str | None) -> str:
@@ -85,9 +85,9 @@ def write_script(views: SqlViews, preset_name: str, *, organization: str | None)
     Without an organization, the script fits the installed views or, if there are none, the default options.
     """
     preset = find_preset(preset_name)
-    existing = _group_by_preset(views.list_views()).get(preset.name, [])
-    if existing and organization is None:
-        options = _read_options(views, existing)
+    existing_views = _group_by_preset(views.list_views()).get(preset.name, [])
+    if existing_views and organization is None:
+        options = _read_options(views, existing_views)
     else:
         options = _choose_options(views, preset, organization, None, None)
     return views.write_script(_define_views(views, preset, options))
@@ -102,10 +102,10 @@ def find_outdated(views: SqlViews) -> list[PresetViews]:
 def renew_views(views: SqlViews, preset_name: str) -> None:
     """Create the installed views of a preset again with the same options."""
     preset = PRESETS[preset_name]
-    existing = _group_by_preset(views.list_views())[preset.name]
-    definitions = _define_views(views, preset, _read_options(views, existing))
-    _require_free_names(views, existing, definitions)
-    views.replace_views(existing, definitions)
+    existing_views = _group_by_preset(views.list_views())[preset.name]
+    definitions = _define_views(views, preset, _read_options(views, existing_views))
+    _require_free_names(views, existing_views, definitions)
+    views.replace_views(existing_views, definitions)
 
 
 # options
@@ -130,11 +130,11 @@ def _choose_options(
     return ViewOptions((schema or preset.name) if views.has_schemas else None, prefix, organization)
 
 
-def _read_options(views: SqlViews, existing: Sequence[DatabaseView]) -> ViewOptions:
+def _read_options(views: SqlViews, existing_views: Sequence[DatabaseView]) -> ViewOptions:
     """Return the options that views were installed with."""
-    note = decode_note(existing[0])
+    note = decode_note(existing_views[0])
     assert note is not None, "views are grouped by what their notes say"
-    return ViewOptions(existing[0].schema if views.has_schemas else None, note.prefix, note.organization)
+    return ViewOptions(existing_views[0].schema if views.has_schemas else None, note.prefix, note.organization)
 
 
 # definitions
@@ -164,29 +164,29 @@ def _name_view(preset: ViewPreset, name: str, options: ViewOptions) -> str:
     return f"{preset.name}_{name}" if is_taken else name
 
 
-def _group_by_preset(existing: Sequence[DatabaseView]) -> dict[str, list[DatabaseView]]:
+def _group_by_preset(existing_views: Sequence[DatabaseView]) -> dict[str, list[DatabaseView]]:
     groups: dict[str, list[DatabaseView]] = {}
-    for view in existing:
+    for view in existing_views:
         note = decode_note(view)
         if note is not None:
             groups.setdefault(note.preset, []).append(view)
     return groups
 
 
-def _are_equal(existing: Sequence[DatabaseView], definitions: Sequence[ViewDefinition]) -> bool:
+def _are_equal(existing_views: Sequence[DatabaseView], definitions: Sequence[ViewDefinition]) -> bool:
     defined = {(view.schema, view.name, view.note) for view in definitions}
-    return {tuple(view) for view in existing} == defined
+    return {tuple(view) for view in existing_views} == defined
 
 
 def _require_free_names(
-    views: SqlViews, existing: Sequence[DatabaseView], definitions: Sequence[ViewDefinition]
+    views: SqlViews, existing_views: Sequence[DatabaseView], definitions: Sequence[ViewDefinition]
 ) -> None:
     """Raise AlreadyExists if a view would have the name of a table or view that this preset did not create."""
     schema = definitions[0].schema
-    own = {view.name.lower() for view in existing if view.schema == schema}
-    taken = {name.lower() for name in views.list_names(schema)} - own
+    own_names = {view.name.lower() for view in existing_views if view.schema == schema}
+    taken_names = {name.lower() for name in views.list_names(schema)} - own_names
     for view in definitions:
-        if view.name.lower() in taken:
+        if view.name.lower() in taken_names:
             remedy = Remedy("pass {} or {}", Argument("prefix"), Argument("schema"))
             raise AlreadyExists(
                 f"the database has a table, a view or an index {view.name!r} in schema {schema!r}",
@@ -198,12 +198,12 @@ def _require_free_names(
 # descriptions
 
 
-def _inspect(views: SqlViews, preset: ViewPreset, existing: Sequence[DatabaseView]) -> PresetViews:
-    if not existing:
+def _describe_installed(views: SqlViews, preset: ViewPreset, existing_views: Sequence[DatabaseView]) -> PresetViews:
+    if not existing_views:
         return _describe(preset, (), None, "not installed")
-    options = _read_options(views, existing)
+    options = _read_options(views, existing_views)
     definitions = _define_views(views, preset, options)
-    state: Literal["installed", "outdated"] = "installed" if _are_equal(existing, definitions) else "outdated"
+    state: Literal["installed", "outdated"] = "installed" if _are_equal(existing_views, definitions) else "outdated"
     return _describe(preset, definitions, options, state)
 
 
@@ -213,6 +213,6 @@ def _describe(
     options: ViewOptions | None,
     state: Literal["installed", "outdated", "not installed"],
 ) -> PresetViews:
-    names = {view.original_name: view.name for view in definitions}
+    names_by_original = {view.original_name: view.name for view in definitions}
     schema, organization = (options.schema, options.organization) if options else (None, None)
-    return PresetViews(preset.name, preset.alias, preset.summary, state, schema, organization, names)
+    return PresetViews(preset.name, preset.alias, preset.summary, state, schema, organization, names_by_original)

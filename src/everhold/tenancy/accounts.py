@@ -94,9 +94,9 @@ def create(
     `actor` is the user who creates it.
     """
     check_fields(entity, fields)
-    secret = {"password_hash": password_hash} if password_hash is not None else {}
+    password_values = {"password_hash": password_hash} if password_hash is not None else {}
     now = clock.now()
-    values = {"name": name, **fields, **secret}
+    values = {"name": name, **fields, **password_values}
     values |= {"id": name, "created_at": now, "updated_at": now, "created_by_id": actor}
     parents = []
     if get_table(entity).name != "organizations":
@@ -109,11 +109,13 @@ def create(
         current = records.get(entity, organization_id, [name], deleted=True).get(name)
         if error.rule != "key" or current is None or current.is_deleted or not current.is_implicit:
             raise _explain_taken(error, entity, name, current) from None
-        return _complete(records, current, {"name": name, **fields, **secret, "created_by_id": actor}, line)
+        return _make_explicit(
+            records, current, {"name": name, **fields, **password_values, "created_by_id": actor}, line
+        )
     return row
 
 
-def _complete(records: Records, row: Account, changes: Mapping[str, Any], line: Operation) -> Account:
+def _make_explicit(records: Records, row: Account, changes: Mapping[str, Any], line: Operation) -> Account:
     """Make an implicit row explicit with these values, and return it."""
     try:
         return _patch(records, row, {**changes, "is_implicit": False}, line)

@@ -42,11 +42,11 @@ def delete(
     *,
     hard: bool,
     line: Operation | None = None,
-    retell: Callable[[], list[Operation]] = list,
+    update_summaries: Callable[[], list[Operation]] = list,
 ) -> None:
     """Hide a row and all rows that belong to it, or with `hard` purge them. Purging an organization purges its log too.
 
-    `retell` returns the operations that remove the deleted content from summaries that do not belong to the row.
+    `update_summaries` returns the operations that remove the deleted content from summaries that stay.
     """
     row = require_row(records, kind, organization_id, name, deleted=hard)
     entity = type(row)
@@ -56,20 +56,22 @@ def delete(
     def make_deletion(entity: type[Row], key: tuple[Any, ...]) -> Operation:
         return Delete(entity, key) if hard else Hide(entity, key, deletion_id, now)
 
-    announced = Put(make_announcement(row, "delete"))
+    announcement = Put(make_announcement(row, "delete"))
     lines = [line] if line is not None else []
 
     def commit(_: int) -> None:
         # The head of the log keeps the count of purged lines, so that verification can distinguish a purge from a loss.
-        purged = record_log_purge(records, organization_id) if hard and entity is Organization else []
-        summary_changes = retell()
+        log_purge = record_log_purge(records, organization_id) if hard and entity is Organization else []
+        summary_changes = update_summaries()
         # The store deletes states with their agent, not with their session, so they are deleted one by one.
         state_keys = _find_session_states(records, kind, organization_id, name, deleted=hard)
         deletions = [*(make_deletion(AgentState, state_key) for state_key in state_keys), make_deletion(entity, key)]
         try:
-            records.commit([*purged, *(note_purge() if hard else ()), *summary_changes, *deletions, announced, *lines])
+            records.commit(
+                [*log_purge, *(note_purge() if hard else ()), *summary_changes, *deletions, announcement, *lines]
+            )
         except StaleVersion as error:
-            if not purged and not summary_changes:
+            if not log_purge and not summary_changes:
                 raise
             raise TryAgain("the log was chained or a summary changed in the meantime") from error
 
@@ -81,8 +83,8 @@ def restore(records: Records, kind: str, organization_id: str, name: str, line: 
     row = require_row(records, kind, organization_id, name, deleted=True)
     if row.deletion_id is None:
         raise NotFound(f"{kind} {name!r} is not deleted", remedy="there is nothing to restore")
-    announced = Put(make_announcement(row, "restore"))
-    records.commit([Unhide(organization_id, row.deletion_id), announced, *([line] if line is not None else [])])
+    announcement = Put(make_announcement(row, "restore"))
+    records.commit([Unhide(organization_id, row.deletion_id), announcement, *([line] if line is not None else [])])
 
 
 def count_rows_under(
@@ -98,18 +100,20 @@ def count_rows_under(
         tables = [table for table in TABLES.values() if table.soft and table.tenant and not table.internal]
         totals = {table.name: records.count(ENTITIES[table.name], organization_id) for table in tables}
         return _add_archived(records, organization_id, {name: count for name, count in totals.items() if count}, ())
-    ids: dict[str, set[str]] = {root.name: {name}}
-    rows: dict[str, set[tuple[object, ...]]] = {root.name: {(organization_id, name)}}
+    ids_by_table: dict[str, set[str]] = {root.name: {name}}
+    keys_by_table: dict[str, set[tuple[object, ...]]] = {root.name: {(organization_id, name)}}
     for child, reference in list_descendants(root):
-        parents = sorted(ids.get(reference.target, ()))
+        parents = sorted(ids_by_table.get(reference.target, ()))
         keys = _find_children(records, organization_id, child.name, reference, parents, deleted=deleted)
-        rows.setdefault(child.name, set()).update(keys)
+        keys_by_table.setdefault(child.name, set()).update(keys)
         if child.key[-1] == "id":
-            ids.setdefault(child.name, set()).update(str(key[-1]) for key in keys)
-    states = _find_session_states(records, kind, organization_id, name, deleted=deleted)
-    rows.setdefault("agent_states", set()).update(states)
-    counts = {table: len(keys) for table, keys in rows.items() if keys and not TABLES[table].internal}
-    return _add_archived(records, organization_id, counts, [Where("id", Op.IN, sorted(ids.get("sessions", ())))])
+            ids_by_table.setdefault(child.name, set()).update(str(key[-1]) for key in keys)
+    state_keys = _find_session_states(records, kind, organization_id, name, deleted=deleted)
+    keys_by_table.setdefault("agent_states", set()).update(state_keys)
+    counts = {table: len(keys) for table, keys in keys_by_table.items() if keys and not TABLES[table].internal}
+    return _add_archived(
+        records, organization_id, counts, [Where("id", Op.IN, sorted(ids_by_table.get("sessions", ())))]
+    )
 
 
 def _add_archived(
@@ -117,8 +121,8 @@ def _add_archived(
 ) -> dict[str, int]:
     """Add the number of messages in cold storage, which have no rows, to the count of messages."""
     rows = records.columns(Session, organization_id, ("archived_messages",), where) if "sessions" in counts else ()
-    archived = sum(count for (count,) in rows)
-    return {**counts, "messages": counts.get("messages", 0) + archived} if archived else counts
+    archived_count = sum(count for (count,) in rows)
+    return {**counts, "messages": counts.get("messages", 0) + archived_count} if archived_count else counts
 
 
 def _find_session_states(
@@ -149,9 +153,9 @@ def _find_children(
 
     The first column of the reference has the parent's id.
     """
-    kind = [Where(reference.kind[0], Op.EQ, reference.kind[1])] if reference.kind else []
+    kind_conditions = [Where(reference.kind[0], Op.EQ, reference.kind[1])] if reference.kind else []
     keys: list[tuple[object, ...]] = []
     for start in range(0, len(parent_ids), _BATCH):
-        where = [*kind, Where(reference.columns[0], Op.IN, parent_ids[start : start + _BATCH])]
+        where = [*kind_conditions, Where(reference.columns[0], Op.IN, parent_ids[start : start + _BATCH])]
         keys += records.columns(ENTITIES[table], organization_id, TABLES[table].key, where, deleted=deleted)
     return keys

@@ -75,11 +75,11 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=
 def begin_erasure(records: Records, organization_id: str, user_id: str, key_ids: Sequence[str]) -> UserErasure:
     """Add a user to the erasure list before anything is removed, or return the entry of an interrupted erasure."""
     now = clock.now()
-    for earlier in find_erasures(records, organization_id, user_id):
-        if earlier.completed_at is None:
+    for entry in find_erasures(records, organization_id, user_id):
+        if entry.completed_at is None:
             # The user may have come back since then. A restore leaves the user out of backups before `updated_at`.
-            records.commit([Patch(UserErasure, (organization_id, earlier.id), {"updated_at": now})])
-            return earlier.model_copy(update={"updated_at": now})
+            records.commit([Patch(UserErasure, (organization_id, entry.id), {"updated_at": now})])
+            return entry.model_copy(update={"updated_at": now})
     salt = os.urandom(_SALT_BYTES)
     erasure = UserErasure(
         organization_id=organization_id,
@@ -96,8 +96,8 @@ def begin_erasure(records: Records, organization_id: str, user_id: str, key_ids:
 
 def add_key_ids(records: Records, erasure: UserErasure, key_ids: Iterable[str]) -> None:
     """Add the ids of destroyed data keys to an entry of the erasure list."""
-    known = sorted({*erasure.key_ids, *key_ids})
-    records.commit([Patch(UserErasure, (erasure.organization_id, erasure.id), {"key_ids": known})])
+    all_key_ids = sorted({*erasure.key_ids, *key_ids})
+    records.commit([Patch(UserErasure, (erasure.organization_id, erasure.id), {"key_ids": all_key_ids})])
 
 
 def end_erasure(records: Records, erasure: UserErasure, proof: ErasureProof, line: Put, at: datetime) -> None:

@@ -42,9 +42,9 @@ def require_password(user: User | None, password: str, message: str) -> User:
     """
     from argon2.exceptions import InvalidHashError, VerifyMismatchError
 
-    stored = user.password_hash if user and user.password_hash else _make_decoy()
+    stored_hash = user.password_hash if user and user.password_hash else _make_decoy()
     try:
-        _make_hasher().verify(stored, password)
+        _make_hasher().verify(stored_hash, password)
     except (VerifyMismatchError, InvalidHashError):
         raise SignInRefused(message) from None
     if user is None or user.password_hash is None or user.status != "active":

@@ -100,15 +100,15 @@ def _generate_chunks(text: str, tokenizer: Tokenizer, budget: int, overlap: int)
     first, reached = 0, 0
     while reached < last:
         end = _choose_end(cuts, first, reached, budget)
-        fitting = _shrink_to_fit(text, tokenizer, cuts, first, end, budget)
-        if fitting <= reached:
+        fitting_end = _shrink_to_fit(text, tokenizer, cuts, first, end, budget)
+        if fitting_end <= reached:
             # The overlap leaves no room for new text: begin where the last chunk ended.
             first = reached
             continue
-        span = _trim_span(text, cuts.positions[first], cuts.positions[fitting])
+        span = _trim_span(text, cuts.positions[first], cuts.positions[fitting_end])
         if span.start < span.end:
             yield span
-        reached = fitting
+        reached = fitting_end
         first = _choose_start(cuts, first, reached, overlap)
 
 

@@ -154,14 +154,14 @@ def _resolve_month_day(match: TimeMatch) -> Interval | None:
     return _choose_year(match, lambda year: _make_date(year, MONTHS[month], number))
 
 
-def _choose_year(match: TimeMatch, on: Callable[[int], date | None]) -> Interval | None:
-    """Return the last day made by `on` that is not in the future, or the next one if the sentence is about the future.
+def _choose_year(match: TimeMatch, make_day_in: Callable[[int], date | None]) -> Interval | None:
+    """Return the last day that is not in the future, or the next one if the sentence is about the future.
 
-    `on` makes the day of a year, or returns None if the year has no such day.
+    `make_day_in` returns the day in a year, or None if the year has no such day.
     """
     years = range(match.today.year, match.today.year + 9) if match.is_future else range(match.today.year, 1900, -1)
     for year in years:
-        day = on(year)
+        day = make_day_in(year)
         if day and (day >= match.today if match.is_future else day <= match.today):
             return make_day(day, yearless=True)
     return None
@@ -315,14 +315,14 @@ def _resolve_holiday(match: TimeMatch) -> Interval | None:
     month, number = HOLIDAYS[match.parts["holiday"].replace("’", "'")]
     which = match.parts["which"]
 
-    def on(year: int) -> date:
+    def find_day(year: int) -> date:
         return date(year, month, number) if number else find_thanksgiving(year)
 
     if match.parts["year"]:
-        return make_day(on(int(match.parts["year"])))
+        return make_day(find_day(int(match.parts["year"])))
     if which.startswith("this") and which != "this past":
-        return make_day(on(match.today.year))
-    return _choose_year(match._replace(is_future=match.is_future or which == "next"), on)
+        return make_day(find_day(match.today.year))
+    return _choose_year(match._replace(is_future=match.is_future or which == "next"), find_day)
 
 
 def _resolve_year(match: TimeMatch) -> Interval | None:

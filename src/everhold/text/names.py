@@ -18,22 +18,23 @@ def find_names(texts: Iterable[str]) -> list[dict[str, str]]:
 
     A word at the beginning of a sentence counts only if it is also capitalised inside a sentence of one of the texts.
     """
-    inside: list[dict[str, str]] = []
-    beginning: list[dict[str, str]] = []
+    names_inside: list[dict[str, str]] = []
+    names_at_beginning: list[dict[str, str]] = []
     for text in texts:
-        inside.append({})
-        beginning.append({})
+        names_inside.append({})
+        names_at_beginning.append({})
         for match in _CAPITALISED.finditer(text):
             name = _POSSESSIVE.sub("", match.group())
             key = fold(name)
             if not _can_be_name(name, key):
                 continue
             is_first_word = _BEGINNING.search(text[: match.start()]) is not None
-            (beginning if is_first_word else inside)[-1].setdefault(key, name)
-    known_keys = set().union(*inside)
+            names = names_at_beginning if is_first_word else names_inside
+            names[-1].setdefault(key, name)
+    known_keys = set().union(*names_inside)
     return [
         inner_names | {key: name for key, name in first_names.items() if key in known_keys}
-        for inner_names, first_names in zip(inside, beginning, strict=True)
+        for inner_names, first_names in zip(names_inside, names_at_beginning, strict=True)
     ]
 
 

@@ -38,7 +38,7 @@ def is_assistant(speaker: str | None) -> bool:
 
 
 def put_in_first_person(text: str, user: str | None, content: Mapping[str, Any]) -> str:
-    """Return a text of a user with "I" and "my" for the name of the user, where it is written as a name.
+    """Return a text of a user in which "I" and "my" replace the user's name, where it is written as a name.
 
     `content` is the content of the memory. A fact about the user that was read from a message begins with "User" or
     with the name of the message's speaker; both become "I". A name with another capitalised word beside it may be that
@@ -59,7 +59,7 @@ def _find_patterns(user: str | None) -> tuple[tuple[re.Pattern[str], bool], ...]
     for name in find_own_names(user):
         capitalized = "-".join(part.capitalize() for part in name.split("-"))
         before, after = r"(?<![\w'’-])(?<![A-Z][a-z] )", r"(?![\w-])(?! [A-Z])"
-        verbs = "|".join(re.escape(third) for third, _ in _VERBS)
+        verbs = "|".join(re.escape(verb) for verb, _ in _VERBS)
         patterns.append((re.compile(rf"{before}{capitalized}['’]s(?= [a-z])(?! (?:{_AFTER_IS})\b)"), True))
         patterns.append((re.compile(rf"{before}{capitalized}(?P<is>['’]s\b)?(?: (?P<verb>{verbs})\b)?{after}"), False))
     return tuple(patterns)
@@ -85,7 +85,7 @@ def _is_of_user(content: Mapping[str, Any]) -> bool:
 
 
 def put_in_third_person(question: str, name: str) -> str:
-    """Return a question with a name for "I" and "my"."""
+    """Return a question in which a name replaces "I" and "my"."""
     for pattern, replacement in _THIRD_PERSON:
         question = pattern.sub(replacement.format(name=name), question)
     return question

@@ -72,11 +72,11 @@ def summarise(texts: Sequence[str], budget: int, count_tokens: CountTokens, igno
         sentence for index, text in enumerate(texts) for sentence in split_sentences(text, index, count_tokens)
     ]
     worth = weigh_terms(sentences, ignored)
-    chosen, tokens_left = _choose_sentences(sentences, worth, budget)
-    covered = {term for index in chosen for term in sentences[index].terms}
-    missing = {term: value for term, value in worth.items() if term not in covered}
-    quoted = tuple(ChosenSentence(sentences[n].text, sentences[n].source, chosen[n]) for n in sorted(chosen))
-    return Extract(quoted, _choose_topics(texts, missing, tokens_left, count_tokens))
+    gains, tokens_left = _choose_sentences(sentences, worth, budget)
+    covered_terms = {term for index in gains for term in sentences[index].terms}
+    uncovered_worth = {term: value for term, value in worth.items() if term not in covered_terms}
+    quoted_sentences = tuple(ChosenSentence(sentences[n].text, sentences[n].source, gains[n]) for n in sorted(gains))
+    return Extract(quoted_sentences, _choose_topics(texts, uncovered_worth, tokens_left, count_tokens))
 
 
 def split_sentences(text: str, source: int, count_tokens: CountTokens) -> list[Sentence]:
@@ -120,32 +120,32 @@ def _choose_sentences(
     fits_whole = sum(sentence.tokens for sentence in sentences) <= budget  # then everything is quoted
     topic_tokens = 0.0 if fits_whole else budget * _TOPIC_SHARE
     tokens_left = budget - topic_tokens
-    covered: set[str] = set()
-    chosen: dict[int, float] = {}
+    covered_terms: set[str] = set()
+    gains: dict[int, float] = {}
     # Quoting a sentence can only lower the gains of others. So if a gain is still the best when it is computed again,
     # it is the best of all, and few gains need to be computed again.
-    heap = [(-_compute_gain(sentence, worth, covered), index) for index, sentence in enumerate(sentences)]
+    heap = [(-_compute_gain(sentence, worth, covered_terms), index) for index, sentence in enumerate(sentences)]
     heapq.heapify(heap)
     while heap:
         _, index = heapq.heappop(heap)
         sentence = sentences[index]
-        gain = _compute_gain(sentence, worth, covered)
-        if gain <= 0 or (sentence.tokens > tokens_left and chosen):
+        gain = _compute_gain(sentence, worth, covered_terms)
+        if gain <= 0 or (sentence.tokens > tokens_left and gains):
             continue
         if heap and gain < -heap[0][0]:
             heapq.heappush(heap, (-gain, index))
             continue
         tokens_left -= sentence.tokens
-        covered |= sentence.terms
-        chosen[index] = gain
-    return chosen, tokens_left + topic_tokens
+        covered_terms |= sentence.terms
+        gains[index] = gain
+    return gains, tokens_left + topic_tokens
 
 
-def _compute_gain(sentence: Sentence, worth: Mapping[str, float], covered: set[str]) -> float:
+def _compute_gain(sentence: Sentence, worth: Mapping[str, float], covered_terms: set[str]) -> float:
     # The order of a set differs between processes. `fsum` is exact and does not depend on the order, so that every
     # process quotes the same sentences.
-    gained = math.fsum(worth.get(term, 0.0) for term in sentence.terms if term not in covered)
-    return gained / math.pow(max(sentence.tokens, 1), _LENGTH_EXPONENT)
+    gain = math.fsum(worth.get(term, 0.0) for term in sentence.terms if term not in covered_terms)
+    return gain / math.pow(max(sentence.tokens, 1), _LENGTH_EXPONENT)
 
 
 def _choose_topics(
@@ -167,7 +167,7 @@ def _choose_topics(
     return tuple(topics)
 
 
-def has_said(text: str, said: Iterable[frozenset[str]]) -> bool:
-    """Return whether at least one of these sets of terms contains most of the terms of a text."""
+def is_repetition(text: str, quoted_terms: Iterable[frozenset[str]]) -> bool:
+    """Return whether at least one quote has most of the terms of a text. `quoted_terms` has the terms of each quote."""
     terms = frozenset(extract_terms(text))
-    return any(len(terms & said_terms) >= _REPEATED_SHARE * len(terms) for said_terms in said)
+    return any(len(terms & terms_of_quote) >= _REPEATED_SHARE * len(terms) for terms_of_quote in quoted_terms)

@@ -42,15 +42,14 @@ def check_arguments(name: str, schema: Schema, arguments: Mapping[str, Any]) -> 
         raise InvalidInput.from_sentence(f"the arguments: {error}") from None
     checker = _Checker(check_schema(schema))
     faults: list[ArgumentFault] = []
-    completed = checker.check("", dict(arguments), "", faults)
+    completed_arguments = checker.check("", dict(arguments), "", faults)
     if not faults:
-        return dict(completed)
-    shown = faults[:MAX_FAULTS]
-    facts, remedies = ([getattr(fault, part) for fault in shown] for part in ("fact", "remedy"))
+        return dict(completed_arguments)
+    shown_faults = faults[:MAX_FAULTS]
     raise InvalidArguments(
-        f"{name}: {', and '.join(facts)}",
-        faults=tuple(shown),
-        remedy=", and ".join(dict.fromkeys(remedies)),
+        f"{name}: {', and '.join(fault.fact for fault in shown_faults)}",
+        faults=tuple(shown_faults),
+        remedy=", and ".join(dict.fromkeys(fault.remedy for fault in shown_faults)),
     )
 
 
@@ -75,7 +74,7 @@ def make_key(value: Any) -> Any:
         case list() | tuple():
             return "list", tuple(map(make_key, value))
         case dict():
-            return "object", frozenset((name, make_key(inner)) for name, inner in value.items())
+            return "object", frozenset((name, make_key(member)) for name, member in value.items())
         case _:
             return "number", value
 
@@ -158,26 +157,33 @@ class _Checker:
     ) -> dict[str, Any]:
         """Check the members of an object and return it with defaults filled in. Faults are added to `faults`."""
         properties: Mapping[str, Any] = schema.get("properties", {})
-        completed = dict(value)
+        completed_members = dict(value)
         for name in properties:
-            inner = f"{place}/properties/{name.replace('~', '~0').replace('/', '~1')}"
+            inner_place = f"{place}/properties/{name.replace('~', '~0').replace('/', '~1')}"
             if name in value:
-                completed[name] = self.check(inner, value[name], _join(path, name), faults)
+                completed_members[name] = self.check(inner_place, value[name], _join(path, name), faults)
             else:
-                schema_of_name = self._follow(inner)
-                if isinstance(schema_of_name, dict) and "default" in schema_of_name:
-                    completed[name] = self.check(inner, schema_of_name["default"], _join(path, name), faults)
-        missing = [name for name in schema.get("required", ()) if name not in completed]
+                property_schema = self._follow(inner_place)
+                if isinstance(property_schema, dict) and "default" in property_schema:
+                    completed_members[name] = self.check(
+                        inner_place, property_schema["default"], _join(path, name), faults
+                    )
+        missing_names = [name for name in schema.get("required", ()) if name not in completed_members]
         # An argument that the schema does not allow is a separate fault.
-        unknown = [name for name in value if name not in properties and schema.get("additionalProperties") is not False]
-        faults += [make_missing_fault(_join(path, name), properties.get(name, {}), name, unknown) for name in missing]
+        unknown_names = [
+            name for name in value if name not in properties and schema.get("additionalProperties") is not False
+        ]
+        faults += [
+            make_missing_fault(_join(path, name), properties.get(name, {}), name, unknown_names)
+            for name in missing_names
+        ]
         for name in value:
-            completed[name] = self._check_by_name(place, schema, name, completed[name], path, faults)
+            completed_members[name] = self._check_by_name(place, schema, name, completed_members[name], path, faults)
         _check_size(schema, len(value), ("minProperties", "maxProperties"), "entries", path, value, faults)
         if "propertyNames" in schema:
             for name in value:
                 self.check(f"{place}/propertyNames", name, _join(path, name), faults)
-        return completed
+        return completed_members
 
     def _check_by_name(
         self, place: str, schema: Schema, name: str, value: Any, path: str, faults: list[ArgumentFault]
@@ -187,25 +193,29 @@ class _Checker:
         for text in patterns:
             escaped = text.replace("~", "~0").replace("/", "~1")
             value = self.check(f"{place}/patternProperties/{escaped}", value, _join(path, name), faults)
-        others = schema.get("additionalProperties", True)
-        if patterns or others is True or name in schema.get("properties", ()):
+        additional = schema.get("additionalProperties", True)
+        if patterns or additional is True or name in schema.get("properties", ()):
             return value
-        if others is False:
+        if additional is False:
             faults.append(make_unknown_fault(_join(path, name), name, schema.get("properties", ())))
             return value
         return self.check(f"{place}/additionalProperties", value, _join(path, name), faults)
 
     def _check_array(self, place: str, schema: Schema, value: Any, path: str, faults: list[ArgumentFault]) -> list[Any]:
-        first = schema.get("prefixItems", ())
-        completed = []
+        prefix_items = schema.get("prefixItems", ())
+        completed_items = []
         for index, item in enumerate(value):
-            inner = f"/prefixItems/{index}" if index < len(first) else "/items" if "items" in schema else None
+            item_place = (
+                f"/prefixItems/{index}" if index < len(prefix_items) else "/items" if "items" in schema else None
+            )
             item_path = f"{path}[{index}]"
-            completed.append(item if inner is None else self.check(place + inner, item, item_path, faults))
+            completed_items.append(
+                item if item_place is None else self.check(place + item_place, item, item_path, faults)
+            )
         _check_size(schema, len(value), ("minItems", "maxItems"), "items", path, value, faults)
         if schema.get("uniqueItems") and len(set(map(make_key, value))) < len(value):
             faults.append(make_fault(path, value, "pass each item once"))
-        return completed
+        return completed_items
 
     def _check_alternatives(
         self, place: str, schema: Schema, value: Any, path: str, faults: list[ArgumentFault]
@@ -216,9 +226,9 @@ class _Checker:
             if keyword in schema:
                 value = self._check_branches(place, keyword, schema, value, path, faults)
         if "not" in schema:
-            inside: list[ArgumentFault] = []
-            self.check(f"{place}/not", value, path, inside)
-            if not inside:
+            inner_faults: list[ArgumentFault] = []
+            self.check(f"{place}/not", value, path, inner_faults)
+            if not inner_faults:
                 faults.append(make_fault(path, value, "pass another value"))
         return value
 
@@ -226,24 +236,24 @@ class _Checker:
         self, place: str, keyword: str, schema: Schema, value: Any, path: str, faults: list[ArgumentFault]
     ) -> Any:
         """Check the alternatives of `anyOf` or `oneOf`; return the value with the defaults of the first that fits."""
-        fitting, near = [], []
+        fitting_values, faults_of_same_type = [], []
         for index in range(len(schema[keyword])):
-            inside: list[ArgumentFault] = []
+            inner_faults: list[ArgumentFault] = []
             branch = f"{place}/{keyword}/{index}"
-            completed = self.check(branch, value, path, inside)
-            if not inside and keyword == "anyOf":
-                return completed
-            if not inside:
-                fitting.append(completed)
+            completed_value = self.check(branch, value, path, inner_faults)
+            if not inner_faults and keyword == "anyOf":
+                return completed_value
+            if not inner_faults:
+                fitting_values.append(completed_value)
             elif _has_type(self._follow(branch), value):
-                near.append(inside)
-        if len(fitting) == 1:
-            return fitting[0]
-        if fitting:
+                faults_of_same_type.append(inner_faults)
+        if len(fitting_values) == 1:
+            return fitting_values[0]
+        if fitting_values:
             faults.append(make_fault(path, value, "pass a value that fits only one of the alternatives"))
-        elif len(near) == 1:
-            # The faults inside the only alternative of this type are more helpful than a list of types.
-            faults += near[0]
+        elif len(faults_of_same_type) == 1:
+            # The faults inside the only alternative of the value's type are more helpful than a list of types.
+            faults += faults_of_same_type[0]
         else:
             faults.append(make_fault(path, value, f"pass {describe_schema({'anyOf': schema[keyword]})}"))
         return value

@@ -35,8 +35,8 @@ def read_definition(definition: Mapping[str, Any]) -> dict[str, Any]:
     The definition is in the form of OpenAI's chat completions or responses, of Anthropic, or of MCP, or has our own
     names of fields.
     """
-    inner = definition.get("function") if definition.get("type") == "function" else None
-    source: Mapping[str, Any] = inner if isinstance(inner, dict) else definition
+    function_definition = definition.get("function") if definition.get("type") == "function" else None
+    source: Mapping[str, Any] = function_definition if isinstance(function_definition, dict) else definition
     fields: dict[str, Any] = {}
     for name, value in source.items():
         if name in _SCHEMA_NAMES:

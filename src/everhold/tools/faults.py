@@ -7,7 +7,7 @@ from typing import Any
 from everhold.errors import ArgumentFault, format_value
 from everhold.model.validation import suggest_name
 
-_WHOLE = "the arguments"
+_ALL_ARGUMENTS = "the arguments"
 _WORDS = {
     "array": "a list",
     "boolean": "true or false",
@@ -47,27 +47,27 @@ def _describe_items(schema: Mapping[str, Any]) -> str:
 
 
 def _join_words(words: Iterable[str]) -> str:
-    *others, last = words
-    return f"{', '.join(others)} or {last}" if others else last
+    *other_words, last = words
+    return f"{', '.join(other_words)} or {last}" if other_words else last
 
 
 def make_fault(path: str, value: Any, remedy: str) -> ArgumentFault:
     """Return the fault for a value of the argument at `path`."""
-    shown = format_value(value)
+    shown_value = format_value(value)
     if not path:
-        return ArgumentFault(path, f"{_WHOLE} are {shown}", remedy)
-    return ArgumentFault(path, f"{path} is {shown}", f"{remedy} for {path}")
+        return ArgumentFault(path, f"{_ALL_ARGUMENTS} are {shown_value}", remedy)
+    return ArgumentFault(path, f"{path} is {shown_value}", f"{remedy} for {path}")
 
 
-def make_missing_fault(path: str, schema: Any, name: str, unknown: Sequence[str]) -> ArgumentFault:
+def make_missing_fault(path: str, schema: Any, name: str, unknown_names: Sequence[str]) -> ArgumentFault:
     """Return the fault for a missing argument. It mentions a similar unknown name that was passed, if there is one."""
-    close = get_close_matches(name, unknown, n=1, cutoff=0.6)
-    hint = f" (is {close[0]!r} meant?)" if close else ""
+    similar_names = get_close_matches(name, unknown_names, n=1, cutoff=0.6)
+    hint = f" (is {similar_names[0]!r} meant?)" if similar_names else ""
     return ArgumentFault(path, f"{path} is missing{hint}", f"pass {describe_schema(schema)} for {path}")
 
 
-def make_unknown_fault(path: str, name: str, known: Iterable[str]) -> ArgumentFault:
+def make_unknown_fault(path: str, name: str, known_names: Iterable[str]) -> ArgumentFault:
     """Return the fault for an argument that the tool does not have."""
-    names = list(known)
-    remedy = suggest_name(name, names) if names else "leave it out"
+    all_names = list(known_names)
+    remedy = suggest_name(name, all_names) if all_names else "leave it out"
     return ArgumentFault(path, f"there is no parameter {format_value(path)}", remedy)

@@ -56,11 +56,11 @@ def _make_schema(function: Callable[..., Any], descriptions: Mapping[str, str]) 
     annotations = {parameter.name: _read_annotation(parameter) for parameter in parameters}
     schemas, definitions = _derive_schemas(function.__name__, annotations)
     properties: dict[str, Any] = {}
-    others: Any = False
+    additional_properties: Any = False
     for parameter in parameters:
         schema = schemas[parameter.name]
         if parameter.kind is parameter.VAR_KEYWORD:
-            others = schema or True
+            additional_properties = schema or True
             continue
         description = _find_description(parameter.annotation) or descriptions.get(parameter.name)
         properties[parameter.name] = {
@@ -68,13 +68,13 @@ def _make_schema(function: Callable[..., Any], descriptions: Mapping[str, str]) 
             **({"description": description} if description and "description" not in schema else {}),
             **_read_default(parameter),
         }
-    named = [parameter for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
-    required = [parameter.name for parameter in named if parameter.default is parameter.empty]
+    named_parameters = [parameter for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
+    required = [parameter.name for parameter in named_parameters if parameter.default is parameter.empty]
     return {
         "type": "object",
         "properties": properties,
         **({"required": required} if required else {}),
-        "additionalProperties": others,
+        "additionalProperties": additional_properties,
         **({"$defs": definitions} if definitions else {}),
     }
 
@@ -141,7 +141,7 @@ def _derive_schemas(name: str, annotations: Mapping[str, Any]) -> tuple[dict[str
         return {}, {}
     try:
         adapters = [(key, "validation", TypeAdapter(annotation)) for key, annotation in annotations.items()]
-        generated_schemas, shared = TypeAdapter.json_schemas(adapters, schema_generator=_SchemaMaker)  # type: ignore[arg-type]
+        generated_schemas, shared_definitions = TypeAdapter.json_schemas(adapters, schema_generator=_SchemaMaker)  # type: ignore[arg-type]
     except (PydanticUserError, SchemaError, TypeError, NameError) as error:
         fact = str(error).partition("\n")[0]
         raise InvalidInput(
@@ -149,23 +149,23 @@ def _derive_schemas(name: str, annotations: Mapping[str, Any]) -> tuple[dict[str
             remedy="annotate them with text, numbers, lists, dictionaries, dataclasses, TypedDicts or models",
         ) from None
     schemas = {str(key): _tidy(schema) for (key, _), schema in generated_schemas.items()}
-    return schemas, {key: _tidy(schema) for key, schema in shared.get("$defs", {}).items()}
+    return schemas, {key: _tidy(schema) for key, schema in shared_definitions.get("$defs", {}).items()}
 
 
 def _tidy(schema: Any) -> Any:
     """Return a schema without the titles of classes and without `discriminator`, which is not JSON Schema."""
     if not isinstance(schema, dict):
         return schema
-    kept = {key: value for key, value in schema.items() if key not in ("title", "discriminator")}
-    for keyword in {pointer.split("/", 2)[1] for pointer, _ in list_subschemas(kept)}:
-        match kept[keyword]:
-            case list() as several:
-                kept[keyword] = [_tidy(item) for item in several]
-            case dict() as named if keyword in NAMED_SCHEMAS:
-                kept[keyword] = {name: _tidy(item) for name, item in named.items()}
-            case one:
-                kept[keyword] = _tidy(one)
-    return kept
+    tidy_schema = {key: value for key, value in schema.items() if key not in ("title", "discriminator")}
+    for keyword in {pointer.split("/", 2)[1] for pointer, _ in list_subschemas(tidy_schema)}:
+        match tidy_schema[keyword]:
+            case list() as subschemas:
+                tidy_schema[keyword] = [_tidy(subschema) for subschema in subschemas]
+            case dict() as named_schemas if keyword in NAMED_SCHEMAS:
+                tidy_schema[keyword] = {name: _tidy(subschema) for name, subschema in named_schemas.items()}
+            case subschema:
+                tidy_schema[keyword] = _tidy(subschema)
+    return tidy_schema
 
 
 def _find_description(annotation: Any) -> str | None:

@@ -84,36 +84,36 @@ class _Parser:
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
-        self._at = 0
+        self._position = 0
         self._depth = 0
 
     def parse(self) -> Node:
         node = self._parse_choice()
-        if self._at < len(self._pattern):
+        if self._position < len(self._pattern):
             raise self._refuse("a ) without a (")
         return node
 
     def _refuse(self, fact: str, remedy: str = "correct it") -> InvalidInput:
         return InvalidInput(
-            f"the pattern {format_value(self._pattern)} has {fact} at position {self._at}",
+            f"the pattern {format_value(self._pattern)} has {fact} at position {self._position}",
             value=self._pattern,
             remedy=remedy,
         )
 
     def _peek(self, length: int = 1) -> str:
-        return self._pattern[self._at : self._at + length]
+        return self._pattern[self._position : self._position + length]
 
     def _take(self) -> str:
         character = self._peek()
         if not character:
             raise self._refuse("an unexpected end")
-        self._at += 1
+        self._position += 1
         return character
 
     def _parse_choice(self) -> Node:
         options = [self._parse_sequence()]
         while self._peek() == "|":
-            self._at += 1
+            self._position += 1
             options.append(self._parse_sequence())
         return options[0] if len(options) == 1 else Choice(tuple(options))
 
@@ -131,7 +131,7 @@ class _Parser:
         if isinstance(part, Assertion):
             raise self._refuse(f"a repeated {part.kind}")
         if self._peek() == "?":  # a lazy quantifier matches the same texts
-            self._at += 1
+            self._position += 1
         if self._peek() in ("*", "+", "?") or self._peek() == "{":
             raise self._refuse("a quantifier after a quantifier")
         return Repeat(part, *bounds)
@@ -139,21 +139,21 @@ class _Parser:
     def _read_quantifier(self) -> tuple[int, int | None] | None:
         sign = self._peek()
         if sign in _QUANTIFIERS:
-            self._at += 1
+            self._position += 1
             return _QUANTIFIERS[sign]
         if sign != "{":
             return None
-        inside, closing, _ = self._pattern[self._at + 1 :].partition("}")
-        least, comma, most = inside.partition(",")
+        bounds_text, closing, _ = self._pattern[self._position + 1 :].partition("}")
+        least, comma, most = bounds_text.partition(",")
         is_number = least.isascii() and least.isdigit() and (not most or (most.isascii() and most.isdigit()))
-        if not closing or not is_number or len(inside) > 10:
+        if not closing or not is_number or len(bounds_text) > 10:
             raise self._refuse("a { that begins no quantifier", "write {2}, {2,} or {2,5}, or \\{ for the character")
         bounds = (int(least), int(most) if most else None if comma else int(least))
         if bounds[1] is not None and bounds[1] < bounds[0]:
             raise self._refuse("a quantifier whose maximum is below its minimum")
         if max(bounds[0], bounds[1] or 0) > MAX_REPEAT:
             raise self._refuse("a large quantifier", f"repeat at most {MAX_REPEAT:,} times")
-        self._at += len(inside) + 2
+        self._position += len(bounds_text) + 2
         return bounds
 
     def _parse_part(self) -> Node:
@@ -167,7 +167,7 @@ class _Parser:
         if character == "\\" and self._peek() in ("b", "B"):
             return Assertion(self._take())
         if character in ("*", "+", "?", "{", "}", "]"):
-            self._at -= 1
+            self._position -= 1
             raise self._refuse(f"a bare {character}", f"write \\{character} for the character")
         return CharacterSet(self._parse_character(character))
 
@@ -180,7 +180,7 @@ class _Parser:
         """Parse a group after its opening bracket. Names of groups are ignored."""
         if self._peek() == "?":
             if self._peek(2) == "?:":
-                self._at += 2
+                self._position += 2
             elif self._peek(2) == "?<" and self._peek(3) not in ("?<=", "?<!"):
                 while self._take() != ">":
                     pass
@@ -198,7 +198,7 @@ class _Parser:
     def _parse_class(self) -> Node:
         """Parse a character class after its opening bracket."""
         is_inverted = self._peek() == "^"
-        self._at += is_inverted
+        self._position += is_inverted
         ranges: list[tuple[int, int]] = []
         while self._peek() != "]":
             first = self._parse_member()
@@ -206,19 +206,19 @@ class _Parser:
             if not is_range:
                 ranges += first
                 continue
-            self._at += 1
+            self._position += 1
             last = self._parse_member()
             if not _is_single(last) or last[0][0] < first[0][0]:
                 raise self._refuse("a range that is out of order")
             ranges.append((first[0][0], last[0][0]))
-        self._at += 1
+        self._position += 1
         return CharacterSet(_invert(tuple(ranges)) if is_inverted else tuple(ranges))
 
     def _parse_member(self) -> Ranges:
         character = self._take()
         if character == "\\":
             if self._peek() == "b":
-                self._at += 1
+                self._position += 1
                 return ((0x08, 0x08),)
             return self._parse_escape()
         return ((ord(character), ord(character)),)
@@ -236,7 +236,7 @@ class _Parser:
                 code = -1
             if code < 0 or len(digits) != (2 if character == "x" else 4):
                 raise self._refuse(f"a \\{character} without its digits")
-            self._at += len(digits)
+            self._position += len(digits)
             return ((code, code),)
         character = _CONTROLS.get(character, character)
         if character.isalnum():

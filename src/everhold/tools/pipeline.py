@@ -83,8 +83,8 @@ def _find_by_name(records: Records, scope: Scope, name: str, *, deleted: bool) -
     where = [Where("name", Op.EQ, name), *([Where("is_deleted", Op.EQ, True)] if deleted else [])]
     matches = records.scan(Tool, scope.organization, where, limit=100, deleted=deleted)
     if len(matches) > 1 and scope.agent is not None:
-        own = set(_list_tool_ids(records, scope.organization, scope.agent))
-        return [match for match in matches if match.id in own] or matches
+        own_ids = set(_list_tool_ids(records, scope.organization, scope.agent))
+        return [match for match in matches if match.id in own_ids] or matches
     return matches
 
 
@@ -102,7 +102,9 @@ def list_tools(
         after = Page(None, (organization, cursor)) if cursor is not None else None
         rows = records.scan(Tool, organization, where, after=after, limit=limit + 1)
     else:
-        ids = sorted(name for name in _list_tool_ids(records, organization, agent) if cursor is None or name > cursor)
+        ids = sorted(
+            tool_id for tool_id in _list_tool_ids(records, organization, agent) if cursor is None or tool_id > cursor
+        )
         rows = [tool for _, tool in sorted(records.get(Tool, organization, ids).items())]
         rows = [tool for tool in rows if tag is None or tag in tool.tags]
     page = tuple(rows[:limit])
@@ -110,7 +112,9 @@ def list_tools(
 
 
 def _list_tool_ids(records: Records, organization: str, agent: str) -> list[str]:
-    return [name for (name,) in records.columns(ToolAgent, organization, ("tool_id",), _make_agent_condition(agent))]
+    return [
+        tool_id for (tool_id,) in records.columns(ToolAgent, organization, ("tool_id",), _make_agent_condition(agent))
+    ]
 
 
 def _make_agent_condition(agent: str) -> list[Where]:
@@ -204,10 +208,10 @@ def attach_tool(deps: ToolDeps, scope: Scope, name: str) -> Tool:
     """Give a tool to the scope's agent, if it does not have it. Raise Conflict if it has another tool of this name."""
     agent = require_agent(scope)
     tool = require_tool(deps.records, scope, name)
-    own = deps.records.get(Tool, scope.organization, _list_tool_ids(deps.records, scope.organization, agent))
-    if tool.id in own:
+    agent_tools = deps.records.get(Tool, scope.organization, _list_tool_ids(deps.records, scope.organization, agent))
+    if tool.id in agent_tools:
         return tool
-    if any(other.name == tool.name for other in own.values()):
+    if any(other.name == tool.name for other in agent_tools.values()):
         raise Conflict(
             f"agent {agent!r} has another tool named {tool.name!r}", value=tool.name, remedy="detach it first"
         )
@@ -216,9 +220,9 @@ def attach_tool(deps: ToolDeps, scope: Scope, name: str) -> Tool:
     # A link that was hidden with an agent or a tool may still exist, and then its key is taken.
     link = _make_link(scope, tool.id)
     line = _make_line(deps, scope, "update", {"tool": tool.id, "attached": True})
-    hidden = Delete(ToolAgent, (scope.organization, tool.id, agent))
+    delete_hidden = Delete(ToolAgent, (scope.organization, tool.id, agent))
     try:
-        deps.records.commit([*rows, hidden, Put(link), line, Put(make_announcement(tool, owner=link))])
+        deps.records.commit([*rows, delete_hidden, Put(link), line, Put(make_announcement(tool, owner=link))])
     except AlreadyExists as error:
         if error.table != get_table(ToolAgent).name:  # else another writer attached it at the same time
             raise
@@ -233,9 +237,9 @@ def detach_tool(deps: ToolDeps, scope: Scope, name: str) -> Tool:
     if tool.id not in _list_tool_ids(deps.records, scope.organization, agent):
         raise NotFound(f"agent {agent!r} has no tool {name!r}", value=name, remedy="there is nothing to detach")
     line = _make_line(deps, scope, "update", {"tool": tool.id, "attached": False})
-    removed = Delete(ToolAgent, (scope.organization, tool.id, agent))
-    announced = make_announcement(tool, owner=_make_link(scope, tool.id))
-    deps.records.commit([removed, line, Put(announced)])
+    delete_link = Delete(ToolAgent, (scope.organization, tool.id, agent))
+    announcement = make_announcement(tool, owner=_make_link(scope, tool.id))
+    deps.records.commit([delete_link, line, Put(announcement)])
     return tool
 
 

@@ -65,7 +65,7 @@ _TEXT = (_is_text, "text")
 _FLAG = (_is_flag, "true or false")
 _ANY = (lambda value: True, "a value")
 # The checks for the values of keywords.
-_VALUES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+_VALUE_CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "type": (_is_type, f"one of {', '.join(TYPES)}, or a list of these"),
     "enum": (lambda value: _is_list(value) and bool(value), "a list of values"),
     "const": _ANY,
@@ -79,10 +79,10 @@ _VALUES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "format": _TEXT, "title": _TEXT, "description": _TEXT, "$comment": _TEXT, "default": _ANY,
     "examples": (_is_list, "a list"), "deprecated": _FLAG, "readOnly": _FLAG, "writeOnly": _FLAG,
 }  # fmt: skip
-_ONE = ("additionalProperties", "items", "not", "propertyNames")
-_SEVERAL = ("allOf", "anyOf", "oneOf", "prefixItems")
+_SCHEMA_KEYWORDS = ("additionalProperties", "items", "not", "propertyNames")
+_SCHEMA_LIST_KEYWORDS = ("allOf", "anyOf", "oneOf", "prefixItems")
 NAMED_SCHEMAS = ("properties", "patternProperties", "$defs", "definitions")
-KEYWORDS = (*_VALUES, *_ONE, *_SEVERAL, *NAMED_SCHEMAS)
+KEYWORDS = (*_VALUE_CHECKS, *_SCHEMA_KEYWORDS, *_SCHEMA_LIST_KEYWORDS, *NAMED_SCHEMAS)
 # Keywords whose subschemas apply to the same value as the schema itself.
 _IN_PLACE = ("allOf", "anyOf", "oneOf", "not", "$ref")
 
@@ -111,19 +111,19 @@ def check_schema(schema: Schema) -> dict[str, Schema | bool]:
 
 def list_subschemas(schema: Schema) -> Iterator[tuple[str, Any]]:
     """Yield the schemas directly inside a schema, each with its pointer from there."""
-    for keyword in _ONE:
+    for keyword in _SCHEMA_KEYWORDS:
         if keyword in schema:
             yield f"/{keyword}", schema[keyword]
-    for keyword in _SEVERAL:
+    for keyword in _SCHEMA_LIST_KEYWORDS:
         if keyword in schema:
             _require(isinstance(schema[keyword], list) and schema[keyword], keyword, "a list of schemas")
-            for index, inner in enumerate(schema[keyword]):
-                yield f"/{keyword}/{index}", inner
+            for index, subschema in enumerate(schema[keyword]):
+                yield f"/{keyword}/{index}", subschema
     for keyword in NAMED_SCHEMAS:
         if keyword in schema:
             _require(isinstance(schema[keyword], dict), keyword, "an object of schemas")
-            for name, inner in schema[keyword].items():
-                yield f"/{keyword}/{_escape(name)}", inner
+            for name, subschema in schema[keyword].items():
+                yield f"/{keyword}/{_escape(name)}", subschema
 
 
 def find_place(reference: str) -> str | None:
@@ -142,9 +142,9 @@ def _require(is_right: object, name: str, expected: str) -> None:
 
 def _collect_subschemas(schema: Schema) -> dict[str, Schema | bool]:
     places: dict[str, Schema | bool] = {}
-    waiting: list[tuple[str, Any, int]] = [("", schema, 0)]
-    while waiting:
-        place, subschema, depth = waiting.pop()
+    pending: list[tuple[str, Any, int]] = [("", schema, 0)]
+    while pending:
+        place, subschema, depth = pending.pop()
         places[place] = subschema
         if depth > MAX_SCHEMA_DEPTH or len(places) > MAX_SUBSCHEMAS:
             raise InvalidInput(
@@ -152,7 +152,7 @@ def _collect_subschemas(schema: Schema) -> dict[str, Schema | bool]:
                 remedy=f"use at most {MAX_SUBSCHEMAS:,} schemas, at most {MAX_SCHEMA_DEPTH} inside each other",
             )
         if isinstance(subschema, dict):
-            waiting += [(place + step, inner, depth + 1) for step, inner in list_subschemas(subschema)]
+            pending += [(place + step, inner, depth + 1) for step, inner in list_subschemas(subschema)]
         else:
             _require(isinstance(subschema, bool), place or "the whole", "an object, true or false")
     return places
@@ -160,25 +160,25 @@ def _collect_subschemas(schema: Schema) -> dict[str, Schema | bool]:
 
 def _check_keywords(place: str, schema: Schema, places: Mapping[str, Any]) -> None:
     """Raise InvalidInput if one object of a schema has an unknown keyword or a keyword with an invalid value."""
-    where = f" at {place}" if place else ""
+    location = f" at {place}" if place else ""
     for keyword, value in schema.items():
         if keyword not in KEYWORDS:
             raise InvalidInput(
-                f"the schema has the keyword {format_value(keyword)}{where}, which is not checked here",
+                f"the schema has the keyword {format_value(keyword)}{location}, which is not checked here",
                 value=keyword,
                 remedy=f"leave it out; {suggest_name(keyword, KEYWORDS)}",
             )
-        if keyword in _VALUES and not _VALUES[keyword][0](value):
+        if keyword in _VALUE_CHECKS and not _VALUE_CHECKS[keyword][0](value):
             raise InvalidInput(
-                f"{keyword} is {format_value(value)}{where} of the schema",
+                f"{keyword} is {format_value(value)}{location} of the schema",
                 value=value,
-                remedy=f"write {_VALUES[keyword][1]}",
+                remedy=f"write {_VALUE_CHECKS[keyword][1]}",
             )
     for pattern in (*([schema["pattern"]] if "pattern" in schema else ()), *schema.get("patternProperties", ())):
         compile_pattern(pattern)
     if "$ref" in schema and find_place(schema["$ref"]) not in places:
         raise InvalidInput(
-            f"$ref is {format_value(schema['$ref'])}{where} of the schema",
+            f"$ref is {format_value(schema['$ref'])}{location} of the schema",
             value=schema["$ref"],
             remedy="refer to a schema in the same document, such as #/$defs/address",
         )
@@ -186,18 +186,20 @@ def _check_keywords(place: str, schema: Schema, places: Mapping[str, Any]) -> No
 
 def _refuse_endless_references(places: Mapping[str, Schema | bool]) -> None:
     """Raise InvalidInput for a schema that refers back to itself for the same value, which would never end."""
-    done: set[str] = set()
+    finished_places: set[str] = set()
     for first in places:
-        path: dict[str, Iterator[str]] = {first: iter(_list_in_place(first, places))} if first not in done else {}
+        path: dict[str, Iterator[str]] = (
+            {first: iter(_list_in_place(first, places))} if first not in finished_places else {}
+        )
         while path:
             place = next(reversed(path))
             following = next(path[place], None)
             if following is None:
-                done.add(place)
+                finished_places.add(place)
                 del path[place]
             elif following in path:
                 raise InvalidInput(f"the schema at {following or '#'} refers to itself", remedy="remove that $ref")
-            elif following not in done:
+            elif following not in finished_places:
                 path[following] = iter(_list_in_place(following, places))
 
 
@@ -206,5 +208,5 @@ def _list_in_place(place: str, places: Mapping[str, Schema | bool]) -> list[str]
     schema = places[place]
     if isinstance(schema, bool):
         return []
-    inside = [place + step for step, _ in list_subschemas(schema) if step.split("/")[1] in _IN_PLACE]
-    return [*inside, find_place(schema["$ref"]) or ""] if "$ref" in schema else inside
+    inner_places = [place + step for step, _ in list_subschemas(schema) if step.split("/")[1] in _IN_PLACE]
+    return [*inner_places, find_place(schema["$ref"]) or ""] if "$ref" in schema else inner_places

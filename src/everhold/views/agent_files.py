@@ -146,7 +146,7 @@ class AgentFileVerbs(ScopedView):
             {**memory.read_values(), "provenance": drop_links(memory.provenance)} for memory in memories
         ]
         try:
-            remember(replace(parts.write_deps, scope_rows=rows), scope, items, also=make_agent_operations)
+            remember(replace(parts.write_deps, scope_rows=rows), scope, items, make_further=make_agent_operations)
         except _AgentExistsError as error:
             raise error.__cause__ or error from None
         parts.write_deps.scope_rows.invalidate()
@@ -156,7 +156,7 @@ class AgentFileVerbs(ScopedView):
         from everhold.remember.chunks import make_chunks_or_words
 
         if isinstance(row, Message):
-            return self._parts.session_deps.cut(row)
+            return self._parts.session_deps.make_chunks(row)
         return make_chunks_or_words([row], self._parts.write_deps.chunking)[0]
 
 

@@ -37,7 +37,7 @@ def delete_rows(parts: Parts, kind: str, organization: str, name: str, *, hard: 
     source_ids = _find_sources(parts, kind, organization, name) if hard else []
     session_keys = find_sessions_under(parts.records, kind, organization, name)
     retell = partial(_retell_episodes, parts, kind, organization, name)
-    deletion.delete(parts.records, kind, organization, name, hard=hard, line=line, retell=retell)
+    deletion.delete(parts.records, kind, organization, name, hard=hard, line=line, update_summaries=retell)
     parts.write_deps.scope_rows.invalidate()
     parts.clear_images()
     parts.session_deps.cache.drop(session_keys)
@@ -97,7 +97,7 @@ def _retell_episodes(
     deps, now = parts.episode_deps, clock.now()
     if kind in ("user", "agent"):
         messages = erasure.find_shared_messages(deps, organization, f"{kind}_id", name)
-        return parts.retell_episodes(messages, now, are_restored)
+        return parts.update_episodes(messages, now, are_restored)
     session = parts.records.get(Session, organization, [name]).get(name) if kind == "session" else None
     if session is None:
         return []
@@ -123,4 +123,4 @@ def _erase_traces(parts: Parts, kind: str, organization: str, name: str) -> None
     if kind == "organization":
         forget.erase_keys(parts.write_deps, organization)
     else:
-        forget.erase_under(parts.write_deps, kind, organization, name)
+        forget.erase_derived_of_owner(parts.write_deps, kind, organization, name)

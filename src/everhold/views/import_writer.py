@@ -282,7 +282,7 @@ class ImportWriter:
             if same_id is not None:
                 self._links.note_stored(draft.memory, same_id.id)
             seen.add(draft.memory.original_id)
-        known = find_duplicates(records, scope, list(others.values()), clock.now()).known if others else {}
+        known = find_duplicates(records, scope, list(others.values()), clock.now()).duplicate_ids if others else {}
         for draft in others.values():
             self._links.note_stored(draft.memory, known.get(draft.memory.id, draft.memory.id))
         return outcomes | {number: EXISTING for number, draft in others.items() if draft.memory.id in known}

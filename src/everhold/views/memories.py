@@ -262,7 +262,7 @@ class MemoryVerbs(ScopedView):
     @log_as("read")
     def tags(self) -> dict[str, int]:
         """Return the number of memories for each tag."""
-        counts = relate.tag_counts(self._parts.records, self.scope)
+        counts = relate.count_tags(self._parts.records, self.scope)
         self._log_call("read", {"tags": len(counts)})
         return counts
 

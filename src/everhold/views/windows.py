@@ -97,7 +97,7 @@ class WindowVerbs(ScopedView):
         def make() -> str:
             return summarise_before(deps, scope, session, first.created_at, budget, conversation).text
 
-        return self._parts.summaries.find(scope, session, conversation, first, budget, make)
+        return self._parts.summaries.get_or_make(scope, session, conversation, first, budget, make)
 
 
 class AsyncWindowVerbs(AsyncFacade):

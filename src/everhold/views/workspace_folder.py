@@ -245,12 +245,12 @@ class WorkspaceFolder(ScopedView):
         `into` is the folder of the workspace to write to. Raise InvalidInput if an entry is a link or a device, has a
         forbidden name or the name of another entry, or exceeds the limits.
         """
-        from everhold.workspaces.archives import take_in_archive
+        from everhold.workspaces.archives import import_archive
         from everhold.workspaces.lifecycle import require_cycle
 
         require_cycle(self._parts.workspace_deps, self.scope, cycle)
         with self._open() as area:
-            return take_in_archive(area, Path(source), into, cycle)
+            return import_archive(area, Path(source), into, cycle)
 
     @log_as("delete")
     def collect_garbage(self) -> "everhold.CollectedGarbage":
@@ -263,9 +263,9 @@ class WorkspaceFolder(ScopedView):
         return collected
 
     def _open(self) -> "AbstractContextManager[WorkArea]":
-        from everhold.workspaces.changing import work_in
+        from everhold.workspaces.changing import open_work_area
 
-        return work_in(self._parts.workspace_deps, self.scope, self.workspace)
+        return open_work_area(self._parts.workspace_deps, self.scope, self.workspace)
 
     def _reread(self) -> Workspace:
         from everhold.workspaces.recording import reread

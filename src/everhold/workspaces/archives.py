@@ -65,7 +65,7 @@ def export_files(target: Path, manifest: Manifest, load: Callable[[str], bytes],
             archive.addfile(member, io.BytesIO(load(entry.sha256)))
 
 
-def take_in_archive(area: WorkArea, source: Path, into: str | None, cycle_id: str | None) -> list[str]:
+def import_archive(area: WorkArea, source: Path, into: str | None, cycle_id: str | None) -> list[str]:
     """Write all files of an archive to the workspace, or none; return their paths.
 
     Raise InvalidInput if an entry is not a regular file or folder, has an invalid or repeated name, or exceeds the
@@ -74,13 +74,13 @@ def take_in_archive(area: WorkArea, source: Path, into: str | None, cycle_id: st
     limits = area.limits
     with ExitStack() as resources:
         members, read = _open_archive(area, source, limits, resources)
-        planned = _plan_files(members, into, limits)
-        check_quota(area, {file.path: file.size for file in planned})
-        for file in planned:
+        planned_files = _plan_files(members, into, limits)
+        check_quota(area, {file.path: file.size for file in planned_files})
+        for file in planned_files:
             area.folder.files.check_free(split_path(file.path))
         spool = _Spool(resources.enter_context(area.folder.make_temporary()))
         entries: dict[str, ManifestEntry | None] = {}
-        for file in planned:
+        for file in planned_files:
             content = _read_member(read, file)
             entries[file.path] = ManifestEntry(spool.add(content), len(content), file.mode)
         change_files(area, entries, spool.get, area.make_recording("update", cycle_id))
@@ -133,9 +133,9 @@ def _plan_files(members: Iterator[ArchivedFile | str], into: str | None, limits:
         size += member.size
         limits.check_file(name, member.size)
         limits.check(len(files), size)
-    clash = next((files[folded].path for folded in files if folded in folders), None)
-    if clash is not None:
-        _refuse(f"the archive has {clash[:80]!r} as a file and as a folder", "make it with one of them")
+    clashing_path = next((files[folded].path for folded in files if folded in folders), None)
+    if clashing_path is not None:
+        _refuse(f"the archive has {clashing_path[:80]!r} as a file and as a folder", "make it with one of them")
     return list(files.values())
 
 
@@ -247,11 +247,11 @@ def _read_member(read: Callable[[Any], IO[bytes] | None], file: ArchivedFile) ->
         if opened is None:
             _refuse(f"the archive has no content for {file.path[:80]!r}", "make it again")
         with opened:
-            parts, left = [], file.size + 1
-            while left > 0 and (part := opened.read(min(left, _COPY_BYTES // 2))):
+            parts, bytes_left = [], file.size + 1
+            while bytes_left > 0 and (part := opened.read(min(bytes_left, _COPY_BYTES // 2))):
                 parts.append(part)
-                left -= len(part)
-        if left != 1:
+                bytes_left -= len(part)
+        if bytes_left != 1:
             _refuse(f"the archive has {file.path[:80]!r} with another size than its header says", "make it again")
         return b"".join(parts)
 

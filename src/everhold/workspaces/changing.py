@@ -54,7 +54,7 @@ class WorkArea:
 
 
 @contextmanager
-def work_in(deps: WorkspaceDeps, scope: Scope, workspace: Workspace) -> Iterator[WorkArea]:
+def open_work_area(deps: WorkspaceDeps, scope: Scope, workspace: Workspace) -> Iterator[WorkArea]:
     """Lock and yield the workspace's folder, after completing an interrupted change and fetching missing files."""
     workspace = reread(deps, workspace)
     with deps.find_folder(workspace).open() as folder:
@@ -72,7 +72,7 @@ def change_files(
     hashes = sorted({entry.sha256 for entry in entries.values() if entry is not None})
     for batch in split_into_batches(hashes, _BATCH):
         area.deps.contents.store(organization, batch, get_content)
-    planned = _stage_files(area, entries, get_content)
+    staged_files = _stage_files(area, entries, get_content)
     fields = recording.fields
     area.folder.write_journal(
         {
@@ -81,10 +81,10 @@ def change_files(
             "kind": fields.kind,
             "media_type": fields.media_type,
             "metadata": fields.metadata,
-            "files": planned,
+            "files": staged_files,
         }
     )
-    _move_files(area, planned)
+    _move_files(area, staged_files)
     area.workspace = record_files(area.deps, recording, entries, get_content)
     area.folder.clear_journal()
 
@@ -104,33 +104,33 @@ def _stage_files(
         return dict(zip(entries, pool.map(stage, entries.values()), strict=True))
 
 
-def _move_files(area: WorkArea, planned: Mapping[str, Any], refusals: tuple[type[Exception], ...] = ()) -> None:
+def _move_files(area: WorkArea, staged_files: Mapping[str, Any], refusals: tuple[type[Exception], ...] = ()) -> None:
     """Remove and publish files; a path that raises one of `refusals` is left as it is."""
-    for path, entry in planned.items():
+    for path, entry in staged_files.items():
         if entry is None:
             with suppress(*refusals):
                 area.folder.files.remove(split_path(path))
-    for path, entry in planned.items():
+    for path, entry in staged_files.items():
         if entry is not None:
             with suppress(*refusals):
                 area.folder.publish(split_path(path), entry[-1])
     with suppress(*refusals):
-        area.folder.files.sync_folders({split_path(path)[:-1] for path in planned})
+        area.folder.files.sync_folders({split_path(path)[:-1] for path in staged_files})
 
 
 def _complete_change(area: WorkArea) -> None:
     """Complete a change that an interrupted process has left in the journal, and delete staged files."""
     journal = area.folder.read_journal()
     if journal is not None:
-        planned = {path: entry for path, entry in journal["files"].items() if find_path_fault(path) is None}
+        staged_files = {path: entry for path, entry in journal["files"].items() if find_path_fault(path) is None}
         # If a tool has put a link or a folder at a path in the meantime, it stays, and the path is recorded as empty.
-        _move_files(area, planned, (InvalidInput,))
+        _move_files(area, staged_files, (InvalidInput,))
         fields = FileFields(journal["kind"], journal["media_type"], journal["metadata"])
-        contents = {path: _read_entry(area, path) for path in planned}
-        by_hash = {entry[0].sha256: entry[1] for entry in contents.values() if entry is not None}
+        contents = {path: _read_entry(area, path) for path in staged_files}
+        content_by_hash = {entry[0].sha256: entry[1] for entry in contents.values() if entry is not None}
         entries = {path: None if entry is None else entry[0] for path, entry in contents.items()}
         recording = area.make_recording(journal["operation"], journal["cycle"], fields)
-        area.workspace = record_files(area.deps, recording, entries, by_hash.__getitem__)
+        area.workspace = record_files(area.deps, recording, entries, content_by_hash.__getitem__)
         area.folder.clear_journal()
     area.folder.clear_staging()
 

@@ -32,7 +32,7 @@ def hash_content(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-class Packed(NamedTuple):
+class PackedContent(NamedTuple):
     """A content as it is stored."""
 
     stored: bytes
@@ -79,25 +79,28 @@ class Contents:
             for _ in pool.map(write, rows):
                 pass
 
-    def _ensure_rows(self, organization: str, names: Sequence[str], pack: Callable[[str], Packed]) -> dict[str, Blob]:
+    def _ensure_rows(
+        self, organization: str, names: Sequence[str], pack: Callable[[str], PackedContent]
+    ) -> dict[str, Blob]:
         """Return the rows of stored contents by name; store the contents that are missing or about to be deleted."""
         rows = self.records.get(Blob, organization, names)
         now = clock.now()
-        missing, operations = {}, list[Operation]()
+        missing_rows: dict[str, Blob] = {}
+        operations: list[Operation] = []
         for name in names:
             row = rows.get(name)
             if row is None:
-                missing[name] = _make_row(organization, name, pack(name))
-                operations.append(Put(missing[name]))
+                missing_rows[name] = _make_row(organization, name, pack(name))
+                operations.append(Put(missing_rows[name]))
             elif row.is_leaving:
                 # The collection that marked it may have crashed before it deleted the content.
                 self.blobs.delete(organization, find_address(row))
                 changes = {"is_leaving": False, "generation": row.generation + 1, "updated_at": now}
                 operations.append(Patch(Blob, (organization, name), changes, row.version))
-                missing[name] = row.evolve(**changes, version=row.version + 1)
+                missing_rows[name] = row.evolve(**changes, version=row.version + 1)
         if operations:
             self.records.commit(operations)
-        return {**rows, **missing}
+        return {**rows, **missing_rows}
 
     def load(self, organization: str, sha256: str) -> bytes:
         """Return a content; raise NotFound if this store does not have it, and StoreDamaged if its hash is wrong."""
@@ -136,7 +139,7 @@ class Contents:
         return True
 
 
-def _make_row(organization: str, sha256: str, packed: Packed) -> Blob:
+def _make_row(organization: str, sha256: str, packed: PackedContent) -> Blob:
     now = clock.now()
     return Blob(
         id=sha256,
@@ -156,12 +159,12 @@ def find_address(row: Blob) -> str:
     return hashlib.sha256(f"{row.sha256}/{row.generation}".encode()).hexdigest()
 
 
-def _pack_content(content: bytes) -> Packed:
+def _pack_content(content: bytes) -> PackedContent:
     """Compress a content; one that does not shrink is stored as it is."""
-    packed = zlib.compress(content, _LEVEL)
-    if len(packed) < len(content):
-        return Packed(_PACKED + packed, len(content), "zlib")
-    return Packed(_RAW + content, len(content), None)
+    compressed = zlib.compress(content, _LEVEL)
+    if len(compressed) < len(content):
+        return PackedContent(_PACKED + compressed, len(content), "zlib")
+    return PackedContent(_RAW + content, len(content), None)
 
 
 def unpack(stored: bytes, size: int) -> bytes | None:

@@ -35,11 +35,11 @@ class WorkspaceLimits:
     max_files: int
 
     def narrow(self, workspace: Workspace) -> "WorkspaceLimits":
-        """Return the lower one of each of these limits and the workspace's own limits."""
-        own = workspace.metadata.get(_LIMITS)
-        own = own if isinstance(own, dict) else {}
+        """Return the limits of a workspace: of each limit, the lower one of this value and the workspace's own."""
+        own_limits = workspace.metadata.get(_LIMITS)
+        own_limits = own_limits if isinstance(own_limits, dict) else {}
         return WorkspaceLimits(
-            **{name: min(value, _read_limit(own.get(name), value)) for name, value in self.__dict__.items()}
+            **{name: min(value, _read_limit(own_limits.get(name), value)) for name, value in self.__dict__.items()}
         )
 
     def check(self, files: int, size: int) -> None:
@@ -69,8 +69,8 @@ class WorkspaceLimits:
 
 def make_limits_metadata(limits: Mapping[str, int | None]) -> dict[str, Any]:
     """Return the metadata in which a workspace stores its own limits."""
-    own = {name: value for name, value in limits.items() if value is not None}
-    return {_LIMITS: own} if own else {}
+    own_limits = {name: value for name, value in limits.items() if value is not None}
+    return {_LIMITS: own_limits} if own_limits else {}
 
 
 def _read_limit(value: Any, default: int) -> int:

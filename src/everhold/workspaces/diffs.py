@@ -33,24 +33,26 @@ def compare_files(before: Manifest, after: Manifest, load: Callable[[str], bytes
 
     An added file with the content of a removed one counts as renamed.
     """
-    change = compare_manifests(before, after)
-    removed = {path: before[path] for path, entry in change.items() if entry is None}
-    sources: dict[str, list[str]] = {}
-    for path, entry in sorted(removed.items(), reverse=True):
-        sources.setdefault(entry.sha256, []).append(path)
+    changes = compare_manifests(before, after)
+    removed_entries = {path: before[path] for path, entry in changes.items() if entry is None}
+    removed_by_hash: dict[str, list[str]] = {}
+    for path, entry in sorted(removed_entries.items(), reverse=True):
+        removed_by_hash.setdefault(entry.sha256, []).append(path)
     differences: list[FileDifference] = []
-    renamed: set[str] = set()
-    for path, new in sorted(change.items()):
+    renamed_paths: set[str] = set()
+    for path, new in sorted(changes.items()):
         if new is None:
             continue
         old = before.get(path)
-        if old is None and new.size and sources.get(new.sha256):
-            previous = sources[new.sha256].pop()
-            renamed.add(previous)
-            differences.append(FileDifference(path, "renamed", new.size, new.size, previous))
+        if old is None and new.size and removed_by_hash.get(new.sha256):
+            previous_path = removed_by_hash[new.sha256].pop()
+            renamed_paths.add(previous_path)
+            differences.append(FileDifference(path, "renamed", new.size, new.size, previous_path))
         else:
             differences.append(_compare_file(path, old, new, load))
-    differences += [_compare_file(path, old, None, load) for path, old in removed.items() if path not in renamed]
+    differences += [
+        _compare_file(path, old, None, load) for path, old in removed_entries.items() if path not in renamed_paths
+    ]
     return sorted(differences, key=lambda difference: difference.path)
 
 

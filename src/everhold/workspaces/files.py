@@ -41,8 +41,8 @@ def check_quota(area: WorkArea, sizes: Mapping[str, int]) -> None:
         area.limits.check_file(path, size)
     where = [Where("workspace_id", Op.EQ, area.workspace.id)]
     rows = area.deps.records.columns(WorkspaceFile, area.workspace.organization_id, ("path", "size"), where)
-    after = {**dict(rows), **sizes}
-    area.limits.check(len(after), sum(after.values()))
+    sizes_after = {**dict(rows), **sizes}
+    area.limits.check(len(sizes_after), sum(sizes_after.values()))
 
 
 def read_file(area: WorkArea, path: str) -> bytes:

@@ -28,8 +28,8 @@ from everhold.retries import RetryPolicy, TryAgain, retry
 from everhold.workspaces.sandbox import EXECUTABLE, SandboxFolder, choose_mode
 
 _FORMAT = 1
-_LOCK = RetryPolicy(seconds=60, first_pause=0.002, longest_pause=0.1)
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_LOCK_RETRIES = RetryPolicy(seconds=60, first_pause=0.002, longest_pause=0.1)
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Linux takes file timestamps from a clock that ticks every 1 to 10 ms: two changes in one tick get the same timestamp.
 _TICK_NS = 20_000_000
 
@@ -66,7 +66,7 @@ class LocalFolder:
     """The folder of a workspace on this machine."""
 
     def __init__(self, base: Path, organization_id: str, workspace_id: str) -> None:
-        self.path = name_organization_folder(base, organization_id) / _name("ws", workspace_id)
+        self.path = name_organization_folder(base, organization_id) / _make_folder_name("ws", workspace_id)
 
     @property
     def files(self) -> Path:
@@ -84,11 +84,11 @@ class LocalFolder:
             with _lock(self.path / "lock"):
                 descriptors: list[int] = []
                 try:
-                    descriptors.append(os.open(self.path, _FOLDER))
+                    descriptors.append(os.open(self.path, _FOLDER_FLAGS))
                     for name in ("files", "staging"):
                         with suppress(FileExistsError):
                             os.mkdir(name, 0o700, dir_fd=descriptors[0])
-                        descriptors.append(os.open(name, _FOLDER, dir_fd=descriptors[0]))
+                        descriptors.append(os.open(name, _FOLDER_FLAGS, dir_fd=descriptors[0]))
                     yield LockedFolder(self.path, *descriptors)
                 finally:
                     for descriptor in descriptors:
@@ -98,10 +98,10 @@ class LocalFolder:
 class LockedFolder:
     """A workspace's folder while it is locked: its files, staged files, journal and index."""
 
-    def __init__(self, path: Path, own: int, files: int, staging: int) -> None:
+    def __init__(self, path: Path, root: int, files: int, staging: int) -> None:
         self.path = path
         self.files = SandboxFolder(files)
-        self._own = own
+        self._root = root
         self._staging = staging
 
     def stage(self, content: bytes, mode: int, *, durable: bool = True) -> str:
@@ -146,8 +146,8 @@ class LockedFolder:
 
     def read_clock(self) -> int:
         """Return a time of the file system's clock, one tick ago: any later change gets a later timestamp."""
-        os.utime("lock", dir_fd=self._own, follow_symlinks=False)
-        return os.stat("lock", dir_fd=self._own, follow_symlinks=False).st_mtime_ns - _TICK_NS
+        os.utime("lock", dir_fd=self._root, follow_symlinks=False)
+        return os.stat("lock", dir_fd=self._root, follow_symlinks=False).st_mtime_ns - _TICK_NS
 
     def read_journal(self) -> dict[str, Any] | None:
         """Return the change that an interrupted process has left; None if there is none."""
@@ -156,17 +156,17 @@ class LockedFolder:
     def write_journal(self, change: Mapping[str, Any]) -> None:
         os.fsync(self._staging)  # the staged files that the journal names
         self._write("journal", change)
-        os.fsync(self._own)
+        os.fsync(self._root)
 
     def clear_journal(self) -> None:
         with suppress(FileNotFoundError):
-            os.unlink("journal", dir_fd=self._own)
-            os.fsync(self._own)
+            os.unlink("journal", dir_fd=self._root)
+            os.fsync(self._root)
 
     def has_index(self) -> bool:
         """Return whether this machine has used the folder before."""
         try:
-            os.stat("index", dir_fd=self._own, follow_symlinks=False)
+            os.stat("index", dir_fd=self._root, follow_symlinks=False)
         except FileNotFoundError:
             return False
         return True
@@ -185,7 +185,7 @@ class LockedFolder:
 
     def _read(self, name: str) -> dict[str, Any] | None:
         try:
-            descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._own)
+            descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._root)
         except FileNotFoundError:
             return None
         with os.fdopen(descriptor, "rb") as file:
@@ -197,11 +197,11 @@ class LockedFolder:
 
     def _write(self, name: str, document: Mapping[str, Any], *, durable: bool = True) -> None:
         staged = self.stage(json.dumps(document, separators=(",", ":")).encode(), 0, durable=durable)
-        os.rename(staged, name, src_dir_fd=self._staging, dst_dir_fd=self._own)
+        os.rename(staged, name, src_dir_fd=self._staging, dst_dir_fd=self._root)
 
 
 def name_organization_folder(base: Path, organization_id: str) -> Path:
-    return base / _name("of", organization_id)
+    return base / _make_folder_name("of", organization_id)
 
 
 def list_folders(base: Path) -> list[tuple[Path, Path]]:
@@ -244,12 +244,12 @@ def _lock(path: Path) -> Iterator[None]:
 
     busy = StoreBusy(f"another process works in the workspace at {path.parent}")
     try:
-        retry("lock a workspace", try_lock, _LOCK, give_up=lambda _: busy)
+        retry("lock a workspace", try_lock, _LOCK_RETRIES, give_up=lambda _: busy)
         yield
     finally:
         os.close(descriptor)
 
 
-def _name(prefix: str, key: str) -> str:
+def _make_folder_name(prefix: str, key: str) -> str:
     """Return a folder's name with a digest of the key: file systems limit names, and some ignore their case."""
     return f"{prefix}-{hashlib.sha256(key.encode()).hexdigest()[:40]}"

@@ -35,18 +35,18 @@ def find_garbage(deps: WorkspaceDeps, organization: str, min_age: timedelta = _M
     if not rows:
         return []
     columns = deps.records.columns(WorkspaceFile, organization, ("sha256",), deleted=True)
-    named = {sha256 for (sha256,) in columns}
+    named_hashes = {sha256 for (sha256,) in columns}
     snapshots = deps.records.scan(Snapshot, organization, deleted=True)
     pages: dict[str, ManifestChange] = {}
     for snapshot in snapshots:
         try:
-            named.update(read_reference(snapshot).pages)
-            named.update(entry.sha256 for entry in load_manifest(deps, snapshot, pages).values())
+            named_hashes.update(read_reference(snapshot).pages)
+            named_hashes.update(entry.sha256 for entry in load_manifest(deps, snapshot, pages).values())
         except (StoreDamaged, NotFound):
             if _is_from_bundle(deps, snapshot):
                 continue
             raise  # a content that the damaged manifest names must not be collected
-    return [row for row in rows if row.sha256 not in named]
+    return [row for row in rows if row.sha256 not in named_hashes]
 
 
 def _is_from_bundle(deps: WorkspaceDeps, snapshot: Snapshot) -> bool:
@@ -78,10 +78,10 @@ def remove_purged(deps: WorkspaceDeps) -> int:
     # Folders are listed before the rows are read, so that a workspace created in between does not lose its folder.
     folders = list_folders(deps.base)
     keys = deps.records.columns(Workspace, None, ("organization_id", "id"), deleted=True)
-    known = {LocalFolder(deps.base, organization, name).path for organization, name in keys}
+    workspace_folders = {LocalFolder(deps.base, organization, name).path for organization, name in keys}
     count = 0
     for _, folder in folders:
-        if folder not in known:
+        if folder not in workspace_folders:
             shutil.rmtree(folder, ignore_errors=True)
             count += 1
     organizations = [name for (name,) in deps.records.columns(Organization, None, ("id",), deleted=True)]

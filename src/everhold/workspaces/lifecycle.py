@@ -14,9 +14,9 @@ from everhold.retries import RetryPolicy, retry
 from everhold.schema.operations import Op, Put, Where
 from everhold.workspaces.deps import WorkspaceDeps, make_limits_metadata
 
-_COLUMNS = ("user_id", "project_id", "agent_id")
+_OWNER_COLUMNS = ("user_id", "project_id", "agent_id")
 # A row of the scope that another process has deleted is created again at the second attempt.
-_MISSING_ROWS = RetryPolicy(attempts=3)
+_RETRIES = RetryPolicy(attempts=3)
 
 
 def open_workspace(
@@ -33,7 +33,7 @@ def open_workspace(
     return retry(
         "create a workspace",
         lambda _: _create(deps, scope, name, limits),
-        _MISSING_ROWS,
+        _RETRIES,
         on=BrokenReference,
         before_retry=deps.scope_rows.invalidate,
     )
@@ -50,7 +50,7 @@ def _create(deps: WorkspaceDeps, scope: Scope, name: str, limits: Mapping[str, i
         "created_by_id": scope.actor,
         "name": name,
         "metadata": make_limits_metadata(limits),
-        **{column: value for column, value in scope.columns.items() if column in _COLUMNS},
+        **{column: value for column, value in scope.columns.items() if column in _OWNER_COLUMNS},
     }
     workspace = validate_row(Workspace, {**values, "root": ""})
     workspace = workspace.evolve(root=str(deps.find_folder(workspace).files))
@@ -81,7 +81,7 @@ def require_workspace(deps: WorkspaceDeps, scope: Scope, name: str, *, deleted: 
 
 def list_workspaces(deps: WorkspaceDeps, scope: Scope, *, limit: int) -> list[Workspace]:
     """Return the workspaces that a scope may use, newest first."""
-    where = [Where(column, Op.EQ, value) for column, value in scope.columns.items() if column in _COLUMNS]
+    where = [Where(column, Op.EQ, value) for column, value in scope.columns.items() if column in _OWNER_COLUMNS]
     return deps.records.scan(Workspace, scope.organization, where, order="created_at", descending=True, limit=limit)
 
 

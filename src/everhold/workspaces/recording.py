@@ -62,16 +62,16 @@ def record_files(
     recording = replace(recording, cycle_id=_find_cycle(deps, recording))
     busy = StoreBusy(f"workspace {recording.workspace.name!r} kept changing while it was written")
     conflicts = (StaleVersion, AlreadyExists)
-    *batches, last = list(split_into_batches(sorted(entries), _BATCH)) or [[]]
+    *batches, last_paths = list(split_into_batches(sorted(entries), _BATCH)) or [[]]
     for paths in batches:
         commit = partial(_commit_files, deps, recording, {path: entries[path] for path in paths}, get_content)
         retry("record files", commit, CONFLICTS, on=conflicts, give_up=lambda _: busy)
 
     def commit_last(_: int) -> Workspace:
         workspace = reread(deps, recording.workspace)
-        closing, changed = make_closing_operations(deps, recording, workspace, len(entries))
-        _commit_files(deps, recording, {path: entries[path] for path in last}, get_content, 0, closing)
-        return changed
+        closing_operations, changed_workspace = make_closing_operations(deps, recording, workspace, len(entries))
+        _commit_files(deps, recording, {path: entries[path] for path in last_paths}, get_content, 0, closing_operations)
+        return changed_workspace
 
     return retry("record files", commit_last, CONFLICTS, on=conflicts, give_up=lambda _: busy)
 
@@ -133,7 +133,7 @@ def _make_file_operations(
     now, workspace = clock.now(), recording.workspace
     rows = read_rows(deps, workspace, batch)
     operations: list[Operation] = []
-    stored: set[str] = set()
+    hashes: set[str] = set()
     for path, entry in batch.items():
         row = rows.get(path)
         if entry is None:
@@ -141,18 +141,18 @@ def _make_file_operations(
                 key = (row.organization_id, row.id)
                 operations.append(Hide(WorkspaceFile, key, clock.make_id("del"), now))
             continue
-        stored.add(entry.sha256)
+        hashes.add(entry.sha256)
         operations += _make_put(recording, path, entry, row, now)
-    return [*deps.contents.store(workspace.organization_id, stored, get_content), *operations]
+    return [*deps.contents.store(workspace.organization_id, hashes, get_content), *operations]
 
 
 def _make_put(
     recording: Recording, path: str, entry: ManifestEntry, row: WorkspaceFile | None, now: datetime
 ) -> list[Operation]:
-    """Return the operation that updates a file's row; none if the row is up to date."""
+    """Return the operation that adds or updates a file's row; none if the row is up to date."""
     fields, scope = recording.fields, recording.scope
-    old = row.metadata if row is not None else {}
-    metadata = {**old, **(fields.metadata or {})}
+    old_metadata = row.metadata if row is not None else {}
+    metadata = {**old_metadata, **(fields.metadata or {})}
     metadata.pop("executable", None)
     values: dict[str, Any] = {
         "size": entry.size,

@@ -15,9 +15,9 @@ from typing import NamedTuple
 from everhold.errors import Conflict, InvalidInput, NotFound, Remedy, Verb
 from everhold.workspaces.paths import MAX_DEPTH, MAX_PATH_BYTES, find_name_fault, fold_name
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Without O_NONBLOCK, opening a pipe would wait for its writer.
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NOT_A_FOLDER = (errno.ENOTDIR, errno.ELOOP)
 _READ_BYTES = 1 << 20
 PLAIN, EXECUTABLE = 0o644, 0o755
@@ -61,7 +61,7 @@ class SandboxFolder:
         path = "/".join(names)
         with self._open_parent(names) as parent:
             try:
-                descriptor = os.open(names[-1], _FILE, dir_fd=parent)
+                descriptor = os.open(names[-1], _FILE_FLAGS, dir_fd=parent)
             except FileNotFoundError:
                 raise _make_not_found(path) from None
             except OSError as error:
@@ -109,11 +109,11 @@ class SandboxFolder:
                             raise _refuse("/".join(names), "is a folder")
                     return
                 try:
-                    inner = self._step(descriptor, name, names)
+                    inner_descriptor = self._open_inner_folder(descriptor, name, names)
                 except FileNotFoundError:
                     return
                 os.close(descriptor)
-                descriptor = inner
+                descriptor = inner_descriptor
         finally:
             os.close(descriptor)
 
@@ -132,15 +132,15 @@ class SandboxFolder:
                     except OSError:  # not empty
                         return
 
-    def walk(self, known: Callable[[str], bool] = lambda _: False) -> Walk:
-        """Return the files, ordered by path. Of names that only differ in case, accept one, a `known` one if any."""
+    def walk(self, is_known: Callable[[str], bool] = lambda _: False) -> Walk:
+        """Return the files, ordered by path. Of names that only differ in case, accept one: a known one, if any."""
         walk = Walk([], {})
         open_folders: list[tuple[int, tuple[str, ...]]] = [(os.dup(self._root), ())]
         try:
             while open_folders:
                 descriptor, names = open_folders.pop()
                 try:
-                    open_folders += self._read_folder(descriptor, names, known, walk)
+                    open_folders += self._read_folder(descriptor, names, is_known, walk)
                 finally:
                     os.close(descriptor)
         finally:
@@ -150,13 +150,13 @@ class SandboxFolder:
         return walk
 
     def _read_folder(
-        self, descriptor: int, names: tuple[str, ...], known: Callable[[str], bool], walk: Walk
+        self, descriptor: int, names: tuple[str, ...], is_known: Callable[[str], bool], walk: Walk
     ) -> Iterator[tuple[int, tuple[str, ...]]]:
         """Add the files of one folder to the walk, and yield descriptors and names of the folders inside it."""
         with os.scandir(descriptor) as scan:
             entries = sorted(scan, key=lambda entry: entry.name)
         prefix = "".join(f"{name}/" for name in names)
-        twins = _find_twins([entry.name for entry in entries], prefix, known)
+        twins = _find_twins([entry.name for entry in entries], prefix, is_known)
         for entry in entries:
             path = prefix + entry.name
             try:
@@ -174,7 +174,7 @@ class SandboxFolder:
                 walk.refused[path] = f"is deeper than {MAX_DEPTH} folders"
             else:
                 try:
-                    yield self._step(descriptor, entry.name, (*names, entry.name)), (*names, entry.name)
+                    yield self._open_inner_folder(descriptor, entry.name, (*names, entry.name)), (*names, entry.name)
                 except (FileNotFoundError, InvalidInput):  # it was replaced in the meantime
                     walk.refused[path] = "changed during the scan"
 
@@ -185,32 +185,32 @@ class SandboxFolder:
         try:
             for name in names[:-1]:
                 try:
-                    inner = self._step(descriptor, name, names)
+                    inner_descriptor = self._open_inner_folder(descriptor, name, names)
                 except FileNotFoundError:
                     if not create:
                         raise _make_not_found("/".join(names)) from None
                     with suppress(FileExistsError):
                         os.mkdir(name, 0o700, dir_fd=descriptor)
                     os.fsync(descriptor)
-                    inner = self._step(descriptor, name, names)
+                    inner_descriptor = self._open_inner_folder(descriptor, name, names)
                 os.close(descriptor)
-                descriptor = inner
+                descriptor = inner_descriptor
             yield descriptor
         finally:
             os.close(descriptor)
 
-    def _step(self, descriptor: int, name: str, names: Sequence[str]) -> int:
+    def _open_inner_folder(self, descriptor: int, name: str, names: Sequence[str]) -> int:
         """Open a folder inside an open folder; raise InvalidInput if it is a link, a file or on another file system."""
         try:
-            inner = os.open(name, _FOLDER, dir_fd=descriptor)
+            inner_descriptor = os.open(name, _FOLDER_FLAGS, dir_fd=descriptor)
         except OSError as error:
             if error.errno in _NOT_A_FOLDER:
                 raise _refuse("/".join(names), f"leads through {name!r}, which is not a folder") from None
             raise
-        if os.fstat(inner).st_dev != self._device:
-            os.close(inner)
+        if os.fstat(inner_descriptor).st_dev != self._device:
+            os.close(inner_descriptor)
             raise _refuse("/".join(names), "leads to another file system")
-        return inner
+        return inner_descriptor
 
     def _check_new_name(self, parent: int, names: Sequence[str]) -> None:
         """Raise Conflict if the folder has another name that is the same but for case or composition."""
@@ -247,7 +247,7 @@ def _find_entry_fault(path: str, name: str, status: os.stat_result, device: int)
     return find_status_fault(status, device)
 
 
-def _find_twins(names: Sequence[str], prefix: str, known: Callable[[str], bool]) -> dict[str, str]:
+def _find_twins(names: Sequence[str], prefix: str, is_known: Callable[[str], bool]) -> dict[str, str]:
     """Map each name to refuse to the accepted name from which it differs only in case or composition."""
     groups: dict[str, list[str]] = {}
     for name in names:
@@ -255,8 +255,8 @@ def _find_twins(names: Sequence[str], prefix: str, known: Callable[[str], bool])
     twins: dict[str, str] = {}
     for group in groups.values():
         if len(group) > 1:
-            kept = next((name for name in group if known(prefix + name)), group[0])
-            twins.update((name, kept) for name in group if name != kept)
+            accepted_name = next((name for name in group if is_known(prefix + name)), group[0])
+            twins.update((name, accepted_name) for name in group if name != accepted_name)
     return twins
 
 

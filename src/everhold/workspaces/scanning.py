@@ -39,7 +39,7 @@ class _ScanState:
 
     area: WorkArea
     index: FileIndex
-    known: dict[str, ManifestEntry]
+    recorded_files: dict[str, ManifestEntry]
     """The files as the rows describe them."""
     limits: WorkspaceLimits
     files: dict[str, KnownFile] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class _ScanState:
     contents: dict[str, bytes] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     size: int = 0
-    waiting: int = 0
+    unrecorded_bytes: int = 0
     """The size of the contents that have not been recorded yet, in bytes."""
 
 
@@ -59,34 +59,40 @@ def scan_files(
     With `keep_index` false, the caller must write the index.
     """
     index = area.folder.read_index()
-    state = _ScanState(area, index, _list_known(area, index), area.limits)
+    state = _ScanState(area, index, _list_recorded_files(area, index), area.limits)
     settled_before = area.folder.read_clock()
-    prefixes = {prefix for path in state.known for prefix in _list_prefixes(path)}
+    prefixes = {prefix for path in state.recorded_files for prefix in _list_prefixes(path)}
     walk = area.folder.files.walk(prefixes.__contains__)
     state.refused.update(walk.refused)
-    added: list[str] = []
-    changed: list[str] = []
+    added_paths: list[str] = []
+    changed_paths: list[str] = []
     for entry in walk.files:
-        known = state.known.get(entry.path)
+        recorded = state.recorded_files.get(entry.path)
         if _scan_file(state, entry, settled_before) and state.changes.get(entry.path) is not None:
-            (added if known is None else changed).append(entry.path)
-        if state.waiting > _BATCH_BYTES or len(state.contents) >= _BATCH_FILES:
+            paths = added_paths if recorded is None else changed_paths
+            paths.append(entry.path)
+        if state.unrecorded_bytes > _BATCH_BYTES or len(state.contents) >= _BATCH_FILES:
             _record(state, cycle_id)
-    removed = sorted(path for path in state.known if path not in state.files and path not in index.absent)
-    state.changes.update(dict.fromkeys(removed))
+    removed_paths = sorted(
+        path for path in state.recorded_files if path not in state.files and path not in index.absent
+    )
+    state.changes.update(dict.fromkeys(removed_paths))
     _record(state, cycle_id)
-    absent = index.absent - state.files.keys()
-    index = FileIndex(area.workspace.version, state.files, absent)
+    absent_paths = index.absent - state.files.keys()
+    index = FileIndex(area.workspace.version, state.files, absent_paths)
     if keep_index:
         area.folder.write_index(index)
-    return ScannedFiles(tuple(added), tuple(changed), tuple(removed), state.refused), index
+    return ScannedFiles(tuple(added_paths), tuple(changed_paths), tuple(removed_paths), state.refused), index
 
 
 def make_manifest(index: FileIndex) -> Manifest:
-    return {path: ManifestEntry(known.sha256, known.size, known.mode) for path, known in index.files.items()}
+    return {
+        path: ManifestEntry(known_file.sha256, known_file.size, known_file.mode)
+        for path, known_file in index.files.items()
+    }
 
 
-def read_known_files(area: WorkArea) -> dict[str, ManifestEntry]:
+def read_recorded_files(area: WorkArea) -> dict[str, ManifestEntry]:
     """Return the files of the workspace as its rows describe them."""
     names = ("path", "sha256", "size", "metadata")
     where = [Where("workspace_id", Op.EQ, area.workspace.id)]
@@ -97,9 +103,9 @@ def read_known_files(area: WorkArea) -> dict[str, ManifestEntry]:
     }
 
 
-def _list_known(area: WorkArea, index: FileIndex) -> dict[str, ManifestEntry]:
+def _list_recorded_files(area: WorkArea, index: FileIndex) -> dict[str, ManifestEntry]:
     """Return the files as the rows describe them, read from the index if the rows have not changed since."""
-    return make_manifest(index) if index.version == area.workspace.version else read_known_files(area)
+    return make_manifest(index) if index.version == area.workspace.version else read_recorded_files(area)
 
 
 def _list_prefixes(path: str) -> list[str]:
@@ -110,29 +116,29 @@ def _list_prefixes(path: str) -> list[str]:
 def _scan_file(state: _ScanState, entry: FileEntry, settled_before: int) -> bool:
     """Add a file of the folder to the scan; return False if the file is refused or gone."""
     path, limits = entry.path, state.limits
-    known, content = state.index.files.get(path), None
+    known_file, content = state.index.files.get(path), None
     if len(state.files) >= limits.max_files:
         state.refused[path] = f"exceeds the limit of {limits.max_files:,} files"
         return False
-    if known is None or not known.matches(entry.status):
+    if known_file is None or not known_file.matches(entry.status):
         try:
-            known, content = _read_file(state.area, entry, settled_before)
+            known_file, content = _read_file(state.area, entry, settled_before)
         except NotFound:
             return False
         except InvalidInput as error:
             state.refused[path] = error.fact
             return False
-    if state.size + known.size > limits.max_bytes:
+    if state.size + known_file.size > limits.max_bytes:
         state.refused[path] = f"exceeds the limit of {limits.max_bytes:,} bytes"
         return False
-    state.size += known.size
-    state.files[path] = known
-    now = ManifestEntry(known.sha256, known.size, known.mode)
-    if state.known.get(path) != now:
-        state.changes[path] = now
+    state.size += known_file.size
+    state.files[path] = known_file
+    current_entry = ManifestEntry(known_file.sha256, known_file.size, known_file.mode)
+    if state.recorded_files.get(path) != current_entry:
+        state.changes[path] = current_entry
         if content is not None:
-            state.contents[known.sha256] = content
-            state.waiting += len(content)
+            state.contents[known_file.sha256] = content
+            state.unrecorded_bytes += len(content)
     return True
 
 
@@ -141,7 +147,7 @@ def _read_file(area: WorkArea, entry: FileEntry, settled_before: int) -> tuple[K
     limits = area.limits
     limits.check_file(entry.path, entry.status.st_size)
     content, status = area.folder.files.read(tuple(entry.path.split("/")), limits.max_file_bytes)
-    known = KnownFile(
+    known_file = KnownFile(
         status.st_mtime_ns,
         status.st_ctime_ns,
         status.st_ino,
@@ -151,7 +157,7 @@ def _read_file(area: WorkArea, entry: FileEntry, settled_before: int) -> tuple[K
         # A file that changed while it was read has a later timestamp than `settled_before`.
         max(status.st_mtime_ns, status.st_ctime_ns) < settled_before and len(content) == status.st_size,
     )
-    return known, content
+    return known_file, content
 
 
 def _record(state: _ScanState, cycle_id: str | None) -> None:
@@ -167,4 +173,4 @@ def _record(state: _ScanState, cycle_id: str | None) -> None:
         area.workspace = record_files(area.deps, recording, state.changes, get_content)
     state.changes.clear()
     state.contents.clear()
-    state.waiting = 0
+    state.unrecorded_bytes = 0

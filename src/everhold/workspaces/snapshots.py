@@ -59,12 +59,12 @@ def _commit_snapshot(area: WorkArea, manifest: Manifest, scanned: ScannedFiles, 
     parent = find_latest(deps, workspace)
     before = load_manifest(deps, parent) if parent is not None else {}
     reference, page = plan_pages(read_reference(parent) if parent is not None else None, before, manifest)
-    stored: list[Operation] = []
+    page_operations: list[Operation] = []
     if page is not None:
         content = encode_page(page)
-        name = hash_content(content)
-        stored = deps.contents.store(workspace.organization_id, [name], lambda _: content)
-        reference = reference._replace(pages=[*reference.pages, name])
+        page_hash = hash_content(content)
+        page_operations = deps.contents.store(workspace.organization_id, [page_hash], lambda _: content)
+        reference = reference._replace(pages=[*reference.pages, page_hash])
     now = clock.now()
     if parent is not None:  # snapshots are ordered by their time, and this computer's clock may be slow
         now = max(now, parent.created_at + timedelta(microseconds=1))
@@ -82,10 +82,10 @@ def _commit_snapshot(area: WorkArea, manifest: Manifest, scanned: ScannedFiles, 
     # The closing operations require the version of the workspace. The commit fails if a file was changed elsewhere or
     # the parent was deleted, so that garbage collection cannot delete contents and pages that the snapshot names.
     recording = area.make_recording("create", cycle_id)
-    closing, changed = make_closing_operations(deps, recording, workspace, len(manifest))
-    announced = Put(make_announcement(snapshot, owner=workspace))
-    deps.records.commit([*stored, Put(snapshot), announced, *closing])
-    area.workspace = changed
+    closing_operations, changed_workspace = make_closing_operations(deps, recording, workspace, len(manifest))
+    announcement = Put(make_announcement(snapshot, owner=workspace))
+    deps.records.commit([*page_operations, Put(snapshot), announcement, *closing_operations])
+    area.workspace = changed_workspace
     return snapshot
 
 
@@ -125,11 +125,13 @@ def load_manifest(deps: WorkspaceDeps, snapshot: Snapshot, pages: dict[str, Mani
 
 def delete_snapshot(area: WorkArea, snapshot: Snapshot) -> None:
     """Hide a snapshot; its contents are collected after it is purged."""
-    closing, changed = make_closing_operations(area.deps, area.make_recording("delete"), area.workspace, 0)
+    closing_operations, changed_workspace = make_closing_operations(
+        area.deps, area.make_recording("delete"), area.workspace, 0
+    )
     hide = Hide(Snapshot, (snapshot.organization_id, snapshot.id), clock.make_id("del"), clock.now())
-    announced = Put(make_announcement(snapshot, "delete", owner=area.workspace))
-    area.deps.records.commit([hide, announced, *closing])
-    area.workspace = changed
+    announcement = Put(make_announcement(snapshot, "delete", owner=area.workspace))
+    area.deps.records.commit([hide, announcement, *closing_operations])
+    area.workspace = changed_workspace
 
 
 def restore_snapshot(area: WorkArea, snapshot: Snapshot, path: str | None, cycle_id: str | None) -> RestoredFiles:
@@ -151,8 +153,8 @@ def restore_snapshot(area: WorkArea, snapshot: Snapshot, path: str | None, cycle
         area.folder.files.check_free(split_path(path))
         change = {path: entry} if current.get(path) != entry else {}
     _check_change(area, current, change)
-    for refused in scanned.refused if path is None else ():
-        _remove_refused(area, refused)
+    for refused_path in scanned.refused if path is None else ():
+        _remove_refused(area, refused_path)
     if change:
         change_files(area, change, area.load, area.make_recording("update", cycle_id))
         _update_index(area, index, change)

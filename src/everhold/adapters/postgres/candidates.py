@@ -112,7 +112,7 @@ GROUP BY "owner_id", "revision", "chunk_index" ORDER BY sum(gain) DESC, "owner_i
 
     def _compile_space(self, space: SearchSpace) -> tuple[str, list[Any]]:
         """Return the condition for the space's current chunks, and its bound values."""
-        read = self._records.compiler.read(Chunk, space.organization_id, space.chunks())
+        read = self._records.compiler.compile_conditions(Chunk, space.organization_id, space.chunks())
         return read.conditions, read.values
 
 

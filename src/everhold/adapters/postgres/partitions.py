@@ -51,7 +51,7 @@ class RangeColumn:
     prefix: str | None = None
 
     def make_bound(self, moment: datetime) -> str:
-        value = moment.isoformat() if self.prefix is None else clock.least_id(self.prefix, moment)
+        value = moment.isoformat() if self.prefix is None else clock.make_least_id(self.prefix, moment)
         return f"'{value}'"
 
 

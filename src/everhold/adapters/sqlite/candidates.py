@@ -63,7 +63,7 @@ class SqliteWords:
 
     def select_recent(self, space: SearchSpace) -> tuple[str, list[Any]]:
         """Return the query for the chunks of a space that are not in the index yet."""
-        read = self._records.compiler.read(Chunk, space.organization_id, space.chunks())
+        read = self._records.compiler.compile_conditions(Chunk, space.organization_id, space.chunks())
         return f"{_RECENT} AND {read.conditions}", read.values
 
     def _read_owners(self, rows: Sequence[int]) -> list[str]:

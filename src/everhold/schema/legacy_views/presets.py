@@ -22,8 +22,8 @@ def find_preset(name: str) -> ViewPreset:
     folded_name = name.lower().replace("-", "_")
     preset = PRESETS.get(folded_name) or _ALIASES.get(folded_name)
     if preset is None:
-        near = get_close_matches(folded_name, PRESETS, n=1)
-        known = ", ".join(f"{known.name} ({known.alias})" for known in PRESETS.values())
-        remedy = f"did you mean {near[0]!r}?" if near else f"use one of {known}"
+        similar_names = get_close_matches(folded_name, PRESETS, n=1)
+        all_names = ", ".join(f"{other.name} ({other.alias})" for other in PRESETS.values())
+        remedy = f"did you mean {similar_names[0]!r}?" if similar_names else f"use one of {all_names}"
         raise InvalidInput(f"no preset {name!r} of views", value=name, remedy=remedy)
     return preset
