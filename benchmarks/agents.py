@@ -102,7 +102,7 @@ def _check_cycles(engine: Everhold, count: int) -> None:
 def compare_checkpoints(folder: Path, texts: list[str]) -> Pairs:
     """Compare a cycle with LangGraph's checkpoints of the same loop; neither embeds."""
     embedder = PrecomputedVectors(dict(zip(texts, make_vectors(len(texts), seed=3), strict=True)))
-    seconds: list[float] = []
+    peer_seconds: list[float] = []
     with (
         start_checkpoints(folder / "checkpoints.db") as run_cycle,
         open_engine(build_settings(folder / "beside.db"), embedder, embedder) as engine,
@@ -111,11 +111,11 @@ def compare_checkpoints(folder: Path, texts: list[str]) -> Pairs:
         def run_peer(number: int) -> None:
             proposal = {"tool": "read_file", "arguments": make_arguments(number), "thoughts": THOUGHTS, "plan": PLAN}
             result = {"output": OUTPUT, "summary": SUMMARY, "memories": texts[2 * number : 2 * number + 2]}
-            seconds.append(run_cycle({"proposal": proposal, "result": result}))
+            peer_seconds.append(run_cycle({"proposal": proposal, "result": result}))
 
         times = run_interleaved(make_our_cycle(engine, texts), run_peer, len(texts) // 2 - WARM_UP, WARM_UP)
     # LangGraph's process measures its own seconds, so that communication between the processes does not count.
-    return Pairs(times.ours, seconds[WARM_UP:])
+    return Pairs(times.ours, peer_seconds[WARM_UP:])
 
 
 @contextmanager
@@ -148,10 +148,10 @@ def start_checkpoints(path: Path) -> Iterator[Callable[[dict[str, Any]], float]]
 
 def add_cycle_figures(report: Report, folder: Path, model: TextModel, texts: list[str]) -> None:
     compare_cycle(folder, model, texts).add_to(report, "cycle", 1.5)
-    without = compare_cycle_without_embedding(folder, texts)
-    report.add("cycle_without_embedding_ratio", without.ratio)
-    report.add("cycle_without_embedding_ms", 1000 * median(without.ours))
-    report.add("cycle_without_embedding_floor_ms", 1000 * median(without.floor))
+    times = compare_cycle_without_embedding(folder, texts)
+    report.add("cycle_without_embedding_ratio", times.ratio)
+    report.add("cycle_without_embedding_ms", 1000 * median(times.ours))
+    report.add("cycle_without_embedding_floor_ms", 1000 * median(times.floor))
 
 
 def add_checkpoint_figures(report: Report, folder: Path, texts: list[str]) -> None:
@@ -159,10 +159,10 @@ def add_checkpoint_figures(report: Report, folder: Path, texts: list[str]) -> No
     if not PEERS_PYTHON.exists():
         report.add("langgraph_checkpoints_ms", f"left out: {PEERS_PYTHON} is not there; `make peers` installs it")
         return
-    beside = compare_checkpoints(folder, texts)
-    report.add("langgraph_checkpoints_ms", 1000 * median(beside.floor))
-    report.add("beside_langgraph_ms", 1000 * median(beside.ours))
-    report.add("beside_langgraph_ratio", beside.ratio)
+    times = compare_checkpoints(folder, texts)
+    report.add("langgraph_checkpoints_ms", 1000 * median(times.floor))
+    report.add("beside_langgraph_ms", 1000 * median(times.ours))
+    report.add("beside_langgraph_ratio", times.ratio)
 
 
 def main() -> int:

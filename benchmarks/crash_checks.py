@@ -42,7 +42,7 @@ class Ledger:
     committed_in_flight: int = 0
 
     @property
-    def sound(self) -> bool:
+    def is_sound(self) -> bool:
         return not (self.lost or self.orphans or self.duplicates or self.damage)
 
 
@@ -83,14 +83,14 @@ def read_contents(engine: Everhold) -> Contents:
         spans[owner].append((span[0], span[1], span[2]))
     for owner, tag in records.columns(Tag, DEFAULT_ORGANIZATION, ("memory_id", "tag")):
         tags[owner].add(tag)
-    created = [Where("operation", Op.EQ, "create")]
-    keyed = [Where("idempotency_key", Op.NE, None)]
+    created_lines = [Where("operation", Op.EQ, "create")]
+    keyed_lines = [Where("idempotency_key", Op.NE, None)]
     return Contents(
         texts=dict(records.columns(Memory, DEFAULT_ORGANIZATION, ("id", "text"), deleted=True)),
         spans=dict(spans),
         tags=dict(tags),
-        logged={name for (name,) in records.columns(AccessLog, DEFAULT_ORGANIZATION, ("memory_id",), created)},
-        keys=dict(records.columns(Outbox, DEFAULT_ORGANIZATION, ("idempotency_key", "entity_id"), keyed)),
+        logged={name for (name,) in records.columns(AccessLog, DEFAULT_ORGANIZATION, ("memory_id",), created_lines)},
+        keys=dict(records.columns(Outbox, DEFAULT_ORGANIZATION, ("idempotency_key", "entity_id"), keyed_lines)),
     )
 
 
@@ -151,7 +151,7 @@ def find_missing(contents: Contents, acknowledged: dict[str, str]) -> Iterator[s
 
 
 def find_unrecallable(engine: Everhold, contents: Contents, acknowledged_now: dict[str, str]) -> Iterator[str]:
-    """Yield each key whose memory is not found by both its first chunk as a question and its key as a word."""
+    """Yield each key whose memory is missing in a recall of its first chunk or in a search for the key as a word."""
     view = engine.scope(user=USER)
     words = engine._parts.recall_deps.candidates.words
     for key, memory_id in acknowledged_now.items():
@@ -164,7 +164,7 @@ def find_unrecallable(engine: Everhold, contents: Contents, acknowledged_now: di
 
 
 def find_lost_messages(engine: Everhold, acknowledged: dict[str, str]) -> Iterator[str]:
-    """Yield missing messages, and a problem if the cache and the records have different latest messages."""
+    """Yield a problem for each missing message, and one if the cache and the records differ in the latest messages."""
     if not acknowledged:
         return
     talk = engine.scope(user=USER, session=SESSION)
@@ -183,7 +183,7 @@ def find_lost_messages(engine: Everhold, acknowledged: dict[str, str]) -> Iterat
 
 
 def repeat_writes(engine: Everhold, contents: Contents, ledger: Ledger, in_flight: Iterable[str]) -> None:
-    """Repeat each write that was in flight twice, and the acknowledged write before it once."""
+    """Repeat twice each write that was in flight, and once the acknowledged write before it."""
     view = engine.scope(user=USER)
     for key in in_flight:
         ledger.in_flight += 1
@@ -193,9 +193,13 @@ def repeat_writes(engine: Everhold, contents: Contents, ledger: Ledger, in_fligh
             ledger.duplicates.add(key)
         say_once(engine.scope(user=USER, session=SESSION), key)
         ledger.acknowledged[key] = first.id
-        before = f"{key.rpartition('n')[0]}n{int(key.rpartition('n')[2]) - 1}"
-        if before in ledger.acknowledged and view.remember(**make_item(before)).id != ledger.acknowledged[before]:
-            ledger.duplicates.add(before)
+        prefix, _, number = key.rpartition("n")
+        previous_key = f"{prefix}n{int(number) - 1}"
+        if (
+            previous_key in ledger.acknowledged
+            and view.remember(**make_item(previous_key)).id != ledger.acknowledged[previous_key]
+        ):
+            ledger.duplicates.add(previous_key)
 
 
 def find_duplicates(contents: Contents) -> Iterator[str]:

@@ -32,7 +32,8 @@ from everhold.views.view import View
 USER: Final = "writer"
 SESSION: Final = "talk"
 MODEL: Final = FakeEmbedder(dimensions=32)
-KEPT, FAILED, BROKE = "kept", "failed", "broke"
+# The words that begin the lines of a writer's report.
+ACKNOWLEDGED, FAILED, FATAL = "acknowledged", "failed", "fatal"
 VECTOR_FIRST: Final = "vector-first"
 MAX_MEMORIES_PER_THREAD: Final = 5000
 PATIENCE_SECONDS: Final = 60
@@ -116,15 +117,15 @@ def write(job: Job) -> None:
     pipe = os.open(job.fifo, os.O_WRONLY)
     signal.alarm(0)
 
-    def say(word: str, *details: str) -> None:
+    def report(word: str, *details: str) -> None:
         os.write(pipe, (" ".join([word, *details]).replace("\n", " ")[:400] + "\n").encode())
 
     try:
         engine = _open(job)
     except EverholdError as error:
-        return say(BROKE, "open", type(error).__name__, str(error))
+        return report(FATAL, "open", type(error).__name__, str(error))
     threads = [
-        threading.Thread(target=_write_in_thread, args=(engine, job, number, say), daemon=True)
+        threading.Thread(target=_write_in_thread, args=(engine, job, number, report), daemon=True)
         for number in range(job.threads)
     ]
     for thread in threads:
@@ -144,7 +145,7 @@ def _open(job: Job) -> Everhold:
     return engine
 
 
-def _write_in_thread(engine: Everhold, job: Job, thread: int, say: Callable[..., None]) -> None:
+def _write_in_thread(engine: Everhold, job: Job, thread: int, report: Callable[..., None]) -> None:
     view, talk = engine.scope(user=USER), engine.scope(user=USER, session=SESSION)
     number = 0
     while number < MAX_MEMORIES_PER_THREAD:
@@ -153,15 +154,15 @@ def _write_in_thread(engine: Everhold, job: Job, thread: int, say: Callable[...,
             memory = view.remember(**make_item(key))
             say_once(talk, key)
         except EverholdError as error:
-            say(FAILED, key, type(error).__name__, str(error))
+            report(FAILED, key, type(error).__name__, str(error))
             if not job.patient:
                 return
             time.sleep(PAUSE_SECONDS)
         except BaseException as error:
-            say(BROKE, key, type(error).__name__, str(error))
+            report(FATAL, key, type(error).__name__, str(error))
             raise
         else:
-            say(KEPT, key, memory.id)
+            report(ACKNOWLEDGED, key, memory.id)
             number += 1
 
 

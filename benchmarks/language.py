@@ -157,12 +157,12 @@ def count_peer(name: str) -> Counts:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true", help="print what counts, with its place")
-    chosen = parser.parse_args()
+    options = parser.parse_args()
     counts = count_package(
         [ROOT / "src/everhold", ROOT / "benchmarks", ROOT / "tests", ROOT / "docs", *sorted(ROOT.glob("*.md"))], ROOT
     )
     repeated = count_package([ROOT / "src/everhold"], ROOT).repeated_classes
-    if chosen.list:
+    if options.list:
         for line in [*counts.participles, *counts.archaic]:
             print(line)
         for name, places in sorted(repeated.items()):

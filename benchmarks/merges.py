@@ -50,11 +50,11 @@ def read_pairs() -> list[Pair]:
 
 
 def merge_pair(engine: Everhold, number: int, pair: Pair) -> Outcome:
-    user = engine.scope(user=f"user-{number}")
-    first = user.remember(pair.first, kind="fact", speaker="Alice", occurred_at=SAID_AT)
-    second = user.remember(pair.second, kind="fact", speaker="Alice", occurred_at=SAID_AT + timedelta(minutes=1))
-    superseded = user.get(first.id).superseded_by is not None
-    return Outcome(superseded, first.id == second.id or user.merge_duplicates().count > 0)
+    view = engine.scope(user=f"user-{number}")
+    first = view.remember(pair.first, kind="fact", speaker="Alice", occurred_at=SAID_AT)
+    second = view.remember(pair.second, kind="fact", speaker="Alice", occurred_at=SAID_AT + timedelta(minutes=1))
+    superseded = view.get(first.id).superseded_by is not None
+    return Outcome(superseded, first.id == second.id or view.merge_duplicates().count > 0)
 
 
 def measure(report: Report, engine: Everhold) -> None:

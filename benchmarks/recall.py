@@ -32,7 +32,7 @@ K = 10
 # The texts are random. With resolving on, some would supersede others, and fewer memories would be left to find.
 UNRESOLVED = {"remember": {"resolve": False}}
 QUESTIONS = 200
-SAME = 1e-6  # scores are rounded to six decimals
+SCORE_TOLERANCE = 1e-6  # scores are rounded to six decimals
 FRESH_RUNS = 3
 Vectors = np.ndarray[tuple[int, int], np.dtype[np.float32]]
 
@@ -83,9 +83,11 @@ def time_case(case: Case, recall_data: RecallData, folder: Path, report: Report)
     floor = Floor(floor_path)
     with open_engine(build_settings(ours_path, **UNRESOLVED), recall_data.embedder, recall_data.embedder) as engine:
         for user in range(case.users):
-            part = slice(user * case.each, (user + 1) * case.each)
-            engine.scope(user=name_user(user)).remember_many(recall_data.texts[part])
-            floor.remember_many(name_user(user), recall_data.texts[part], recall_data.vectors[part])
+            memories_of_user = slice(user * case.each, (user + 1) * case.each)
+            engine.scope(user=name_user(user)).remember_many(recall_data.texts[memories_of_user])
+            floor.remember_many(
+                name_user(user), recall_data.texts[memories_of_user], recall_data.vectors[memories_of_user]
+            )
         view, floor_scope = engine.scope(user=name_user(0)), floor.scope(name_user(0))
         times = run_interleaved(_make_ask(recall_data, view), _make_ask_floor(recall_data, floor_scope), case.pairs)
         times.add_to(report, f"recall_{case.name}", 1.5)
@@ -114,8 +116,8 @@ def measure_share_found(engine: Everhold, recall_data: RecallData, size: int) ->
     found_count, times = 0, []
     for question, vector in zip(recall_data.questions, recall_data.question_vectors, strict=True):
         scores = recall_data.vectors[:size] @ vector
-        tenth = np.partition(scores, size - K)[size - K]
-        nearest = {recall_data.texts[at] for at in np.flatnonzero(scores >= tenth - SAME)}
+        tenth_score = np.partition(scores, size - K)[size - K]
+        nearest = {recall_data.texts[index] for index in np.flatnonzero(scores >= tenth_score - SCORE_TOLERANCE)}
         started = perf_counter()
         hits = view.recall(question, k=K, recipe="meaning")
         times.append(perf_counter() - started)
@@ -128,19 +130,19 @@ def measure_sizes(case: Case, folder: Path, report: Report) -> None:
     path = case.paths(folder)[0]
     assert not path.with_name(f"{path.name}-wal").exists()  # closing the last connection empties the log
     report.add("disk_bytes_per_memory", path.stat().st_size / case.each, "<=", 2500)
-    alone, with_caches = (
+    without_caches, with_caches = (
         fresh.run(fresh.measure_image, str(path), name_user(0), caches) for caches in ("small", "usual")
     )
-    assert alone["rows"] == case.each, alone
-    report.add("resident_bytes_per_memory", alone["bytes"] / case.each, "<=", 2048)
+    assert without_caches["rows"] == case.each, without_caches
+    report.add("resident_bytes_per_memory", without_caches["bytes"] / case.each, "<=", 2048)
     report.add("resident_bytes_per_memory_with_store_caches", with_caches["bytes"] / case.each)
-    loads, firsts = [], []
+    model_seconds, first_recall_seconds = [], []
     for _ in range(FRESH_RUNS):
-        loads.append(fresh.run(fresh.load_model)["seconds"])
-        firsts.append(fresh.run(fresh.recall_first, str(path), name_user(0))["seconds"])
-    report.add("first_recall_seconds_over_model", median(firsts) - median(loads), "<=", 2.0)
-    report.add("first_recall_seconds", median(firsts))
-    report.add("model_seconds", median(loads))
+        model_seconds.append(fresh.run(fresh.load_model)["seconds"])
+        first_recall_seconds.append(fresh.run(fresh.recall_first, str(path), name_user(0))["seconds"])
+    report.add("first_recall_seconds_over_model", median(first_recall_seconds) - median(model_seconds), "<=", 2.0)
+    report.add("first_recall_seconds", median(first_recall_seconds))
+    report.add("model_seconds", median(model_seconds))
 
 
 def measure_exactness(case: Case, recall_data: RecallData, folder: Path, report: Report) -> None:
@@ -172,12 +174,12 @@ def main() -> int:
     parser.add_argument("--most", type=int, default=120_000, help="the size of the scope that no image holds")
     parser.add_argument("--folder", type=Path, help="the disk to write to")
     options = parser.parse_args()
-    pairs, largest_size, most = options.pairs, 100_000, max(options.most, 101_000)
+    pairs, largest_size, not_held_size = options.pairs, 100_000, max(options.most, 101_000)
     if options.quick:
-        pairs, largest_size, most = min(pairs, 60), 30_000, 31_000
+        pairs, largest_size, not_held_size = min(pairs, 60), 30_000, 31_000
     largest = Case(1, largest_size, pairs)
     cases = [Case(1, 1000, pairs), Case(1, 10_000, pairs), Case(largest_size // 10_000, 10_000, pairs), largest]
-    recall_data = make_recall_data(most)
+    recall_data = make_recall_data(not_held_size)
     report = Report("recall")
     report.add("vectors", "synthetic unit vectors about 2,000 topics, through remember_many")
     with TemporaryDirectory(dir=options.folder) as name:

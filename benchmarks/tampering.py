@@ -81,8 +81,8 @@ def read_log(records: Records) -> Log:
 def _change(rng: Random, log: Log) -> Log:
     """Change one value of one line."""
     names = [name for name in AccessLog.model_fields if name not in ("sequence", "organization_id")]
-    at, name = rng.randrange(len(log.lines)), rng.choice(names)
-    return _replace_line(log, at, {name: _change_value(rng, name, log.lines[at].__dict__[name])})
+    index, name = rng.randrange(len(log.lines)), rng.choice(names)
+    return _replace_line(log, index, {name: _change_value(rng, name, log.lines[index].__dict__[name])})
 
 
 def _change_value(rng: Random, name: str, value: Any) -> Any:  # noqa: PLR0911 — one per kind of value
@@ -159,9 +159,9 @@ def _pretend_purge(rng: Random, log: Log) -> Log:
 EDITS = (_change, _change, _change, _remove, _insert, _copy, _swap, _cut, _remove_all, _pretend_purge)
 
 
-def _replace_line(log: Log, at: int, values: dict[str, Any]) -> Log:
+def _replace_line(log: Log, index: int, values: dict[str, Any]) -> Log:
     lines = list(log.lines)
-    lines[at] = AccessLog.build_unchecked({**lines[at].__dict__, **values})
+    lines[index] = AccessLog.build_unchecked({**lines[index].__dict__, **values})
     return Log(tuple(lines), log.head)
 
 
@@ -175,21 +175,21 @@ def _move_head(head: LogHead | None, lines: Sequence[AccessLog]) -> LogHead | No
 
 def rebuild(log: Log) -> Log:
     """Compute every digest and the chain again, as anyone with the source code can."""
-    before, position, lines, sequences = chain.START, 0, [], list[int]()
+    previous_hash, position, lines, sequences = chain.START, 0, [], list[int]()
     if log.head is not None and log.head.purged:
-        before, position = log.head.purged_hash or chain.START, log.head.purged
+        previous_hash, position = log.head.purged_hash or chain.START, log.head.purged
     for line in sorted(log.lines, key=lambda line: (line.sealed is None, line.sealed or 0, line.sequence)):
         values = {**line.__dict__, "digest": compute_digest(line.__dict__)}
         if line.sealed is not None:
             position += 1
             overtaken_by = sum(sequence > line.sequence for sequence in sequences)
             sequences.append(line.sequence)
-            hashed = chain.hash_link(before, position, overtaken_by, AccessLog.build_unchecked(values))
-            values |= {"sealed": position, "previous_hash": before, "hash": hashed}
-            before = hashed
+            link_hash = chain.hash_link(previous_hash, position, overtaken_by, AccessLog.build_unchecked(values))
+            values |= {"sealed": position, "previous_hash": previous_hash, "hash": link_hash}
+            previous_hash = link_hash
         lines.append(AccessLog.build_unchecked(values))
     lines.sort(key=lambda line: line.sequence)
-    head = log.head and LogHead.build_unchecked({**log.head.__dict__, "length": position, "hash": before})
+    head = log.head and LogHead.build_unchecked({**log.head.__dict__, "length": position, "hash": previous_hash})
     return Log(tuple(lines), head)
 
 
@@ -273,7 +273,7 @@ def make_sqlite_rewrite(records: SqliteRecords, path: Path) -> Rewrite:
     return rewrite
 
 
-def make_statements(records: Any, log: Log, mark: str) -> list[tuple[str, Sequence[Any]]]:
+def make_statements(records: Any, log: Log, placeholder: str) -> list[tuple[str, Sequence[Any]]]:
     """Return the SQL that replaces the attacked log, for a store that is made of tables."""
     statements: list[tuple[str, Sequence[Any]]] = [
         (f"DELETE FROM memory_access_logs WHERE organization_id = '{ATTACKED}'", ()),
@@ -281,11 +281,12 @@ def make_statements(records: Any, log: Log, mark: str) -> list[tuple[str, Sequen
     ]
     for row in (*log.lines, *([log.head] if log.head is not None else [])):
         codec = records.compiler.codec(type(row))
-        drawn = ("sequence",) if isinstance(row, AccessLog) else ()
-        names = ", ".join(f'"{name}"' for name in (*codec.written_columns, *drawn))
-        values = [*codec.encode(row), *(row.__dict__[name] for name in drawn)]
-        forced = " OVERRIDING SYSTEM VALUE" if drawn and mark == "%s" else ""  # PostgreSQL draws the number itself
-        sql = f"INSERT INTO {codec.table.name} ({names}){forced} VALUES ({', '.join([mark] * len(values))})"
+        generated = ("sequence",) if isinstance(row, AccessLog) else ()
+        names = ", ".join(f'"{name}"' for name in (*codec.written_columns, *generated))
+        values = [*codec.encode(row), *(row.__dict__[name] for name in generated)]
+        # PostgreSQL refuses a value for a generated column without these words.
+        overriding = " OVERRIDING SYSTEM VALUE" if generated and placeholder == "%s" else ""
+        sql = f"INSERT INTO {codec.table.name} ({names}){overriding} VALUES ({', '.join([placeholder] * len(values))})"
         statements.append((sql, values))
     return statements
 

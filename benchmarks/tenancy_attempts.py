@@ -148,7 +148,7 @@ def read_log(world: World, view: View) -> int:
 def change(world: World, view: View) -> int:
     memory_id, own_id = world.choose_foreign_id(view), world.choose_own_id(view)
     rng = world.rng
-    acts: list[Callable[[], object]] = [
+    calls: list[Callable[[], object]] = [
         lambda: view.revise(memory_id, text="mine now"),
         lambda: view.supersede(memory_id, "mine now"),
         lambda: view.forget(memory_id),
@@ -158,8 +158,8 @@ def change(world: World, view: View) -> int:
         lambda: view.untag(memory_id, "tag0", "tag1", "tag2"),
     ]
     if own_id is not None:
-        acts += [lambda: view.relate(memory_id, own_id), lambda: view.relate(own_id, memory_id)]
-    require_refusal(rng.choice(acts))
+        calls += [lambda: view.relate(memory_id, own_id), lambda: view.relate(own_id, memory_id)]
+    require_refusal(rng.choice(calls))
     if rng.random() < 0.2:
         require(view.forget_where(where={"id": [memory_id]}, hard=rng.random() < 0.5).count == 0, view.scope)
     return 0

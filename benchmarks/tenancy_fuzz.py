@@ -65,20 +65,20 @@ def run(engine: Everhold, attempts: int, seed: int = 20_000) -> Outcome:
     world = World(engine, random.Random(seed))
     engine.maintain(["episodes"])  # attempts run maintenance too, which would build them
     before = read_steady_rows(engine)
-    kinds, weights = list(WEIGHTS), list(WEIGHTS.values())
+    attempt_kinds, weights = list(WEIGHTS), list(WEIGHTS.values())
     while outcome.tried.total() < attempts and not outcome.findings:
-        [attempt] = world.rng.choices(kinds, weights)
+        [attempt] = world.rng.choices(attempt_kinds, weights)
         view = world.rng.choice(world.views)
         try:
             outcome.own_rows_read += attempt(world, view)
         except (Leak, EverholdError) as error:
             outcome.findings.append(f"{attempt.__name__} through {view.scope}: {type(error).__name__}: {error}")
         outcome.tried[attempt.__name__] += CALLS.get(attempt, 1)
-    outcome.findings += _examine(engine, before, outcome)
+    outcome.findings += _find_damage(engine, before, outcome)
     return outcome
 
 
-def _examine(engine: Everhold, before: dict[str, Any], outcome: Outcome) -> Iterator[str]:
+def _find_damage(engine: Everhold, before: dict[str, Any], outcome: Outcome) -> Iterator[str]:
     """Yield changed rows and a broken log after all attempts, and leaks of an import."""
     after = read_steady_rows(engine)
     for table, rows in before.items():
