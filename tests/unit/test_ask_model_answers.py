@@ -87,8 +87,8 @@ def test_a_semicolon_in_a_text_ends_nothing() -> None:
 
 def test_long_answers_are_cut_and_long_statements_refused() -> None:
     assert read_answer("x " * MAX_ANSWER + QUERY, "duckdb").sql == ""
-    long = f"SELECT name FROM customers WHERE name = '{'x' * MAX_STATEMENT}'"
-    assert "more than 4,000 characters" in read_answer(long, "duckdb").problem
+    long_statement = f"SELECT name FROM customers WHERE name = '{'x' * MAX_STATEMENT}'"
+    assert "more than 4,000 characters" in read_answer(long_statement, "duckdb").problem
 
 
 def test_an_answer_of_many_statements_is_read_quickly() -> None:

@@ -49,7 +49,7 @@ def test_a_remedy_in_the_words_of_each_interface(remedy: Remedy, library: str, t
 
 
 @pytest.mark.parametrize(
-    ("value", "kept"),
+    ("value", "expected"),
     [
         (None, None),
         (True, True),
@@ -62,8 +62,8 @@ def test_a_remedy_in_the_words_of_each_interface(remedy: Remedy, library: str, t
         (OrderedDict(a=1), "a OrderedDict"),
     ],
 )
-def test_a_value_is_plain_and_short(value: Any, kept: Any) -> None:
-    assert EverholdError("it failed", value=value).value == kept
+def test_a_value_is_plain_and_short(value: Any, expected: Any) -> None:
+    assert EverholdError("it failed", value=value).value == expected
 
 
 def test_a_sentence_is_split_at_its_last_semicolon() -> None:
