@@ -180,7 +180,7 @@ def plant_vector_first(engine: Everhold, storage: str) -> None:
     records = engine._parts.records
     commit = records.commit
     if _is_sqlite(storage):
-        with sqlite3.connect(sqlite_path(storage), timeout=30) as connection:
+        with sqlite3.connect(find_sqlite_path(storage), timeout=30) as connection:
             connection.execute("DROP TRIGGER IF EXISTS chunks_put")
 
     def commit_chunks_first(operations: Sequence[Operation]) -> None:
@@ -203,7 +203,7 @@ def _is_sqlite(storage: str) -> bool:
     return urlsplit(storage).scheme == "sqlite"
 
 
-def sqlite_path(storage: str) -> Path:
+def find_sqlite_path(storage: str) -> Path:
     return Path(urlsplit(storage).path[1:])
 
 

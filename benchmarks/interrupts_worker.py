@@ -169,7 +169,7 @@ class Worker:
     def work(self, number: int) -> None:
         """Call verbs until the `number`-th interrupt. Report the interrupt as ignored if it raised nothing."""
         verbs = [self._remember] * 4 + [self._remember_many] * 2 + [self._revise] * 3 + [self._recall] * 4
-        verbs += [self._say] * 2 + [self._forget, self._list, self._context, self._tag]
+        verbs += [self._say] * 2 + [self._forget, self._list, self._build_context, self._tag]
         while True:
             self._rng.choice(verbs)()
             self.steps += 1
@@ -231,7 +231,7 @@ class Worker:
     def _list(self) -> None:
         self._view.list(limit=20)
 
-    def _context(self) -> None:
+    def _build_context(self) -> None:
         self._talk.context("harbour", budget=200)
 
     def _tag(self) -> None:

@@ -75,7 +75,7 @@ class Counts:
     def repeated_classes(self) -> dict[str, list[str]]:
         return {name: places for name, places in self.classes.items() if len(places) > 1}
 
-    def figures(self) -> dict[str, float]:
+    def compute_figures(self) -> dict[str, float]:
         return {
             "participle_names": round(len(self.participles) / max(1, self.functions), 4),
             "archaic_words": round(1000 * len(self.archaic) / max(1, self.words), 3),
@@ -169,11 +169,11 @@ def main() -> None:
             print("repeated", name, *places)
         return
     report = Report("language")
-    for name, value in counts.figures().items():
+    for name, value in counts.compute_figures().items():
         report.add(name, value, *BARS[name])
     report.add("repeated_classes", len(repeated), "==", 0)
     for peer in PEERS:
-        for name, value in count_peer(peer).figures().items():
+        for name, value in count_peer(peer).compute_figures().items():
             report.add(f"{peer}_{name}", value)
     sys.exit(report.finish())
 

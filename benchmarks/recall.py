@@ -59,17 +59,22 @@ def make_recall_data(size: int) -> RecallData:
 
 @dataclass(frozen=True)
 class Case:
-    """A store of `users` users with `each` memories each; the first user's are searched."""
+    """A store of some users, in which the first user's memories are searched.
+
+    `pairs` is the number of calls that are timed, each of `recall` and of the floor.
+    """
 
     users: int
-    each: int
+    memories_per_user: int
     pairs: int
 
     @property
     def name(self) -> str:
-        return f"{self.each}" if self.users == 1 else f"{self.each}_in_{self.users * self.each}"
+        if self.users == 1:
+            return f"{self.memories_per_user}"
+        return f"{self.memories_per_user}_in_{self.users * self.memories_per_user}"
 
-    def paths(self, folder: Path) -> tuple[Path, Path]:
+    def make_paths(self, folder: Path) -> tuple[Path, Path]:
         return folder / f"{self.name}-ours.db", folder / f"{self.name}-floor.db"
 
 
@@ -79,11 +84,11 @@ def name_user(user: int) -> str:
 
 def time_case(case: Case, recall_data: RecallData, folder: Path, report: Report) -> None:
     """Compare `recall` with the floor, without embedding."""
-    ours_path, floor_path = case.paths(folder)
+    ours_path, floor_path = case.make_paths(folder)
     floor = Floor(floor_path)
     with open_engine(build_settings(ours_path, **UNRESOLVED), recall_data.embedder, recall_data.embedder) as engine:
         for user in range(case.users):
-            memories_of_user = slice(user * case.each, (user + 1) * case.each)
+            memories_of_user = slice(user * case.memories_per_user, (user + 1) * case.memories_per_user)
             engine.scope(user=name_user(user)).remember_many(recall_data.texts[memories_of_user])
             floor.remember_many(
                 name_user(user), recall_data.texts[memories_of_user], recall_data.vectors[memories_of_user]
@@ -127,15 +132,15 @@ def measure_share_found(engine: Everhold, recall_data: RecallData, size: int) ->
 
 def measure_sizes(case: Case, folder: Path, report: Report) -> None:
     """Measure disk, memory and the first recall, each in a new process, on a store with one scope."""
-    path = case.paths(folder)[0]
+    path = case.make_paths(folder)[0]
     assert not path.with_name(f"{path.name}-wal").exists()  # closing the last connection empties the log
-    report.add("disk_bytes_per_memory", path.stat().st_size / case.each, "<=", 2500)
+    report.add("disk_bytes_per_memory", path.stat().st_size / case.memories_per_user, "<=", 2500)
     without_caches, with_caches = (
         fresh.run(fresh.measure_image, str(path), name_user(0), caches) for caches in ("small", "usual")
     )
-    assert without_caches["rows"] == case.each, without_caches
-    report.add("resident_bytes_per_memory", without_caches["bytes"] / case.each, "<=", 2048)
-    report.add("resident_bytes_per_memory_with_store_caches", with_caches["bytes"] / case.each)
+    assert without_caches["rows"] == case.memories_per_user, without_caches
+    report.add("resident_bytes_per_memory", without_caches["bytes"] / case.memories_per_user, "<=", 2048)
+    report.add("resident_bytes_per_memory_with_store_caches", with_caches["bytes"] / case.memories_per_user)
     model_seconds, first_recall_seconds = [], []
     for _ in range(FRESH_RUNS):
         model_seconds.append(fresh.run(fresh.load_model)["seconds"])
@@ -147,13 +152,13 @@ def measure_sizes(case: Case, folder: Path, report: Report) -> None:
 
 def measure_exactness(case: Case, recall_data: RecallData, folder: Path, report: Report) -> None:
     """Measure whether search by meaning is exact: with an image, and in a scope that is too large for an image."""
-    path = case.paths(folder)[0]
+    path = case.make_paths(folder)[0]
     with open_engine(build_settings(path, **UNRESOLVED), recall_data.embedder, recall_data.embedder) as engine:
-        share, _ = measure_share_found(engine, recall_data, case.each)
-        report.add(f"meaning_recall_at_10_of_{case.each}", share, "==", 1.0)
-    settings = build_settings(path, **UNRESOLVED, images={"max_memories": case.each})
+        share, _ = measure_share_found(engine, recall_data, case.memories_per_user)
+        report.add(f"meaning_recall_at_10_of_{case.memories_per_user}", share, "==", 1.0)
+    settings = build_settings(path, **UNRESOLVED, images={"max_memories": case.memories_per_user})
     with open_engine(settings, recall_data.embedder, recall_data.embedder) as engine:
-        engine.scope(user=name_user(0)).remember_many(recall_data.texts[case.each :])
+        engine.scope(user=name_user(0)).remember_many(recall_data.texts[case.memories_per_user :])
         started = perf_counter()
         engine.scope(user=name_user(0)).recall(recall_data.questions[0], k=K)
         vectors = engine._parts.recall_deps.candidates.vectors

@@ -50,7 +50,7 @@ class Store(Protocol):
     def search(self, query: Query, k: int) -> Any:
         """Return the answer of the store, in the store's form."""
 
-    def refs(self, answer: Any) -> list[str]:
+    def list_refs(self, answer: Any) -> list[str]:
         """Return the refs of an answer, best first."""
 
     def embed(self, text: str) -> object:
@@ -103,7 +103,7 @@ class Worker:
         timed_answers = [_time_call(self.store.search, query, k) for query in queries]
         return {
             "seconds": [seconds for seconds, _ in timed_answers],
-            "found": [self.store.refs(answer) for _, answer in timed_answers],
+            "found": [self.store.list_refs(answer) for _, answer in timed_answers],
         }
 
     def close(self) -> None:

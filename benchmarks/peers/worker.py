@@ -46,7 +46,7 @@ class Mem0:
         filters = {name: value for name, value in conditions.items() if value is not None}
         return self._memory.search(query.text, top_k=k, filters=filters, threshold=0.0)
 
-    def refs(self, answer: Any) -> list[str]:
+    def list_refs(self, answer: Any) -> list[str]:
         return [result["metadata"]["ref"] for result in answer["results"]]
 
     def embed(self, text: str) -> object:
@@ -103,7 +103,7 @@ class Chroma:
             query_embeddings=self._embed([query.text]), n_results=k, where=where
         )
 
-    def refs(self, answer: Any) -> list[str]:
+    def list_refs(self, answer: Any) -> list[str]:
         return [metadata["ref"] for metadata in answer["metadatas"][0]]
 
     def embed(self, text: str) -> object:
@@ -151,7 +151,7 @@ class LangGraph:
         filters = {name: value for name, value in conditions.items() if value is not None}
         return self._store.search(_make_namespace(query.user), query=query.text, filter=filters or None, limit=k)
 
-    def refs(self, answer: Any) -> list[str]:
+    def list_refs(self, answer: Any) -> list[str]:
         return [item.value["ref"] for item in answer]
 
     def embed(self, text: str) -> object:

@@ -40,12 +40,12 @@ class Process:
         self._stores_opened = 0
 
     def start(self) -> None:
-        ours = [sys.executable, "-m", "benchmarks.peers.ours"]
-        theirs = [str(PEERS_PYTHON), "-m", "benchmarks.peers.worker", self.name]
+        own_command = [sys.executable, "-m", "benchmarks.peers.ours"]
+        peer_command = [str(PEERS_PYTHON), "-m", "benchmarks.peers.worker", self.name]
         home = self._folder / "home"
         home.mkdir(parents=True)
         self._process = subprocess.Popen(
-            ours if self.name == OURS else theirs,
+            own_command if self.name == OURS else peer_command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

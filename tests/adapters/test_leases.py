@@ -165,9 +165,9 @@ class TestALease:
             assert third is not None
 
     def test_jobs_with_long_names_are_distinct(self, records: Records) -> None:
-        with hold_lease(records, "work", "x" * 255) as mine, hold_lease(records, "work", "x" * 254 + "y") as other:
-            assert mine is not None
-            assert other is not None
+        with hold_lease(records, "work", "x" * 255) as first, hold_lease(records, "work", "x" * 254 + "y") as second:
+            assert first is not None
+            assert second is not None
 
     def test_a_lease_does_not_keep_the_feed_from_being_trimmed(self, records: Records) -> None:
         records.commit([Put(Organization(id="o", name="o", created_at=NOW, updated_at=NOW))])

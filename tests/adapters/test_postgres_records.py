@@ -148,12 +148,12 @@ class TestFeed:
         start = records.head()
         for number in range(4):
             records.commit([Put(make_line(f"{number}{letter}")) for letter in "abc"])
-        seen, position = [], start
+        entity_ids, position = [], start
         while (feed := records.feed(position, limit=4)).lines:
             assert len(feed.lines) == 6
-            seen += [line.entity_id for line in feed.lines]
+            entity_ids += [line.entity_id for line in feed.lines]
             position = feed.position
-        assert seen == [f"{number}{letter}" for number in range(4) for letter in "abc"]
+        assert entity_ids == [f"{number}{letter}" for number in range(4) for letter in "abc"]
 
     def test_a_slow_transaction_does_not_hide_lines_beyond_the_limit(
         self, records: PostgresRecords, postgres_url: str

@@ -472,20 +472,20 @@ class TestManyAtOnce:
         records = CarelessRecords(replace(options, pool_size=1, transaction_pooler=pooler))
         names = [f"o{number}" for number in range(4)]
         records.commit([Put(make_organization(name)) for name in names])
-        seen: dict[str, set[str]] = {name: set() for name in names}
+        names_read: dict[str, set[str]] = {name: set() for name in names}
 
         def work(name: str) -> None:
             for number in range(25):
                 records.commit([Put(make_memory(f"m{number}", name)), Put(make_tag(f"m{number}", name))])
-                seen[name] |= {row.organization_id for row in records.scan(Memory, name)}
-                seen[name] |= {tag for (tag,) in records.columns(Tag, name, ["tag"])}
+                names_read[name] |= {row.organization_id for row in records.scan(Memory, name)}
+                names_read[name] |= {tag for (tag,) in records.columns(Tag, name, ["tag"])}
 
         threads = [threading.Thread(target=work, args=[name]) for name in names]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        assert seen == {name: {name} for name in names}
+        assert names_read == {name: {name} for name in names}
         with records._pool.connection() as connection:
             assert connection.execute("SHOW everhold.organization").fetchall() == [("",)]
         records.close()

@@ -46,8 +46,8 @@ def test_a_kill_loses_nothing_acknowledged() -> None:
             connection.execute("SELECT 1")
         connection.close()
         server.restart()
-        with psycopg.connect(url) as again:
-            assert again.execute("SELECT count(*) FROM line").fetchone() == (50,)
+        with psycopg.connect(url) as new_connection:
+            assert new_connection.execute("SELECT count(*) FROM line").fetchone() == (50,)
 
 
 def test_stop_keeps_the_data_and_close_removes_it() -> None:

@@ -71,7 +71,7 @@ class PromptPlace:
     parts: Callable[[str], Mapping[str, Any]] = field(default=lambda text: {})
 
 
-def _note(text: str, *, in_samples: bool) -> SchemaNotes:
+def _make_notes(text: str, *, in_samples: bool) -> SchemaNotes:
     ref = ColumnRef("orders", "amount")
     return SchemaNotes({}, {ref: ColumnNote("INT", samples=(text,)) if in_samples else ColumnNote("INT", text)})
 
@@ -79,9 +79,9 @@ def _note(text: str, *, in_samples: bool) -> SchemaNotes:
 PLACES = {
     "column name": PromptPlace(column=lambda text: text),
     "table name": PromptPlace(table=lambda text: text),
-    "column description": PromptPlace(parts=lambda text: {"notes": _note(text, in_samples=False)}),
+    "column description": PromptPlace(parts=lambda text: {"notes": _make_notes(text, in_samples=False)}),
     "table description": PromptPlace(parts=lambda text: {"notes": SchemaNotes({"orders": text}, {})}),
-    "cell": PromptPlace(parts=lambda text: {"notes": _note(text, in_samples=True), "sends_values": True}),
+    "cell": PromptPlace(parts=lambda text: {"notes": _make_notes(text, in_samples=True), "sends_values": True}),
     "example": PromptPlace(parts=lambda text: {"examples": [ConfirmedExample(text, "SELECT amount FROM orders")]}),
     "earlier question": PromptPlace(
         parts=lambda text: {"earlier": [ConfirmedExample(text, "SELECT amount FROM orders")]}

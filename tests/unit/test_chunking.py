@@ -128,10 +128,10 @@ def test_chunks_break_after_sentences(sentences: list[str], joiner: str) -> None
     assert len(chunks) > 1
     remaining = list(sentences)
     for piece in chunks:
-        taken = []
-        while remaining and piece.startswith(joiner.join([*taken, remaining[0]])):
-            taken.append(remaining.pop(0))
-        assert piece == joiner.join(taken)
+        chunk_sentences = []
+        while remaining and piece.startswith(joiner.join([*chunk_sentences, remaining[0]])):
+            chunk_sentences.append(remaining.pop(0))
+        assert piece == joiner.join(chunk_sentences)
     assert not remaining
 
 

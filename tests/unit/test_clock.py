@@ -102,10 +102,10 @@ mine = [clock.make_id("x") for _ in range(50)]
 assert len(child) == 50
 assert not {made_id[-14:] for made_id in child} & {made_id[-14:] for made_id in mine}
 """
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=300, env=_environment())
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=300, env=_make_environment())
 
 
-def _environment() -> dict[str, str]:
+def _make_environment() -> dict[str, str]:
     import os
     from pathlib import Path
 

@@ -14,8 +14,8 @@ IDS = st.text(st.characters(exclude_categories=["Z", "C"], exclude_characters="/
 
 
 @given(st.floats(-2, 2), IDS, st.lists(IDS, max_size=3))
-def test_places_among_hits_round_trip(score: float, owner: str, seen: list[str]) -> None:
-    place = HitPlace((score, owner, "memory"), tuple(seen))
+def test_places_among_hits_round_trip(score: float, owner: str, seen_ids: list[str]) -> None:
+    place = HitPlace((score, owner, "memory"), tuple(seen_ids))
     assert decode_hit_place(encode_hit_place(place)) == place
 
 

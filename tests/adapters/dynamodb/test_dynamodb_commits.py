@@ -122,18 +122,18 @@ def test_a_process_whose_lease_ran_out_cannot_finish_its_commit(
 
 
 def test_a_reply_lost_after_the_commit_is_not_a_failure(records: DynamoRecords, spy: Spy) -> None:
-    lost: list[str] = []
+    lost_requests: list[str] = []
 
     def lose_answer(name: str, _: dict[str, Any], answer: Any) -> Any:
         if name == "transact_write_items":
-            lost.append(name)
+            lost_requests.append(name)
             raise EndpointConnectionError(endpoint_url="http://lost")
         return answer
 
     spy.after = lose_answer
     records.commit([Put(make_memory("once"))])
     spy.reset()
-    assert len(lost) == 1
+    assert len(lost_requests) == 1
     assert scan_ids(records) == {"once"}
 
 
@@ -209,8 +209,11 @@ def test_rolling_back_a_commit_leaves_later_commits_alone(
     records.commit([Put(make_memory("ours"))])
     spy.reset()
     texts = {row.id: row.text for row in records.scan(Memory, ORGANIZATION)}
-    theirs = {**{f"old{index}": "theirs" for index in range(30)}, **{f"new{index}": "theirs" for index in range(50)}}
-    assert texts == {**theirs, "ours": "ours"}
+    other_texts = {
+        **{f"old{index}": "theirs" for index in range(30)},
+        **{f"new{index}": "theirs" for index in range(50)},
+    }
+    assert texts == {**other_texts, "ours": "ours"}
     assert read_head(dynamo).stage is None
     assert list(dynamo.query("*stages")) == []
     other.close()
