@@ -253,7 +253,7 @@ class TestLostEntries:
 
 
 class TestBesideAnotherProcess:
-    def test_a_check_condemns_only_the_generation_that_it_read(self, store: ChromaStore) -> None:
+    def test_a_check_rejects_only_the_generation_that_it_read(self, store: ChromaStore) -> None:
         store.add(*make_sentences(5))
         first, second = store.open_vectors(), store.open_vectors()
         second_projection, chroma = get_projection(second), second._chroma

@@ -1,4 +1,4 @@
-"""A connected PostgreSQL database: everyday questions, large tables and roles; and the questions through SQLAlchemy."""
+"""A connected PostgreSQL database: everyday questions (also through SQLAlchemy), large tables and roles."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,8 +61,8 @@ def test_a_wrong_password_is_named_and_not_shown(
 ) -> None:
     postgres_server.require_password("locked_reader", "right")
     for scheme in ("postgresql", "postgresql+psycopg"):
-        wrong = f"{scheme}://{url.partition('://')[2].replace('shop_reader', 'locked_reader:hunter2secret')}"
-        monkeypatch.setenv("SHOP_URL", wrong)
+        wrong_url = f"{scheme}://{url.partition('://')[2].replace('shop_reader', 'locked_reader:hunter2secret')}"
+        monkeypatch.setenv("SHOP_URL", wrong_url)
         with pytest.raises(DataUnavailable, match="password authentication failed") as caught:
             shop.connect("shop", url_env="SHOP_URL")
         assert "check the user and the password" in str(caught.value)

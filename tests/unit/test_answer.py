@@ -161,7 +161,7 @@ def test_parquet_keeps_types_and_missing_values(tmp_path: Path) -> None:
     assert rows[1] == (None, "y", None, 2.5, None, None, None, None, "two", 1.0, None)
 
 
-def test_parquet_of_many_rows_and_of_none(tmp_path: Path) -> None:
+def test_parquet_is_written_for_many_rows_and_for_none(tmp_path: Path) -> None:
     write_parquet(make_table(["n"], [[number] for number in range(45_000)]), tmp_path / "many.parquet")
     assert duckdb.sql(f"SELECT count(*), sum(n) FROM '{tmp_path}/many.parquet'").fetchall() == [(45_000, 1012477500)]
     write_parquet(make_table(["n", "m"], []), tmp_path / "none.parquet")

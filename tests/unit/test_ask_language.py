@@ -97,7 +97,7 @@ def test_other_texts_are_not_read_as_periods(text: str) -> None:
 
 
 @given(DAYS, st.sampled_from(["day", "week", "month", "quarter", "year"]), st.integers(-20, 20))
-def test_units_follow_each_other_without_gaps(day: date, unit: str, offset: int) -> None:
+def test_periods_of_a_unit_follow_each_other_without_gaps(day: date, unit: str, offset: int) -> None:
     assert find_unit(day, unit).start <= day < find_unit(day, unit).end
     assert find_unit(day, unit, offset).end == find_unit(day, unit, offset + 1).start
 

@@ -68,7 +68,7 @@ def test_a_model_may_decline(text: str) -> None:
     assert read_answer(text, "duckdb").is_none
 
 
-def test_an_answer_with_two_statements_has_no_statement() -> None:
+def test_an_answer_with_two_statements_is_not_used() -> None:
     answer = read_answer("SELECT a FROM b; SELECT c FROM d", "duckdb")
     assert answer.sql == ""
     assert answer.problem == "the answer has 2 different statements instead of one"

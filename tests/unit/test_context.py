@@ -129,7 +129,7 @@ def test_the_newest_turns_are_kept_and_the_oldest_shown_first() -> None:
     assert 5 < len(shown) < 50
 
 
-def test_only_turns_may_be_repeated() -> None:
+def test_equal_items_are_repeated_only_among_turns() -> None:
     repeated = make_items("Yes", "yes.", "Yes")
     context = assemble([make_provider("turns", repeated, oldest_first=True)], 200, count_words)
     assert read_lines(context)[1:] == ["- Yes", "- yes.", "- Yes"]

@@ -124,7 +124,7 @@ def test_changed_data_is_read_again(engine: SandboxedDataEngine, parquet: Parque
     assert run(engine, parquet, "SELECT count(*) FROM orders").rows == ((5,),)
 
 
-def test_a_version_stands_for_the_content(engine: SandboxedDataEngine, parquet: ParquetTables) -> None:
+def test_results_are_cached_by_the_version_of_the_files(engine: SandboxedDataEngine, parquet: ParquetTables) -> None:
     parquet = replace(parquet, version="1")
     assert run(engine, parquet, "SELECT count(*) FROM orders").rows == ((3000,),)
     _write_orders(Path(parquet.files["orders"][0]), 5)

@@ -72,7 +72,7 @@ def test_every_error_is_exported() -> None:
 
 
 @pytest.mark.parametrize("name", everhold.__all__)
-def test_every_exported_name_is_there(name: str) -> None:
+def test_every_exported_name_exists(name: str) -> None:
     assert getattr(everhold, name) is not None
 
 

@@ -25,7 +25,7 @@ def engine() -> Any:
         (lambda: AsyncEverhold("notes.db"), "use AsyncEverhold.open('notes.db')"),  # type: ignore[arg-type]
     ],
 )
-def test_a_constructor_names_open(construct: Callable[[], object], remedy: str) -> None:
+def test_the_error_of_a_constructor_names_open(construct: Callable[[], object], remedy: str) -> None:
     with pytest.raises(InvalidInput, match="opens no store") as raised:
         construct()
     assert remedy in str(raised.value)

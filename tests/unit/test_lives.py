@@ -59,7 +59,7 @@ def test_our_lives_are_valid(path: Path) -> None:
     assert len(life.questions) == (102 if path in LIVES else 90)
 
 
-def test_we_have_fourteen_lives() -> None:
+def test_there_are_eight_lives_and_six_unseen_ones() -> None:
     assert (len(LIVES), len(UNSEEN_LIVES)) == (8, 6)
 
 

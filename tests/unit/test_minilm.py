@@ -220,7 +220,9 @@ def test_a_cached_graph_that_changed_is_built_again(
     assert rebuilt.find_problems() == []
 
 
-def test_a_graph_that_decayed_unnoticed_is_built_again_at_once(minilm: MiniLM, tmp_path: Path, cache: Path) -> None:
+def test_a_graph_that_was_corrupted_unnoticed_is_built_again_at_once(
+    minilm: MiniLM, tmp_path: Path, cache: Path
+) -> None:
     cache_copy = copy_cache(cache, tmp_path)
     (file,) = (cache_copy / "minilm").glob("*.onnx")
     flip_and_keep_time(file)
@@ -229,18 +231,18 @@ def test_a_graph_that_decayed_unnoticed_is_built_again_at_once(minilm: MiniLM, t
     assert np.array_equal(embed_one(rebuilt, "hello"), embed_one(minilm, "hello"))
 
 
-def test_constants_that_decayed_unnoticed_are_refused_and_built_again_at_the_next_start(
+def test_constants_that_were_corrupted_unnoticed_are_refused_and_built_again_at_the_next_start(
     minilm: MiniLM, tmp_path: Path, cache: Path
 ) -> None:
     cache_copy = copy_cache(cache, tmp_path)
     (file,) = (cache_copy / "minilm").glob("*.bin")
     flip_and_keep_time(file)
     forge_receipts(cache_copy)
-    decayed = MiniLM(None, data=cache, cache=cache_copy)
+    corrupted = MiniLM(None, data=cache, cache=cache_copy)
     message = rf"{file.name} has the sha256 .* instead of .*; open the store again to build it"
-    [problem] = decayed.find_problems()
+    [problem] = corrupted.find_problems()
     assert re.search(message, problem)
-    for embedder in (decayed, CachedEmbedder(decayed, 10)):
+    for embedder in (corrupted, CachedEmbedder(corrupted, 10)):
         for texts in (["hello"], []):
             with pytest.raises(ModelDamaged, match=message):
                 embedder.embed(texts)
@@ -250,7 +252,7 @@ def test_constants_that_decayed_unnoticed_are_refused_and_built_again_at_the_nex
 
 
 @pytest.mark.usefixtures("minilm")  # opening the model fills the cache
-def test_weights_that_decayed_unnoticed_are_refused(model_copy: Path, cache: Path, tmp_path: Path) -> None:
+def test_weights_that_were_corrupted_unnoticed_are_refused(model_copy: Path, cache: Path, tmp_path: Path) -> None:
     cache_copy = copy_cache(cache, tmp_path)
     assert MiniLM(model_copy, data=tmp_path, cache=cache_copy).find_problems() == []
     flip_and_keep_time(model_copy / weights.TENSORS)
@@ -333,7 +335,7 @@ def test_a_configured_folder_without_a_model_is_not_passed_over(tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("hide_model")
-def test_the_places_are_searched_in_order(model_folder: Path, tmp_path: Path) -> None:
+def test_the_folders_of_the_model_are_searched_in_order(model_folder: Path, tmp_path: Path) -> None:
     hub = tmp_path / "home/.cache/huggingface/hub/models--sentence-transformers--all-MiniLM-L6-v2/snapshots"
     for folder in (hub / "abc", weights.get_install_folder(tmp_path)):
         folder.mkdir(parents=True)

@@ -162,7 +162,7 @@ def test_a_priority_is_an_importance(priority: int) -> None:
     assert make_row(Memory, "org", "m", importance=compute_importance(priority)).priority == priority
 
 
-def test_a_scope_narrows() -> None:
+def test_a_narrowed_scope_has_the_dimensions_that_were_given() -> None:
     scope = Scope(organization="org").narrow(user="u").narrow(session="s", agent=None)
     assert scope.columns == {"user_id": "u", "session_id": "s"}
     assert str(scope) == "organization=org user=u session=s"

@@ -56,7 +56,7 @@ def test_a_text_that_was_not_prepared_is_counted(table: VectorTable) -> None:
         assert len(post(endpoint.url, input=TEXTS[1])["data"][0]["embedding"]) == DIMENSIONS
 
 
-def test_a_filter_leaves_a_tenth_a_fiftieth_and_a_hundredth() -> None:
+def test_the_filters_match_10_2_and_1_percent_of_the_memories() -> None:
     memories = make_memories(TEXTS)
     sizes = {
         filter_name: {sum(_passes(memory, query) for memory in memories) for query in queries}
@@ -83,7 +83,7 @@ def test_the_reference_finds_the_nearest_under_the_filter(table: VectorTable) ->
     assert truth.measure_shares([query] * 4, answers) == [1.0, 0.9, 0.8, 0.0]
 
 
-def test_an_overhead_is_without_the_round_trips() -> None:
+def test_the_overhead_excludes_the_round_trips() -> None:
     assert Timing([0.010, 0.012, 0.014], [0.002, 0.002, 0.002], requests=3).overhead_ms == pytest.approx(10)
     assert Timing([0.010, 0.012, 0.014], [0.002, 0.002, 0.002], requests=6).overhead_ms == pytest.approx(8)
 
@@ -135,7 +135,7 @@ def test_our_worker_adds_and_finds_through_the_endpoint(table: VectorTable, tmp_
     assert {memories[int(ref)].user for ref in answer["found"][0]} == {memories[55].user}
 
 
-def test_without_the_peers_it_says_how_to_get_them(
+def test_the_error_about_missing_peers_says_how_to_install_them(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr(peers, "PEERS_PYTHON", tmp_path / "python")

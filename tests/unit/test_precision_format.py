@@ -180,7 +180,7 @@ def test_a_world_with_its_own_present_moves_its_dates_but_not_its_distances() ->
     assert resolve_time("-2d", PRESENT, now) == PRESENT - timedelta(days=2)
 
 
-def test_times_reach_the_memory(tmp_path: Path) -> None:
+def test_relative_times_of_a_memory_are_resolved(tmp_path: Path) -> None:
     text = "memories: [{key: a, text: b, occurred: -3d, expires: +2h}]" + ONE_CASE
     (world,) = read(write_world(tmp_path, text))
     present = clock.now()

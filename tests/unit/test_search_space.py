@@ -42,7 +42,9 @@ def test_every_kind_is_read_from_columns_of_its_own_table() -> None:
 
 
 @pytest.mark.parametrize("has_vectors", [True, False])
-def test_a_kind_without_a_user_is_found_in_its_organization(has_vectors: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_without_a_user_are_found_in_their_organization(
+    has_vectors: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kind = replace(SEARCHABLE["table"], has_vectors=has_vectors)
     monkeypatch.setitem(registry.SEARCHABLE, "table", kind)  # type: ignore[arg-type]
     monkeypatch.setitem(registry.SEARCHABLE_BY_CLASS_NAME, "TableMetadata", kind)  # type: ignore[arg-type]
