@@ -53,7 +53,7 @@ class Traces:
 
 
 @dataclass
-class Outcome:
+class AgentCrashOutcome:
     """The number of kills on one kind of store, and descriptions of the problems that were found."""
 
     kills: int = 0
@@ -73,9 +73,9 @@ class Outcome:
         return [problem for problems in self.problems.values() for problem in problems][:10]
 
 
-def run(store: str, kills: int, *, plant: str | None = None, seed: int = 1) -> Outcome:
+def run(store: str, kills: int, *, plant: str | None = None, seed: int = 1) -> AgentCrashOutcome:
     """Kill agents `kills` times in all and return the outcome."""
-    outcome, rng = Outcome(), random.Random(seed)
+    outcome, rng = AgentCrashOutcome(), random.Random(seed)
     with _make_template(store) as (template, folder):
         expected, seconds = _work_undisturbed(template, folder / "expected")
         number = UNDISTURBED
@@ -161,7 +161,7 @@ def _read_traces(engine: Everhold, folder: Path) -> Traces:
     return Traces(files, mails, cycles, memories, run.status)
 
 
-def _check(outcome: Outcome, name: str, expected: Traces, actual: Traces, engine: Everhold) -> None:
+def _check(outcome: AgentCrashOutcome, name: str, expected: Traces, actual: Traces, engine: Everhold) -> None:
     comparisons = {
         "other_files": (expected.files, actual.files),
         "other_mails": (expected.mails, actual.mails),

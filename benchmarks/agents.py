@@ -22,7 +22,7 @@ from typing import Any
 from benchmarks.cycle_floor import CycleFloor
 from benchmarks.engines import TextModel, build_settings, open_engine
 from benchmarks.peers.workers import PEERS_PYTHON, REPOSITORY, SILENT
-from benchmarks.report import Pairs, Report, run_interleaved
+from benchmarks.report import PairedTimes, Report, run_interleaved
 from benchmarks.texts import make_sentences
 from benchmarks.vectors import PrecomputedVectors, make_vectors
 from benchmarks.workspace_snapshots import measure_snapshots
@@ -56,7 +56,7 @@ def make_our_cycle(engine: Everhold, texts: list[str]) -> Callable[[int], None]:
     return make_cycle
 
 
-def compare_cycle(folder: Path, model: TextModel, texts: list[str]) -> Pairs:
+def compare_cycle(folder: Path, model: TextModel, texts: list[str]) -> PairedTimes:
     """Compare a cycle with the bare embedder and two transactions."""
     floor = CycleFloor(folder / "floor.db", AGENT)
     cached = CachedEmbedder(model, Embedding().cache_texts)
@@ -74,7 +74,7 @@ def compare_cycle(folder: Path, model: TextModel, texts: list[str]) -> Pairs:
     return times
 
 
-def compare_cycle_without_embedding(folder: Path, texts: list[str]) -> Pairs:
+def compare_cycle_without_embedding(folder: Path, texts: list[str]) -> PairedTimes:
     """Compare a cycle with two transactions; the vectors are precomputed."""
     embedder = PrecomputedVectors(dict(zip(texts, make_vectors(len(texts), seed=3), strict=True)))
     floor = CycleFloor(folder / "bare.db", AGENT)
@@ -99,7 +99,7 @@ def _check_cycles(engine: Everhold, count: int) -> None:
     assert sum(len(step.memories) for step in steps) > 1.9 * count  # a text may occur twice
 
 
-def compare_checkpoints(folder: Path, texts: list[str]) -> Pairs:
+def compare_checkpoints(folder: Path, texts: list[str]) -> PairedTimes:
     """Compare a cycle with LangGraph's checkpoints of the same loop; neither embeds."""
     embedder = PrecomputedVectors(dict(zip(texts, make_vectors(len(texts), seed=3), strict=True)))
     peer_seconds: list[float] = []
@@ -115,7 +115,7 @@ def compare_checkpoints(folder: Path, texts: list[str]) -> Pairs:
 
         times = run_interleaved(make_our_cycle(engine, texts), run_peer, len(texts) // 2 - WARM_UP, WARM_UP)
     # LangGraph's process measures its own seconds, so that communication between the processes does not count.
-    return Pairs(times.ours, peer_seconds[WARM_UP:])
+    return PairedTimes(times.ours, peer_seconds[WARM_UP:])
 
 
 @contextmanager

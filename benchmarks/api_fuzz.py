@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.fuzz_calls import Finding, Outcome, run_calls
+from benchmarks.fuzz_calls import Finding, FuzzOutcome, run_calls
 from benchmarks.report import Report
 from tests.servers.dynamodb import CREDENTIALS, DynamoServer
 from tests.servers.postgres import PostgresServer
@@ -47,7 +47,7 @@ def make_settings(store: str, folder: Path, stack: ExitStack) -> dict[str, Any]:
     return {"storage": addresses[store]}
 
 
-def fuzz(store: str, calls: int, seed: int, only: int | None = None) -> Outcome:
+def fuzz(store: str, calls: int, seed: int, only: int | None = None) -> FuzzOutcome:
     """Run the calls in a child process and return their outcome; with `only`, run just the call of that number."""
     with TemporaryDirectory(prefix="everhold-fuzz-") as name, ExitStack() as stack:
         folder = Path(name)
@@ -59,7 +59,7 @@ def fuzz(store: str, calls: int, seed: int, only: int | None = None) -> Outcome:
         child.start()
         child_end.close()
         try:
-            outcome: Outcome = (
+            outcome: FuzzOutcome = (
                 parent_end.recv() if parent_end.poll(_WAIT_SECONDS) else _blame_last_call(journal, "did not end")
             )
         except EOFError:
@@ -71,11 +71,11 @@ def fuzz(store: str, calls: int, seed: int, only: int | None = None) -> Outcome:
     return outcome
 
 
-def _blame_last_call(journal: Path, problem: str) -> Outcome:
+def _blame_last_call(journal: Path, problem: str) -> FuzzOutcome:
     """Return the outcome of a process that died or hung: its last call is the finding."""
     last_entry = journal.read_text("utf-8") if journal.exists() else "0\nbefore the first call"
     number, _, call = last_entry.partition("\n")
-    return Outcome(int(number), 0, [Finding(int(number), call, f"the process {problem}")])
+    return FuzzOutcome(int(number), 0, [Finding(int(number), call, f"the process {problem}")])
 
 
 def main() -> int:

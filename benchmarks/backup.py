@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import zstandard
 
 from benchmarks.backup_load import back_up_under_load, check_backups
-from benchmarks.report import Pairs, Report
+from benchmarks.report import PairedTimes, Report
 from benchmarks.texts import make_sentences
 from everhold import Everhold, MemoryInput
 from everhold.backups.comparing import INDEX
@@ -127,8 +127,8 @@ def measure_full(report: Report, folder: Path, engine: Everhold, pairs: int) -> 
         "file": lambda: copy_through_zstd(database, folder / "copy.zst"),
         "live": lambda: copy_live_store(database, folder),
     }
-    times = {name: Pairs([], []) for name in copy_functions}
-    cpu_times = {name: Pairs([], []) for name in copy_functions}
+    times = {name: PairedTimes([], []) for name in copy_functions}
+    cpu_times = {name: PairedTimes([], []) for name in copy_functions}
     engine._parts.records.maintain()  # writes the log into the file, so that a copy of the file is complete
     for number in range(pairs + 1):
         target = next(targets)
@@ -153,7 +153,7 @@ def measure_full(report: Report, folder: Path, engine: Everhold, pairs: int) -> 
 def measure_incremental(
     report: Report, folder: Path, engine: Everhold, stored: list[tuple[str, str]], pairs: int
 ) -> None:
-    target, times, cpu_times = folder / "chain", Pairs([], []), Pairs([], [])
+    target, times, cpu_times = folder / "chain", PairedTimes([], []), PairedTimes([], [])
     engine.backup(target)
     engine.backup(target)  # stores what the first backup itself changed: the sealed log, and the remembered target
     for number in range(pairs):

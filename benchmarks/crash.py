@@ -21,9 +21,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from benchmarks.crash_checks import Ledger, check
-from benchmarks.crash_kills import Writer, WriterForkServer, can_trace, choose_strace
-from benchmarks.crash_writer import VECTOR_FIRST, Job
+from benchmarks.crash_checks import CrashLedger, check
+from benchmarks.crash_kills import WriterForkServer, WriterProcess, can_trace, choose_strace
+from benchmarks.crash_writer import VECTOR_FIRST, WriterJob
 from benchmarks.report import Report
 from tests.servers.chroma import ChromaServer
 from tests.servers.dynamodb import CREDENTIALS, DynamoServer
@@ -59,7 +59,7 @@ class CrashOutcome:
     """Server kills after which the writer stored more memories."""
     refused: int = 0
     """Writes that failed with an EverholdError because the server was down."""
-    ledgers: list[Ledger] = field(default_factory=list)
+    ledgers: list[CrashLedger] = field(default_factory=list)
 
     @property
     def figures(self) -> dict[str, int]:
@@ -121,10 +121,10 @@ class CrashTest:
         path = self.folder / f"store-{self._runs}.db"
         return CrashStore(f"{self.store}:///{path}", path if self.store == "sqlite" else None)
 
-    def make_job(self, crash_store: CrashStore, *, threads: int, patient: bool = False) -> Job:
+    def make_job(self, crash_store: CrashStore, *, threads: int, patient: bool = False) -> WriterJob:
         self._runs += 1
         fifo = str(self.folder / f"fifo-{self._runs}")
-        return Job(crash_store.storage, self._runs, threads, fifo, self.plant, patient, self.settings)
+        return WriterJob(crash_store.storage, self._runs, threads, fifo, self.plant, patient, self.settings)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -135,7 +135,7 @@ class CrashTest:
 
 def kill_writers(test: CrashTest, kills: int, outcome: CrashOutcome) -> None:
     for crash_store, count in _split_kills(test, kills):
-        ledger = Ledger()
+        ledger = CrashLedger()
         outcome.ledgers.append(ledger)
         for number in range(count):
             job = test.make_job(crash_store, threads=test.rng.choice((1, 1, 4)))
@@ -149,7 +149,7 @@ def _split_kills(test: CrashTest, kills: int) -> Iterator[tuple[CrashStore, int]
 
 
 def kill_writer(
-    test: CrashTest, job: Job, outcome: CrashOutcome, ledger: Ledger, crash_store: CrashStore, number: int
+    test: CrashTest, job: WriterJob, outcome: CrashOutcome, ledger: CrashLedger, crash_store: CrashStore, number: int
 ) -> None:
     """Start a writer, kill it and check the store.
 
@@ -157,7 +157,7 @@ def kill_writer(
     """
     traced = test.tracing and number % 2 == 1
     strace = choose_strace(test.rng, CALLS[test.store]) if traced else None
-    writer = Writer(test.fork_server, job, strace)
+    writer = WriterProcess(test.fork_server, job, strace)
     if number % DELAY_EVERY == 0 or test.chroma is not None or test.plant is not None:
         required = MEMORIES_BEFORE_KILL if test.plant is None else 1  # a writer with the planted bug is slow
         writer.listen(RECOVERY_SECONDS, lambda output: len(output.acknowledged) >= required)
@@ -173,11 +173,11 @@ def kill_servers(test: CrashTest, kills: int, outcome: CrashOutcome) -> None:
     """Kill the server while a writer retries failed writes."""
     if test.server is None or not kills:
         return
-    crash_store, ledger = test.make_store(), Ledger()
+    crash_store, ledger = test.make_store(), CrashLedger()
     outcome.ledgers.append(ledger)
     for first in range(0, kills, SERVER_KILLS_PER_WRITER):
         job = test.make_job(crash_store, threads=2, patient=True)
-        writer = Writer(test.fork_server, job)
+        writer = WriterProcess(test.fork_server, job)
         wait_for_progress(writer)
         for _ in range(min(SERVER_KILLS_PER_WRITER, kills - first)):
             writer.listen(test.rng.uniform(0.0, 0.4))
@@ -191,7 +191,7 @@ def kill_servers(test: CrashTest, kills: int, outcome: CrashOutcome) -> None:
         check(job, crash_store.path, ledger, writer.output.acknowledged, writer.output.find_keys_in_flight(job))
 
 
-def wait_for_progress(writer: Writer) -> bool:
+def wait_for_progress(writer: WriterProcess) -> bool:
     """Wait until the writer has stored three more memories; False if it does not in time."""
     required = len(writer.output.acknowledged) + 3
     writer.listen(RECOVERY_SECONDS, lambda output: len(output.acknowledged) >= required)

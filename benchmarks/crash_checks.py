@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from benchmarks.crash_writer import MODEL, SESSION, USER, Job, make_crash_settings, make_item, say_once
+from benchmarks.crash_writer import MODEL, SESSION, USER, WriterJob, make_crash_settings, make_item, say_once
 from benchmarks.engines import open_engine
 from everhold import Everhold
 from everhold.adapters.chroma import ChromaVectors
@@ -29,7 +29,7 @@ CHROMA_SECONDS: Final = 300.0
 
 
 @dataclass
-class Ledger:
+class CrashLedger:
     """The writes that a store has acknowledged so far, and the problems that were found."""
 
     acknowledged: dict[str, str] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Ledger:
 
 
 @dataclass(frozen=True)
-class Contents:
+class StoreContents:
     """Everything that is stored, read without an image. Dictionaries are by memory id, except `keys`."""
 
     texts: dict[str, str]
@@ -70,7 +70,7 @@ class Contents:
         )
 
 
-def read_contents(engine: Everhold) -> Contents:
+def read_contents(engine: Everhold) -> StoreContents:
     records = engine._parts.records
     spans: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
     tags: dict[str, set[str]] = defaultdict(set)
@@ -85,7 +85,7 @@ def read_contents(engine: Everhold) -> Contents:
         tags[owner].add(tag)
     created_lines = [Where("operation", Op.EQ, "create")]
     keyed_lines = [Where("idempotency_key", Op.NE, None)]
-    return Contents(
+    return StoreContents(
         texts=dict(records.columns(Memory, DEFAULT_ORGANIZATION, ("id", "text"), deleted=True)),
         spans=dict(spans),
         tags=dict(tags),
@@ -95,7 +95,7 @@ def read_contents(engine: Everhold) -> Contents:
 
 
 def check(
-    job: Job, path: Path | None, ledger: Ledger, acknowledged_now: dict[str, str], in_flight: Iterable[str]
+    job: WriterJob, path: Path | None, ledger: CrashLedger, acknowledged_now: dict[str, str], in_flight: Iterable[str]
 ) -> None:
     """Open the store as after a crash and add its problems to the ledger."""
     ledger.acknowledged |= acknowledged_now
@@ -126,7 +126,7 @@ def wait_until_serving(engine: Everhold) -> bool:
     return not isinstance(vectors, ChromaVectors) or vectors.wait(CHROMA_SECONDS)
 
 
-def find_partial_writes(contents: Contents) -> Iterator[str]:
+def find_partial_writes(contents: StoreContents) -> Iterator[str]:
     """Yield chunks and tags without their memory, and memories without all their chunks or their log line."""
     for owner in contents.spans.keys() | contents.tags.keys() | set(contents.keys.values()):
         if owner not in contents.texts:
@@ -138,7 +138,7 @@ def find_partial_writes(contents: Contents) -> Iterator[str]:
             yield f"{memory_id} without its line in the access log"
 
 
-def find_missing(contents: Contents, acknowledged: dict[str, str]) -> Iterator[str]:
+def find_missing(contents: StoreContents, acknowledged: dict[str, str]) -> Iterator[str]:
     for key, memory_id in acknowledged.items():
         expected = make_item(key)
         if (
@@ -150,7 +150,7 @@ def find_missing(contents: Contents, acknowledged: dict[str, str]) -> Iterator[s
             yield key
 
 
-def find_unrecallable(engine: Everhold, contents: Contents, acknowledged_now: dict[str, str]) -> Iterator[str]:
+def find_unrecallable(engine: Everhold, contents: StoreContents, acknowledged_now: dict[str, str]) -> Iterator[str]:
     """Yield each key whose memory is missing in a recall of its first chunk or in a search for the key as a word."""
     view = engine.scope(user=USER)
     words = engine._parts.recall_deps.candidates.words
@@ -182,7 +182,7 @@ def find_lost_messages(engine: Everhold, acknowledged: dict[str, str]) -> Iterat
     yield from (f"the message about {key}" for key in acknowledged if f"kept {key}" not in texts)
 
 
-def repeat_writes(engine: Everhold, contents: Contents, ledger: Ledger, in_flight: Iterable[str]) -> None:
+def repeat_writes(engine: Everhold, contents: StoreContents, ledger: CrashLedger, in_flight: Iterable[str]) -> None:
     """Repeat twice each write that was in flight, and once the acknowledged write before it."""
     view = engine.scope(user=USER)
     for key in in_flight:
@@ -202,7 +202,7 @@ def repeat_writes(engine: Everhold, contents: Contents, ledger: Ledger, in_fligh
             ledger.duplicates.add(previous_key)
 
 
-def find_duplicates(contents: Contents) -> Iterator[str]:
+def find_duplicates(contents: StoreContents) -> Iterator[str]:
     for text, count in Counter(contents.texts.values()).items():
         if count > 1:
             yield text

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from benchmarks.crash_writer import ACKNOWLEDGED, FAILED, FATAL, Job, encode_job
+from benchmarks.crash_writer import ACKNOWLEDGED, FAILED, FATAL, WriterJob, encode_job
 
 DEATH_SECONDS: Final = 30.0
 _CHUNK: Final = 65_536
@@ -44,7 +44,7 @@ class WriterOutput:
             elif word == FATAL:
                 self.fatal_errors.append(details)
 
-    def find_keys_in_flight(self, job: Job) -> list[str]:
+    def find_keys_in_flight(self, job: WriterJob) -> list[str]:
         """Return the key that each thread was writing when it died: its first key that was not acknowledged."""
         keys = []
         for thread in range(job.threads):
@@ -68,7 +68,7 @@ class WriterForkServer:
             env=environment,
         )
 
-    def start(self, job: Job) -> int:
+    def start(self, job: WriterJob) -> int:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(encode_job(job) + "\n")
@@ -88,10 +88,10 @@ class WriterForkServer:
         self._process.wait()
 
 
-class Writer:
+class WriterProcess:
     """A running writer, from its start to its death."""
 
-    def __init__(self, fork_server: WriterForkServer, job: Job, strace: list[str] | None = None) -> None:
+    def __init__(self, fork_server: WriterForkServer, job: WriterJob, strace: list[str] | None = None) -> None:
         os.mkfifo(job.fifo)
         self.output = WriterOutput()
         self._process = fork_server.start(job)

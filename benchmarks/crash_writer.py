@@ -43,7 +43,7 @@ LONG_EVERY, TAGGED_EVERY = 5, 3  # every fifth memory has a long text, and every
 
 
 @dataclass(frozen=True)
-class Job:
+class WriterJob:
     """The work of a writer. A `patient` writer retries failed writes; `settings` are added to the defaults."""
 
     storage: str
@@ -95,14 +95,14 @@ def run_fork_server() -> None:
     except ImportError as error:
         print(f"a driver is not installed: {error}", file=sys.stderr)
     for line in sys.stdin:
-        job = Job(**json.loads(line))
+        job = WriterJob(**json.loads(line))
         process = os.fork()
         if process == 0:
             _write_and_exit(job)
         print(process, flush=True)
 
 
-def _write_and_exit(job: Job) -> None:
+def _write_and_exit(job: WriterJob) -> None:
     try:
         write(job)
     except BrokenPipeError:
@@ -111,7 +111,7 @@ def _write_and_exit(job: Job) -> None:
         os._exit(1)
 
 
-def write(job: Job) -> None:
+def write(job: WriterJob) -> None:
     """Store memories until killed. Opening the FIFO waits for its reader."""
     signal.alarm(PATIENCE_SECONDS)  # ends this process if no reader comes
     pipe = os.open(job.fifo, os.O_WRONLY)
@@ -135,7 +135,7 @@ def write(job: Job) -> None:
     return None
 
 
-def _open(job: Job) -> Everhold:
+def _open(job: WriterJob) -> Everhold:
     storage = job.storage
     if job.plant == VECTOR_FIRST and not _is_sqlite(storage):
         storage += "&options=" + quote("-c session_replication_role=replica")
@@ -145,7 +145,7 @@ def _open(job: Job) -> Everhold:
     return engine
 
 
-def _write_in_thread(engine: Everhold, job: Job, thread: int, report: Callable[..., None]) -> None:
+def _write_in_thread(engine: Everhold, job: WriterJob, thread: int, report: Callable[..., None]) -> None:
     view, talk = engine.scope(user=USER), engine.scope(user=USER, session=SESSION)
     number = 0
     while number < MAX_MEMORIES_PER_THREAD:
@@ -207,5 +207,5 @@ def find_sqlite_path(storage: str) -> Path:
     return Path(urlsplit(storage).path[1:])
 
 
-def encode_job(job: Job) -> str:
+def encode_job(job: WriterJob) -> str:
     return json.dumps(asdict(job))

@@ -18,7 +18,7 @@ from time import perf_counter
 from typing import Any
 
 from benchmarks.engines import build_settings, open_engine
-from benchmarks.report import Pairs, Report
+from benchmarks.report import PairedTimes, Report
 from everhold import Everhold, View
 from everhold.testing.fake_embedder import FakeEmbedder
 
@@ -33,9 +33,9 @@ def open_view(stack: ExitStack, path: Path, **values: Any) -> View:
     return engine.scope(user="alice")
 
 
-def measure(ours: Callable[[int], object], floor: Callable[[int], object], count: int) -> Pairs:
+def measure(ours: Callable[[int], object], floor: Callable[[int], object], count: int) -> PairedTimes:
     """Time both functions by turns, each first in every second pair. The calls of the warm-up are not measured."""
-    pairs = Pairs([], [])
+    pairs = PairedTimes([], [])
     for number in range(-WARM_UP_CALLS, count):
         turns = [(ours, pairs.ours), (floor, pairs.floor)]
         for call, seconds in turns if number % 2 else reversed(turns):

@@ -40,7 +40,7 @@ Rows = Mapping[tuple[str, ...], Any]
 
 
 @dataclass
-class Outcome:
+class EpisodesCrashOutcome:
     """The number of kills on one kind of store, and descriptions of the problems that were found."""
 
     kills: int = 0
@@ -71,9 +71,9 @@ class BuildResult:
     seconds: float
 
 
-def run(store: str, kills: int, *, plant: str | None = None, seed: int = 1) -> Outcome:
+def run(store: str, kills: int, *, plant: str | None = None, seed: int = 1) -> EpisodesCrashOutcome:
     """Kill workers in `kills` copies of a store and return the outcome."""
-    outcome, rng = Outcome(), random.Random(seed)
+    outcome, rng = EpisodesCrashOutcome(), random.Random(seed)
     with make_template(store) as template:
         expected_build = _build_undisturbed(template)
         for number in range(1, kills + 1):
@@ -95,7 +95,9 @@ def _build_undisturbed(template: Template) -> BuildResult:
         return BuildResult(_read_rows(engine._parts.records), time.perf_counter() - started)
 
 
-def _check(engine: Everhold, expected_build: BuildResult, outcome: Outcome, name: str, plant: str | None) -> None:
+def _check(
+    engine: Everhold, expected_build: BuildResult, outcome: EpisodesCrashOutcome, name: str, plant: str | None
+) -> None:
     records = engine._parts.records
     count = len(_read_rows(records))
     outcome.unfinished += 0 < count < len(expected_build.rows)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import yaml
 
-from benchmarks.fuzz_commands import Command, find_commands, run_command
+from benchmarks.fuzz_commands import FuzzedCommand, find_commands, run_command
 from benchmarks.fuzz_known import KnownValues
 from benchmarks.fuzz_values import CallerError, choose_hostile
 from everhold import AsyncEverhold, Everhold, Run, View, WorkspaceFolder, embedders, parts, settings
@@ -51,7 +51,7 @@ class Finding(NamedTuple):
     problem: str
 
 
-class Outcome(NamedTuple):
+class FuzzOutcome(NamedTuple):
     """The result of a run."""
 
     calls: int
@@ -110,7 +110,7 @@ class Fuzzer:
         self.folder, self.values, self.seed = folder, values, seed
         self.engine = Everhold(parts.build(settings.load(**values)))
         self.asynchronous = AsyncEverhold(self.engine, workers=1)
-        self.targets: Sequence[Target | Command] = [*find_verbs(), *find_commands()]
+        self.targets: Sequence[Target | FuzzedCommand] = [*find_verbs(), *find_commands()]
         self.views = [
             self.engine.scope(user="alice"),
             self.engine.scope(user="alice", session="s1"),
@@ -135,16 +135,16 @@ class Fuzzer:
                 view.create_tool("search", replace=True)
         return KnownValues(self.views[-1])
 
-    def choose(self, number: int) -> tuple[random.Random, Target | Command]:
+    def choose(self, number: int) -> tuple[random.Random, Target | FuzzedCommand]:
         rng = random.Random(f"{self.seed}:{number}")
         target = rng.choice(self.targets)
         while rng.random() < _choose_skip_probability(target):
             target = rng.choice(self.targets)
         return rng, target
 
-    def prepare(self, rng: random.Random, target: Target | Command) -> tuple[str, Callable[[], Any]]:
+    def prepare(self, rng: random.Random, target: Target | FuzzedCommand) -> tuple[str, Callable[[], Any]]:
         """Return a call as text, and the call."""
-        if isinstance(target, Command):
+        if isinstance(target, FuzzedCommand):
             words = target.choose_words(rng, self.known_values, "cli.yaml")
             return f"everhold {' '.join(map(format_value, words))}"[:600], partial(run_command, words, rng)
         positional, named = self._choose_arguments(rng, target)
@@ -212,9 +212,9 @@ def _open_run(view: View) -> Run:
         return view.run("Call verbs")
 
 
-def _choose_skip_probability(target: Target | Command) -> float:
+def _choose_skip_probability(target: Target | FuzzedCommand) -> float:
     """Return the probability that another target is called instead."""
-    if isinstance(target, Command):
+    if isinstance(target, FuzzedCommand):
         return 0.7  # a command opens its own store, which takes longer than most verbs
     return 0.9 if target.name in _RARE else 0.0
 
@@ -324,5 +324,5 @@ def run_calls(pipe: Connection, folder: Path, values: dict[str, Any], calls: int
             findings.append(Finding(number, text, problem))
             print(json.dumps(findings[-1]._asdict()), file=sys.stderr, flush=True)
     count = len(numbers)
-    pipe.send(Outcome(count, len(fuzzer.targets), findings, returned, count - returned - len(findings), *slowest))
+    pipe.send(FuzzOutcome(count, len(fuzzer.targets), findings, returned, count - returned - len(findings), *slowest))
     fuzzer.engine.close()

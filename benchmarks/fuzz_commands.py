@@ -52,7 +52,7 @@ class CommandFailed(Exception):
     """Raised if a command did not end with a documented exit code and message."""
 
 
-class Command(NamedTuple):
+class FuzzedCommand(NamedTuple):
     """The words of a command, and its arguments and options."""
 
     words: tuple[str, ...]
@@ -76,9 +76,9 @@ class Command(NamedTuple):
         return [*words, "--", *values] if rng.random() < 0.7 else [*words, *values]
 
 
-def find_commands() -> list[Command]:
+def find_commands() -> list[FuzzedCommand]:
     """Return every command that ends by itself, those of all groups included."""
-    commands: list[Command] = []
+    commands: list[FuzzedCommand] = []
     pending: list[tuple[tuple[str, ...], Any]] = [((), make_root())]
     while pending:
         words, command = pending.pop()
@@ -86,7 +86,7 @@ def find_commands() -> list[Command]:
         subcommands = getattr(command, "commands", None)
         if subcommands is None and words not in _SERVERS:
             parameters = tuple(parameter for parameter in command.params if parameter.name != "help")
-            commands.append(Command(words, parameters))
+            commands.append(FuzzedCommand(words, parameters))
         elif subcommands is not None:
             pending += [((*words, name), subcommand) for name, subcommand in subcommands.items()]
     return commands

@@ -36,7 +36,7 @@ NOTHING = Measure(0.0, "")
 
 
 @dataclass
-class Outcome:
+class HostileFilesOutcome:
     """The number of files with each result, the slowest file, and the file that took the most memory."""
 
     results: Counter[str] = field(default_factory=Counter)
@@ -92,9 +92,9 @@ def _read_megabytes(pid: int) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1024 / 1024
 
 
-def try_files(files: list[HostileFile], view: View, folder: Path, *, verbose: bool = False) -> Outcome:
+def try_files(files: list[HostileFile], view: View, folder: Path, *, verbose: bool = False) -> HostileFilesOutcome:
     """Upload every file and record its result, time and memory."""
-    outcome = Outcome()
+    outcome = HostileFilesOutcome()
     plain = folder / "plain.csv"
     plain.write_text("a,b\n1,2\n")
     view.upload(str(plain))  # the first upload imports modules into this process, so it is not measured
@@ -121,7 +121,7 @@ def try_files(files: list[HostileFile], view: View, folder: Path, *, verbose: bo
     return outcome
 
 
-def _upload(view: View, path: Path, name: str, outcome: Outcome) -> str:
+def _upload(view: View, path: Path, name: str, outcome: HostileFilesOutcome) -> str:
     try:
         view.upload(str(path), name=name if name.isprintable() else None)
     except UnreadableFile:

@@ -52,7 +52,7 @@ BARS: Final = dict.fromkeys(("dead", "ignored", "locked_out", "lost", "half", "p
 
 
 @dataclass
-class Outcome:
+class InterruptsOutcome:
     """The number of interrupts on one kind of store, and the problems that were found."""
 
     interrupts: int = 0
@@ -82,7 +82,7 @@ class Outcome:
 class InterruptedWorker:
     """A worker process, and what it has reported."""
 
-    def __init__(self, storage: str, run: int, outcome: Outcome) -> None:
+    def __init__(self, storage: str, run: int, outcome: InterruptsOutcome) -> None:
         self.ledger = Ledger()
         self.findings: dict[str, list[str]] | None = None
         self._outcome = outcome
@@ -156,7 +156,7 @@ class InterruptedWorker:
                 file.close()
 
 
-def interrupt_one_store(name: str, storage: str, run: int, interrupts: int, outcome: Outcome) -> None:
+def interrupt_one_store(name: str, storage: str, run: int, interrupts: int, outcome: InterruptsOutcome) -> None:
     """Interrupt a worker `interrupts` times and check the store. Stop early if the worker does not answer."""
     rng = random.Random(run)
     with ExitStack() as stack:
@@ -180,7 +180,7 @@ def interrupt_one_store(name: str, storage: str, run: int, interrupts: int, outc
         finish(name, storage, worker, outcome)
 
 
-def write_from_this_process(second_engine: Everhold, name: str, outcome: Outcome) -> None:
+def write_from_this_process(second_engine: Everhold, name: str, outcome: InterruptsOutcome) -> None:
     """Write from this process. This fails if the interrupted process still holds a lock or a transaction."""
     try:
         second_engine.scope(user="second").remember(f"Written beside after interrupt {name}.", kind="conversation")
@@ -188,7 +188,7 @@ def write_from_this_process(second_engine: Everhold, name: str, outcome: Outcome
         outcome.locked_out.append(f"after interrupt {name}: {type(error).__name__}: {error}")
 
 
-def finish(name: str, storage: str, worker: InterruptedWorker, outcome: Outcome) -> None:
+def finish(name: str, storage: str, worker: InterruptedWorker, outcome: InterruptsOutcome) -> None:
     worker.interrupt(is_last=True)
     worker.wait_for("findings", 6 * ANSWER_SECONDS)
     outcome.acknowledged += worker.ledger.acknowledged
@@ -228,9 +228,9 @@ def make_stores(name: str) -> Iterator[Iterator[str]]:
         yield make_addresses()
 
 
-def run(name: str, interrupts: int, seed: int = 0) -> Outcome:
+def run(name: str, interrupts: int, seed: int = 0) -> InterruptsOutcome:
     """Interrupt workers on stores of one kind and return the outcome."""
-    outcome = Outcome()
+    outcome = InterruptsOutcome()
     with make_stores(name) as stores:
         for number in range(interrupts):  # if a worker dies, another one takes the remaining interrupts
             remaining = min(PER_STORE, interrupts - outcome.interrupts)

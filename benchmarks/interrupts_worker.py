@@ -138,7 +138,7 @@ def find_problems(engine: Everhold, ledger: Ledger) -> dict[str, list[str]]:
 # the loop
 
 
-class Worker:
+class VerbWorker:
     """Calls verbs at random, one after the other."""
 
     def __init__(self, engine: Everhold, run: int) -> None:
@@ -286,7 +286,7 @@ def main() -> None:
     storage, run = sys.argv[1], int(sys.argv[2])
     faulthandler.register(signal.SIGUSR1)
     engine = open_worker_engine(storage)
-    worker = Worker(engine, run)
+    worker = VerbWorker(engine, run)
     signal.signal(signal.SIGINT, worker.take_interrupt)
     stop = threading.Event()
     beside = threading.Thread(target=call_verbs_in_thread, args=(engine, run, worker.send, stop), daemon=True)

@@ -32,7 +32,7 @@ BARS: Final = dict.fromkeys(("lost", "half_done", "not_restored", "not_continued
 
 
 @dataclass
-class Outcome:
+class MaintenanceCrashOutcome:
     """The number of kills on one kind of store, and descriptions of the problems that were found."""
 
     kills: int = 0
@@ -66,9 +66,9 @@ class FilledStore:
     """The time that an undisturbed worker takes after it has opened the store."""
 
 
-def run(store: str, kills: int, *, plant: str | None = None, seed: int = 1) -> Outcome:
+def run(store: str, kills: int, *, plant: str | None = None, seed: int = 1) -> MaintenanceCrashOutcome:
     """Kill workers `kills` times and return the outcome."""
-    outcome, rng = Outcome(), random.Random(seed)
+    outcome, rng = MaintenanceCrashOutcome(), random.Random(seed)
     with make_template(store) as template:
         filled = _fill(template)
         for number in range(1, kills + 1):
@@ -105,7 +105,9 @@ def _plant_unjournalled(engine: Everhold) -> None:
     engine._parts.records.commit([Delete(Change, (change.organization_id, change.id))])
 
 
-def _check(engine: Everhold, filled: FilledStore, outcome: Outcome, name: str, *, should_continue: bool) -> None:
+def _check(
+    engine: Everhold, filled: FilledStore, outcome: MaintenanceCrashOutcome, name: str, *, should_continue: bool
+) -> None:
     records = engine._parts.records
     memories = {memory.id: memory for memory in records.scan(Memory, None, deleted=True)}
     outcome.lost += [f"{name}: memory {missing}" for missing in sorted(filled.memory_ids - memories.keys())]

@@ -58,7 +58,7 @@ def make_recall_data(size: int) -> RecallData:
 
 
 @dataclass(frozen=True)
-class Case:
+class RecallCase:
     """A store of some users, in which the first user's memories are searched.
 
     `pairs` is the number of calls that are timed, each of `recall` and of the floor.
@@ -82,7 +82,7 @@ def name_user(user: int) -> str:
     return f"user{user}"
 
 
-def time_case(case: Case, recall_data: RecallData, folder: Path, report: Report) -> None:
+def time_case(case: RecallCase, recall_data: RecallData, folder: Path, report: Report) -> None:
     """Compare `recall` with the floor, without embedding."""
     ours_path, floor_path = case.make_paths(folder)
     floor = Floor(floor_path)
@@ -130,7 +130,7 @@ def measure_share_found(engine: Everhold, recall_data: RecallData, size: int) ->
     return found_count / (K * QUESTIONS), median(times)
 
 
-def measure_sizes(case: Case, folder: Path, report: Report) -> None:
+def measure_sizes(case: RecallCase, folder: Path, report: Report) -> None:
     """Measure disk, memory and the first recall, each in a new process, on a store with one scope."""
     path = case.make_paths(folder)[0]
     assert not path.with_name(f"{path.name}-wal").exists()  # closing the last connection empties the log
@@ -150,7 +150,7 @@ def measure_sizes(case: Case, folder: Path, report: Report) -> None:
     report.add("model_seconds", median(model_seconds))
 
 
-def measure_exactness(case: Case, recall_data: RecallData, folder: Path, report: Report) -> None:
+def measure_exactness(case: RecallCase, recall_data: RecallData, folder: Path, report: Report) -> None:
     """Measure whether search by meaning is exact: with an image, and in a scope that is too large for an image."""
     path = case.make_paths(folder)[0]
     with open_engine(build_settings(path, **UNRESOLVED), recall_data.embedder, recall_data.embedder) as engine:
@@ -182,8 +182,13 @@ def main() -> int:
     pairs, largest_size, not_held_size = options.pairs, 100_000, max(options.most, 101_000)
     if options.quick:
         pairs, largest_size, not_held_size = min(pairs, 60), 30_000, 31_000
-    largest = Case(1, largest_size, pairs)
-    cases = [Case(1, 1000, pairs), Case(1, 10_000, pairs), Case(largest_size // 10_000, 10_000, pairs), largest]
+    largest = RecallCase(1, largest_size, pairs)
+    cases = [
+        RecallCase(1, 1000, pairs),
+        RecallCase(1, 10_000, pairs),
+        RecallCase(largest_size // 10_000, 10_000, pairs),
+        largest,
+    ]
     recall_data = make_recall_data(not_held_size)
     report = Report("recall")
     report.add("vectors", "synthetic unit vectors about 2,000 topics, through remember_many")

@@ -60,7 +60,7 @@ def round_figure(value: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Pairs:
+class PairedTimes:
     """The seconds of two implementations of the same work, measured by turns, because a shared machine is uneven.
 
     Bars apply to medians. Means are reported too, because they include work that only some calls do.
@@ -83,9 +83,9 @@ class Pairs:
 
 def run_interleaved(
     ours: Callable[[int], object], floor: Callable[[int], object], pairs: int, warm_up: int = 10
-) -> Pairs:
+) -> PairedTimes:
     """Time both functions by turns, and change each time which one is first. Each gets the number of the pair."""
-    times = Pairs([], [])
+    times = PairedTimes([], [])
     for number in range(warm_up + pairs):
         turns = [(ours, times.ours), (floor, times.floor)]
         for work, seconds in turns if number % 2 else reversed(turns):

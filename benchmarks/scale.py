@@ -105,7 +105,7 @@ def measure_seconds(ask: Callable[[], object]) -> float:
 
 
 @dataclass(frozen=True)
-class Run:
+class ScaleRun:
     """The texts and questions of a run, and where its figures go."""
 
     report: Report
@@ -231,7 +231,7 @@ def main() -> int:
         if options.store == "postgres":
             server = stack.enter_context(PostgresServer(durable=True, settings=SERVER))
         stores = EmptyStores(folder, server)
-        run = Run(
+        run = ScaleRun(
             report,
             stores,
             PooledVectors(share),

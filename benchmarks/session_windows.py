@@ -6,7 +6,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from benchmarks.engines import TextModel, build_settings, open_engine
-from benchmarks.report import Pairs, Report, run_interleaved
+from benchmarks.report import PairedTimes, Report, run_interleaved
 from benchmarks.texts import make_sentences
 from everhold import Everhold, View
 from everhold.settings_sections import DEFAULT_MODEL
@@ -54,7 +54,7 @@ def _say_all(view: View, texts: Sequence[str]) -> None:
         view.say(text, role=("user", "assistant")[index % 2])
 
 
-def _compare_windows(long: View, short: View, pairs: int) -> Pairs:
+def _compare_windows(long: View, short: View, pairs: int) -> PairedTimes:
     """Compare windows for questions about messages of both sessions. No question is asked twice."""
     questions = make_sentences(2 * (pairs + 10))
     return run_interleaved(

@@ -53,7 +53,7 @@ _MARIADB: Final = "mysql"
 
 
 @dataclass(frozen=True)
-class World:
+class EscapeWorld:
     """The data set of an engine, its folder, a port, and a function that reads the state that must not change."""
 
     data: DataSet
@@ -85,7 +85,7 @@ class EscapeOutcome:
 
 
 def attack(
-    engine: SandboxedDataEngine, world: World, seeds: tuple[str, ...], mutations: int, guarded: bool
+    engine: SandboxedDataEngine, world: EscapeWorld, seeds: tuple[str, ...], mutations: int, guarded: bool
 ) -> EscapeOutcome:
     """Run every seed and its mutations, and look for escapes after each."""
     outcome, before = EscapeOutcome(), world.read_state()
@@ -121,13 +121,13 @@ def _run(engine: SandboxedDataEngine, data: DataSet, sql: str, guarded: bool) ->
 
 
 @contextmanager
-def build_world(engine: str, server_url: str | None = None) -> Iterator[World]:
+def build_world(engine: str, server_url: str | None = None) -> Iterator[EscapeWorld]:
     """Yield a data set with a table `orders`, and secrets outside it that no statement may reach."""
     read_database = _read_mysql_state if engine == _MARIADB else _read_postgres_state
     with TemporaryDirectory(prefix="everhold-escapes-") as name, _count_connections() as (port, connections):
         folder = Path(name)
         data = _write_files(folder, engine, server_url)
-        yield World(data, folder, port, lambda: (_list_files(folder), connections(), read_database(server_url)))
+        yield EscapeWorld(data, folder, port, lambda: (_list_files(folder), connections(), read_database(server_url)))
 
 
 def _connect(url: str) -> DatabaseTables:

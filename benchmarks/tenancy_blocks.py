@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Callable
 
-from benchmarks.tenancy_world import NAMES, World, require, require_refusal
+from benchmarks.tenancy_world import NAMES, TenancyWorld, require, require_refusal
 from everhold import View
 from everhold.model import Scope
 
@@ -20,7 +20,7 @@ def is_seen(scope: Scope, block_id: str) -> bool:
     return agent is not None and agent == scope.agent and not is_foreign
 
 
-def read_blocks(world: World, view: View) -> int:
+def read_blocks(world: TenancyWorld, view: View) -> int:
     expected = {block_id for block_id in OWNERS if is_seen(view.scope, block_id)}
     blocks = view.blocks()
     require({block.id for block in blocks} == expected, (view.scope, blocks))
@@ -28,14 +28,14 @@ def read_blocks(world: World, view: View) -> int:
     return len(blocks)
 
 
-def recall_blocks(world: World, view: View) -> int:
+def recall_blocks(world: TenancyWorld, view: View) -> int:
     hits = view.recall("private core of bolt alice bob", among="block", minimum=0, k=50)
     require({hit.id for hit in hits} == {block.id for block in view.blocks()}, (view.scope, hits))
     require(all(f"of {view.scope.organization} " in hit.text for hit in hits), (view.scope, hits))
     return len(hits)
 
 
-def change_block(world: World, view: View) -> int:
+def change_block(world: TenancyWorld, view: View) -> int:
     foreign_ids = [block_id for block_id in OWNERS if not is_seen(view.scope, block_id)]
     if not foreign_ids:
         return 0

@@ -12,7 +12,7 @@ from benchmarks.tenancy_world import (
     DIMENSIONS,
     ORGANIZATIONS,
     OWNED_SESSIONS,
-    World,
+    TenancyWorld,
     read_steady_rows,
     require,
     require_own,
@@ -52,7 +52,7 @@ class StoppingRecords:
 # sessions
 
 
-def use_session(world: World, view: View) -> int:
+def use_session(world: TenancyWorld, view: View) -> int:
     """Use a session. A session of another scope must be refused as if it did not exist.
 
     In any other session, only messages that the scope may read are returned.
@@ -80,7 +80,7 @@ def use_session(world: World, view: View) -> int:
 # runs
 
 
-def use_run(world: World, view: View) -> int:
+def use_run(world: TenancyWorld, view: View) -> int:
     """Read a run. A run of another scope must be refused as if it did not exist, and must not be listed."""
     run_id = world.rng.choice(sorted(world.run_ids))
     records = world.engine._parts.records
@@ -121,7 +121,7 @@ def can_use(scope: Scope, owner: Mapping[str, str]) -> bool:
     return all(getattr(scope, dimension) in (None, name) for dimension, name in owner.items())
 
 
-def make_session_view(world: World, view: View, session: str) -> View:
+def make_session_view(world: TenancyWorld, view: View, session: str) -> View:
     scope = view.scope
     dimensions = {"project": scope.project, "user": scope.user, "agent": scope.agent}
     return world.engine.scope(organization=scope.organization, session=session, **dimensions)
@@ -175,7 +175,7 @@ def was_said_in(scope: Scope, message: Message) -> bool:
     )
 
 
-def take_message(world: World, view: View) -> int:
+def take_message(world: TenancyWorld, view: View) -> int:
     """Try to use another scope's message as a cursor, to store a message under its id, and to delete it."""
     if view.scope.session is None:
         return 0
@@ -198,7 +198,7 @@ def take_message(world: World, view: View) -> int:
 # jobs
 
 
-def resume_job(world: World, view: View) -> int:
+def resume_job(world: TenancyWorld, view: View) -> int:
     """Let maintenance finish a forget job that also names other scopes' memories; it must not purge those."""
     number = next(_NUMBERS)
     own_memory = view.remember(f"temporary note {number}")
@@ -213,7 +213,7 @@ def resume_job(world: World, view: View) -> int:
     return 0
 
 
-def forge_job(world: World, view: View) -> int:
+def forge_job(world: TenancyWorld, view: View) -> int:
     """Store a job that names another organization's scope. It must change nothing there, and must fail."""
     records = world.engine._parts.records
     organization = view.scope.organization
@@ -238,7 +238,7 @@ def forge_job(world: World, view: View) -> int:
     return 0
 
 
-def share_key(world: World, view: View) -> int:
+def share_key(world: TenancyWorld, view: View) -> int:
     """Use an idempotency key of another user: it must be free, and must not reveal the other user's memory."""
     key = f"once-m{world.rng.randrange(216)}"
     words = f"temporary note {next(_NUMBERS)}"

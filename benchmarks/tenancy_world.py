@@ -41,7 +41,7 @@ def require(condition: bool, detail: object) -> None:
         raise Leak(str(detail))
 
 
-class World:
+class TenancyWorld:
     """The memories of many scopes, their ids, keys, tags and messages, and a view of each scope."""
 
     def __init__(self, engine: Everhold, rng: random.Random) -> None:

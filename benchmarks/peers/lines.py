@@ -12,7 +12,7 @@ TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
-class Line:
+class FigureLine:
     """Our value of one figure, and the value of each peer.
 
     `reasons` says for a peer why it may be better. A `required` line has a bar: our value must be as good as the best.

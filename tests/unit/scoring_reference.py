@@ -33,7 +33,7 @@ class SmallThesaurus:
 THESAURUS = SmallThesaurus()
 
 
-class Row:
+class ReferenceRow:
     """One chunk. The fields of its memory are the same for all chunks of one owner.
 
     With `in_sessions`, the memory may be a turn of a session, a fact of a turn, or superseded.
@@ -84,18 +84,18 @@ def make_vector(rng: random.Random) -> Vector:
 class ScopedRow(NamedTuple):
     """A row, whether the scope covers it and whether it may be returned."""
 
-    row: Row
+    row: ReferenceRow
     covered: bool
     eligible: bool
 
 
-def build_image(rows: Sequence[Row]) -> Image:
+def build_image(rows: Sequence[ReferenceRow]) -> Image:
     image = Image(DIMENSIONS)
     image.extend([row.entry for row in rows])
     return image
 
 
-def find_turn(row: Row, rows: list[Row]) -> Row | None:
+def find_turn(row: ReferenceRow, rows: list[ReferenceRow]) -> ReferenceRow | None:
     """Return the turn of a row; for a fact, the last of the turns from which it was derived."""
     if row.session is not None:
         return row
@@ -103,12 +103,12 @@ def find_turn(row: Row, rows: list[Row]) -> Row | None:
     return turns[-1] if turns else None
 
 
-def list_session_rows(row: Row, rows: list[Row]) -> list[Row]:
+def list_session_rows(row: ReferenceRow, rows: list[ReferenceRow]) -> list[ReferenceRow]:
     turns = [other for other in rows if other.session == row.session]
     return sorted(turns, key=lambda row: (row.when, row.owner))
 
 
-class Reference:
+class ReferenceRanking:
     """Computes what `rank` must return, one row after another."""
 
     def __init__(self, image_views: Sequence[Sequence[ScopedRow]], question: Question, recipe: Recipe) -> None:
@@ -143,7 +143,7 @@ class Reference:
         next_score = others[0] if others else self.recipe.base + self.recipe.unrelated
         best[order[0]] += self.recipe.lead * max(0.0, min(best[order[0]] - next_score, self.recipe.max_lead))
 
-    def compute_totals(self, rows: list[Row]) -> list[float]:
+    def compute_totals(self, rows: list[ReferenceRow]) -> list[float]:
         """Return the total of each row; a successor has at least the total of a row that it replaces, less the loss."""
         totals = [self.compute_total(row, rows) for row in rows]
         raised = list(totals)
@@ -157,7 +157,7 @@ class Reference:
                     raised[index] = max(raised[index], total - self.recipe.successor_loss)
         return raised
 
-    def compute_total(self, row: Row, rows: list[Row]) -> float:
+    def compute_total(self, row: ReferenceRow, rows: list[ReferenceRow]) -> float:
         total = self.recipe.base
         if self.recipe.looks_around and find_turn(row, rows) is not None:
             total += self.recipe.turn_base
@@ -169,7 +169,7 @@ class Reference:
                 total += weight * self.score_signal(name, row, rows)
         return total
 
-    def score_extent(self, kind: str, extent: str, row: Row, rows: list[Row]) -> float:
+    def score_extent(self, kind: str, extent: str, row: ReferenceRow, rows: list[ReferenceRow]) -> float:
         """Return the score of the row, or of an extent around its turn, such as the session."""
         turn = find_turn(row, rows)
         if extent in ("own", "often") or turn is None:
@@ -185,7 +185,7 @@ class Reference:
             return sum(weight for term, weight in self.weight.items() if term in window_words)
         return sum(self.score_row(kind, "own", turn) for turn in window) / len(window)
 
-    def score_row(self, kind: str, extent: str, row: Row) -> float:
+    def score_row(self, kind: str, extent: str, row: ReferenceRow) -> float:
         if kind == "words":
             return sum(weight * self.score_term(row, term, extent) for term, weight in self.weight.items())
         query = self.question.voice if kind == "voice" else self.question.vector
@@ -194,7 +194,7 @@ class Reference:
             return 0.6 * self.score_row("words", "own", row) if looks_at_words else 0.0
         return sum(float(x) * float(y) for x, y in zip(query, row.vector, strict=True))
 
-    def score_term(self, row: Row, term: str, extent: str) -> float:
+    def score_term(self, row: ReferenceRow, term: str, extent: str) -> float:
         count = row.words.count(term)
         if extent != "often":
             return float(count > 0)
@@ -202,7 +202,7 @@ class Reference:
         length_factor = 1 - share + share * len(row.words) / self.recipe.usual_terms
         return count / (count + self.recipe.saturation * length_factor)
 
-    def score_signal(self, name: str, row: Row, rows: list[Row]) -> float:
+    def score_signal(self, name: str, row: ReferenceRow, rows: list[ReferenceRow]) -> float:
         question = self.question
         match name:
             case "similar":
@@ -231,7 +231,7 @@ class Reference:
         raise AssertionError(name)
 
 
-def score_synonyms(term: str, row: Row) -> float:
+def score_synonyms(term: str, row: ReferenceRow) -> float:
     if term in row.words:
         return 1.0
     return max((similarity for other, similarity in THESAURUS.find_similar(term) if other in row.words), default=0.0)
@@ -248,7 +248,7 @@ def score_time(when: datetime, start: int, end: int) -> float:
     return 0.2 if first - 3 * DAY <= when < first else 0.0
 
 
-def score_answering(row: Row, rows: list[Row]) -> float:
+def score_answering(row: ReferenceRow, rows: list[ReferenceRow]) -> float:
     """Return 1 if the preceding turn of the same session is a question, otherwise 0."""
     turn = find_turn(row, rows)
     if turn is None:

@@ -13,7 +13,7 @@ from everhold.ports.embedder import Embedder, Vector
 from everhold.testing.fake_embedder import FakeEmbedder
 
 
-class CountingEmbedder(FakeEmbedder):
+class ControlledEmbedder(FakeEmbedder):
     """An embedder that records the texts it embedded, refuses some texts, and can be made to wait."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ def test_the_cache_has_the_properties_of_the_inner_embedder() -> None:
 
 
 def test_a_text_is_embedded_once_across_calls_and_within_one() -> None:
-    inner = CountingEmbedder()
+    inner = ControlledEmbedder()
     cached = CachedEmbedder(inner, 10)
     texts = ["a", "b", "a", "", "b", ""]
     assert are_equal(cached.embed(texts), FakeEmbedder().embed(texts))
@@ -56,7 +56,7 @@ def test_a_text_is_embedded_once_across_calls_and_within_one() -> None:
 
 
 def test_the_texts_used_last_are_kept() -> None:
-    inner = CountingEmbedder()
+    inner = ControlledEmbedder()
     cached = CachedEmbedder(inner, 2)
     for text in ("a", "b", "a", "c", "a", "b"):
         cached.embed([text])
@@ -70,7 +70,7 @@ def test_a_call_larger_than_the_capacity_is_answered_whole() -> None:
 
 
 def test_a_failure_is_not_remembered() -> None:
-    inner = CountingEmbedder()
+    inner = ControlledEmbedder()
     inner.refused = {"bad"}
     cached = CachedEmbedder(inner, 10)
     for _ in range(2):
@@ -81,7 +81,7 @@ def test_a_failure_is_not_remembered() -> None:
 
 
 def test_two_threads_embed_a_text_once() -> None:
-    inner = CountingEmbedder()
+    inner = ControlledEmbedder()
     inner.may_go_on.clear()
     cached = CachedEmbedder(inner, 10)
     with ThreadPoolExecutor() as pool:
@@ -94,7 +94,7 @@ def test_two_threads_embed_a_text_once() -> None:
 
 
 def test_a_thread_that_waited_for_a_failed_call_still_gets_its_vector() -> None:
-    inner = CountingEmbedder()
+    inner = ControlledEmbedder()
     inner.refused = {"bad"}
     inner.may_go_on.clear()
     cached = CachedEmbedder(inner, 10)
@@ -109,7 +109,7 @@ def test_a_thread_that_waited_for_a_failed_call_still_gets_its_vector() -> None:
 
 
 def test_many_threads_get_the_same_vectors() -> None:
-    inner = CountingEmbedder()
+    inner = ControlledEmbedder()
     cached = CachedEmbedder(inner, 1000)
     texts = [f"text {number}" for number in range(100)]
     expected = FakeEmbedder().embed(texts)

@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.peers import __main__ as peers
 from benchmarks.peers.endpoint import Endpoint, VectorTable
-from benchmarks.peers.lines import Line
+from benchmarks.peers.lines import FigureLine
 from benchmarks.peers.measures import K, Timing, Truth, make_filtered_queries, make_memories, rotate_processes
 from benchmarks.peers.protocol import DIMENSIONS, Memory, Query
 from benchmarks.peers.workers import REPOSITORY, Process
@@ -106,7 +106,7 @@ def test_stores_take_turns_at_being_first(table: VectorTable, tmp_path: Path) ->
 )
 def test_a_line_is_ahead_or_has_a_reason(better: Any, ours: float, ahead: bool, short: list[str]) -> None:
     peers_values = {"one": 2.0, "other": 2.5} if better == "lower" else {"one": 2.0, "other": 1.5}
-    line = Line("speed", "ms", better, ours, peers_values, {"one": "it does less"})
+    line = FigureLine("speed", "ms", better, ours, peers_values, {"one": "it does less"})
     report = Report("peers")
     line.add_to(report)
     values = report.figures["speed"]

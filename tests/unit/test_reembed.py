@@ -37,7 +37,7 @@ BATCH = 8
 
 
 @dataclass
-class CountingEmbedder(FakeEmbedder):
+class RecordingEmbedder(FakeEmbedder):
     """A fake embedder that records the texts that it embeds, and may call a function first."""
 
     name: str = "large"
@@ -59,7 +59,7 @@ class ModelChange:
 
     def __init__(self, records: SqliteRecords) -> None:
         self.records = records
-        self.new = CountingEmbedder()
+        self.new = RecordingEmbedder()
         self.serving = ensure_serving_model(records, OLD.model, OLD.dimensions)
         self.texts = [f"fact {number} about {word}" for number, word in enumerate(["tea", "rain", "piano"] * 12)]
         self.ids = [memory.id for memory in remember(self.make_write_deps(OLD), SCOPE, self.texts)]
@@ -73,7 +73,7 @@ class ModelChange:
     @property
     def write_deps(self) -> WriteDeps:
         """The write deps of an engine during the change: it embeds by both models."""
-        return self.make_write_deps(CountingEmbedder(), also=OLD)
+        return self.make_write_deps(RecordingEmbedder(), also=OLD)
 
     def make_recall_deps(self, embedder: Embedder) -> RecallDeps:
         images = ImageCache(self.records, embedder.model, embedder.dimensions, budget=10**9, max_memories=10**6)
@@ -196,7 +196,7 @@ class TestReembed:
             reembed(change.make_work(stop_after(3)))
         first = list(change.new.embedded_texts)
         assert len(first) == 3 * BATCH
-        change.new = CountingEmbedder()
+        change.new = RecordingEmbedder()
         reembed(change.make_work())
         assert not set(first) & set(change.new.embedded_texts)
         assert len(first) + len(change.new.embedded_texts) == len(change.texts) + 2
@@ -296,7 +296,7 @@ class TestReembed:
 
     def test_a_model_can_be_changed_and_changed_back(self, change: ModelChange) -> None:
         reembed(change.make_work())
-        change.serving, change.new = list_models(change.records)[0], CountingEmbedder("small", 32)
+        change.serving, change.new = list_models(change.records)[0], RecordingEmbedder("small", 32)
         reembed(change.make_work())
         assert describe(list_models(change.records)[0]) == ("small", 32, "serving", 3)
         assert change.new.embedded_texts == [], "the chunks of the first model were still there"
@@ -306,7 +306,7 @@ class TestReembed:
     def test_an_abandoned_change_leaves_no_chunks(self, change: ModelChange) -> None:
         with pytest.raises(Stopped):
             reembed(change.make_work(stop_after(1)))
-        change.new = CountingEmbedder("huge", 128)
+        change.new = RecordingEmbedder("huge", 128)
         reembed(change.make_work())
         for _ in range(2):
             drop_retired(change.records, {"huge"}, lambda _: None)
@@ -356,7 +356,7 @@ class TestThread:
         may_continue.set()
         stopper.join()
         assert not thread.wait(1)
-        first, change.new = list(change.new.embedded_texts), CountingEmbedder()
+        first, change.new = list(change.new.embedded_texts), RecordingEmbedder()
         second_thread = change.make_thread()
         second_thread.start()
         assert second_thread.wait(150)
@@ -408,6 +408,6 @@ class TestThread:
         assert change.find_best(OLD, change.texts[0]) == change.ids[0]
 
     def test_one_name_cannot_have_two_sizes(self, change: ModelChange) -> None:
-        change.new = CountingEmbedder("small", 64)
+        change.new = RecordingEmbedder("small", 64)
         with pytest.raises(InvalidSettings, match="32 dimensions in this store and 64"):
             change.make_thread()

@@ -20,8 +20,8 @@ from tests.unit.scoring_reference import (
     T0,
     THESAURUS,
     WORDS,
-    Reference,
-    Row,
+    ReferenceRanking,
+    ReferenceRow,
     ScopedRow,
     build_image,
     find_turn,
@@ -42,7 +42,7 @@ ALL = Recipe(
 TESTED_RECIPES = {**RECIPES, "all": ALL}
 
 
-def make_view(rows: Sequence[Row]) -> ImageView:
+def make_view(rows: Sequence[ReferenceRow]) -> ImageView:
     return ImageView(build_image(rows), None, None)
 
 
@@ -71,7 +71,7 @@ def make_question(rng: random.Random) -> Question:
 def test_ranking_equals_the_reference(seed: int, name: str, masked: bool) -> None:
     rng, recipe = random.Random(seed), TESTED_RECIPES[name]
     count = [0, 1, 9, 60, 200][seed]
-    rows = [Row(rng, f"m{rng.randrange(max(1, count // 2))}", in_sessions=seed % 2 == 0) for _ in range(count)]
+    rows = [ReferenceRow(rng, f"m{rng.randrange(max(1, count // 2))}", in_sessions=seed % 2 == 0) for _ in range(count)]
     inside = [not masked or rng.random() < 0.7 for _ in rows]
     scoped_rows = [
         ScopedRow(row, is_inside, is_inside and (not masked or rng.random() < 0.7))
@@ -88,7 +88,7 @@ def test_ranking_equals_the_reference(seed: int, name: str, masked: bool) -> Non
         image_views.append(ImageView(build_image([scoped.row for scoped in part]), *masks))
     for _ in range(3):
         question = make_question(rng)
-        reference = Reference(parts, question, recipe).rank()
+        reference = ReferenceRanking(parts, question, recipe).rank()
         for limit in (1, 3, 50, 1000):
             hits = rank(image_views, PreparedQuestion(question, recipe, clock.micros(NOW), THESAURUS), limit)
             assert_same_ranking(hits, reference[:limit], dict(reference))
@@ -106,7 +106,7 @@ def assert_same_ranking(hits: list[Scored], expected: list[tuple[str, float]], s
 def test_the_place_of_a_row_does_not_matter(recipe: Recipe) -> None:
     """A row has exactly the same score in a large or small image, first or last. Conversations stay whole."""
     rng = random.Random(4)
-    rows = [Row(rng, f"m{n}", in_sessions=n < 80) for n in range(700)]
+    rows = [ReferenceRow(rng, f"m{n}", in_sessions=n < 80) for n in range(700)]
     for row in rows:
         row.successor = row.source = None
     question = make_question(rng)
@@ -128,7 +128,7 @@ def test_the_place_of_a_row_does_not_matter(recipe: Recipe) -> None:
 @pytest.mark.parametrize("recipe", TESTED_RECIPES.values(), ids=lambda recipe: recipe.name)
 def test_contributions_add_up_to_the_score(recipe: Recipe) -> None:
     rng = random.Random(8)
-    rows = [Row(rng, f"m{n}", in_sessions=True) for n in range(120)]
+    rows = [ReferenceRow(rng, f"m{n}", in_sessions=True) for n in range(120)]
     assert any(row.successor for row in rows)
     names: set[str] = set()
     for question in (make_question(rng) for _ in range(5)):
@@ -148,7 +148,7 @@ def test_contributions_add_up_to_the_score(recipe: Recipe) -> None:
 def test_a_successor_is_found_by_the_memory_that_it_replaced() -> None:
     """This works through a chain of replacements, and also if the replaced memory itself may not be returned."""
     rng = random.Random(3)
-    rows = [Row(rng, f"m{n}") for n in range(20)]
+    rows = [ReferenceRow(rng, f"m{n}") for n in range(20)]
     near, between, last = rows[3], rows[7], rows[12]
     query_vector = near.vector if near.vector is not None else make_vector(rng)
     near.vector = query_vector
@@ -167,7 +167,7 @@ def test_a_successor_is_found_by_the_memory_that_it_replaced() -> None:
 
 def test_a_strong_hit_raises_the_memories_related_to_it() -> None:
     recipe = Recipe("test", {"words.own": 4.0}, base=-1.0, calibrated=True, related_loss=0.5, successor_loss=0.25)
-    rows = [Row(random.Random(n), f"m{n}") for n in range(6)]
+    rows = [ReferenceRow(random.Random(n), f"m{n}") for n in range(6)]
     for row in rows:
         row.words = []
     rows[0].words, rows[1].words = ["strong"], ["weak"]
@@ -201,7 +201,7 @@ def compute_log_odds(score: float) -> float:
     return math.log(score / (1 - score))
 
 
-def measure_lead(rows: list[Row], limit: int) -> float:
+def measure_lead(rows: list[ReferenceRow], limit: int) -> float:
     """Return how much the best hit gains per unit of its distance to the next hit."""
     recipe = Recipe("test", {"words.own": 4.0}, base=-1.0, calibrated=True, lead=0.5, max_lead=9.0, unrelated=1.5)
     best = rank([make_view(rows)], PreparedQuestion(Question(("one",), None), recipe), limit)[0]
@@ -211,7 +211,7 @@ def measure_lead(rows: list[Row], limit: int) -> float:
 
 
 def test_the_best_hit_gains_by_its_distance_to_the_next() -> None:
-    rows = [Row(random.Random(n), owner) for n, owner in enumerate([*["long"] * 40, "next"])]
+    rows = [ReferenceRow(random.Random(n), owner) for n, owner in enumerate([*["long"] * 40, "next"])]
     for row in rows[:-1]:
         row.words = ["one"]
     rows[-1].words = []
@@ -228,7 +228,7 @@ def test_the_best_hit_gains_by_its_distance_to_the_next() -> None:
 
 def test_a_misspelled_word_counts_like_the_word() -> None:
     rng = random.Random(5)
-    rows = [Row(rng, f"m{n}") for n in range(10)]
+    rows = [ReferenceRow(rng, f"m{n}") for n in range(10)]
     rows[4].words, rows[6].words = ["kitchen"], ["kitchens", "garden"]
     rows[8].words = ["kitchin"]
     recipe = Recipe("words", {"words.own": 1.0})
@@ -245,11 +245,11 @@ def test_enough_memories_are_found_among_many_rows_of_few() -> None:
     near = make_vector(rng)
     rows = []
     for number in range(300):
-        row = Row(rng, "long")
+        row = ReferenceRow(rng, "long")
         row.vector = near
         rows.append(row)
         if number % 10 == 0:
-            rows.append(Row(rng, f"m{number}"))
+            rows.append(ReferenceRow(rng, f"m{number}"))
     hits = rank([make_view(rows)], PreparedQuestion(Question((), near), HYBRID), 20)
     assert len(hits) == 20
     assert hits[0].owner_id == "long"
@@ -257,7 +257,7 @@ def test_enough_memories_are_found_among_many_rows_of_few() -> None:
 
 def test_statistics_of_a_scope_are_counted() -> None:
     rng = random.Random(6)
-    rows = [Row(rng, f"m{n}") for n in range(50)]
+    rows = [ReferenceRow(rng, f"m{n}") for n in range(50)]
     mask = np.array([n % 3 == 0 for n in range(50)])
     statistics = count_statistics([ImageView(build_image(rows), mask, None), make_view(rows[:5])], ["w1", "never"])
     counted = [row for n, row in enumerate(rows) if n % 3 == 0] + rows[:5]
@@ -266,10 +266,10 @@ def test_statistics_of_a_scope_are_counted() -> None:
 
 def test_hits_with_equal_scores_are_ordered_by_id() -> None:
     rng = random.Random(1)
-    row = Row(rng, "x")
+    row = ReferenceRow(rng, "x")
     rows = []
     for name in ("c", "a", "b", "d"):
-        twin = Row(rng, name)
+        twin = ReferenceRow(rng, name)
         twin.words, twin.vector, twin.importance = row.words, row.vector, row.importance
         twin.when, twin.alias, twin.speaker = row.when, None, None
         rows.append(twin)
@@ -284,7 +284,7 @@ def test_hits_with_equal_scores_are_ordered_by_id() -> None:
 def test_rows_of_similar_words_follow_the_image() -> None:
     """These rows are cached between questions, and computed again after a row was added."""
     rng = random.Random(7)
-    row, similar_row = Row(rng, "m0"), Row(rng, "m1")
+    row, similar_row = ReferenceRow(rng, "m0"), ReferenceRow(rng, "m1")
     row.words, similar_row.words = ["w0"], ["w4"]
     image = build_image([row])
     assert find_similar_rows(image, "w5", THESAURUS) == []

@@ -34,9 +34,9 @@ class Options(TypedDict, total=False):
     verbose: bool
 
 
-class Filter(BaseModel):
+class SearchFilter(BaseModel):
     title: str
-    children: list["Filter"] = []
+    children: list["SearchFilter"] = []
 
 
 async def search(
@@ -46,7 +46,7 @@ async def search(
     order: Literal["asc", "desc"] = "asc",
     near: Coordinates | None = None,
     options: Options | None = None,
-    filters: list[Filter] = [],  # noqa: B006
+    filters: list[SearchFilter] = [],  # noqa: B006
     weights: dict[str, float] | None = None,
     since: date | int | None = None,
     note: str = None,  # type: ignore[assignment]  # noqa: RUF013
@@ -84,7 +84,7 @@ def test_a_function_is_described_as_a_tool() -> None:
         "order": {"type": "string", "enum": ["asc", "desc"], "default": "asc"},
         "near": {"anyOf": [{"$ref": "#/$defs/Coordinates"}, null], "default": None},
         "options": {"anyOf": [{"$ref": "#/$defs/Options"}, null], "default": None},
-        "filters": {"type": "array", "items": {"$ref": "#/$defs/Filter"}, "default": []},
+        "filters": {"type": "array", "items": {"$ref": "#/$defs/SearchFilter"}, "default": []},
         "weights": {
             "anyOf": [{"type": "object", "additionalProperties": {"type": "number"}}, null],
             "default": None,
@@ -101,7 +101,7 @@ def test_a_function_is_described_as_a_tool() -> None:
         "anything": {},
     }
     assert (schema["required"], schema["additionalProperties"]) == (["query"], False)
-    assert schema["$defs"]["Filter"]["properties"]["title"] == {"type": "string"}
+    assert schema["$defs"]["SearchFilter"]["properties"]["title"] == {"type": "string"}
     completed = check_arguments("search", schema, {"query": "x", "filters": [{"title": "a"}]})
     assert completed["filters"] == [{"title": "a", "children": []}]
 
