@@ -33,7 +33,7 @@ KILLS: Final = {"sqlite": 200, "postgres": 200}
 MAX_KILLS_PER_TASK: Final = 3
 OPEN_SECONDS: Final = 60.0
 WORK_SECONDS: Final = 60.0
-# How many agents run without being killed, to measure how long the task takes.
+# This many agents run without being killed, to measure how long the task takes.
 UNDISTURBED: Final = 3
 IGNORED_KEYS: Final = "ignored-keys"
 BARS: Final = dict.fromkeys(
@@ -43,7 +43,7 @@ BARS: Final = dict.fromkeys(
 
 @dataclass(frozen=True)
 class Traces:
-    """The rows that a finished agent leaves behind."""
+    """What a finished agent leaves behind. A mail is its recipient, a cycle is its index, its tool and its status."""
 
     files: dict[str, bytes]
     mails: list[str]
@@ -53,7 +53,7 @@ class Traces:
 
 
 @dataclass
-class Outcome:
+class AgentCrashOutcome:
     """The number of kills on one kind of store, and descriptions of the problems that were found."""
 
     kills: int = 0
@@ -73,9 +73,9 @@ class Outcome:
         return [problem for problems in self.problems.values() for problem in problems][:10]
 
 
-def run(store: str, kills: int, *, plant: str | None = None, seed: int = 1) -> Outcome:
+def run(store: str, kills: int, *, plant: str | None = None, seed: int = 1) -> AgentCrashOutcome:
     """Kill agents `kills` times in all and return the outcome."""
-    outcome, rng = Outcome(), random.Random(seed)
+    outcome, rng = AgentCrashOutcome(), random.Random(seed)
     with _make_template(store) as (template, folder):
         expected, seconds = _work_undisturbed(template, folder / "expected")
         number = UNDISTURBED
@@ -86,8 +86,8 @@ def run(store: str, kills: int, *, plant: str | None = None, seed: int = 1) -> O
             kills_of_task = min(rng.randint(1, MAX_KILLS_PER_TASK), kills - outcome.kills)
             for kills_left in range(kills_of_task, 0, -1):
                 # If more kills follow, this one comes sooner, so that part of the task is left for them.
-                moment = rng.uniform(0, seconds / kills_left)
-                if not _kill_worker(storage, task_folder, moment, ignores_keys=plant == IGNORED_KEYS):
+                kill_after = rng.uniform(0, seconds / kills_left)
+                if not _kill_worker(storage, task_folder, kill_after, ignores_keys=plant == IGNORED_KEYS):
                     break
                 outcome.kills += 1
                 outcome.pending += _has_pending_action(storage)
@@ -161,7 +161,7 @@ def _read_traces(engine: Everhold, folder: Path) -> Traces:
     return Traces(files, mails, cycles, memories, run.status)
 
 
-def _check(outcome: Outcome, name: str, expected: Traces, actual: Traces, engine: Everhold) -> None:
+def _check(outcome: AgentCrashOutcome, name: str, expected: Traces, actual: Traces, engine: Everhold) -> None:
     comparisons = {
         "other_files": (expected.files, actual.files),
         "other_mails": (expected.mails, actual.mails),
@@ -169,9 +169,9 @@ def _check(outcome: Outcome, name: str, expected: Traces, actual: Traces, engine
         "other_memories": (expected.memories, actual.memories),
         "unfinished": (expected.status, actual.status),
     }
-    for kind, (before, after) in comparisons.items():
-        if before != after:
-            outcome.problems[kind].append(f"{name}: {kind}: {after!r:.300}")
+    for kind, (expected_value, actual_value) in comparisons.items():
+        if expected_value != actual_value:
+            outcome.problems[kind].append(f"{name}: {kind}: {actual_value!r:.300}")
     outcome.problems["damage"] += [f"{name}: {problem}" for problem in engine.doctor().problems]
 
 

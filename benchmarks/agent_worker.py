@@ -45,7 +45,7 @@ def open_store(storage: str) -> Everhold:
 
 
 def work(storage: str, folder: Path, is_open: "Event | None" = None, *, ignores_keys: bool = False) -> None:
-    """Let the agent work through its task. With `ignores_keys`, a planted bug, its process is killed in a mail."""
+    """Let the agent work through its task. `ignores_keys` plants a bug and kills the process after the first mail."""
     example = load_example()
     with open_store(storage) as engine:
         if is_open is not None:
@@ -55,7 +55,7 @@ def work(storage: str, folder: Path, is_open: "Event | None" = None, *, ignores_
 
 
 def make_forgetful_tools(folder: Path) -> Any:
-    """Return tools whose mail service ignores the key, and which are killed after the first mail."""
+    """Return tools that ignore the idempotency key of a mail, and that kill the process after the first mail."""
     tools = load_example().Tools(folder)
     send_mail = tools.send_mail
 

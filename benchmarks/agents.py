@@ -22,7 +22,7 @@ from typing import Any
 from benchmarks.cycle_floor import CycleFloor
 from benchmarks.engines import TextModel, build_settings, open_engine
 from benchmarks.peers.workers import PEERS_PYTHON, REPOSITORY, SILENT
-from benchmarks.report import Pairs, Report, run_interleaved
+from benchmarks.report import PairedTimes, Report, run_interleaved
 from benchmarks.texts import make_sentences
 from benchmarks.vectors import PrecomputedVectors, make_vectors
 from benchmarks.workspace_snapshots import measure_snapshots
@@ -56,7 +56,7 @@ def make_our_cycle(engine: Everhold, texts: list[str]) -> Callable[[int], None]:
     return make_cycle
 
 
-def compare_cycle(folder: Path, model: TextModel, texts: list[str]) -> Pairs:
+def compare_cycle(folder: Path, model: TextModel, texts: list[str]) -> PairedTimes:
     """Compare a cycle with the bare embedder and two transactions."""
     floor = CycleFloor(folder / "floor.db", AGENT)
     cached = CachedEmbedder(model, Embedding().cache_texts)
@@ -74,7 +74,7 @@ def compare_cycle(folder: Path, model: TextModel, texts: list[str]) -> Pairs:
     return times
 
 
-def compare_cycle_without_embedding(folder: Path, texts: list[str]) -> Pairs:
+def compare_cycle_without_embedding(folder: Path, texts: list[str]) -> PairedTimes:
     """Compare a cycle with two transactions; the vectors are precomputed."""
     embedder = PrecomputedVectors(dict(zip(texts, make_vectors(len(texts), seed=3), strict=True)))
     floor = CycleFloor(folder / "bare.db", AGENT)
@@ -99,10 +99,10 @@ def _check_cycles(engine: Everhold, count: int) -> None:
     assert sum(len(step.memories) for step in steps) > 1.9 * count  # a text may occur twice
 
 
-def compare_checkpoints(folder: Path, texts: list[str]) -> Pairs:
+def compare_checkpoints(folder: Path, texts: list[str]) -> PairedTimes:
     """Compare a cycle with LangGraph's checkpoints of the same loop; neither embeds."""
     embedder = PrecomputedVectors(dict(zip(texts, make_vectors(len(texts), seed=3), strict=True)))
-    seconds: list[float] = []
+    peer_seconds: list[float] = []
     with (
         start_checkpoints(folder / "checkpoints.db") as run_cycle,
         open_engine(build_settings(folder / "beside.db"), embedder, embedder) as engine,
@@ -111,11 +111,11 @@ def compare_checkpoints(folder: Path, texts: list[str]) -> Pairs:
         def run_peer(number: int) -> None:
             proposal = {"tool": "read_file", "arguments": make_arguments(number), "thoughts": THOUGHTS, "plan": PLAN}
             result = {"output": OUTPUT, "summary": SUMMARY, "memories": texts[2 * number : 2 * number + 2]}
-            seconds.append(run_cycle({"proposal": proposal, "result": result}))
+            peer_seconds.append(run_cycle({"proposal": proposal, "result": result}))
 
         times = run_interleaved(make_our_cycle(engine, texts), run_peer, len(texts) // 2 - WARM_UP, WARM_UP)
     # LangGraph's process measures its own seconds, so that communication between the processes does not count.
-    return Pairs(times.ours, seconds[WARM_UP:])
+    return PairedTimes(times.ours, peer_seconds[WARM_UP:])
 
 
 @contextmanager
@@ -148,10 +148,10 @@ def start_checkpoints(path: Path) -> Iterator[Callable[[dict[str, Any]], float]]
 
 def add_cycle_figures(report: Report, folder: Path, model: TextModel, texts: list[str]) -> None:
     compare_cycle(folder, model, texts).add_to(report, "cycle", 1.5)
-    without = compare_cycle_without_embedding(folder, texts)
-    report.add("cycle_without_embedding_ratio", without.ratio)
-    report.add("cycle_without_embedding_ms", 1000 * median(without.ours))
-    report.add("cycle_without_embedding_floor_ms", 1000 * median(without.floor))
+    times = compare_cycle_without_embedding(folder, texts)
+    report.add("cycle_without_embedding_ratio", times.ratio)
+    report.add("cycle_without_embedding_ms", 1000 * median(times.ours))
+    report.add("cycle_without_embedding_floor_ms", 1000 * median(times.floor))
 
 
 def add_checkpoint_figures(report: Report, folder: Path, texts: list[str]) -> None:
@@ -159,10 +159,10 @@ def add_checkpoint_figures(report: Report, folder: Path, texts: list[str]) -> No
     if not PEERS_PYTHON.exists():
         report.add("langgraph_checkpoints_ms", f"left out: {PEERS_PYTHON} is not there; `make peers` installs it")
         return
-    beside = compare_checkpoints(folder, texts)
-    report.add("langgraph_checkpoints_ms", 1000 * median(beside.floor))
-    report.add("beside_langgraph_ms", 1000 * median(beside.ours))
-    report.add("beside_langgraph_ratio", beside.ratio)
+    times = compare_checkpoints(folder, texts)
+    report.add("langgraph_checkpoints_ms", 1000 * median(times.floor))
+    report.add("beside_langgraph_ms", 1000 * median(times.ours))
+    report.add("beside_langgraph_ratio", times.ratio)
 
 
 def main() -> int:

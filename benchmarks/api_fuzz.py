@@ -17,14 +17,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.fuzz_calls import Finding, Outcome, run_calls
+from benchmarks.fuzz_calls import Finding, FuzzOutcome, run_calls
 from benchmarks.report import Report
 from tests.servers.dynamodb import CREDENTIALS, DynamoServer
 from tests.servers.postgres import PostgresServer
 
 STORES = ("sqlite", "memory", "postgres", "duckdb", "dynamodb")
 MIN_CALLS = 20_000
-_WAIT_SECONDS = 3600
+_WAIT_SECONDS = 3600  # the longest time that a whole run may take
 
 
 def make_settings(store: str, folder: Path, stack: ExitStack) -> dict[str, Any]:
@@ -47,33 +47,35 @@ def make_settings(store: str, folder: Path, stack: ExitStack) -> dict[str, Any]:
     return {"storage": addresses[store]}
 
 
-def fuzz(store: str, calls: int, seed: int, only: int | None = None) -> Outcome:
-    """Run the calls in a child process and return their outcome."""
+def fuzz(store: str, calls: int, seed: int, only: int | None = None) -> FuzzOutcome:
+    """Run the calls in a child process and return their outcome; with `only`, run just the call of that number."""
     with TemporaryDirectory(prefix="everhold-fuzz-") as name, ExitStack() as stack:
         folder = Path(name)
         journal = folder / "journal.txt"
         settings = {**make_settings(store, folder, stack), "data": str(folder / "data")}
         context = get_context("spawn")  # a fork would inherit the threads and the memory of the caller
-        ours, theirs = context.Pipe()
-        child = context.Process(target=run_calls, args=(theirs, folder, settings, calls, seed, only))
+        parent_end, child_end = context.Pipe()
+        child = context.Process(target=run_calls, args=(child_end, folder, settings, calls, seed, only))
         child.start()
-        theirs.close()
+        child_end.close()
         try:
-            outcome: Outcome = ours.recv() if ours.poll(_WAIT_SECONDS) else _make_lost_outcome(journal, "did not end")
+            outcome: FuzzOutcome = (
+                parent_end.recv() if parent_end.poll(_WAIT_SECONDS) else _blame_last_call(journal, "did not end")
+            )
         except EOFError:
             child.join()
-            outcome = _make_lost_outcome(journal, f"ended with exit code {child.exitcode}")
+            outcome = _blame_last_call(journal, f"ended with exit code {child.exitcode}")
         finally:
             child.kill()
             child.join()
     return outcome
 
 
-def _make_lost_outcome(journal: Path, problem: str) -> Outcome:
-    """Return the outcome of a process that died: its last call is the finding."""
-    last = journal.read_text("utf-8") if journal.exists() else "0\nbefore the first call"
-    number, _, call = last.partition("\n")
-    return Outcome(int(number), 0, [Finding(int(number), call, f"the process {problem}")])
+def _blame_last_call(journal: Path, problem: str) -> FuzzOutcome:
+    """Return the outcome of a process that died or hung: its last call is the finding."""
+    last_entry = journal.read_text("utf-8") if journal.exists() else "0\nbefore the first call"
+    number, _, call = last_entry.partition("\n")
+    return FuzzOutcome(int(number), 0, [Finding(int(number), call, f"the process {problem}")])
 
 
 def main() -> int:

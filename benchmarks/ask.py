@@ -22,15 +22,15 @@ from everhold import Everhold, View
 from everhold.ask.asking import read_in_scope
 from everhold.views.data_deps import make_data_deps
 
-# Pairs of a number of tables and a bar. Reading a question may take `bar` times as long as embedding it.
+# Numbers of tables, each with its bar: reading a question may take that many times as long as embedding it.
 BARS = ((50, 4.0), (1000, 12.0))
 PAIRS = 120
 _STEP = 37  # has no common factor with 50 or 1,000, so that the questions reach all tables
 _TODAY = date(2025, 1, 1)
 
 
-def measure_reading(report: Report, folder: Path, count: int, most: float, pairs: int) -> None:
-    """Add the time from a question to a checked statement among `count` tables to a report."""
+def measure_reading(report: Report, folder: Path, count: int, bar: float, pairs: int) -> None:
+    """Measure the time from a question to a checked statement in a scope with `count` tables, and report it."""
     tables = list_tables(count)
     path = folder / f"{count}.sqlite"
     write_tables(path, tables)
@@ -43,7 +43,7 @@ def measure_reading(report: Report, folder: Path, count: int, most: float, pairs
             # The added space does not change the tokens, but keeps the reading from finding this vector in the cache.
             return embedder.embed([f"{_choose_question(tables, number)} "])
 
-        run_interleaved(_make_read(engine, view, tables), embed, pairs).add_to(report, f"read_{count}", most)
+        run_interleaved(_make_read(engine, view, tables), embed, pairs).add_to(report, f"read_{count}", bar)
 
 
 def _choose_question(tables: list[SampleTable], number: int) -> str:
@@ -66,8 +66,8 @@ def main() -> int:
     options = parser.parse_args()
     report = Report("ask")
     with TemporaryDirectory(prefix="everhold-") as name:
-        for count, most in BARS:
-            measure_reading(report, Path(name), count, most, PAIRS // 3 if options.quick else PAIRS)
+        for count, bar in BARS:
+            measure_reading(report, Path(name), count, bar, PAIRS // 3 if options.quick else PAIRS)
     ask_upload.measure(report, ask_upload.ROWS // 10 if options.quick else ask_upload.ROWS)
     return report.finish()
 

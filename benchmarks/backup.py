@@ -1,9 +1,9 @@
 """How long does a backup take, compared with a compressed copy of the store? Are backups under load consistent?
 
-`full` is a backup into an empty folder. It is compared with three copies through Zstandard at its default level, to the
-same disk: `full` with a copy of the bytes that the backup holds, uncompressed; `file` with a copy of the database file,
-which no process writes to at the same time; and `live` with a copy of a live store, which is SQLite's own online backup
-of the file and then the copy. `incremental` is a backup after one memory in a hundred was changed or added; its floor
+`full` is a backup into an empty folder. It is compared with three files that Zstandard writes to the same disk at its
+default level: `full` compresses the bytes that the backup holds; `file` compresses the database file, which no process
+writes to at the same time; and `live` makes a copy of a live store with SQLite's own online backup and compresses that.
+`incremental` is a backup after one memory in a hundred was changed or added; its floor
 is a full backup of the same store. `…_cpu_ratio` compares processor time instead of time on the clock. `load` is
 backups of a store that eight threads write to, on SQLite and on PostgreSQL.
 """
@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import zstandard
 
 from benchmarks.backup_load import back_up_under_load, check_backups
-from benchmarks.report import Pairs, Report
+from benchmarks.report import PairedTimes, Report
 from benchmarks.texts import make_sentences
 from everhold import Everhold, MemoryInput
 from everhold.backups.comparing import INDEX
@@ -36,8 +36,8 @@ from everhold.testing.fake_embedder import FakeEmbedder
 from everhold.views.backup_deps import make_packing, open_history
 from tests.servers.postgres import PostgresServer
 
-_LEVEL = 3  # the default of Zstandard
-_PIECE = 1024 * 1024
+_ZSTD_LEVEL = 3  # the default of Zstandard
+_READ_BYTES = 1024 * 1024
 _USERS = 50
 _BATCH = 1000
 _ENGINE: dict[str, Any] = {"sqlite": {"synchronous": "NORMAL"}, "log": {"flush_seconds": 3600}}
@@ -73,14 +73,14 @@ def change(engine: Everhold, stored: list[tuple[str, str]], share: float, seed: 
 
 def copy_through_zstd(source: Path, target: Path) -> None:
     """Compress a file into another one and make sure that it is on disk, as a backup does."""
-    compressor = zstandard.ZstdCompressor(_LEVEL)
+    compressor = zstandard.ZstdCompressor(_ZSTD_LEVEL)
     with (
-        source.open("rb") as reading,
-        create_binary(target, overwrite=True) as writing,
-        compressor.stream_writer(writing, closefd=False) as compressed,
+        source.open("rb") as source_file,
+        create_binary(target, overwrite=True) as target_file,
+        compressor.stream_writer(target_file, closefd=False) as compressed_stream,
     ):
-        while piece := reading.read(_PIECE):
-            compressed.write(piece)
+        while data := source_file.read(_READ_BYTES):
+            compressed_stream.write(data)
 
 
 def copy_live_store(database: Path, folder: Path) -> None:
@@ -91,18 +91,18 @@ def copy_live_store(database: Path, folder: Path) -> None:
     (folder / "copy.db").unlink()
 
 
-def write_uncompressed(target: Path, file: Path) -> None:
-    """Write all that the only backup of a target holds into one file, uncompressed."""
+def write_uncompressed(target: Path, path: Path) -> None:
+    """Write the content of the only backup of a target into one file, uncompressed."""
     history = open_history(target)
     objects = Objects(history.place, make_packing(), NoSealing())
     [backup_id] = history.list_ids()
-    with file.open("wb") as writing:
+    with path.open("wb") as file:
         for name, table in history.require(backup_id).tables.items():
             for part in (part for layer in table.layers for part in layer.rows):
                 for frame in objects.read_pack(part, name):
-                    writing.write(objects.packing.decompress(frame.content or b"", frame.size))
+                    file.write(objects.packing.decompress(frame.content or b"", frame.size))
             if table.index is not None:
-                writing.write(objects.get_bytes(table.index, EVERYONE, INDEX) or b"")
+                file.write(objects.get_bytes(table.index, EVERYONE, INDEX) or b"")
 
 
 class TimedResult(NamedTuple):
@@ -122,20 +122,20 @@ def measure(work: Callable[[], object]) -> TimedResult:
 def measure_full(report: Report, folder: Path, engine: Everhold, pairs: int) -> None:
     targets = (folder / f"full-{number}" for number in count())
     database, contents = folder / "store.db", folder / "contents"
-    floors: dict[str, Callable[[], None]] = {
+    copy_functions: dict[str, Callable[[], None]] = {
         "full": lambda: copy_through_zstd(contents, folder / "copy.zst"),
         "file": lambda: copy_through_zstd(database, folder / "copy.zst"),
         "live": lambda: copy_live_store(database, folder),
     }
-    times = {name: Pairs([], []) for name in floors}
-    cpu_times = {name: Pairs([], []) for name in floors}
-    engine._parts.records.maintain()  # writes the log into the file, so that a copy of the file is whole
+    times = {name: PairedTimes([], []) for name in copy_functions}
+    cpu_times = {name: PairedTimes([], []) for name in copy_functions}
+    engine._parts.records.maintain()  # writes the log into the file, so that a copy of the file is complete
     for number in range(pairs + 1):
         target = next(targets)
         ours = measure(partial(engine.backup, target))
         if number == 0:
             write_uncompressed(target, contents)
-        for name, copy in floors.items():
+        for name, copy in copy_functions.items():
             floor = measure(copy)
             if number:  # the first pair warms up
                 times[name].ours.append(ours.clock)
@@ -153,7 +153,7 @@ def measure_full(report: Report, folder: Path, engine: Everhold, pairs: int) -> 
 def measure_incremental(
     report: Report, folder: Path, engine: Everhold, stored: list[tuple[str, str]], pairs: int
 ) -> None:
-    target, times, cpu_times = folder / "chain", Pairs([], []), Pairs([], [])
+    target, times, cpu_times = folder / "chain", PairedTimes([], []), PairedTimes([], [])
     engine.backup(target)
     engine.backup(target)  # stores what the first backup itself changed: the sealed log, and the remembered target
     for number in range(pairs):
@@ -186,8 +186,10 @@ def measure_load(report: Report, kind: str, folder: Path, seconds: float) -> Non
     with open_store(kind, folder) as (storage, make_scratch):
         with Everhold.open(storage, embedder=FakeEmbedder(), **_ENGINE) as engine:
             # About twelve backups: each is restored later, which takes longer than making it.
-            between = max(0.2, seconds / 12)
-            writers, backups = back_up_under_load(engine, folder / f"load-{kind}", seconds, seconds_between=between)
+            seconds_between = max(0.2, seconds / 12)
+            writers, backups = back_up_under_load(
+                engine, folder / f"load-{kind}", seconds, seconds_between=seconds_between
+            )
         differences = check_backups(writers, folder / f"load-{kind}", backups, make_scratch)
     report.add(f"{kind}_load_seconds", seconds)
     report.add(f"{kind}_load_writes", writers.writes)
@@ -202,21 +204,21 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--load-seconds", type=float, default=300.0)
     parser.add_argument("--only", choices=("speed", "load"), help="measure a part")
-    chosen = parser.parse_args()
-    if chosen.quick:
-        chosen.memories, chosen.pairs, chosen.load_seconds = 6_000, 3, 5.0
+    options = parser.parse_args()
+    if options.quick:
+        options.memories, options.pairs, options.load_seconds = 6_000, 3, 5.0
     report = Report("backup")
-    with TemporaryDirectory(prefix="everhold-backup-") as name, ExitStack() as opened:
+    with TemporaryDirectory(prefix="everhold-backup-") as name, ExitStack() as stack:
         folder = Path(name)
-        if chosen.only != "load":
-            engine = opened.enter_context(Everhold.open(folder / "store.db", embedder=FakeEmbedder(), **_ENGINE))
-            stored = fill(engine, chosen.memories)
+        if options.only != "load":
+            engine = stack.enter_context(Everhold.open(folder / "store.db", embedder=FakeEmbedder(), **_ENGINE))
+            stored = fill(engine, options.memories)
             report.add("memories", len(stored))
-            measure_full(report, folder, engine, chosen.pairs)
-            measure_incremental(report, folder, engine, stored, chosen.pairs)
-        if chosen.only != "speed":
+            measure_full(report, folder, engine, options.pairs)
+            measure_incremental(report, folder, engine, stored, options.pairs)
+        if options.only != "speed":
             for kind in ("sqlite", "postgres"):
-                measure_load(report, kind, folder, chosen.load_seconds)
+                measure_load(report, kind, folder, options.load_seconds)
     return report.finish()
 
 

@@ -105,18 +105,18 @@ def run(kills: int, seed: int = 1) -> dict[str, Any]:
     rng, faults = random.Random(seed), []
     killed_during_backup = 0
     with make_template("sqlite") as template:
-        first = find_target(template.storage)
+        first_backups = find_target(template.storage)
         with open_store(template.storage) as engine:
             engine.scope(user="alice").remember_many([f"Parcel {number} is in a shed" for number in range(MEMORIES)])
-            engine.backup(first)
+            engine.backup(first_backups)
             engine._parts.records.maintain()
-        measured = template.copy(0)
-        shutil.copytree(first, find_target(measured))
+        measured_storage = template.copy(0)
+        shutil.copytree(first_backups, find_target(measured_storage))
         # A new process needs much longer than this one, which has imported and used everything.
-        seconds = time_worker(work, measured)
+        seconds = time_worker(work, measured_storage)
         for number in range(1, kills + 1):
             storage = template.copy(number)
-            shutil.copytree(first, find_target(storage))
+            shutil.copytree(first_backups, find_target(storage))
             kill_worker(work, storage, rng.uniform(0, seconds))
             killed_during_backup += is_backup_incomplete(find_target(storage))
             faults += [f"kill {number}: {fault}" for fault in find_faults(storage)]

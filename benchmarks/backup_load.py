@@ -20,7 +20,7 @@ from everhold.settings import load as load_settings
 from everhold.stores import open_store
 
 THREADS = 8
-_MAX_OWN = 400  # a thread changes only this many of its latest memories
+_MAX_REMEMBERED_IDS = 400  # a thread changes only this many of its latest memories
 
 
 class MemoryState(NamedTuple):
@@ -57,24 +57,24 @@ class Writers:
 
     def _write(self, number: int) -> None:
         view, rng = self.engine.scope(user=f"writer-{number}"), random.Random(number)
-        own: list[str] = []
+        memory_ids: list[str] = []
         count = 0
         while not self._stop.is_set():
             count += 1
             draw, text = rng.random(), f"entry {number}-{count} {rng.random()}"
-            if not own or draw < 0.6:
+            if not memory_ids or draw < 0.6:
                 memory = view.remember(text, tags=[f"tag{count % 5}"])
                 self.states[memory.id] = [MemoryState(text, False)]
-                own.append(memory.id)
+                memory_ids.append(memory.id)
             elif draw < 0.9:
-                memory_id = rng.choice(own)
+                memory_id = rng.choice(memory_ids)
                 view.revise(memory_id, text=text)
                 self.states[memory_id].append(MemoryState(text, False))
             else:
-                memory_id = own.pop(rng.randrange(len(own)))
+                memory_id = memory_ids.pop(rng.randrange(len(memory_ids)))
                 view.forget(memory_id)
                 self.states[memory_id].append(self.states[memory_id][-1]._replace(is_deleted=True))
-            del own[: max(0, len(own) - _MAX_OWN)]
+            del memory_ids[: max(0, len(memory_ids) - _MAX_REMEMBERED_IDS)]
             time.sleep(self.pause)
 
     @property
@@ -90,8 +90,8 @@ def back_up_under_load(
     writers.start()
     backups: list[BackupResult] = []
     try:
-        ending = time.monotonic() + seconds
-        while time.monotonic() < ending or len(backups) < 2:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline or len(backups) < 2:
             backups.append(engine.backup(target))
             time.sleep(seconds_between)
     finally:

@@ -13,7 +13,7 @@ from everhold.schema.table import TENANT
 from everhold.testing.records_rows import make_full_row
 
 TIME = "2026-01-01T00:00:00+00:00"
-# Marks the place of JSON that is nested too deeply to be built as a value.
+# Stands for JSON that is nested too deeply to be built as a value; `encode_rows` replaces it.
 DEEP = "@deep JSON@"
 
 _ODD_VALUES: tuple[Any, ...] = (
@@ -42,8 +42,8 @@ Mutation = Callable[[Rows, random.Random, Surroundings], Rows]
 
 
 def _choose_row(rows: Rows, rng: random.Random, *tables: str) -> dict[str, Any]:
-    chosen = [row["row"] for row in rows if not tables or row["table"] in tables]
-    return rng.choice(chosen) if chosen else {}
+    candidates = [row["row"] for row in rows if not tables or row["table"] in tables]
+    return rng.choice(candidates) if candidates else {}
 
 
 def add_internal_row(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
@@ -69,15 +69,15 @@ def add_internal_row(rows: Rows, rng: random.Random, surroundings: Surroundings)
 
 
 def add_complete_row(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
-    """Add a row of any table with every field filled, under an id that may be taken."""
+    """Add a row of any table with every field filled, under an id that may exist in the store."""
     table = rng.choice(list(ENTITIES))
     name = rng.choice([*surroundings.ids, *surroundings.users, "extra"])
     references = TABLES[table].references
     columns = {column for reference in references for column in reference.columns if column != TENANT}
     values = {column: rng.choice([*surroundings.ids, *surroundings.users]) for column in columns}
     row = make_full_row(ENTITIES[table], "source", name, rng.randrange(6), **values).model_dump(mode="json")
-    at = next((number for number, other in enumerate(rows) if other["table"] == table), len(rows))
-    rows.insert(at, {"table": table, "row": row})
+    position = next((number for number, other in enumerate(rows) if other["table"] == table), len(rows))
+    rows.insert(position, {"table": table, "row": row})
     return rows
 
 
@@ -88,8 +88,8 @@ def name_foreign_organization(rows: Rows, rng: random.Random, surroundings: Surr
 
 
 def name_foreign_user(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
-    chosen = [row["row"] for row in rows if "user_id" in row["row"]] or [{}]
-    rng.choice(chosen)["user_id"] = rng.choice([*surroundings.users, None])
+    candidates = [row["row"] for row in rows if "user_id" in row["row"]] or [{}]
+    rng.choice(candidates)["user_id"] = rng.choice([*surroundings.users, None])
     return rows
 
 
@@ -112,16 +112,16 @@ def swap_ids(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows
 
 def rename_memory(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
     """Give a memory, with all rows that belong to it, an id that a memory in the store may have."""
-    old = str(_choose_row(rows, rng, "memories").get("id"))
-    renamed: Rows = json.loads(json.dumps(rows).replace(json.dumps(old), json.dumps(rng.choice(surroundings.ids))))
+    old_id = str(_choose_row(rows, rng, "memories").get("id"))
+    renamed: Rows = json.loads(json.dumps(rows).replace(json.dumps(old_id), json.dumps(rng.choice(surroundings.ids))))
     return renamed
 
 
 def refer_elsewhere(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
-    """Let a column that refers to another row refer to a row of another owner."""
+    """Let a column that refers to another row refer to a row in the store, or to none."""
     columns = ("owner_id", "memory_id", "source_memory_id", "target_memory_id", "session_id", "superseded_by")
-    chosen = [(row["row"], name) for row in rows for name in columns if name in row["row"]]
-    row, name = rng.choice(chosen or [({}, "")])
+    candidates = [(row["row"], name) for row in rows for name in columns if name in row["row"]]
+    row, name = rng.choice(candidates or [({}, "")])
     row[name] = rng.choice([*surroundings.ids, "nowhere"])
     return rows
 
@@ -139,10 +139,10 @@ def change_journal(rows: Rows, rng: random.Random, surroundings: Surroundings) -
 
 def change_revision(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
     value = {"text": "planted", "aliases": []}
-    odd: dict[str, Any] = rng.choice(
+    odd_value: dict[str, Any] = rng.choice(
         [{}, {"user_id": "bob"}, {"organization_id": surroundings.organizations[0]}, {"text": 5}]
     )
-    _choose_row(rows, rng, "revisions")["value"] = {**value, **odd} if rng.random() < 0.5 else odd
+    _choose_row(rows, rng, "revisions")["value"] = {**value, **odd_value} if rng.random() < 0.5 else odd_value
     return rows
 
 
@@ -173,8 +173,8 @@ def change_vector(rows: Rows, rng: random.Random, surroundings: Surroundings) ->
 
 def nest_deeply(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
     row = _choose_row(rows, rng, "memories", "users", "messages", "changes", "revisions")
-    chosen = [name for name, value in row.items() if isinstance(value, dict)]
-    row[rng.choice(chosen or ["metadata"])] = DEEP
+    object_columns = [name for name, value in row.items() if isinstance(value, dict)]
+    row[rng.choice(object_columns or ["metadata"])] = DEEP
     return rows
 
 
@@ -190,10 +190,10 @@ def drop_table(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Ro
 
 def repeat_row(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
     index = rng.randrange(len(rows))
-    again = {"table": rows[index]["table"], "row": dict(rows[index]["row"])}
-    if "text" in again["row"]:
-        again["row"]["text"] = "said otherwise"
-    rows.insert(index + 1 if rng.random() < 0.5 else rng.randrange(len(rows)), again)
+    copy = {"table": rows[index]["table"], "row": dict(rows[index]["row"])}
+    if "text" in copy["row"]:
+        copy["row"]["text"] = "said otherwise"
+    rows.insert(index + 1 if rng.random() < 0.5 else rng.randrange(len(rows)), copy)
     return rows
 
 
@@ -216,7 +216,8 @@ MUTATIONS: Mapping[str, Mutation] = {
 }  # fmt: skip
 
 
-def to_lines(rows: Rows, rng: random.Random) -> list[str]:
+def encode_rows(rows: Rows, rng: random.Random) -> list[str]:
+    """Return the rows as lines of JSON, with nested objects of a random depth in place of the mark."""
     depth = rng.choice([101, 900, 5_000, 50_000])
     nested = '{"a":' * depth + "1" + "}" * depth
     return [json.dumps(row).replace(f'"{DEEP}"', nested) for row in rows]

@@ -1,4 +1,4 @@
-"""Tamper with bundles: read the rows, change them, and write them with the right checksum."""
+"""Tamper with bundles: read the rows, change them, and write them with the correct checksum."""
 
 import base64
 import hashlib
@@ -17,7 +17,7 @@ def read_rows(path: Path) -> Rows:
 
 
 def write_lines(path: Path, lines: Iterable[str], organization: str) -> Path:
-    """Write a bundle with these lines, and a last line with their right number and checksum."""
+    """Write a bundle with these lines, and a last line with their correct number and checksum."""
     body = [f"{line}\n" for line in lines]
     header = json.dumps({"everhold": 2, "organization": organization, "at": "2026-01-01T00:00:00+00:00"})
     digest = hashlib.sha256("".join(body).encode("utf-8", "surrogateescape")).hexdigest()

@@ -20,7 +20,7 @@ from everhold.evaluation import questions
 from everhold.evaluation.lives import read_lives
 
 LIVES: Final = Path(__file__).resolve().parent.parent / "tests" / "lives"
-# The most that a figure may become worse. It is not 0, because a merged memory may answer with another id.
+# By how much a figure may become worse. This is not 0, because a merged memory may answer with another id.
 TOLERANCE: Final = 0.01
 # The figures that should be high, and those that should be low.
 HIGH: Final = ("top1", "recall", "precision", "silence")

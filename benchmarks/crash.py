@@ -21,9 +21,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from benchmarks.crash_checks import Ledger, check
-from benchmarks.crash_kills import Writer, WriterForkServer, can_trace, choose_strace
-from benchmarks.crash_writer import VECTOR_FIRST, Job
+from benchmarks.crash_checks import CrashLedger, check
+from benchmarks.crash_kills import WriterForkServer, WriterProcess, can_trace, choose_strace
+from benchmarks.crash_writer import VECTOR_FIRST, WriterJob
 from benchmarks.report import Report
 from tests.servers.chroma import ChromaServer
 from tests.servers.dynamodb import CREDENTIALS, DynamoServer
@@ -32,8 +32,8 @@ from tests.servers.valkey import ValkeyServer
 
 KILLS_PER_STORE: Final = 25
 SERVER_KILLS_PER_WRITER: Final = 5
-# Every fourth writer is killed only after it has stored five memories.
-SURE_EVERY, SURE_TO_KEEP = 4, 5
+# Every fourth writer is killed only after it has stored five memories, so that there is something to lose.
+DELAY_EVERY, MEMORIES_BEFORE_KILL = 4, 5
 RECOVERY_SECONDS: Final = 60.0
 STORES: Final = ("sqlite", "postgres", "duckdb", "dynamodb")
 # The system calls at which a writer is killed, and how often a writer makes each of them in about 0.25 seconds.
@@ -53,12 +53,13 @@ class CrashOutcome:
 
     kills: int = 0
     at_calls: int = 0
+    """Kills by strace at a write call; the others came at a random moment."""
     server_kills: int = 0
     went_on: int = 0
     """Server kills after which the writer stored more memories."""
     refused: int = 0
     """Writes that failed with an EverholdError because the server was down."""
-    ledgers: list[Ledger] = field(default_factory=list)
+    ledgers: list[CrashLedger] = field(default_factory=list)
 
     @property
     def figures(self) -> dict[str, int]:
@@ -120,10 +121,10 @@ class CrashTest:
         path = self.folder / f"store-{self._runs}.db"
         return CrashStore(f"{self.store}:///{path}", path if self.store == "sqlite" else None)
 
-    def make_job(self, crash_store: CrashStore, *, threads: int, patient: bool = False) -> Job:
+    def make_job(self, crash_store: CrashStore, *, threads: int, patient: bool = False) -> WriterJob:
         self._runs += 1
         fifo = str(self.folder / f"fifo-{self._runs}")
-        return Job(crash_store.storage, self._runs, threads, fifo, self.plant, patient, self.settings)
+        return WriterJob(crash_store.storage, self._runs, threads, fifo, self.plant, patient, self.settings)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -133,22 +134,22 @@ class CrashTest:
 
 
 def kill_writers(test: CrashTest, kills: int, outcome: CrashOutcome) -> None:
-    for crash_store, count in _shares(test, kills):
-        ledger = Ledger()
+    for crash_store, count in _split_kills(test, kills):
+        ledger = CrashLedger()
         outcome.ledgers.append(ledger)
         for number in range(count):
             job = test.make_job(crash_store, threads=test.rng.choice((1, 1, 4)))
             kill_writer(test, job, outcome, ledger, crash_store, number)
 
 
-def _shares(test: CrashTest, kills: int) -> Iterator[tuple[CrashStore, int]]:
+def _split_kills(test: CrashTest, kills: int) -> Iterator[tuple[CrashStore, int]]:
     """Yield a new store for every 25 kills, and the number of kills on it."""
     for first in range(0, kills, KILLS_PER_STORE):
         yield test.make_store(), min(KILLS_PER_STORE, kills - first)
 
 
 def kill_writer(
-    test: CrashTest, job: Job, outcome: CrashOutcome, ledger: Ledger, crash_store: CrashStore, number: int
+    test: CrashTest, job: WriterJob, outcome: CrashOutcome, ledger: CrashLedger, crash_store: CrashStore, number: int
 ) -> None:
     """Start a writer, kill it and check the store.
 
@@ -156,27 +157,27 @@ def kill_writer(
     """
     traced = test.tracing and number % 2 == 1
     strace = choose_strace(test.rng, CALLS[test.store]) if traced else None
-    writer = Writer(test.fork_server, job, strace)
-    if number % SURE_EVERY == 0 or test.chroma is not None or test.plant is not None:
-        enough = SURE_TO_KEEP if test.plant is None else 1  # a writer with the planted bug is slow
-        writer.listen(RECOVERY_SECONDS, lambda output: len(output.kept) >= enough)
+    writer = WriterProcess(test.fork_server, job, strace)
+    if number % DELAY_EVERY == 0 or test.chroma is not None or test.plant is not None:
+        required = MEMORIES_BEFORE_KILL if test.plant is None else 1  # a writer with the planted bug is slow
+        writer.listen(RECOVERY_SECONDS, lambda output: len(output.acknowledged) >= required)
     writer.listen(1.0 if traced else test.rng.uniform(0.0, 0.3))
     was_alive = writer.kill()
     outcome.kills += 1
     outcome.at_calls += traced and not was_alive
-    ledger.damage += writer.output.broke + writer.output.failed
-    check(job, crash_store.path, ledger, writer.output.kept, writer.output.find_keys_in_flight(job))
+    ledger.damage += writer.output.fatal_errors + writer.output.failed_writes
+    check(job, crash_store.path, ledger, writer.output.acknowledged, writer.output.find_keys_in_flight(job))
 
 
 def kill_servers(test: CrashTest, kills: int, outcome: CrashOutcome) -> None:
     """Kill the server while a writer retries failed writes."""
     if test.server is None or not kills:
         return
-    crash_store, ledger = test.make_store(), Ledger()
+    crash_store, ledger = test.make_store(), CrashLedger()
     outcome.ledgers.append(ledger)
     for first in range(0, kills, SERVER_KILLS_PER_WRITER):
         job = test.make_job(crash_store, threads=2, patient=True)
-        writer = Writer(test.fork_server, job)
+        writer = WriterProcess(test.fork_server, job)
         wait_for_progress(writer)
         for _ in range(min(SERVER_KILLS_PER_WRITER, kills - first)):
             writer.listen(test.rng.uniform(0.0, 0.4))
@@ -185,16 +186,16 @@ def kill_servers(test: CrashTest, kills: int, outcome: CrashOutcome) -> None:
             outcome.server_kills += 1
             outcome.went_on += wait_for_progress(writer)
         writer.kill()
-        outcome.refused += len(writer.output.failed)
-        ledger.damage += writer.output.broke
-        check(job, crash_store.path, ledger, writer.output.kept, writer.output.find_keys_in_flight(job))
+        outcome.refused += len(writer.output.failed_writes)
+        ledger.damage += writer.output.fatal_errors
+        check(job, crash_store.path, ledger, writer.output.acknowledged, writer.output.find_keys_in_flight(job))
 
 
-def wait_for_progress(writer: Writer) -> bool:
+def wait_for_progress(writer: WriterProcess) -> bool:
     """Wait until the writer has stored three more memories; False if it does not in time."""
-    enough = len(writer.output.kept) + 3
-    writer.listen(RECOVERY_SECONDS, lambda output: len(output.kept) >= enough)
-    return len(writer.output.kept) >= enough
+    required = len(writer.output.acknowledged) + 3
+    writer.listen(RECOVERY_SECONDS, lambda output: len(output.acknowledged) >= required)
+    return len(writer.output.acknowledged) >= required
 
 
 def run(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from benchmarks.crash_writer import MODEL, SESSION, USER, Job, make_crash_settings, make_item, say_once
+from benchmarks.crash_writer import MODEL, SESSION, USER, WriterJob, make_crash_settings, make_item, say_once
 from benchmarks.engines import open_engine
 from everhold import Everhold
 from everhold.adapters.chroma import ChromaVectors
@@ -29,7 +29,7 @@ CHROMA_SECONDS: Final = 300.0
 
 
 @dataclass
-class Ledger:
+class CrashLedger:
     """The writes that a store has acknowledged so far, and the problems that were found."""
 
     acknowledged: dict[str, str] = field(default_factory=dict)
@@ -42,12 +42,12 @@ class Ledger:
     committed_in_flight: int = 0
 
     @property
-    def sound(self) -> bool:
+    def is_sound(self) -> bool:
         return not (self.lost or self.orphans or self.duplicates or self.damage)
 
 
 @dataclass(frozen=True)
-class Contents:
+class StoreContents:
     """Everything that is stored, read without an image. Dictionaries are by memory id, except `keys`."""
 
     texts: dict[str, str]
@@ -70,7 +70,7 @@ class Contents:
         )
 
 
-def read_contents(engine: Everhold) -> Contents:
+def read_contents(engine: Everhold) -> StoreContents:
     records = engine._parts.records
     spans: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
     tags: dict[str, set[str]] = defaultdict(set)
@@ -83,19 +83,19 @@ def read_contents(engine: Everhold) -> Contents:
         spans[owner].append((span[0], span[1], span[2]))
     for owner, tag in records.columns(Tag, DEFAULT_ORGANIZATION, ("memory_id", "tag")):
         tags[owner].add(tag)
-    created = [Where("operation", Op.EQ, "create")]
-    keyed = [Where("idempotency_key", Op.NE, None)]
-    return Contents(
+    created_lines = [Where("operation", Op.EQ, "create")]
+    keyed_lines = [Where("idempotency_key", Op.NE, None)]
+    return StoreContents(
         texts=dict(records.columns(Memory, DEFAULT_ORGANIZATION, ("id", "text"), deleted=True)),
         spans=dict(spans),
         tags=dict(tags),
-        logged={name for (name,) in records.columns(AccessLog, DEFAULT_ORGANIZATION, ("memory_id",), created)},
-        keys=dict(records.columns(Outbox, DEFAULT_ORGANIZATION, ("idempotency_key", "entity_id"), keyed)),
+        logged={name for (name,) in records.columns(AccessLog, DEFAULT_ORGANIZATION, ("memory_id",), created_lines)},
+        keys=dict(records.columns(Outbox, DEFAULT_ORGANIZATION, ("idempotency_key", "entity_id"), keyed_lines)),
     )
 
 
 def check(
-    job: Job, path: Path | None, ledger: Ledger, acknowledged_now: dict[str, str], in_flight: Iterable[str]
+    job: WriterJob, path: Path | None, ledger: CrashLedger, acknowledged_now: dict[str, str], in_flight: Iterable[str]
 ) -> None:
     """Open the store as after a crash and add its problems to the ledger."""
     ledger.acknowledged |= acknowledged_now
@@ -126,7 +126,7 @@ def wait_until_serving(engine: Everhold) -> bool:
     return not isinstance(vectors, ChromaVectors) or vectors.wait(CHROMA_SECONDS)
 
 
-def find_partial_writes(contents: Contents) -> Iterator[str]:
+def find_partial_writes(contents: StoreContents) -> Iterator[str]:
     """Yield chunks and tags without their memory, and memories without all their chunks or their log line."""
     for owner in contents.spans.keys() | contents.tags.keys() | set(contents.keys.values()):
         if owner not in contents.texts:
@@ -138,7 +138,7 @@ def find_partial_writes(contents: Contents) -> Iterator[str]:
             yield f"{memory_id} without its line in the access log"
 
 
-def find_missing(contents: Contents, acknowledged: dict[str, str]) -> Iterator[str]:
+def find_missing(contents: StoreContents, acknowledged: dict[str, str]) -> Iterator[str]:
     for key, memory_id in acknowledged.items():
         expected = make_item(key)
         if (
@@ -150,8 +150,8 @@ def find_missing(contents: Contents, acknowledged: dict[str, str]) -> Iterator[s
             yield key
 
 
-def find_unrecallable(engine: Everhold, contents: Contents, acknowledged_now: dict[str, str]) -> Iterator[str]:
-    """Yield each key whose memory is not found by both its first chunk as a question and its key as a word."""
+def find_unrecallable(engine: Everhold, contents: StoreContents, acknowledged_now: dict[str, str]) -> Iterator[str]:
+    """Yield each key whose memory is missing in a recall of its first chunk or in a search for the key as a word."""
     view = engine.scope(user=USER)
     words = engine._parts.recall_deps.candidates.words
     for key, memory_id in acknowledged_now.items():
@@ -164,7 +164,7 @@ def find_unrecallable(engine: Everhold, contents: Contents, acknowledged_now: di
 
 
 def find_lost_messages(engine: Everhold, acknowledged: dict[str, str]) -> Iterator[str]:
-    """Yield missing messages, and a problem if the cache and the records have different latest messages."""
+    """Yield a problem for each missing message, and one if the cache and the records differ in the latest messages."""
     if not acknowledged:
         return
     talk = engine.scope(user=USER, session=SESSION)
@@ -182,8 +182,8 @@ def find_lost_messages(engine: Everhold, acknowledged: dict[str, str]) -> Iterat
     yield from (f"the message about {key}" for key in acknowledged if f"kept {key}" not in texts)
 
 
-def repeat_writes(engine: Everhold, contents: Contents, ledger: Ledger, in_flight: Iterable[str]) -> None:
-    """Repeat each write that was in flight twice, and the acknowledged write before it once."""
+def repeat_writes(engine: Everhold, contents: StoreContents, ledger: CrashLedger, in_flight: Iterable[str]) -> None:
+    """Repeat twice each write that was in flight, and once the acknowledged write before it."""
     view = engine.scope(user=USER)
     for key in in_flight:
         ledger.in_flight += 1
@@ -193,12 +193,16 @@ def repeat_writes(engine: Everhold, contents: Contents, ledger: Ledger, in_fligh
             ledger.duplicates.add(key)
         say_once(engine.scope(user=USER, session=SESSION), key)
         ledger.acknowledged[key] = first.id
-        before = f"{key.rpartition('n')[0]}n{int(key.rpartition('n')[2]) - 1}"
-        if before in ledger.acknowledged and view.remember(**make_item(before)).id != ledger.acknowledged[before]:
-            ledger.duplicates.add(before)
+        prefix, _, number = key.rpartition("n")
+        previous_key = f"{prefix}n{int(number) - 1}"
+        if (
+            previous_key in ledger.acknowledged
+            and view.remember(**make_item(previous_key)).id != ledger.acknowledged[previous_key]
+        ):
+            ledger.duplicates.add(previous_key)
 
 
-def find_duplicates(contents: Contents) -> Iterator[str]:
+def find_duplicates(contents: StoreContents) -> Iterator[str]:
     for text, count in Counter(contents.texts.values()).items():
         if count > 1:
             yield text

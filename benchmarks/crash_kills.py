@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from benchmarks.crash_writer import BROKE, FAILED, KEPT, Job, encode_job
+from benchmarks.crash_writer import ACKNOWLEDGED, FAILED, FATAL, WriterJob, encode_job
 
 DEATH_SECONDS: Final = 30.0
 _CHUNK: Final = 65_536
@@ -25,29 +25,31 @@ _CHUNK: Final = 65_536
 class WriterOutput:
     """The lines that a writer reported before it was killed."""
 
-    kept: dict[str, str] = field(default_factory=dict)
-    failed: list[str] = field(default_factory=list)
-    broke: list[str] = field(default_factory=list)
-    _rest: bytes = b""
+    acknowledged: dict[str, str] = field(default_factory=dict)
+    """The memory id for each idempotency key."""
+    failed_writes: list[str] = field(default_factory=list)
+    fatal_errors: list[str] = field(default_factory=list)
+    """Errors after which the writer stopped, although it should not have failed."""
+    _partial_line: bytes = b""
 
     def parse(self, data: bytes) -> None:
-        *lines, self._rest = (self._rest + data).split(b"\n")
+        *lines, self._partial_line = (self._partial_line + data).split(b"\n")
         for line in lines:
             word, _, details = line.decode("utf-8", "replace").partition(" ")
-            if word == KEPT:
+            if word == ACKNOWLEDGED:
                 key, memory_id = details.split(" ")
-                self.kept[key] = memory_id
+                self.acknowledged[key] = memory_id
             elif word == FAILED:
-                self.failed.append(details)
-            elif word == BROKE:
-                self.broke.append(details)
+                self.failed_writes.append(details)
+            elif word == FATAL:
+                self.fatal_errors.append(details)
 
-    def find_keys_in_flight(self, job: Job) -> list[str]:
+    def find_keys_in_flight(self, job: WriterJob) -> list[str]:
         """Return the key that each thread was writing when it died: its first key that was not acknowledged."""
         keys = []
         for thread in range(job.threads):
             number = 0
-            while job.make_key(thread, number) in self.kept:
+            while job.make_key(thread, number) in self.acknowledged:
                 number += 1
             keys.append(job.make_key(thread, number))
         return keys
@@ -66,7 +68,7 @@ class WriterForkServer:
             env=environment,
         )
 
-    def start(self, job: Job) -> int:
+    def start(self, job: WriterJob) -> int:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(encode_job(job) + "\n")
@@ -86,10 +88,10 @@ class WriterForkServer:
         self._process.wait()
 
 
-class Writer:
+class WriterProcess:
     """A running writer, from its start to its death."""
 
-    def __init__(self, fork_server: WriterForkServer, job: Job, strace: list[str] | None = None) -> None:
+    def __init__(self, fork_server: WriterForkServer, job: WriterJob, strace: list[str] | None = None) -> None:
         os.mkfifo(job.fifo)
         self.output = WriterOutput()
         self._process = fork_server.start(job)
@@ -112,7 +114,7 @@ class Writer:
 
     def kill(self) -> bool:
         """Kill the writer. Return whether it was still alive."""
-        alive = not self._ended and self._is_alive()
+        was_alive = not self._ended and self._is_alive()
         with suppress(ProcessLookupError):
             os.kill(self._process, signal.SIGKILL)
         deadline = time.monotonic() + DEATH_SECONDS
@@ -124,8 +126,8 @@ class Writer:
         os.close(self._pipe)
         self._fifo.unlink()
         if self._tracer is not None:
-            _end(self._tracer)
-        return alive
+            _wait_for_exit(self._tracer)
+        return was_alive
 
     def _is_alive(self) -> bool:
         """Return whether the process exists. The fork server reaps dead writers at once."""
@@ -151,14 +153,14 @@ def _attach(strace: list[str], process: int) -> subprocess.Popen[bytes]:
         [*strace, "-p", str(process)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
     assert tracer.stderr is not None
-    first = tracer.stderr.readline()  # it stays open, because strace writes a message for every new thread
-    if b"attached" not in first:
-        _end(tracer)
-        raise OSError(f"strace cannot attach: {first.decode('utf-8', 'replace')}")
+    first_line = tracer.stderr.readline()  # stderr stays open, because strace writes a message for every new thread
+    if b"attached" not in first_line:
+        _wait_for_exit(tracer)
+        raise OSError(f"strace cannot attach: {first_line.decode('utf-8', 'replace')}")
     return tracer
 
 
-def _end(tracer: subprocess.Popen[bytes]) -> None:
+def _wait_for_exit(tracer: subprocess.Popen[bytes]) -> None:
     """Wait for a tracer whose process is dead."""
     tracer.communicate(timeout=DEATH_SECONDS)
 
@@ -171,7 +173,7 @@ def can_trace() -> bool:
     try:
         tracer = _attach(["strace", "-o", "/dev/null"], sleeper.pid)
         sleeper.kill()
-        _end(tracer)
+        _wait_for_exit(tracer)
     except OSError:
         return False
     finally:

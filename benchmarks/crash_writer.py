@@ -32,7 +32,8 @@ from everhold.views.view import View
 USER: Final = "writer"
 SESSION: Final = "talk"
 MODEL: Final = FakeEmbedder(dimensions=32)
-KEPT, FAILED, BROKE = "kept", "failed", "broke"
+# The words that begin the lines of a writer's report.
+ACKNOWLEDGED, FAILED, FATAL = "acknowledged", "failed", "fatal"
 VECTOR_FIRST: Final = "vector-first"
 MAX_MEMORIES_PER_THREAD: Final = 5000
 PATIENCE_SECONDS: Final = 60
@@ -42,7 +43,7 @@ LONG_EVERY, TAGGED_EVERY = 5, 3  # every fifth memory has a long text, and every
 
 
 @dataclass(frozen=True)
-class Job:
+class WriterJob:
     """The work of a writer. A `patient` writer retries failed writes; `settings` are added to the defaults."""
 
     storage: str
@@ -94,14 +95,14 @@ def run_fork_server() -> None:
     except ImportError as error:
         print(f"a driver is not installed: {error}", file=sys.stderr)
     for line in sys.stdin:
-        job = Job(**json.loads(line))
+        job = WriterJob(**json.loads(line))
         process = os.fork()
         if process == 0:
             _write_and_exit(job)
         print(process, flush=True)
 
 
-def _write_and_exit(job: Job) -> None:
+def _write_and_exit(job: WriterJob) -> None:
     try:
         write(job)
     except BrokenPipeError:
@@ -110,21 +111,21 @@ def _write_and_exit(job: Job) -> None:
         os._exit(1)
 
 
-def write(job: Job) -> None:
+def write(job: WriterJob) -> None:
     """Store memories until killed. Opening the FIFO waits for its reader."""
     signal.alarm(PATIENCE_SECONDS)  # ends this process if no reader comes
     pipe = os.open(job.fifo, os.O_WRONLY)
     signal.alarm(0)
 
-    def say(word: str, *details: str) -> None:
+    def report(word: str, *details: str) -> None:
         os.write(pipe, (" ".join([word, *details]).replace("\n", " ")[:400] + "\n").encode())
 
     try:
         engine = _open(job)
     except EverholdError as error:
-        return say(BROKE, "open", type(error).__name__, str(error))
+        return report(FATAL, "open", type(error).__name__, str(error))
     threads = [
-        threading.Thread(target=_write_in_thread, args=(engine, job, number, say), daemon=True)
+        threading.Thread(target=_write_in_thread, args=(engine, job, number, report), daemon=True)
         for number in range(job.threads)
     ]
     for thread in threads:
@@ -134,7 +135,7 @@ def write(job: Job) -> None:
     return None
 
 
-def _open(job: Job) -> Everhold:
+def _open(job: WriterJob) -> Everhold:
     storage = job.storage
     if job.plant == VECTOR_FIRST and not _is_sqlite(storage):
         storage += "&options=" + quote("-c session_replication_role=replica")
@@ -144,7 +145,7 @@ def _open(job: Job) -> Everhold:
     return engine
 
 
-def _write_in_thread(engine: Everhold, job: Job, thread: int, say: Callable[..., None]) -> None:
+def _write_in_thread(engine: Everhold, job: WriterJob, thread: int, report: Callable[..., None]) -> None:
     view, talk = engine.scope(user=USER), engine.scope(user=USER, session=SESSION)
     number = 0
     while number < MAX_MEMORIES_PER_THREAD:
@@ -153,15 +154,15 @@ def _write_in_thread(engine: Everhold, job: Job, thread: int, say: Callable[...,
             memory = view.remember(**make_item(key))
             say_once(talk, key)
         except EverholdError as error:
-            say(FAILED, key, type(error).__name__, str(error))
+            report(FAILED, key, type(error).__name__, str(error))
             if not job.patient:
                 return
             time.sleep(PAUSE_SECONDS)
         except BaseException as error:
-            say(BROKE, key, type(error).__name__, str(error))
+            report(FATAL, key, type(error).__name__, str(error))
             raise
         else:
-            say(KEPT, key, memory.id)
+            report(ACKNOWLEDGED, key, memory.id)
             number += 1
 
 
@@ -179,7 +180,7 @@ def plant_vector_first(engine: Everhold, storage: str) -> None:
     records = engine._parts.records
     commit = records.commit
     if _is_sqlite(storage):
-        with sqlite3.connect(sqlite_path(storage), timeout=30) as connection:
+        with sqlite3.connect(find_sqlite_path(storage), timeout=30) as connection:
             connection.execute("DROP TRIGGER IF EXISTS chunks_put")
 
     def commit_chunks_first(operations: Sequence[Operation]) -> None:
@@ -202,9 +203,9 @@ def _is_sqlite(storage: str) -> bool:
     return urlsplit(storage).scheme == "sqlite"
 
 
-def sqlite_path(storage: str) -> Path:
+def find_sqlite_path(storage: str) -> Path:
     return Path(urlsplit(storage).path[1:])
 
 
-def encode_job(job: Job) -> str:
+def encode_job(job: WriterJob) -> str:
     return json.dumps(asdict(job))

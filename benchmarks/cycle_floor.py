@@ -86,8 +86,8 @@ class CycleFloor:
         execute("BEGIN IMMEDIATE")
         result = (clock.make_id("res"), cycle, summary, json.dumps(output), now)
         execute("INSERT INTO results VALUES (?, 'default', ?, 'succeeded', ?, ?, ?)", result)
-        changed = "UPDATE cycles SET status = 'succeeded', updated_at = ?, version = version + 1 WHERE id = ?"
-        execute(changed, (now, cycle))
+        update = "UPDATE cycles SET status = 'succeeded', updated_at = ?, version = version + 1 WHERE id = ?"
+        execute(update, (now, cycle))
         self._add_lines("update", now, {"run": self._run, "cycle": cycle}, "runs", self._run)
         for text, vector in zip(texts, vectors, strict=True):
             self._remember(cycle, text, vector, now)

@@ -18,7 +18,7 @@ from time import perf_counter
 from typing import Any
 
 from benchmarks.engines import build_settings, open_engine
-from benchmarks.report import Pairs, Report
+from benchmarks.report import PairedTimes, Report
 from everhold import Everhold, View
 from everhold.testing.fake_embedder import FakeEmbedder
 
@@ -33,14 +33,14 @@ def open_view(stack: ExitStack, path: Path, **values: Any) -> View:
     return engine.scope(user="alice")
 
 
-def measure(ours: Callable[[int], object], floor: Callable[[int], object], count: int) -> Pairs:
-    """Time both functions alternately; `ours` is first every second time. Calls of the warm-up do not count."""
-    pairs = Pairs([], [])
+def measure(ours: Callable[[int], object], floor: Callable[[int], object], count: int) -> PairedTimes:
+    """Time both functions by turns, each first in every second pair. The calls of the warm-up are not measured."""
+    pairs = PairedTimes([], [])
     for number in range(-WARM_UP_CALLS, count):
         turns = [(ours, pairs.ours), (floor, pairs.floor)]
-        for act, seconds in turns if number % 2 else reversed(turns):
+        for call, seconds in turns if number % 2 else reversed(turns):
             began = perf_counter()
-            act(number + WARM_UP_CALLS)
+            call(number + WARM_UP_CALLS)
             if number >= 0:
                 seconds.append(perf_counter() - began)
     return pairs
@@ -60,11 +60,13 @@ def run(count: int) -> Report:
             for number in range(count + WARM_UP_CALLS)
         ]
 
-        def write(view: View, kind: str) -> Callable[[int], object]:
+        def make_write(view: View, kind: str) -> Callable[[int], object]:
             return lambda number: view.remember(texts[number], kind=kind, id=f"m{kind}{number}")
 
-        measure(write(encrypted, "note"), write(plain, "note"), count).add_to(report, "remember", MAX_RATIO)
-        measure(write(vault, "vault"), write(plain, "vault"), count).add_to(report, "remember_vault", MAX_RATIO)
+        measure(make_write(encrypted, "note"), make_write(plain, "note"), count).add_to(report, "remember", MAX_RATIO)
+        measure(make_write(vault, "vault"), make_write(plain, "vault"), count).add_to(
+            report, "remember_vault", MAX_RATIO
+        )
         pairs = measure(
             lambda number: encrypted.get(f"mnote{number}"), lambda number: plain.get(f"mnote{number}"), count
         )
@@ -76,8 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--quick", action="store_true")
-    chosen = parser.parse_args(arguments)
-    return run(300 if chosen.quick else chosen.count).finish()
+    options = parser.parse_args(arguments)
+    return run(300 if options.quick else options.count).finish()
 
 
 if __name__ == "__main__":

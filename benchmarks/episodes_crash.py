@@ -40,7 +40,7 @@ Rows = Mapping[tuple[str, ...], Any]
 
 
 @dataclass
-class Outcome:
+class EpisodesCrashOutcome:
     """The number of kills on one kind of store, and descriptions of the problems that were found."""
 
     kills: int = 0
@@ -71,9 +71,9 @@ class BuildResult:
     seconds: float
 
 
-def run(store: str, kills: int, *, plant: str | None = None, seed: int = 1) -> Outcome:
+def run(store: str, kills: int, *, plant: str | None = None, seed: int = 1) -> EpisodesCrashOutcome:
     """Kill workers in `kills` copies of a store and return the outcome."""
-    outcome, rng = Outcome(), random.Random(seed)
+    outcome, rng = EpisodesCrashOutcome(), random.Random(seed)
     with make_template(store) as template:
         expected_build = _build_undisturbed(template)
         for number in range(1, kills + 1):
@@ -95,7 +95,9 @@ def _build_undisturbed(template: Template) -> BuildResult:
         return BuildResult(_read_rows(engine._parts.records), time.perf_counter() - started)
 
 
-def _check(engine: Everhold, expected_build: BuildResult, outcome: Outcome, name: str, plant: str | None) -> None:
+def _check(
+    engine: Everhold, expected_build: BuildResult, outcome: EpisodesCrashOutcome, name: str, plant: str | None
+) -> None:
     records = engine._parts.records
     count = len(_read_rows(records))
     outcome.unfinished += 0 < count < len(expected_build.rows)
@@ -106,7 +108,7 @@ def _check(engine: Everhold, expected_build: BuildResult, outcome: Outcome, name
     outcome.half_done += [f"{name}, finished: {problem}" for problem in _find_half_done(records)]
     for user in USERS:
         for session in SESSIONS:
-            missed, repeated = _count_summarised(engine, user, name_session(user, session))
+            missed, repeated = _find_missed_and_repeated(engine, user, name_session(user, session))
             outcome.missed += [f"{name}: message {message_id}" for message_id in missed]
             outcome.repeated += [f"{name}: message {message_id}" for message_id in repeated]
     outcome.different += [f"{name}: {problem}" for problem in _compare(expected_build.rows, _read_rows(records))]
@@ -136,22 +138,22 @@ def _find_half_done(records: Records) -> Iterator[str]:
             by_user[row.user_id or ""] += row.message_count
         elif row.level in rollups:
             rollups[row.level][row.session_id or row.user_id or ""] += row.message_count
-    for whole, parts in ((rollups[SESSION], by_session), (rollups[YEAR], by_user)):
-        for name in sorted(whole.keys() | parts.keys()):
-            if whole[name] != parts[name]:
-                yield f"{name}: the rollup counts {whole[name]} messages, its episodes {parts[name]}"
+    for rollup_counts, episode_counts in ((rollups[SESSION], by_session), (rollups[YEAR], by_user)):
+        for name in sorted(rollup_counts.keys() | episode_counts.keys()):
+            if rollup_counts[name] != episode_counts[name]:
+                yield f"{name}: the rollup counts {rollup_counts[name]} messages, its episodes {episode_counts[name]}"
 
 
-def _count_summarised(engine: Everhold, user: str, session: str) -> tuple[list[str], list[str]]:
-    """Return the messages of a session that are in no episode, and those that are in several."""
+def _find_missed_and_repeated(engine: Everhold, user: str, session: str) -> tuple[list[str], list[str]]:
+    """Return the ids of a session's messages that are in no episode, and of those that are in several."""
     view = engine.scope(user=user, session=session)
     stored = engine._parts.records.scan(Message, "default", [Where("session_id", Op.EQ, session)])
     assert len(stored) == MESSAGES, f"{session} has {len(stored)} messages"
-    times: Counter[str] = Counter()
+    episode_counts: Counter[str] = Counter()
     for episode in view.episodes(limit=100):
-        times.update(message.id for message in view.episode(episode.id).messages)
-    missed = [message.id for message in stored if not times[message.id]]
-    return missed, [message_id for message_id, count in times.items() if count > 1]
+        episode_counts.update(message.id for message in view.episode(episode.id).messages)
+    missed = [message.id for message in stored if not episode_counts[message.id]]
+    return missed, [message_id for message_id, count in episode_counts.items() if count > 1]
 
 
 def _compare(expected: Rows, actual: Rows) -> Iterator[str]:

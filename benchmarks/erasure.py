@@ -17,7 +17,7 @@ import sys
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -34,8 +34,8 @@ from tests.servers.valkey import ValkeyServer
 
 STORES: Final = ("sqlite", "duckdb", "postgres")
 KINDS: Final = ("plain", "vault", "revised", "forgotten", "message", "archived", "run", "file", "block", "tagged")
-# Without these, the server keeps old segments of its log and fills them only slowly with new records.
 _ZSTD_FRAME: Final = b"\x28\xb5\x2f\xfd"  # the bytes with which compressed rows in a backup begin
+# Without these, the server keeps old segments of its log and fills them only slowly with new records.
 _SHORT_LOG: Final = {"wal_recycle": "off", "min_wal_size": "32MB", "wal_keep_size": "0"}
 
 
@@ -49,7 +49,6 @@ class ErasureSetup:
     database: str | None = None
     cache: ValkeyServer | None = None
     log: Path | None = None
-    found: dict[str, int] = field(default_factory=dict)
 
 
 def make_canaries(count: int, seed: str) -> list[str]:
@@ -98,7 +97,7 @@ def search(setup: ErasureSetup, canaries: Sequence[str]) -> dict[str, int]:
         try:
             content = path.read_bytes()
         except OSError:
-            continue  # a server has removed it meanwhile
+            continue  # a server has removed the file meanwhile
         count = sum(content.count(word) for word in words) if b"canary" in content else 0
         count += _search_compressed(content, words)
         if count:
@@ -111,14 +110,14 @@ def _search_compressed(content: bytes, words: Sequence[bytes]) -> int:
 
 
 def _decompress(content: bytes) -> Iterator[bytes]:
-    """Yield what a compressed file holds, and what each compressed frame in a file of a backup holds."""
+    """Yield the decompressed content of a compressed file, and of each compressed frame in a file of a backup."""
     with suppress(zlib.error):
         yield zlib.decompress(content)
-    place = content.find(_ZSTD_FRAME)
-    while place >= 0:
+    offset = content.find(_ZSTD_FRAME)
+    while offset >= 0:
         with suppress(zstandard.ZstdError):  # these bytes can also be a part of something else
-            yield zstandard.ZstdDecompressor().decompressobj().decompress(content[place:])
-        place = content.find(_ZSTD_FRAME, place + 1)
+            yield zstandard.ZstdDecompressor().decompressobj().decompress(content[offset:])
+        offset = content.find(_ZSTD_FRAME, offset + 1)
 
 
 def settle(setup: ErasureSetup) -> None:
@@ -162,35 +161,35 @@ def make_setup(store: str, encrypted: bool, with_chroma: bool) -> Iterator[Erasu
 
 def run(store: str, canaries: int, *, encrypted: bool, with_chroma: bool) -> dict[str, int]:
     """Erase a user of one store and return the figures."""
-    erased, kept = make_canaries(canaries, "alice"), make_canaries(canaries // 5, "bob")
+    erased_words, remaining_words = make_canaries(canaries, "alice"), make_canaries(canaries // 5, "bob")
     with make_setup(store, encrypted, with_chroma) as setup, _write_log(setup.log):
         embedder = FakeEmbedder()
         values = dict(setup.settings)
         with open_engine(build_settings(values.pop("storage"), **values), embedder, embedder) as engine:
-            write_user(engine, "alice", erased)
-            write_user(engine, "bob", kept)
+            write_user(engine, "alice", erased_words)
+            write_user(engine, "bob", remaining_words)
             engine.backup(setup.backups)
             engine.maintain()
             engine.backup(setup.backups)  # stores only what changed
             engine.scope(user="alice").recall("tea")
             if with_chroma:
                 engine._parts.recall_deps.candidates.rebuild()  # otherwise Chroma follows in the background
-            before = search(setup, erased)
+            hits_before = search(setup, erased_words)
             proof = engine.erase("alice")
             settle(setup)
-            running = search(setup, erased)
-        after = search(setup, erased)
-        for place, count in {**running, **after}.items():
-            print(f"{store}: {count} hits in {place}", file=sys.stderr)
-        others = search(setup, kept)
+            hits_while_open = search(setup, erased_words)
+        hits_after_close = search(setup, erased_words)
+        for path, count in {**hits_while_open, **hits_after_close}.items():
+            print(f"{store}: {count} hits in {path}", file=sys.stderr)
+        neighbour_hits = search(setup, remaining_words)
     return {
-        "before": sum(before.values()),
-        "chroma": sum(count for path, count in before.items() if "/chroma/" in path),
-        "backups": sum(count for path, count in before.items() if path.startswith(str(setup.backups))),
-        "after": sum(running.values()) + sum(after.values()),
+        "before": sum(hits_before.values()),
+        "chroma": sum(count for path, count in hits_before.items() if "/chroma/" in path),
+        "backups": sum(count for path, count in hits_before.items() if path.startswith(str(setup.backups))),
+        "after": sum(hits_while_open.values()) + sum(hits_after_close.values()),
         "rows": sum(proof.rows.values()),
         "unproven": int(not proof.is_complete),
-        "neighbour": sum(others.values()),
+        "neighbour": sum(neighbour_hits.values()),
     }
 
 
@@ -213,11 +212,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--canaries", type=int, default=1000)
     parser.add_argument("--store", choices=STORES, action="append")
     parser.add_argument("--quick", action="store_true", help="60 canaries")
-    chosen = parser.parse_args(arguments)
-    canaries = 60 if chosen.quick else chosen.canaries
+    options = parser.parse_args(arguments)
+    canaries = 60 if options.quick else options.canaries
     report = Report("erasure")
     report.add("canaries", canaries)
-    for store in chosen.store or STORES:
+    for store in options.store or STORES:
         for encrypted in (False, True):
             name = f"{store}_{'encrypted' if encrypted else 'plain'}"
             figures = run(store, canaries, encrypted=encrypted, with_chroma=True)

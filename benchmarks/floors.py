@@ -2,8 +2,8 @@
 
 It is one SQLite file with the engine's pragmas. Storing a memory adds a row, an entry in an FTS5 index with its words
 and a word for its scope, and a float32 vector, in one transaction. A search compares all vectors of the scope, finds
-the ten best memories by BM25, and reads the ten rows that both rankings together place highest. Storing a message adds
-a row, its vector, its words, a line to a log and a line to a change feed, and updates the row of its session.
+the ten best memories by BM25, and reads the ten rows that come first when both rankings are combined. Storing a message
+adds a row, its vector, its words, a line to a log and a line to a change feed, and updates the row of its session.
 """
 
 import json
@@ -58,7 +58,7 @@ _ADD_MESSAGE = "INSERT INTO messages VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 _TOUCH_SESSION = "UPDATE sessions SET last_active = ?, version = version + 1 WHERE id = ?"
 _ADD_LINE = "INSERT INTO log VALUES (NULL, ?, ?, ?, ?, ?, ?)"
 _ADD_EVENT = "INSERT INTO feed VALUES (NULL, ?, ?, ?)"
-_BEST = "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rank LIMIT 10"
+_FIND_BY_WORDS = "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rank LIMIT 10"
 _FETCH = f"SELECT * FROM memories WHERE row IN ({', '.join('?' * 10)})"
 _WORD = re.compile(r"\w+")
 _K = 10
@@ -113,8 +113,8 @@ class Floor:
         """Return one user's memories with their vectors in memory, ready to be searched."""
         rows: list[int] = []
         vectors: list[bytes] = []
-        read = "SELECT row, vector FROM vectors JOIN memories USING (row) WHERE organization = 'default' AND user = ?"
-        for row, vector in self._connection.execute(read, (user,)):
+        select = "SELECT row, vector FROM vectors JOIN memories USING (row) WHERE organization = 'default' AND user = ?"
+        for row, vector in self._connection.execute(select, (user,)):
             rows.append(row)
             vectors.append(vector)
         matrix = np.frombuffer(b"".join(vectors), np.float32).reshape(len(rows), -1)
@@ -163,9 +163,9 @@ class FloorScope:
         self._matrix = matrix
 
     def recall(self, question: str, vector: Vector) -> list[tuple[Any, ...]]:
-        """Return the rows of the ten memories that words and meaning together rank highest."""
+        """Return the ten best rows by the combined rankings of words and of meaning."""
         by_meaning = self._rows[self.find_nearest(vector)].tolist()
-        by_words = [row for (row,) in self._connection.execute(_BEST, (self._make_match(question),))]
+        by_words = [row for (row,) in self._connection.execute(_FIND_BY_WORDS, (self._make_match(question),))]
         ranks: dict[int, float] = {}
         for ranking in (by_meaning, by_words):
             for rank, row in enumerate(ranking):
@@ -174,7 +174,7 @@ class FloorScope:
         return self._connection.execute(_FETCH, best).fetchall()
 
     def find_nearest(self, vector: Vector) -> NDArray[np.int64]:
-        """Return the ten rows nearest to a vector, best first."""
+        """Return the positions of the ten vectors nearest to a vector, best first."""
         scores = self._matrix @ vector
         best = np.argpartition(scores, len(scores) - _K)[-_K:]
         return best[np.argsort(-scores[best])]

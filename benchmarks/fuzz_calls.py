@@ -18,9 +18,9 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import yaml
 
-from benchmarks.fuzz_commands import Command, find_commands, run_command
+from benchmarks.fuzz_commands import FuzzedCommand, find_commands, run_command
 from benchmarks.fuzz_known import KnownValues
-from benchmarks.fuzz_values import CallersOwn, choose_hostile
+from benchmarks.fuzz_values import CallerError, choose_hostile
 from everhold import AsyncEverhold, Everhold, Run, View, WorkspaceFolder, embedders, parts, settings
 from everhold.adapters.minilm import install
 from everhold.errors import EverholdError, NotFound, format_value
@@ -28,19 +28,19 @@ from everhold.settings_sections import DEFAULT_MODEL
 from everhold.testing.fake_embedder import FakeEmbedder
 from everhold.views.view import AsyncView
 
-# The most processor time that one call may take.
+# The most processor seconds that one call may take.
 SECONDS = 10
 # The time to wait for an event of an iterator that follows the feed.
 FOLLOW_SECONDS = 0.2
-# The most memory that one call may take.
+# The most bytes of memory that one call may take.
 BYTES = 1_000_000_000
 _ADDRESS_SPACE = 6_000_000_000
 _RESEED = 250  # after this many calls, removed data is stored again
-_LEFT_OUT = ("close",)  # the other calls need an open engine
+_EXCLUDED = ("close",)  # the other calls need an open engine
 # Verbs that are slow, or that remove the data that later calls need.
 _RARE = ("open", "move", "install_model", "delete_organization", "create_user", "sign_in", "set_password",
          "change_password", "doctor", "maintain")  # fmt: skip
-_STORED = 40
+_MEMORIES_PER_VIEW = 40
 
 
 class Finding(NamedTuple):
@@ -51,7 +51,7 @@ class Finding(NamedTuple):
     problem: str
 
 
-class Outcome(NamedTuple):
+class FuzzOutcome(NamedTuple):
     """The result of a run."""
 
     calls: int
@@ -90,13 +90,13 @@ _SYNCHRONOUS = {"async engine": Everhold, "async view": View}
 def find_verbs() -> list[Target]:
     """Return every public verb of every public class."""
     targets = []
-    for owner, kind in OWNERS.items():
-        for name in dir(kind):
-            plain = getattr(_SYNCHRONOUS.get(owner, kind), name, None)
-            if name.startswith("_") or name in _LEFT_OUT or not inspect.isroutine(plain):
+    for owner, owner_class in OWNERS.items():
+        for name in dir(owner_class):
+            synchronous = getattr(_SYNCHRONOUS.get(owner, owner_class), name, None)
+            if name.startswith("_") or name in _EXCLUDED or not inspect.isroutine(synchronous):
                 continue
-            own = inspect.unwrap(vars(kind)[name].__func__) if name == "open" else inspect.unwrap(plain)
-            signature = inspect.signature(own)
+            verb = inspect.unwrap(vars(owner_class)[name].__func__) if name == "open" else inspect.unwrap(synchronous)
+            signature = inspect.signature(verb)
             # `get_type_hints` would fail: the result of a verb may have a type that is imported only during the call.
             hints = {parameter.name: parameter.annotation for parameter in signature.parameters.values()}
             targets.append(Target(owner, name, signature, hints))
@@ -110,7 +110,7 @@ class Fuzzer:
         self.folder, self.values, self.seed = folder, values, seed
         self.engine = Everhold(parts.build(settings.load(**values)))
         self.asynchronous = AsyncEverhold(self.engine, workers=1)
-        self.targets: Sequence[Target | Command] = [*find_verbs(), *find_commands()]
+        self.targets: Sequence[Target | FuzzedCommand] = [*find_verbs(), *find_commands()]
         self.views = [
             self.engine.scope(user="alice"),
             self.engine.scope(user="alice", session="s1"),
@@ -120,14 +120,14 @@ class Fuzzer:
         self.known_values = self.fill()
 
     def fill(self) -> KnownValues:
-        """Store the data that calls have removed again."""
+        """Store data again that calls have removed, and return its ids and cursors."""
         for kind, name in (("organization", "default"), ("user", "alice"), ("session", "s1"), ("agent", "a1")):
             with suppress(EverholdError):
                 self.engine.restore(kind, name)
         texts = ("I moved to Paris in May", "Alice likes tea", "My dog is called Rex", "Meeting on 3 March 2024")
         for view in self.views:
             with suppress(EverholdError):  # a call may have deleted the user, or ended the session
-                missing = _STORED - len(view.list(limit=_STORED))
+                missing = _MEMORIES_PER_VIEW - len(view.list(limit=_MEMORIES_PER_VIEW))
                 view.remember_many(f"{texts[n % len(texts)]} {n} {time.time_ns()}" for n in range(max(0, missing)))
                 self.views[1].say("Hello there")
                 if not view.blocks():
@@ -135,16 +135,16 @@ class Fuzzer:
                 view.create_tool("search", replace=True)
         return KnownValues(self.views[-1])
 
-    def choose(self, number: int) -> tuple[random.Random, Target | Command]:
+    def choose(self, number: int) -> tuple[random.Random, Target | FuzzedCommand]:
         rng = random.Random(f"{self.seed}:{number}")
         target = rng.choice(self.targets)
         while rng.random() < _choose_skip_probability(target):
             target = rng.choice(self.targets)
         return rng, target
 
-    def prepare(self, rng: random.Random, target: Target | Command) -> tuple[str, Callable[[], Any]]:
+    def prepare(self, rng: random.Random, target: Target | FuzzedCommand) -> tuple[str, Callable[[], Any]]:
         """Return a call as text, and the call."""
-        if isinstance(target, Command):
+        if isinstance(target, FuzzedCommand):
             words = target.choose_words(rng, self.known_values, "cli.yaml")
             return f"everhold {' '.join(map(format_value, words))}"[:600], partial(run_command, words, rng)
         positional, named = self._choose_arguments(rng, target)
@@ -176,11 +176,8 @@ class Fuzzer:
     def _choose_fields(self, rng: random.Random, annotation: Any) -> dict[str, Any]:
         field_names = list(get_type_hints(get_args(annotation)[0])) if get_origin(annotation) is not None else []
         names = [rng.choice(field_names) for _ in range(rng.randint(0, 3))] if field_names else []
-        names += (
-            [rng.choice(("metadata", "name", "storage", "sqlite", "no_such_field", "a\x00b"))]
-            if rng.random() < 0.2
-            else []
-        )
+        if rng.random() < 0.2:
+            names.append(rng.choice(("metadata", "name", "storage", "sqlite", "no_such_field", "a\x00b")))
         return {name: self._choose_value(rng, name) for name in names}
 
     def _choose_value(self, rng: random.Random, name: str) -> Any:
@@ -215,9 +212,9 @@ def _open_run(view: View) -> Run:
         return view.run("Call verbs")
 
 
-def _choose_skip_probability(target: Target | Command) -> float:
+def _choose_skip_probability(target: Target | FuzzedCommand) -> float:
     """Return the probability that another target is called instead."""
-    if isinstance(target, Command):
+    if isinstance(target, FuzzedCommand):
         return 0.7  # a command opens its own store, which takes longer than most verbs
     return 0.9 if target.name in _RARE else 0.0
 
@@ -245,10 +242,10 @@ def _close_engine(result: Any) -> Any:
 def _limit_time() -> Iterator[None]:
     """Raise Overrun after SECONDS of processor time, which does not depend on how busy the machine is."""
 
-    def overrun(*_: object) -> None:
+    def raise_overrun(*_: object) -> None:
         raise Overrun
 
-    signal.signal(signal.SIGPROF, overrun)
+    signal.signal(signal.SIGPROF, raise_overrun)
     signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         yield
@@ -256,36 +253,39 @@ def _limit_time() -> Iterator[None]:
         signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-def _judge(call: Callable[[], Any]) -> tuple[bool, str | None]:
+def _try_call(call: Callable[[], Any]) -> tuple[bool, str | None]:
     """Make a call. Return whether it returned a result, and its problem if it has one."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:
         with _limit_time():
             call()
-    except (EverholdError, CallersOwn):
+    except (EverholdError, CallerError):
         returned = False
     except Overrun:
         return False, f"more than {SECONDS} seconds of processor time"
     except MemoryError:
         return False, "MemoryError"
     except BaseException as error:  # noqa: BLE001 — any other exception is a finding
-        return False, f"{type(error).__name__}: {error!s:.300} at {_describe_place(error)}"
+        return False, f"{type(error).__name__}: {error!s:.300} at {_describe_origin(error)}"
     else:
         returned = True
-    grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
-    return returned, f"{grown:,} bytes of memory" if grown > BYTES else None
+    growth = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    return returned, f"{growth:,} bytes of memory" if growth > BYTES else None
 
 
-def _describe_place(error: BaseException) -> str:
+def _describe_origin(error: BaseException) -> str:
+    """Return the files and lines of the innermost frames, innermost first."""
     frames = inspect.getinnerframes(error.__traceback__) if error.__traceback__ else []
-    own = [f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames[-6:]]
-    return " < ".join(reversed(own))
+    places = [f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames[-6:]]
+    return " < ".join(reversed(places))
 
 
 def _prepare_folder(folder: Path, values: dict[str, Any]) -> None:
     os.chdir(folder)
-    own = {**values, "storage": "sqlite:///cli.db"} if values["storage"].startswith(("sqlite", "duckdb")) else values
-    Path("cli.yaml").write_text(yaml.safe_dump(own), "utf-8")
+    command_settings = (
+        {**values, "storage": "sqlite:///cli.db"} if values["storage"].startswith(("sqlite", "duckdb")) else values
+    )
+    Path("cli.yaml").write_text(yaml.safe_dump(command_settings), "utf-8")
     Path("settings.yaml").write_text("storage: memory://\n", "utf-8")
     Path("bomb.yaml").write_text("a: &a [x, x]\nb: &b [*a, *a]\nstorage: *b\n", "utf-8")
     Path("notes.txt").write_text("Some notes.\n" * 50, "utf-8")
@@ -294,24 +294,22 @@ def _prepare_folder(folder: Path, values: dict[str, Any]) -> None:
         os.environ[name] = str(folder)
     os.environ["COLUMNS"] = "100"
     model = FakeEmbedder(DEFAULT_MODEL)  # it has the default name, so that settings need not name a model
-    replaced: Any = embedders  # the real model and its download are not tested here
-    replaced.make_embedder = lambda _: embedders.EmbeddingParts(model, model)
-    replaced = install
-    replaced.install = lambda *_, **__: folder
+    patched_module: Any = embedders  # the real model and its download are not tested here
+    patched_module.make_embedder = lambda _: embedders.EmbeddingParts(model, model)
+    patched_module = install
+    patched_module.install = lambda *_, **__: folder
 
 
-def run_calls(
-    answer: Connection, folder: Path, values: dict[str, Any], calls: int, seed: int, only: int | None
-) -> None:
-    """Make the calls and send their outcome. `journal.txt` always has the call that is being made."""
+def run_calls(pipe: Connection, folder: Path, values: dict[str, Any], calls: int, seed: int, only: int | None) -> None:
+    """Make the calls and send their outcome. `journal.txt` always holds the call that is being made."""
     _prepare_folder(folder, values)
     resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_SPACE, _ADDRESS_SPACE))
     fuzzer = Fuzzer(folder, {**values, "log": {"flush_seconds": 3600}, "sqlite": {"synchronous": "NORMAL"}}, seed)
     returned, findings, slowest = 0, [], (0.0, "")
     numbers = range(calls) if only is None else [only]
-    caller = os.getppid()
+    parent = os.getppid()
     for number in numbers:
-        if os.getppid() != caller:
+        if os.getppid() != parent:
             return  # the process that started this run has ended
         if number % _RESEED == 0:
             fuzzer.known_values = fuzzer.fill()
@@ -319,12 +317,12 @@ def run_calls(
         text, call = fuzzer.prepare(rng, target)
         (folder / "journal.txt").write_text(f"{number}\n{text}", "utf-8", errors="backslashreplace")
         began = time.process_time()
-        is_returned, problem = _judge(call)
+        has_returned, problem = _try_call(call)
         slowest = max(slowest, (time.process_time() - began, text[:200]))
-        returned += is_returned
+        returned += has_returned
         if problem is not None:
             findings.append(Finding(number, text, problem))
             print(json.dumps(findings[-1]._asdict()), file=sys.stderr, flush=True)
     count = len(numbers)
-    answer.send(Outcome(count, len(fuzzer.targets), findings, returned, count - returned - len(findings), *slowest))
+    pipe.send(FuzzOutcome(count, len(fuzzer.targets), findings, returned, count - returned - len(findings), *slowest))
     fuzzer.engine.close()

@@ -49,10 +49,10 @@ _TYPED = ("", "y\n", "n\n", "recall tea\nlist\nquit\n", "\x00\n", "x" * 50_000, 
 
 
 class CommandFailed(Exception):
-    """A command did not end with a documented exit code and message."""
+    """Raised if a command did not end with a documented exit code and message."""
 
 
-class Command(NamedTuple):
+class FuzzedCommand(NamedTuple):
     """The words of a command, and its arguments and options."""
 
     words: tuple[str, ...]
@@ -76,20 +76,20 @@ class Command(NamedTuple):
         return [*words, "--", *values] if rng.random() < 0.7 else [*words, *values]
 
 
-def find_commands() -> list[Command]:
-    """Return every command of every group that ends by itself."""
-    leaves: list[Command] = []
-    waiting: list[tuple[tuple[str, ...], Any]] = [((), make_root())]
-    while waiting:
-        words, command = waiting.pop()
+def find_commands() -> list[FuzzedCommand]:
+    """Return every command that ends by itself, those of all groups included."""
+    commands: list[FuzzedCommand] = []
+    pending: list[tuple[tuple[str, ...], Any]] = [((), make_root())]
+    while pending:
+        words, command = pending.pop()
         command = command.load() if isinstance(command, LazyCommand) else command
-        inner = getattr(command, "commands", None)
-        if inner is None and words not in _SERVERS:
+        subcommands = getattr(command, "commands", None)
+        if subcommands is None and words not in _SERVERS:
             parameters = tuple(parameter for parameter in command.params if parameter.name != "help")
-            leaves.append(Command(words, parameters))
-        elif inner is not None:
-            waiting += [((*words, name), subcommand) for name, subcommand in inner.items()]
-    return leaves
+            commands.append(FuzzedCommand(words, parameters))
+        elif subcommands is not None:
+            pending += [((*words, name), subcommand) for name, subcommand in subcommands.items()]
+    return commands
 
 
 def _choose_word(rng: random.Random, known_values: KnownValues, parameter: Any) -> str:
@@ -108,14 +108,14 @@ def _is_short(number: Any) -> bool:
 
 def run_command(words: list[str], rng: random.Random) -> int:
     """Run a command and return its exit code. Raise CommandFailed for another exit code or a traceback."""
-    out, errors = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
-    before, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(rng.choice(_TYPED).encode()), "utf-8")
+    stdout, stderr = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
+    previous_stdin, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(rng.choice(_TYPED).encode()), "utf-8")
     try:
-        with redirect_stdout(out), redirect_stderr(errors):
+        with redirect_stdout(stdout), redirect_stderr(stderr):
             code = main(words)
     finally:
-        sys.stdin = before
-    output = errors.getvalue()
-    if code not in EXIT_CODES or "Traceback" in output or "unexpected " in output:
-        raise CommandFailed(f"exit code {code}: {output[:150]} … {output[-200:]}")
+        sys.stdin = previous_stdin
+    messages = stderr.getvalue()
+    if code not in EXIT_CODES or "Traceback" in messages or "unexpected " in messages:
+        raise CommandFailed(f"exit code {code}: {messages[:150]} … {messages[-200:]}")
     return code

@@ -15,15 +15,15 @@ from everhold.settings_sections import DEFAULT_MODEL
 
 
 class KnownValues:
-    """Ids and cursors of the store, so that some calls succeed."""
+    """Chooses ordinary arguments, with ids and cursors of the store, so that some calls succeed."""
 
     def __init__(self, view: View) -> None:
         self.memory_ids = [memory.id for memory in view.list(limit=40)] or ["none"]
         self.block_names = ["human", *(block.id for block in view.blocks(limit=5))]
         self.cursors = ["bm90aGluZw", "W10", "WzFlOTk5LCJ4Il0", "WzEsMl0", "W1tbW1tbW1tbW1tbW1tb", "ééé", "=" * 50]
         self.run_ids = [run.id for run in view.runs(limit=20)] or ["none"]
-        listed = view.list(limit=2).cursor
-        self.cursors += [listed] if listed else []
+        cursor = view.list(limit=2).cursor
+        self.cursors += [cursor] if cursor else []
 
     def choose_value(self, name: str, rng: random.Random) -> Any:
         """Return a usual value for the argument `name`, or any text if no usual value is known."""
@@ -39,7 +39,8 @@ class KnownValues:
         elif name == "cursor":
             choices = self.cursors
         value = rng.choice(choices) if choices else rng.choice(TEXTS)
-        return value() if callable(value) and name not in ("progress", "reranker", "source") else value
+        takes_callable = name in ("progress", "reranker", "source")
+        return value() if callable(value) and not takes_callable else value
 
 
 class PlainReranker:

@@ -142,7 +142,7 @@ TIMES: Sequence[Any] = (
 )
 
 
-class CallersOwn(Exception):
+class CallerError(Exception):
     """Raised by the code of an argument; verbs must pass it on unchanged."""
 
 
@@ -150,7 +150,7 @@ class OddText(str):
     """Text whose methods raise an exception."""
 
     def __str__(self) -> str:
-        raise CallersOwn
+        raise CallerError
 
     __repr__ = __str__
 
@@ -159,7 +159,7 @@ class OddNumber(int):
     """A number whose methods raise an exception."""
 
     def __repr__(self) -> str:
-        raise CallersOwn
+        raise CallerError
 
     __str__ = __repr__
 
@@ -168,7 +168,7 @@ class OddMapping(Mapping[str, Any]):
     """A mapping that fails while it is read."""
 
     def __getitem__(self, key: str) -> Any:
-        raise CallersOwn
+        raise CallerError
 
     def __iter__(self) -> Iterator[str]:
         return iter(("a",))
@@ -181,15 +181,15 @@ class Unprintable:
     """An object that cannot be shown, iterated over, compared or counted."""
 
     def __repr__(self) -> str:
-        raise CallersOwn
+        raise CallerError
 
     __str__ = __repr__
 
     def __iter__(self) -> Iterator[Any]:
-        raise CallersOwn
+        raise CallerError
 
     def __len__(self) -> int:
-        raise CallersOwn
+        raise CallerError
 
 
 class Colour(enum.StrEnum):
@@ -200,7 +200,7 @@ class Colour(enum.StrEnum):
 
 def make_failing_iterator() -> Iterator[str]:
     yield "one"
-    raise CallersOwn
+    raise CallerError
 
 
 def make_deep_list(levels: int) -> list[Any]:

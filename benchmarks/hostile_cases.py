@@ -16,7 +16,8 @@ from typing import NamedTuple
 import duckdb
 
 _MEGABYTE = 1024 * 1024
-SHORT_SEEDS = 1
+# The number of mutations of each valid file in a quick run and in a full one.
+QUICK_SEEDS = 1
 FULL_SEEDS = 19
 
 
@@ -42,7 +43,7 @@ def list_hostile_files(seeds: int = FULL_SEEDS) -> list[HostileFile]:
     return files
 
 
-def _bytes(name: str, content: bytes) -> HostileFile:
+def _make_file(name: str, content: bytes) -> HostileFile:
     return HostileFile(name, lambda path: _write(path, content))
 
 
@@ -50,7 +51,7 @@ def _write(path: Path, content: bytes) -> None:
     path.write_bytes(content)
 
 
-def _make_file(name: str, make: Callable[[], bytes]) -> HostileFile:
+def _make_lazy_file(name: str, make: Callable[[], bytes]) -> HostileFile:
     """Return a file whose content is made when it is written, because it is large."""
     return HostileFile(name, lambda path: _write(path, make()))
 
@@ -58,7 +59,7 @@ def _make_file(name: str, make: Callable[[], bytes]) -> HostileFile:
 # packed files
 
 
-def _zip(entries: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+def _make_zip(entries: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", method) as archive:
         for name, content in entries.items():
@@ -66,7 +67,7 @@ def _zip(entries: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes
     return buffer.getvalue()
 
 
-def _zip_of_zeros(megabytes: int, name: str = "zeros.csv") -> bytes:
+def _make_large_zip(megabytes: int, name: str = "zeros.csv") -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive, archive.open(name, "w") as file:
         for _ in range(megabytes):
@@ -74,61 +75,66 @@ def _zip_of_zeros(megabytes: int, name: str = "zeros.csv") -> bytes:
     return buffer.getvalue()
 
 
-def _gzip_of_lines(megabytes: int) -> bytes:
+def _make_large_gzip(megabytes: int) -> bytes:
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
     block = b"0,1\n" * (_MEGABYTE // 4)
     return b"".join([*(packer.compress(block) for _ in range(megabytes)), packer.flush()])
 
 
-def _symlink_zip() -> bytes:
+def _make_symlink_zip() -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         entry = zipfile.ZipInfo("link.csv")
-        entry.external_attr = 0o120777 << 16
+        entry.external_attr = 0o120777 << 16  # the mode of a symbolic link
         archive.writestr(entry, "/etc/passwd")
     return buffer.getvalue()
 
 
 def _make_zip_with_wrong_size() -> bytes:
     """Return a zip file that claims that its entry has ten bytes."""
-    content = bytearray(_zip({"a.csv": b"a,b\n" + b"1,2\n" * 100_000}))
+    content = bytearray(_make_zip({"a.csv": b"a,b\n" + b"1,2\n" * 100_000}))
     size = struct.pack("<L", 4 + 4 * 100_000)
     return bytes(content.replace(size, struct.pack("<L", 10)))
 
 
 def _list_packed_files() -> Iterator[HostileFile]:
-    yield _make_file("bomb.zip", lambda: _zip_of_zeros(600))
-    yield _make_file("bomb.csv.gz", lambda: _gzip_of_lines(600))
-    yield _make_file("nested-bomb.zip", lambda: _zip({"inner.zip": _zip({"inner2.zip": _zip_of_zeros(300)})}))
-    yield _make_file("many-bombs.zip", lambda: _zip({f"{n}.csv": bytes(8 * _MEGABYTE) for n in range(12)}))
-    yield _make_file("layers.zip", lambda: _nest_zip(6))
-    yield _make_file("layers.gz", lambda: gzip.compress(gzip.compress(gzip.compress(gzip.compress(b"a,b\n1,2\n")))))
-    yield _make_file("entries.zip", lambda: _zip({f"{n}.csv": b"" for n in range(20_000)}))
-    yield _make_file("tables.zip", lambda: _zip({f"{n}.csv": b"a,b\n1,2\n" for n in range(1_500)}))
+    yield _make_lazy_file("bomb.zip", lambda: _make_large_zip(600))
+    yield _make_lazy_file("bomb.csv.gz", lambda: _make_large_gzip(600))
+    yield _make_lazy_file(
+        "nested-bomb.zip", lambda: _make_zip({"inner.zip": _make_zip({"inner2.zip": _make_large_zip(300)})})
+    )
+    yield _make_lazy_file("many-bombs.zip", lambda: _make_zip({f"{n}.csv": bytes(8 * _MEGABYTE) for n in range(12)}))
+    yield _make_lazy_file("layers.zip", lambda: _nest_zip(6))
+    yield _make_lazy_file(
+        "layers.gz", lambda: gzip.compress(gzip.compress(gzip.compress(gzip.compress(b"a,b\n1,2\n"))))
+    )
+    yield _make_lazy_file("entries.zip", lambda: _make_zip({f"{n}.csv": b"" for n in range(20_000)}))
+    yield _make_lazy_file("tables.zip", lambda: _make_zip({f"{n}.csv": b"a,b\n1,2\n" for n in range(1_500)}))
     for name in ("../../../tmp/evil.csv", "/etc/cron.d/evil.csv", "C:\\evil.csv", "..\\..\\evil.csv",
                  "a/" * 300 + "b.csv", "x" * 5000 + ".csv", "e\u202evsc.csv", "\n.csv", "con.csv",
                  "~/.bashrc.csv"):  # fmt: skip
-        yield _bytes("path-trick.zip", _zip({name: b"a,b\n1,2\n"}))
-    yield _bytes("symlink.zip", _symlink_zip())
-    yield _bytes("lying.zip", _make_zip_with_wrong_size())
-    yield _bytes("truncated.zip", _zip({"a.csv": b"a,b\n" * 10_000})[:400])
-    yield _bytes("encrypted.zip", _set_flag(_zip({"a.csv": b"a,b\n1,2\n"}), 1))
-    yield _bytes("method.zip", _set_method(_zip({"a.csv": b"a,b\n1,2\n"}), 99))
-    yield _bytes("empty.zip", b"PK\x05\x06" + bytes(18))
-    yield _bytes("folders.zip", _zip({"a/": b"", "b/": b""}))
-    yield _bytes("truncated.csv.gz", gzip.compress(b"a,b\n1,2\n" * 1000)[:-20])
-    yield _bytes("header-only.gz", b"\x1f\x8b\x08\x00\x00\x00\x00\x00")
-    yield _bytes("trailing.csv.gz", gzip.compress(b"a,b\n1,2\n") + b"garbage" * 1000)
+        yield _make_file("path-trick.zip", _make_zip({name: b"a,b\n1,2\n"}))
+    yield _make_file("symlink.zip", _make_symlink_zip())
+    yield _make_file("lying.zip", _make_zip_with_wrong_size())
+    yield _make_file("truncated.zip", _make_zip({"a.csv": b"a,b\n" * 10_000})[:400])
+    yield _make_file("encrypted.zip", _set_flag(_make_zip({"a.csv": b"a,b\n1,2\n"}), 1))
+    yield _make_file("method.zip", _set_method(_make_zip({"a.csv": b"a,b\n1,2\n"}), 99))
+    yield _make_file("empty.zip", b"PK\x05\x06" + bytes(18))
+    yield _make_file("folders.zip", _make_zip({"a/": b"", "b/": b""}))
+    yield _make_file("truncated.csv.gz", gzip.compress(b"a,b\n1,2\n" * 1000)[:-20])
+    yield _make_file("header-only.gz", b"\x1f\x8b\x08\x00\x00\x00\x00\x00")
+    yield _make_file("trailing.csv.gz", gzip.compress(b"a,b\n1,2\n") + b"garbage" * 1000)
 
 
 def _nest_zip(depth: int) -> bytes:
     content = b"a,b\n1,2\n"
     for _ in range(depth):
-        content = _zip({"x.zip" if content.startswith(b"PK") else "x.csv": content})
+        content = _make_zip({"x.zip" if content.startswith(b"PK") else "x.csv": content})
     return content
 
 
 def _set_flag(content: bytes, flag: int) -> bytes:
+    """Set a flag of the first entry of a zip file, in both of its headers."""
     changed = bytearray(content)
     changed[6] |= flag
     changed[changed.index(b"PK\x01\x02") + 8] |= flag
@@ -136,6 +142,7 @@ def _set_flag(content: bytes, flag: int) -> bytes:
 
 
 def _set_method(content: bytes, method: int) -> bytes:
+    """Set the compression method of the first entry of a zip file, in both of its headers."""
     changed = bytearray(content)
     changed[8] = method
     changed[changed.index(b"PK\x01\x02") + 10] = method
@@ -166,7 +173,7 @@ def make_workbook(sheet: str, strings: str | None = None, parts: dict[str, bytes
         "</sheets></workbook>"
     )
     shared = strings if strings is not None else "<sst><si><t>name</t></si><si><t>other</t></si></sst>"
-    return _zip(
+    return _make_zip(
         {
             "xl/workbook.xml": workbook.encode(),
             "xl/_rels/workbook.xml.rels": relations.encode(),
@@ -183,49 +190,53 @@ def make_sheet(rows: str, after: str = "") -> str:
 
 def _list_workbooks() -> Iterator[HostileFile]:
     plain = make_sheet("".join(_ROW.format(number) for number in range(1, 5)))
-    yield _bytes("laughs-strings.xlsx", make_workbook(plain, _LAUGHS + "<sst><si><t>&j;</t></si></sst>"))
-    yield _bytes("laughs-sheet.xlsx", make_workbook(_LAUGHS + plain))
+    yield _make_file("laughs-strings.xlsx", make_workbook(plain, _LAUGHS + "<sst><si><t>&j;</t></si></sst>"))
+    yield _make_file("laughs-sheet.xlsx", make_workbook(_LAUGHS + plain))
     external = '<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]>'
-    yield _bytes("external-entity.xlsx", make_workbook(plain, external + "<sst><si><t>&e;</t></si></sst>"))
-    yield _bytes("doctype.xlsx", make_workbook('<!DOCTYPE x SYSTEM "http://127.0.0.1/x.dtd">' + plain))
+    yield _make_file("external-entity.xlsx", make_workbook(plain, external + "<sst><si><t>&e;</t></si></sst>"))
+    yield _make_file("doctype.xlsx", make_workbook('<!DOCTYPE x SYSTEM "http://127.0.0.1/x.dtd">' + plain))
     deep = "<a>" * 100_000 + "</a>" * 100_000
-    yield _bytes("deep.xlsx", make_workbook(f"<worksheet>{deep}</worksheet>"))
-    yield _bytes("far-row.xlsx", make_workbook(make_sheet(_ROW.format(1) + _ROW.format(1048576))))
-    yield _bytes("far-column.xlsx", make_workbook(make_sheet('<row r="1"><c r="XFD1"><v>1</v></c></row>' * 500)))
-    yield _bytes("wild-column.xlsx", make_workbook(make_sheet('<row r="1"><c r="ZZZ1"><v>1</v></c></row>')))
-    yield _bytes("bad-reference.xlsx", make_workbook(make_sheet('<row r="-1"><c r="1A"><v>1</v></c></row>')))
-    yield _bytes(
+    yield _make_file("deep.xlsx", make_workbook(f"<worksheet>{deep}</worksheet>"))
+    yield _make_file("far-row.xlsx", make_workbook(make_sheet(_ROW.format(1) + _ROW.format(1048576))))
+    yield _make_file("far-column.xlsx", make_workbook(make_sheet('<row r="1"><c r="XFD1"><v>1</v></c></row>' * 500)))
+    yield _make_file("wild-column.xlsx", make_workbook(make_sheet('<row r="1"><c r="ZZZ1"><v>1</v></c></row>')))
+    yield _make_file("bad-reference.xlsx", make_workbook(make_sheet('<row r="-1"><c r="1A"><v>1</v></c></row>')))
+    yield _make_file(
         "huge-number.xlsx", make_workbook(make_sheet('<row r="1"><c r="A1" s="99"><v>1e999</v></c></row>' * 3))
     )
-    yield _bytes("bad-string.xlsx", make_workbook(make_sheet('<row r="1"><c r="A1" t="s"><v>99999</v></c></row>' * 3)))
-    yield _make_file("many-rows.xlsx", lambda: make_workbook(make_sheet(_ROW.format(7) * 600_000)))
-    yield _make_file("long-cell.xlsx", lambda: make_workbook(_make_long_cell(60)))
     yield _make_file(
+        "bad-string.xlsx", make_workbook(make_sheet('<row r="1"><c r="A1" t="s"><v>99999</v></c></row>' * 3))
+    )
+    yield _make_lazy_file("many-rows.xlsx", lambda: make_workbook(make_sheet(_ROW.format(7) * 600_000)))
+    yield _make_lazy_file("long-cell.xlsx", lambda: make_workbook(_make_long_cell(60)))
+    yield _make_lazy_file(
         "many-strings.xlsx", lambda: make_workbook(plain, "<sst>" + "<si><t>x</t></si>" * 3_000_000 + "</sst>")
     )
-    yield _make_file(
+    yield _make_lazy_file(
         "long-string.xlsx", lambda: make_workbook(plain, f"<sst><si><t>{'x' * 100 * _MEGABYTE}</t></si></sst>")
     )
     merged = '<mergeCell ref="A1:XFD1048576"/>'
-    yield _bytes(
+    yield _make_file(
         "merged.xlsx", make_workbook(make_sheet(_ROW.format(1) * 3, f"<mergeCells>{merged * 50}</mergeCells>"))
     )
     areas = "".join(f'<mergeCell ref="A{n}:XFD{n + 4000}"/>' for n in range(1, 30_000))
-    yield _bytes("many-merged.xlsx", make_workbook(make_sheet(_ROW.format(1) * 3, f"<mergeCells>{areas}</mergeCells>")))
-    yield _bytes("cut.xlsx", make_workbook(plain[:200]))
-    yield _bytes("no-sheet.xlsx", _zip({"xl/workbook.xml": b"<workbook/>"}))
+    yield _make_file(
+        "many-merged.xlsx", make_workbook(make_sheet(_ROW.format(1) * 3, f"<mergeCells>{areas}</mergeCells>"))
+    )
+    yield _make_file("cut.xlsx", make_workbook(plain[:200]))
+    yield _make_file("no-sheet.xlsx", _make_zip({"xl/workbook.xml": b"<workbook/>"}))
     relation = (
         b'<Relationships><Relationship Id="rId1" Type="x/worksheet" Target="../../../etc/passwd"/></Relationships>'
     )
-    yield _bytes("relation.xlsx", make_workbook(plain, parts={"xl/_rels/workbook.xml.rels": relation}))
+    yield _make_file("relation.xlsx", make_workbook(plain, parts={"xl/_rels/workbook.xml.rels": relation}))
     attributes = " ".join(f'a{n}="x"' for n in range(50_000))
-    yield _bytes("attributes.xlsx", make_workbook(f"<worksheet {attributes}></worksheet>"))
-    yield _make_file(
+    yield _make_file("attributes.xlsx", make_workbook(f"<worksheet {attributes}></worksheet>"))
+    yield _make_lazy_file(
         "long-attribute.xlsx", lambda: make_workbook(f'<worksheet a="{"x" * 80 * _MEGABYTE}"></worksheet>')
     )
-    yield _bytes("utf7.xlsx", make_workbook('<?xml version="1.0" encoding="utf-7"?>' + plain))
+    yield _make_file("utf7.xlsx", make_workbook('<?xml version="1.0" encoding="utf-7"?>' + plain))
     formats = "<styleSheet>" + '<numFmt numFmtId="164" formatCode="' + "y" * 100_000 + '"/>' + "</styleSheet>"
-    yield _bytes("formats.xlsx", make_workbook(plain, parts={"xl/styles.xml": formats.encode()}))
+    yield _make_file("formats.xlsx", make_workbook(plain, parts={"xl/styles.xml": formats.encode()}))
 
 
 def _make_long_cell(megabytes: int) -> str:
@@ -236,39 +247,39 @@ def _make_long_cell(megabytes: int) -> str:
 # JSON
 
 
-def _repeat(part: bytes, size: int) -> bytes:
-    return part * size
+def _repeat(part: bytes, count: int) -> bytes:
+    return part * count
 
 
-def _nest(opening: bytes, inner: bytes, closing: bytes, size: int) -> bytes:
-    return opening * size + inner + closing * size
+def _nest(opening: bytes, inner: bytes, closing: bytes, depth: int) -> bytes:
+    return opening * depth + inner + closing * depth
 
 
-def _nest_row(size: int) -> bytes:
-    return b'{"a":1}\n{"a":' + _nest(b"[", b"", b"]", size) + b"}\n"
+def _nest_row(depth: int) -> bytes:
+    return b'{"a":1}\n{"a":' + _nest(b"[", b"", b"]", depth) + b"}\n"
 
 
 def _list_json_files() -> Iterator[HostileFile]:
     for size in (100, 10_000, 2_000_000):
-        yield _make_file("deep-list.json", partial(_repeat, b"[", size))
-        yield _make_file("deep-object.json", partial(_nest, b'{"a":', b"1", b"}", size))
-        yield _make_file("deep-row.jsonl", partial(_nest_row, size))
-    yield _make_file("strings-with-brackets.json", lambda: json.dumps([{"a": "[" * 1000}] * 100).encode())
-    yield _make_file("long-text.json", lambda: b'[{"a":"' + b"x" * 100 * _MEGABYTE + b'"}]')
-    yield _make_file("open-text.json", lambda: b'[{"a":"' + b"x" * 50 * _MEGABYTE)
-    yield _make_file("long-number.json", lambda: b'[{"a":' + b"9" * 5 * _MEGABYTE + b"}]")
-    yield _make_file("many-keys.json", lambda: json.dumps([{f"k{n}": n for n in range(100_000)}]).encode())
-    yield _make_file("other-keys.jsonl", lambda: b"".join(b'{"k%d":1}\n' % n for n in range(50_000)))
-    yield _make_file("one-object.json", lambda: json.dumps({f"k{n}": {"v": n} for n in range(200_000)}).encode())
-    yield _make_file("long-key.json", lambda: b'[{"' + b"k" * 3 * _MEGABYTE + b'":1}]')
-    yield _make_file("many-tables.json", lambda: json.dumps({f"t{n}": [{"a": 1}] for n in range(3_000)}).encode())
+        yield _make_lazy_file("deep-list.json", partial(_repeat, b"[", size))
+        yield _make_lazy_file("deep-object.json", partial(_nest, b'{"a":', b"1", b"}", size))
+        yield _make_lazy_file("deep-row.jsonl", partial(_nest_row, size))
+    yield _make_lazy_file("strings-with-brackets.json", lambda: json.dumps([{"a": "[" * 1000}] * 100).encode())
+    yield _make_lazy_file("long-text.json", lambda: b'[{"a":"' + b"x" * 100 * _MEGABYTE + b'"}]')
+    yield _make_lazy_file("open-text.json", lambda: b'[{"a":"' + b"x" * 50 * _MEGABYTE)
+    yield _make_lazy_file("long-number.json", lambda: b'[{"a":' + b"9" * 5 * _MEGABYTE + b"}]")
+    yield _make_lazy_file("many-keys.json", lambda: json.dumps([{f"k{n}": n for n in range(100_000)}]).encode())
+    yield _make_lazy_file("other-keys.jsonl", lambda: b"".join(b'{"k%d":1}\n' % n for n in range(50_000)))
+    yield _make_lazy_file("one-object.json", lambda: json.dumps({f"k{n}": {"v": n} for n in range(200_000)}).encode())
+    yield _make_lazy_file("long-key.json", lambda: b'[{"' + b"k" * 3 * _MEGABYTE + b'":1}]')
+    yield _make_lazy_file("many-tables.json", lambda: json.dumps({f"t{n}": [{"a": 1}] for n in range(3_000)}).encode())
     for number, text in enumerate(
         (b"[]", b"{}", b"[1,2,3]", b"[[1],[2]]", b"null", b'"text"', b"[{}]", b"[null]", b'[{"a":NaN}]', b"[{]",
          b'[{"a":1e400}]', b'[{"a":"\\u0000"}]', b'[{"a":"\\ud800"}]', b'{"a":1}{"a":2}', b'[{"a":1},"b",{"c":[]}]',
          b'[{"a":1,"a":2}]', b"\xef\xbb\xbf[{\"a\":1}]", b'[{"a":1},]', b"[" + b"\x00" * 1000, b'{"":{"":{"":1}}}',
          b'[{"x\\"; DROP TABLE t; --":1}]', b'[{"a":{"b":{"c":{"d":{"e":{"f":1}}}}}}]')
     ):  # fmt: skip
-        yield _bytes(f"odd-{number}.json", text)
+        yield _make_file(f"odd-{number}.json", text)
 
 
 # text
@@ -277,24 +288,24 @@ def _list_json_files() -> Iterator[HostileFile]:
 def _list_text_files() -> Iterator[HostileFile]:
     yield HostileFile("nul-gigabyte.csv", lambda path: _write_sparse(path, 1024))
     yield HostileFile("long-line.csv", lambda path: _write_repeated(path, b"a" * _MEGABYTE, 1024))
-    yield _make_file("open-quote.csv", lambda: b'a,b\n1,"' + b"x,y\n" * 10_000_000)
-    yield _make_file("long-header.csv", lambda: b"x" * 6 * _MEGABYTE + b",b\n1,2\n")
-    yield _make_file(
+    yield _make_lazy_file("open-quote.csv", lambda: b'a,b\n1,"' + b"x,y\n" * 10_000_000)
+    yield _make_lazy_file("long-header.csv", lambda: b"x" * 6 * _MEGABYTE + b",b\n1,2\n")
+    yield _make_lazy_file(
         "many-columns.csv", lambda: b",".join(b"c%d" % n for n in range(100_000)) + b"\n" + b"1," * 99_999 + b"1\n"
     )
-    yield _make_file("wide-rows.csv", lambda: b"a,b\n" + (b"1," * 50_000 + b"\n") * 50)
-    yield _make_file("uneven.csv", lambda: _uneven_rows(200_000))
-    yield _make_file("blank-lines.csv", lambda: b"\n" * 30_000_000)
-    yield _make_file("separators.csv", lambda: b",;|\t" * 2_000_000)
-    yield _make_file("same-names.csv", lambda: b",".join([b"a"] * 900) + b"\n" + b",".join([b"1"] * 900) + b"\n")
-    yield _make_file("random.csv", lambda: random.Random(1).randbytes(5 * _MEGABYTE))
-    yield _make_file("random.bin", lambda: random.Random(2).randbytes(300_000))
-    yield _make_file(
+    yield _make_lazy_file("wide-rows.csv", lambda: b"a,b\n" + (b"1," * 50_000 + b"\n") * 50)
+    yield _make_lazy_file("uneven.csv", lambda: _make_uneven_rows(200_000))
+    yield _make_lazy_file("blank-lines.csv", lambda: b"\n" * 30_000_000)
+    yield _make_lazy_file("separators.csv", lambda: b",;|\t" * 2_000_000)
+    yield _make_lazy_file("same-names.csv", lambda: b",".join([b"a"] * 900) + b"\n" + b",".join([b"1"] * 900) + b"\n")
+    yield _make_lazy_file("random.csv", lambda: random.Random(1).randbytes(5 * _MEGABYTE))
+    yield _make_lazy_file("random.bin", lambda: random.Random(2).randbytes(300_000))
+    yield _make_lazy_file(
         "distinct.csv", lambda: b"a,b\n" + b"".join(b"%d,text %x\n" % (n, n * 2654435761) for n in range(900_000))
     )
-    yield _make_file("late-text.csv", lambda: b"a,b\n" + b"1,2\n" * 900_000 + b"x,y\n")
-    yield _make_file("quotes.csv", lambda: b'"' * 4_000_000)
-    yield _make_file("many-nul.csv", lambda: b"a,b\n" + b"1\x00,2\x00\n" * 500_000)
+    yield _make_lazy_file("late-text.csv", lambda: b"a,b\n" + b"1,2\n" * 900_000 + b"x,y\n")
+    yield _make_lazy_file("quotes.csv", lambda: b'"' * 4_000_000)
+    yield _make_lazy_file("many-nul.csv", lambda: b"a,b\n" + b"1\x00,2\x00\n" * 500_000)
     for number, content in enumerate(
         (b"\xef\xbb\xbf", b"\xff\xfe", b"\xff\xfea", b"\xfe\xff\x00a\x00,", b"\xff\xfe\x00\x00", b"\n", b"\r\r\r",
          b",", b"a",
@@ -307,11 +318,11 @@ def _list_text_files() -> Iterator[HostileFile]:
          b"a,b\n1,2\n\x1a\x1a\x1a", b"<html><table><tr><td>1</td></tr></table></html>", b"a\tb,c;d|e\n1\t2,3;4|5\n",
          b"x" * 3_000_000 + b"\n" + b"y" * 3_000_000 + b"\n", b"a,b\n" + b'1,"' + b"z" * 9_000_000 + b'"\n')
     ):  # fmt: skip
-        yield _bytes(f"odd-{number}.csv", content)
-    yield _bytes("\n\x1b[31m../../name.csv".replace("/", "_"), b"a,b\n1,2\n")
-    yield _bytes("as-excel.xlsx", b"a,b\n1,2\n")
-    yield _bytes("as-parquet.parquet", b"a,b\n1,2\n")
-    yield _bytes("as-sqlite.db", b"a,b\n1,2\n")
+        yield _make_file(f"odd-{number}.csv", content)
+    yield _make_file("\n\x1b[31m../../name.csv".replace("/", "_"), b"a,b\n1,2\n")
+    yield _make_file("as-excel.xlsx", b"a,b\n1,2\n")
+    yield _make_file("as-parquet.parquet", b"a,b\n1,2\n")
+    yield _make_file("as-sqlite.db", b"a,b\n1,2\n")
 
 
 def _write_sparse(path: Path, megabytes: int) -> None:
@@ -326,7 +337,7 @@ def _write_repeated(path: Path, block: bytes, times: int) -> None:
             file.write(block)
 
 
-def _uneven_rows(count: int) -> bytes:
+def _make_uneven_rows(count: int) -> bytes:
     rng = random.Random(3)
     return b"".join(b",".join([b"1"] * rng.randrange(1, 30)) + b"\n" for _ in range(count))
 
@@ -335,13 +346,13 @@ def _uneven_rows(count: int) -> bytes:
 
 
 def make_parquet() -> bytes:
-    folder = Path("/tmp") / f"everhold-hostile-{random.SystemRandom().getrandbits(40):x}.parquet"
+    path = Path("/tmp") / f"everhold-hostile-{random.SystemRandom().getrandbits(40):x}.parquet"
     try:
         query = "SELECT i AS id, 'name ' || i AS name, i / 3 AS share FROM range(2000) t(i)"
-        duckdb.connect().execute(f"COPY ({query}) TO '{folder}' (FORMAT parquet)")
-        return folder.read_bytes()
+        duckdb.connect().execute(f"COPY ({query}) TO '{path}' (FORMAT parquet)")
+        return path.read_bytes()
     finally:
-        folder.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
 
 
 def make_sqlite(script: str = "") -> bytes:
@@ -359,11 +370,11 @@ def make_sqlite(script: str = "") -> bytes:
 
 def _list_databases() -> Iterator[HostileFile]:
     parquet = make_parquet()
-    yield _bytes("cut.parquet", parquet[: len(parquet) // 2])
-    yield _bytes("magic.parquet", b"PAR1" + b"\xff" * 100 + b"PAR1")
-    yield _bytes("footer.parquet", parquet[:-8] + struct.pack("<L", 2**31) + b"PAR1")
-    yield _bytes("footer-small.parquet", parquet[:-8] + struct.pack("<L", 3) + b"PAR1")
-    yield _make_file("zeros.parquet", lambda: b"PAR1" + bytes(20 * _MEGABYTE) + b"PAR1")
+    yield _make_file("cut.parquet", parquet[: len(parquet) // 2])
+    yield _make_file("magic.parquet", b"PAR1" + b"\xff" * 100 + b"PAR1")
+    yield _make_file("footer.parquet", parquet[:-8] + struct.pack("<L", 2**31) + b"PAR1")
+    yield _make_file("footer-small.parquet", parquet[:-8] + struct.pack("<L", 3) + b"PAR1")
+    yield _make_lazy_file("zeros.parquet", lambda: b"PAR1" + bytes(20 * _MEGABYTE) + b"PAR1")
     endless = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n FROM c"
     for number, script in enumerate(
         (f"CREATE VIEW v AS {endless};", f"CREATE TABLE t(a); INSERT INTO t VALUES (1); CREATE VIEW v AS {endless};",
@@ -378,9 +389,9 @@ def _list_databases() -> Iterator[HostileFile]:
          "PRAGMA writable_schema=ON; CREATE TABLE t(a); UPDATE sqlite_master SET sql='CREATE TABLE t(a, a, a)';",
          "PRAGMA writable_schema=ON; CREATE TABLE t(a); UPDATE sqlite_master SET rootpage=99999;")
     ):  # fmt: skip
-        yield _make_file(f"odd-{number}.sqlite", partial(make_sqlite, script))
-    yield _bytes("cut.sqlite", make_sqlite()[:5000])
-    yield _bytes("header.sqlite", b"SQLite format 3\x00" + bytes(5000))
+        yield _make_lazy_file(f"odd-{number}.sqlite", partial(make_sqlite, script))
+    yield _make_file("cut.sqlite", make_sqlite()[:5000])
+    yield _make_file("header.sqlite", b"SQLite format 3\x00" + bytes(5000))
 
 
 def _list_other_files() -> Iterator[HostileFile]:
@@ -390,7 +401,7 @@ def _list_other_files() -> Iterator[HostileFile]:
         "archive.7z": b"7z\xbc\xaf\x27\x1c" + bytes(100), "packed.xz": b"\xfd7zXZ\x00" + bytes(100),
         "pickle.pkl": b"\x80\x04\x95" + bytes(200),
     }.items():  # fmt: skip
-        yield _bytes(name, content)
+        yield _make_file(name, content)
 
 
 # mutations
@@ -406,7 +417,7 @@ def _list_mutated_files(seed: int) -> Iterator[HostileFile]:
     valid = {
         "mutated.csv": rows,
         "mutated.csv.gz": gzip.compress(rows),
-        "mutated.zip": _zip({"a.csv": rows, "b.csv": rows}),
+        "mutated.zip": _make_zip({"a.csv": rows, "b.csv": rows}),
         "mutated.xlsx": make_workbook(sheet),
         "mutated.json": json.dumps([{"id": n, "name": f"n{n}", "inner": {"a": [n]}} for n in range(200)]).encode(),
         "mutated.jsonl": b"".join(b'{"id":%d,"name":"n%d"}\n' % (n, n) for n in range(200)),
@@ -414,7 +425,7 @@ def _list_mutated_files(seed: int) -> Iterator[HostileFile]:
         "mutated.sqlite": make_sqlite(),
     }
     for name, content in valid.items():
-        yield _bytes(name, _mutate(content, rng))
+        yield _make_file(name, _mutate(content, rng))
 
 
 def _mutate(content: bytes, rng: random.Random) -> bytes:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.hostile_cases import FULL_SEEDS, SHORT_SEEDS, HostileFile, list_hostile_files
+from benchmarks.hostile_cases import FULL_SEEDS, QUICK_SEEDS, HostileFile, list_hostile_files
 from benchmarks.report import Report
 from everhold import Everhold, EverholdError, UnreadableFile, View
 from everhold.testing.fake_embedder import FakeEmbedder
@@ -36,7 +36,7 @@ NOTHING = Measure(0.0, "")
 
 
 @dataclass
-class Outcome:
+class HostileFilesOutcome:
     """The number of files with each result, the slowest file, and the file that took the most memory."""
 
     results: Counter[str] = field(default_factory=Counter)
@@ -92,24 +92,24 @@ def _read_megabytes(pid: int) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1024 / 1024
 
 
-def try_files(files: list[HostileFile], view: View, folder: Path, *, verbose: bool = False) -> Outcome:
+def try_files(files: list[HostileFile], view: View, folder: Path, *, verbose: bool = False) -> HostileFilesOutcome:
     """Upload every file and record its result, time and memory."""
-    outcome = Outcome()
+    outcome = HostileFilesOutcome()
     plain = folder / "plain.csv"
     plain.write_text("a,b\n1,2\n")
     view.upload(str(plain))  # the first upload imports modules into this process, so it is not measured
     plain.write_text("a,b\n1,3\n")
-    own = _read_megabytes(os.getpid())
+    own_megabytes = _read_megabytes(os.getpid())
     with PeakWatch() as watch:
         view.upload(str(plain))
-    idle_child = watch.peak - own
+    idle_child = watch.peak - own_megabytes
     for number, file in enumerate(files):
         path = folder / f"{number}-{Path(file.name).suffix}"
         file.write(path)
-        own, began = _read_megabytes(os.getpid()), time.monotonic()
+        own_megabytes, began = _read_megabytes(os.getpid()), time.monotonic()
         with PeakWatch() as watch:
             result = _upload(view, path, f"{number} {file.name}", outcome)
-        seconds, megabytes = time.monotonic() - began, watch.peak - own - idle_child
+        seconds, megabytes = time.monotonic() - began, watch.peak - own_megabytes - idle_child
         path.unlink()
         outcome.results[result] += 1
         if verbose:
@@ -121,7 +121,7 @@ def try_files(files: list[HostileFile], view: View, folder: Path, *, verbose: bo
     return outcome
 
 
-def _upload(view: View, path: Path, name: str, outcome: Outcome) -> str:
+def _upload(view: View, path: Path, name: str, outcome: HostileFilesOutcome) -> str:
     try:
         view.upload(str(path), name=name if name.isprintable() else None)
     except UnreadableFile:
@@ -132,16 +132,16 @@ def _upload(view: View, path: Path, name: str, outcome: Outcome) -> str:
     return "read"
 
 
-def count_leftovers(view: View, place: Path, temporary: Path) -> int:
+def count_leftovers(view: View, blobs: Path, temporary: Path) -> int:
     """Return the number of stored and temporary files that belong to no source."""
     view.sources()
-    owned = 0
+    referenced = 0
     for source in view.sources(every_version=True):
         tables = view.tables(source=source.id)
-        addresses = {source.sha256, *(t.metadata[key] for t in tables for key in ("content", "values"))}
-        owned += len(addresses)
-    stored = sum(1 for path in place.rglob("*") if path.is_file())
-    return stored - owned + sum(1 for path in temporary.iterdir() if path.name.startswith("everhold-upload-"))
+        addresses = {source.sha256, *(table.metadata[key] for table in tables for key in ("content", "values"))}
+        referenced += len(addresses)
+    stored = sum(1 for path in blobs.rglob("*") if path.is_file())
+    return stored - referenced + sum(1 for path in temporary.iterdir() if path.name.startswith("everhold-upload-"))
 
 
 def main() -> int:
@@ -150,16 +150,16 @@ def main() -> int:
     parser.add_argument("--verbose", action="store_true", help="show the result of each file")
     arguments = parser.parse_args()
     report = Report("hostile_files")
-    files = list_hostile_files(SHORT_SEEDS if arguments.quick else FULL_SEEDS)
+    files = list_hostile_files(QUICK_SEEDS if arguments.quick else FULL_SEEDS)
     with tempfile.TemporaryDirectory() as root:
-        folder, place, temporary = (Path(root) / name for name in ("files", "blobs", "temporary"))
-        for new_folder in (folder, place, temporary):
+        folder, blobs, temporary = (Path(root) / name for name in ("files", "blobs", "temporary"))
+        for new_folder in (folder, blobs, temporary):
             new_folder.mkdir()
         tempfile.tempdir = str(temporary)
-        with Everhold.open("memory://", embedder=FakeEmbedder(), blobs=str(place)) as engine:
+        with Everhold.open("memory://", embedder=FakeEmbedder(), blobs=str(blobs)) as engine:
             view = engine.scope(project="hostile")
             outcome = try_files(files, view, folder, verbose=arguments.verbose)
-            leftovers = count_leftovers(view, place, temporary)
+            leftovers = count_leftovers(view, blobs, temporary)
         tempfile.tempdir = None
     for failure in outcome.failures:
         print(f"hostile_files: {failure}", file=sys.stderr)

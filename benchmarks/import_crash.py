@@ -92,7 +92,7 @@ def work(storage: str, is_open: "Event") -> None:
 
 
 def list_rows(engine: Everhold) -> dict[str, list[str]]:
-    """Return every row that an import writes, without values that are generated at each write."""
+    """Return every row that an import writes, by entity, without values that are generated at each write."""
     rows = {}
     for entity in _ENTITIES:
         excluded = _GENERATED | _GENERATED_BY_ENTITY.get(entity, frozenset())
@@ -107,7 +107,7 @@ def _describe(row: Row, excluded: frozenset[str]) -> dict[str, Any]:
 
 def run(kills: int, seed: int = 1) -> dict[str, Any]:
     """Kill `kills` imports, repeat each of them, and return the differences from an undisturbed import."""
-    rng, different = random.Random(seed), []
+    rng, differences = random.Random(seed), []
     interrupted = 0
     with make_template("sqlite") as template:
         make_inputs(Path(template.storage.removeprefix("sqlite:///")).parent / "input")
@@ -124,8 +124,8 @@ def run(kills: int, seed: int = 1) -> dict[str, Any]:
                 added = import_all(engine, storage)
                 interrupted += 0 < added < total
                 rows = list_rows(engine)
-            different += [f"kill {number}: {name}" for name in expected if rows[name] != expected[name]]
-    return {"kills": kills, "interrupted_midway": interrupted, "rows": total, "different": different}
+            differences += [f"kill {number}: {name}" for name in expected if rows[name] != expected[name]]
+    return {"kills": kills, "interrupted_midway": interrupted, "rows": total, "different": differences}
 
 
 def main() -> int:

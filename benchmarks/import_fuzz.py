@@ -26,7 +26,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.api_fuzz import make_settings
-from benchmarks.bundle_mutations import MUTATIONS, Surroundings, to_lines
+from benchmarks.bundle_mutations import MUTATIONS, Surroundings, encode_rows
 from benchmarks.bundles import Rows, read_rows, write_lines
 from benchmarks.engines import build_settings, open_engine
 from benchmarks.report import Report
@@ -48,9 +48,9 @@ SOURCE, TARGET = "source", "target"
 SHARED_IDS = ("note-1", "note-2", "note-3")
 # Ids of memories that only the importing organization has.
 TARGET_IDS = ("held-1", "held-2", "held-3")
-_SHOWN = 5
-_PER_STORE = 200
-# `doctor` reports this for a memory whose chunk is missing in the bundle, which is correct and harmless.
+_MAX_PRINTED = 5
+_BUNDLES_PER_STORE = 200
+# `doctor` reports this problem for a memory whose chunk is missing in the bundle. That is harmless.
 _INCOMPLETE = "have a text and no chunk"
 
 
@@ -63,7 +63,7 @@ class Findings:
 
     def add(self, finding: str) -> None:
         self.wrong.append(finding)
-        if len(self.wrong) <= _SHOWN:
+        if len(self.wrong) <= _MAX_PRINTED:
             print(f"import_fuzz: {finding}", file=sys.stderr)
 
 
@@ -108,8 +108,8 @@ class Fuzz:
         return self.engine._parts.records
 
     def make_surroundings(self) -> Surroundings:
-        hidden = self.records.columns(Memory, OTHERS[0], ("deletion_id",), deleted=True)
-        deletions = tuple(deletion_id for (deletion_id,) in hidden if deletion_id) or ("del-none",)
+        columns = self.records.columns(Memory, OTHERS[0], ("deletion_id",), deleted=True)
+        deletions = tuple(deletion_id for (deletion_id,) in columns if deletion_id) or ("del-none",)
         return Surroundings(
             (*OTHERS, TARGET), (*USERS, "carol"), (*SHARED_IDS, *TARGET_IDS, "alice-1", "alice-2"), deletions
         )
@@ -138,7 +138,7 @@ class Fuzz:
         rows: Rows = [{"table": row["table"], "row": dict(row["row"])} for row in self.rows]
         for name in names:
             rows = MUTATIONS[name](rows, self.rng, self.surroundings) if rows else rows
-        return write_lines(self.folder / "mutated.jsonl", to_lines(rows, self.rng), SOURCE)
+        return write_lines(self.folder / "mutated.jsonl", encode_rows(rows, self.rng), SOURCE)
 
     def import_bundle(self, path: Path, name: str) -> None:
         self.engine.create_organization(TARGET)
@@ -158,15 +158,15 @@ class Fuzz:
             self.findings.add(f"{name}: another organization changed")
             self.others = self.hash_others()
 
-    def attempt(self, name: str, act: Callable[[], Any]) -> Any:
-        """Call `act` and return its result, or None if it raises. Any error but an EverholdError is a finding."""
+    def attempt(self, name: str, call: Callable[[], Any]) -> Any:
+        """Make a call and return its result, or None if it raises. Any error but an EverholdError is a finding."""
         try:
-            return act()
+            return call()
         except EverholdError as error:
             self.findings.counts[type(error).__name__] += 1
-        except Exception as error:  # noqa: BLE001 — any other error is what is looked for
-            last = traceback.extract_tb(error.__traceback__)[-1]
-            self.findings.add(f"{name}: {error!r:.200} at {last.filename}:{last.lineno}")
+        except Exception as error:  # noqa: BLE001 — any other error is a finding
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            self.findings.add(f"{name}: {error!r:.200} at {frame.filename}:{frame.lineno}")
         return None
 
     def read_target(self) -> dict[str, Memory]:
@@ -174,8 +174,8 @@ class Fuzz:
 
     def check_unchanged(self, name: str, before_import: dict[str, Memory]) -> None:
         """Check that an import has not changed an existing memory."""
-        now = self.read_target()
-        if any(now.get(memory_id) != memory for memory_id, memory in before_import.items()):
+        after_import = self.read_target()
+        if any(after_import.get(memory_id) != memory for memory_id, memory in before_import.items()):
             self.findings.add(f"{name}: an existing memory changed")
 
     def check_recalls(self, name: str, before_import: dict[str, Memory]) -> None:
@@ -190,9 +190,9 @@ class Fuzz:
 
     def check_hit(self, name: str, scope: Scope, memory: Memory, before_import: dict[str, Memory]) -> None:
         before = before_import.get(memory.id) if scope.organization == TARGET else memory
-        wrong = memory.user_id not in (None, scope.user) or memory.organization_id != scope.organization
-        planted = scope.organization != TARGET and not memory.text.endswith((scope.organization, "project"))
-        if wrong or planted or (before is not None and before.user_id not in (None, scope.user)):
+        is_foreign = memory.user_id not in (None, scope.user) or memory.organization_id != scope.organization
+        is_planted = scope.organization != TARGET and not memory.text.endswith((scope.organization, "project"))
+        if is_foreign or is_planted or (before is not None and before.user_id not in (None, scope.user)):
             self.findings.add(f"{name}: {scope} recalled memory {memory.id!r} of {memory.user_id!r}")
 
     def check_doctor(self, name: str, *, refused: bool) -> None:
@@ -208,11 +208,11 @@ def run(store: str, bundles: int, seed: int = 0) -> Findings:
     A new store is used after every 200 bundles, because the feed and the log grow with each bundle and slow the checks.
     """
     findings = Findings()
-    for start in range(0, bundles, _PER_STORE):
-        part = _run_on_new_store(store, min(_PER_STORE, bundles - start), seed + start)
+    for start in range(0, bundles, _BUNDLES_PER_STORE):
+        part = _run_on_new_store(store, min(_BUNDLES_PER_STORE, bundles - start), seed + start)
         findings.wrong += part.wrong
         findings.counts += part.counts
-        print(f"import_fuzz: {min(start + _PER_STORE, bundles):,} of {bundles:,} bundles", file=sys.stderr)
+        print(f"import_fuzz: {min(start + _BUNDLES_PER_STORE, bundles):,} of {bundles:,} bundles", file=sys.stderr)
     return findings
 
 

@@ -38,19 +38,21 @@ from tests.servers.postgres import PostgresServer
 STORES: Final = ("sqlite", "postgres", "duckdb", "dynamodb", "memory")
 # The stores that several processes may write to at the same time.
 SHARED: Final = ("sqlite", "postgres", "dynamodb")
+# The stores that outlive the process that wrote to them.
 LASTING: Final = (*SHARED, "duckdb")
 # The next interrupt comes at most this many seconds after an answer: about the time of a few steps of the loop.
+# Without an entry here it is 0.03.
 LATEST_MOMENT: Final = {"dynamodb": 0.3, "duckdb": 0.1, "postgres": 0.06}
 # The number of interrupts on one store. Then a new store is used, so that stores stay small.
 PER_STORE: Final = 250
 _DUMP_SECONDS: Final = 0.5
-_SHOWN: Final = 4000
-_MAX_COMPLAINTS: Final = 1_000_000
+_MAX_CHARACTERS: Final = 4000  # of standard error, in a finding
+_MAX_STDERR_BYTES: Final = 1_000_000
 BARS: Final = dict.fromkeys(("dead", "ignored", "locked_out", "lost", "half", "problems", "errors"), ("==", 0))
 
 
 @dataclass
-class Outcome:
+class InterruptsOutcome:
     """The number of interrupts on one kind of store, and the problems that were found."""
 
     interrupts: int = 0
@@ -80,17 +82,17 @@ class Outcome:
 class InterruptedWorker:
     """A worker process, and what it has reported."""
 
-    def __init__(self, storage: str, run: int, outcome: Outcome) -> None:
+    def __init__(self, storage: str, run: int, outcome: InterruptsOutcome) -> None:
         self.ledger = Ledger()
         self.findings: dict[str, list[str]] | None = None
         self._outcome = outcome
-        self._rest = b""
-        self._complaints = TemporaryFile()  # noqa: SIM115 — `end` closes it
+        self._partial_line = b""
+        self._stderr = TemporaryFile()  # noqa: SIM115 — `end` closes it
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.interrupts_worker", storage, str(run)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._complaints,
+            stderr=self._stderr,
             start_new_session=True,
         )
 
@@ -104,18 +106,18 @@ class InterruptedWorker:
         assert self._process.stdout is not None
         deadline = time.monotonic() + seconds
         while (remaining := deadline - time.monotonic()) > 0:
-            while b"\n" in self._rest:
-                line, self._rest = self._rest.split(b"\n", 1)
-                if self._take(json.loads(line)) == word:
+            while b"\n" in self._partial_line:
+                line, self._partial_line = self._partial_line.split(b"\n", 1)
+                if self._record(json.loads(line)) == word:
                     return True
             if select.select([self._process.stdout], [], [], remaining)[0]:
                 output = os.read(self._process.stdout.fileno(), 65536)
                 if not output:
                     return False
-                self._rest += output
+                self._partial_line += output
         return False
 
-    def _take(self, line: list[Any]) -> str:
+    def _record(self, line: list[Any]) -> str:
         word, *details = line
         match word:
             case "alive":
@@ -123,7 +125,7 @@ class InterruptedWorker:
             case "dead":
                 self._outcome.dead.append(str(details[1]))
             case "ignored":
-                self._outcome.ignored.append(f"interrupt {details[0]}: {self._read_complaints()[-_SHOWN:]}")
+                self._outcome.ignored.append(f"interrupt {details[0]}: {self._read_stderr()[-_MAX_CHARACTERS:]}")
             case "error":
                 self._outcome.errors.append(str(details[0]))
             case "findings":
@@ -136,34 +138,34 @@ class InterruptedWorker:
         """Return the stacks of the worker's threads, the main thread's last."""
         self._process.send_signal(signal.SIGUSR1)
         time.sleep(_DUMP_SECONDS)
-        return self._read_complaints()[-_SHOWN:]
+        return self._read_stderr()[-_MAX_CHARACTERS:]
 
-    def _read_complaints(self) -> str:
+    def _read_stderr(self) -> str:
         """Return what the worker has written to standard error."""
-        return os.pread(self._complaints.fileno(), _MAX_COMPLAINTS, 0).decode(errors="replace")
+        return os.pread(self._stderr.fileno(), _MAX_STDERR_BYTES, 0).decode(errors="replace")
 
     def end(self) -> None:
         """Kill the process and print what it wrote to standard error. A second call does nothing."""
-        if self._complaints.closed:
+        if self._stderr.closed:
             return
         self._process.kill()
         self._process.wait()
-        print(self._read_complaints(), end="", file=sys.stderr)
-        for file in (self._process.stdin, self._process.stdout, self._complaints):
+        print(self._read_stderr(), end="", file=sys.stderr)
+        for file in (self._process.stdin, self._process.stdout, self._stderr):
             if file is not None:
                 file.close()
 
 
-def interrupt_one_store(name: str, storage: str, run: int, interrupts: int, outcome: Outcome) -> None:
+def interrupt_one_store(name: str, storage: str, run: int, interrupts: int, outcome: InterruptsOutcome) -> None:
     """Interrupt a worker `interrupts` times and check the store. Stop early if the worker does not answer."""
     rng = random.Random(run)
-    with ExitStack() as until:
+    with ExitStack() as stack:
         worker = InterruptedWorker(storage, run, outcome)
-        until.callback(worker.end)
+        stack.callback(worker.end)
         if not worker.wait_for("alive", 3 * ANSWER_SECONDS):
             outcome.dead.append("it did not begin")
             return
-        other = until.enter_context(open_worker_engine(storage)) if name in SHARED else None
+        second_engine = stack.enter_context(open_worker_engine(storage)) if name in SHARED else None
         for number in range(interrupts):
             time.sleep(rng.uniform(0.0, LATEST_MOMENT.get(name, 0.03)))
             worker.interrupt()
@@ -173,20 +175,20 @@ def interrupt_one_store(name: str, storage: str, run: int, interrupts: int, outc
                 outcome.dead.append(f"no answer after interrupt {number}: {worker.dump_stacks()}")
                 break
             outcome.slowest_answer_seconds = max(outcome.slowest_answer_seconds, time.monotonic() - started)
-            if other is not None:
-                write_beside(other, f"{run}-{number}", outcome)
+            if second_engine is not None:
+                write_from_this_process(second_engine, f"{run}-{number}", outcome)
         finish(name, storage, worker, outcome)
 
 
-def write_beside(other: Everhold, name: str, outcome: Outcome) -> None:
+def write_from_this_process(second_engine: Everhold, name: str, outcome: InterruptsOutcome) -> None:
     """Write from this process. This fails if the interrupted process still holds a lock or a transaction."""
     try:
-        other.scope(user="second").remember(f"Written beside after interrupt {name}.", kind="conversation")
+        second_engine.scope(user="second").remember(f"Written beside after interrupt {name}.", kind="conversation")
     except EverholdError as error:
         outcome.locked_out.append(f"after interrupt {name}: {type(error).__name__}: {error}")
 
 
-def finish(name: str, storage: str, worker: InterruptedWorker, outcome: Outcome) -> None:
+def finish(name: str, storage: str, worker: InterruptedWorker, outcome: InterruptsOutcome) -> None:
     worker.interrupt(is_last=True)
     worker.wait_for("findings", 6 * ANSWER_SECONDS)
     outcome.acknowledged += worker.ledger.acknowledged
@@ -206,10 +208,10 @@ def finish(name: str, storage: str, worker: InterruptedWorker, outcome: Outcome)
 @contextmanager
 def make_stores(name: str) -> Iterator[Iterator[str]]:
     """Yield an iterator over the addresses of new, empty stores of one kind."""
-    with ExitStack() as until:
-        folder = Path(until.enter_context(TemporaryDirectory(prefix="everhold-interrupts-")))
-        postgres = until.enter_context(PostgresServer()) if name == "postgres" else None
-        dynamo = until.enter_context(DynamoServer()) if name == "dynamodb" else None
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="everhold-interrupts-")))
+        postgres = stack.enter_context(PostgresServer()) if name == "postgres" else None
+        dynamo = stack.enter_context(DynamoServer()) if name == "dynamodb" else None
         os.environ.update({key.upper(): value for key, value in CREDENTIALS.items()} if dynamo else {})
 
         def make_addresses() -> Iterator[str]:
@@ -226,9 +228,9 @@ def make_stores(name: str) -> Iterator[Iterator[str]]:
         yield make_addresses()
 
 
-def run(name: str, interrupts: int, seed: int = 0) -> Outcome:
+def run(name: str, interrupts: int, seed: int = 0) -> InterruptsOutcome:
     """Interrupt workers on stores of one kind and return the outcome."""
-    outcome = Outcome()
+    outcome = InterruptsOutcome()
     with make_stores(name) as stores:
         for number in range(interrupts):  # if a worker dies, another one takes the remaining interrupts
             remaining = min(PER_STORE, interrupts - outcome.interrupts)

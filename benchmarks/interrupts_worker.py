@@ -112,11 +112,11 @@ def find_partial_writes(engine: Everhold) -> Iterator[str]:
     names = ("owner_id", "chunk_index", "span_start", "span_end")
     for owner, *span in records.columns(Chunk, DEFAULT_ORGANIZATION, names, current):
         spans[owner].append((span[0], span[1], span[2]))
-    live = dict(records.columns(Memory, DEFAULT_ORGANIZATION, ("id", "text")))
-    every = {name for (name,) in records.columns(Memory, DEFAULT_ORGANIZATION, ("id",), deleted=True)}
-    created = [Where("operation", Op.EQ, "create")]
-    logged = {name for (name,) in records.columns(AccessLog, DEFAULT_ORGANIZATION, ("memory_id",), created)}
-    for memory_id, text in live.items():
+    live_texts = dict(records.columns(Memory, DEFAULT_ORGANIZATION, ("id", "text")))
+    memory_ids = {name for (name,) in records.columns(Memory, DEFAULT_ORGANIZATION, ("id",), deleted=True)}
+    created_lines = [Where("operation", Op.EQ, "create")]
+    logged = {name for (name,) in records.columns(AccessLog, DEFAULT_ORGANIZATION, ("memory_id",), created_lines)}
+    for memory_id, text in live_texts.items():
         chunks = sorted(spans.get(memory_id, []))
         numbers = [number for number, _, _ in chunks]
         if not chunks or numbers != list(range(len(chunks))) or (chunks[0][1], chunks[-1][2]) != (0, len(text)):
@@ -124,7 +124,7 @@ def find_partial_writes(engine: Everhold) -> Iterator[str]:
         if memory_id not in logged:
             yield f"{memory_id} without its line in the access log"
     owners = set(spans) | {owner for (owner,) in records.columns(Tag, DEFAULT_ORGANIZATION, ("memory_id",))}
-    yield from (f"rows of {owner} without the memory" for owner in owners - every)
+    yield from (f"rows of {owner} without the memory" for owner in owners - memory_ids)
 
 
 def find_problems(engine: Everhold, ledger: Ledger) -> dict[str, list[str]]:
@@ -138,7 +138,7 @@ def find_problems(engine: Everhold, ledger: Ledger) -> dict[str, list[str]]:
 # the loop
 
 
-class Worker:
+class VerbWorker:
     """Calls verbs at random, one after the other."""
 
     def __init__(self, engine: Everhold, run: int) -> None:
@@ -149,87 +149,95 @@ class Worker:
         self._view = engine.scope(user=USER)
         self._talk = engine.scope(user=USER, session=SESSION)
         self.ledger = Ledger()
-        self.done = 0
+        self.steps = 0
         self.interrupts = 0
 
     def take_interrupt(self, number: int, frame: FrameType | None) -> None:
-        """Handle SIGINT as Python does, and count it."""
+        """Count a SIGINT and raise KeyboardInterrupt, as Python's own handler does."""
         self.interrupts += 1
         raise KeyboardInterrupt
 
-    def say(self, *line: Any) -> None:
+    def send(self, *line: Any) -> None:
+        """Write one report to standard output."""
         os.write(1, (json.dumps(line) + "\n").encode())
 
     def report(self, word: str, name: str, number: int = 0) -> None:
-        self.say(word, name, number)
+        """Report a write, and note it in this process's own ledger."""
+        self.send(word, name, number)
         self.ledger.note(word, name, number)
 
     def work(self, number: int) -> None:
         """Call verbs until the `number`-th interrupt. Report the interrupt as ignored if it raised nothing."""
-        steps = [self._remember] * 4 + [self._remember_many] * 2 + [self._revise] * 3 + [self._recall] * 4
-        steps += [self._say] * 2 + [self._forget, self._list, self._context, self._tag]
+        verbs = [self._remember] * 4 + [self._remember_many] * 2 + [self._revise] * 3 + [self._recall] * 4
+        verbs += [self._say] * 2 + [self._forget, self._list, self._build_context, self._tag]
         while True:
-            self._rng.choice(steps)()
-            self.done += 1
-            if self.done % 60 == 0:
+            self._rng.choice(verbs)()
+            self.steps += 1
+            if self.steps % 60 == 0:
                 self._engine.maintain()
             if self.interrupts == number:
-                self.say("ignored", number)
+                self.send("ignored", number)
                 return
 
-    def _new_id(self) -> str:
+    def _make_id(self) -> str:
         return f"r{self._run}n{next(self._numbers)}"
 
     def _choose_id(self) -> str | None:
-        names = [name for name in list(self.ledger.texts)[-200:] if name not in self.ledger.forgetting]
-        return self._rng.choice(names) if names else None
+        memory_ids = [
+            memory_id for memory_id in list(self.ledger.texts)[-200:] if memory_id not in self.ledger.forgetting
+        ]
+        return self._rng.choice(memory_ids) if memory_ids else None
 
     def _remember(self) -> None:
-        name = self._new_id()
-        self._view.remember(make_text(name, 0), kind="conversation", id=name, tags=[_TAG], idempotency_key=name)
-        self.report("remembered", name)
+        memory_id = self._make_id()
+        self._view.remember(
+            make_text(memory_id, 0), kind="conversation", id=memory_id, tags=[_TAG], idempotency_key=memory_id
+        )
+        self.report("remembered", memory_id)
 
     def _remember_many(self) -> None:
-        names = [self._new_id() for _ in range(3)]
-        self._view.remember_many([{"text": make_text(name, 0), "kind": "conversation", "id": name} for name in names])
-        for name in names:
-            self.report("remembered", name)
+        memory_ids = [self._make_id() for _ in range(3)]
+        self._view.remember_many(
+            [{"text": make_text(memory_id, 0), "kind": "conversation", "id": memory_id} for memory_id in memory_ids]
+        )
+        for memory_id in memory_ids:
+            self.report("remembered", memory_id)
 
     def _revise(self) -> None:
-        name = self._choose_id()
-        if name is not None:
-            memory = self._view.get(name)
+        memory_id = self._choose_id()
+        if memory_id is not None:
+            memory = self._view.get(memory_id)
             revision = int(memory.text.split("revision ")[1].split(".")[0])
             # An interrupted revision may have been written; continue from what is stored.
-            self.report("revised", name, revision)
-            self._view.revise(name, text=make_text(name, revision + 1))
-            self.report("revised", name, revision + 1)
+            self.report("revised", memory_id, revision)
+            self._view.revise(memory_id, text=make_text(memory_id, revision + 1))
+            self.report("revised", memory_id, revision + 1)
 
     def _recall(self) -> None:
         self._view.recall(f"harbour {self._rng.randrange(50)}", k=5)
 
     def _say(self) -> None:
-        name = self._new_id()
-        self._talk.say(f"message {name}", id=name)
-        self.report("said", name)
+        message_id = self._make_id()
+        self._talk.say(f"message {message_id}", id=message_id)
+        self.report("said", message_id)
 
     def _forget(self) -> None:
-        name = self._choose_id()
-        if name is not None:
-            self.report("forgetting", name)
-            self._view.forget(name)
-            self.report("forgotten", name)
+        memory_id = self._choose_id()
+        if memory_id is not None:
+            self.report("forgetting", memory_id)
+            self._view.forget(memory_id)
+            self.report("forgotten", memory_id)
 
     def _list(self) -> None:
         self._view.list(limit=20)
 
-    def _context(self) -> None:
+    def _build_context(self) -> None:
         self._talk.context("harbour", budget=200)
 
     def _tag(self) -> None:
-        name = self._choose_id()
-        if name is not None:
-            self._view.tag(name, f"extra-{self._rng.randrange(5)}")
+        memory_id = self._choose_id()
+        if memory_id is not None:
+            self._view.tag(memory_id, f"extra-{self._rng.randrange(5)}")
 
     # after an interrupt
 
@@ -251,17 +259,17 @@ class Worker:
         else:
             try_write_and_recall()
         if failures:
-            self.say("dead", number, failures[0][-1500:])
+            self.send("dead", number, failures[0][-1500:])
             os._exit(1)
 
     def _write_and_recall(self) -> None:
-        name = self._new_id()
-        self._view.remember(make_text(name, 0), kind="conversation", id=name)
-        self.report("remembered", name)
-        self._view.recall(f"Note {name}", k=3)
+        memory_id = self._make_id()
+        self._view.remember(make_text(memory_id, 0), kind="conversation", id=memory_id)
+        self.report("remembered", memory_id)
+        self._view.recall(f"Note {memory_id}", k=3)
 
 
-def call_verbs_in_thread(engine: Everhold, run: int, say: Any, stop: threading.Event) -> None:
+def call_verbs_in_thread(engine: Everhold, run: int, send: Any, stop: threading.Event) -> None:
     """Write and recall as another user, in a thread that is never interrupted."""
     view = engine.scope(user=BESIDE)
     for number in count():
@@ -271,28 +279,28 @@ def call_verbs_in_thread(engine: Everhold, run: int, say: Any, stop: threading.E
             view.remember(f"Beside {run} number {number}.", kind="conversation")
             view.recall(f"number {number}", k=3)
         except EverholdError as error:
-            say("error", f"beside: {type(error).__name__}: {error}")
+            send("error", f"beside: {type(error).__name__}: {error}")
 
 
 def main() -> None:
     storage, run = sys.argv[1], int(sys.argv[2])
     faulthandler.register(signal.SIGUSR1)
     engine = open_worker_engine(storage)
-    worker = Worker(engine, run)
+    worker = VerbWorker(engine, run)
     signal.signal(signal.SIGINT, worker.take_interrupt)
     stop = threading.Event()
-    beside = threading.Thread(target=call_verbs_in_thread, args=(engine, run, worker.say, stop), daemon=True)
+    beside = threading.Thread(target=call_verbs_in_thread, args=(engine, run, worker.send, stop), daemon=True)
     beside.start()
     worker.require_usable_engine(0)
     for number in count(1):
         try:
-            worker.say("alive", worker.done)  # from here on a signal may come
+            worker.send("alive", worker.steps)  # from here on a signal may come
             worker.work(number)
         except KeyboardInterrupt:
             pass
         except Exception as error:  # noqa: BLE001 — every exception is reported
             with suppress(KeyboardInterrupt):
-                worker.say("error", f"{type(error).__name__}: {error}"[:400])
+                worker.send("error", f"{type(error).__name__}: {error}"[:400])
                 while worker.interrupts < number:  # wait for the signal, unless it caused this error
                     time.sleep(0.01)
         if select.select([sys.stdin], [], [], 0)[0]:
@@ -300,7 +308,7 @@ def main() -> None:
         worker.require_usable_engine(number)
     stop.set()
     beside.join()
-    worker.say("findings", find_problems(engine, worker.ledger))
+    worker.send("findings", find_problems(engine, worker.ledger))
     engine.close()
 
 

@@ -75,7 +75,7 @@ class Counts:
     def repeated_classes(self) -> dict[str, list[str]]:
         return {name: places for name, places in self.classes.items() if len(places) > 1}
 
-    def figures(self) -> dict[str, float]:
+    def compute_figures(self) -> dict[str, float]:
         return {
             "participle_names": round(len(self.participles) / max(1, self.functions), 4),
             "archaic_words": round(1000 * len(self.archaic) / max(1, self.words), 3),
@@ -157,23 +157,23 @@ def count_peer(name: str) -> Counts:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true", help="print what counts, with its place")
-    chosen = parser.parse_args()
+    options = parser.parse_args()
     counts = count_package(
         [ROOT / "src/everhold", ROOT / "benchmarks", ROOT / "tests", ROOT / "docs", *sorted(ROOT.glob("*.md"))], ROOT
     )
     repeated = count_package([ROOT / "src/everhold"], ROOT).repeated_classes
-    if chosen.list:
+    if options.list:
         for line in [*counts.participles, *counts.archaic]:
             print(line)
         for name, places in sorted(repeated.items()):
             print("repeated", name, *places)
         return
     report = Report("language")
-    for name, value in counts.figures().items():
+    for name, value in counts.compute_figures().items():
         report.add(name, value, *BARS[name])
     report.add("repeated_classes", len(repeated), "==", 0)
     for peer in PEERS:
-        for name, value in count_peer(peer).figures().items():
+        for name, value in count_peer(peer).compute_figures().items():
             report.add(f"{peer}_{name}", value)
     sys.exit(report.finish())
 

@@ -32,7 +32,7 @@ BARS: Final = dict.fromkeys(("lost", "half_done", "not_restored", "not_continued
 
 
 @dataclass
-class Outcome:
+class MaintenanceCrashOutcome:
     """The number of kills on one kind of store, and descriptions of the problems that were found."""
 
     kills: int = 0
@@ -66,9 +66,9 @@ class FilledStore:
     """The time that an undisturbed worker takes after it has opened the store."""
 
 
-def run(store: str, kills: int, *, plant: str | None = None, seed: int = 1) -> Outcome:
+def run(store: str, kills: int, *, plant: str | None = None, seed: int = 1) -> MaintenanceCrashOutcome:
     """Kill workers `kills` times and return the outcome."""
-    outcome, rng = Outcome(), random.Random(seed)
+    outcome, rng = MaintenanceCrashOutcome(), random.Random(seed)
     with make_template(store) as template:
         filled = _fill(template)
         for number in range(1, kills + 1):
@@ -105,7 +105,9 @@ def _plant_unjournalled(engine: Everhold) -> None:
     engine._parts.records.commit([Delete(Change, (change.organization_id, change.id))])
 
 
-def _check(engine: Everhold, filled: FilledStore, outcome: Outcome, name: str, *, should_continue: bool) -> None:
+def _check(
+    engine: Everhold, filled: FilledStore, outcome: MaintenanceCrashOutcome, name: str, *, should_continue: bool
+) -> None:
     records = engine._parts.records
     memories = {memory.id: memory for memory in records.scan(Memory, None, deleted=True)}
     outcome.lost += [f"{name}: memory {missing}" for missing in sorted(filled.memory_ids - memories.keys())]
@@ -116,9 +118,9 @@ def _check(engine: Everhold, filled: FilledStore, outcome: Outcome, name: str, *
     outcome.damage += [f"{name}: {problem}" for problem in engine.doctor().problems]
     if should_continue:
         outcome.not_continued += [f"{name}: {problem}" for problem in _continue(engine)]
-    for latest in engine.runs(limit=100):
-        if latest.undone_at is None:
-            skipped = engine.undo_run(latest.id).skipped
+    for maintenance_run in engine.runs(limit=100):
+        if maintenance_run.undone_at is None:
+            skipped = engine.undo_run(maintenance_run.id).skipped
             outcome.not_restored += [f"{name}: a {skip.change.kind} was skipped: {skip.reason}" for skip in skipped]
     if hash_logically(records) != filled.hash:
         outcome.not_restored.append(f"{name}: the logical hash is different")
@@ -129,17 +131,17 @@ def _find_half_done(memories: dict[str, Memory], changes: list[Change]) -> Itera
     """Yield traces of a commit that was written only in part: hidden memories without a change, and partial merges."""
     current = [change for change in changes if change.undone_at is None]
     # Undoing a supersession hides the memory that the run added; a later step of the same undo purges it.
-    leaving = {change.memory_ids[-1] for change in changes if change.kind == "supersede" and change.undone_at}
-    hidings = {change.before["deletion_id"]: change for change in current if "deletion_id" in change.before}
+    added_ids = {change.memory_ids[-1] for change in changes if change.kind == "supersede" and change.undone_at}
+    changes_by_deletion = {change.before["deletion_id"]: change for change in current if "deletion_id" in change.before}
     for memory in memories.values():
-        change = hidings.get(memory.deletion_id or "")
-        if memory.is_deleted and memory.id not in leaving and (change is None or memory.id not in change.memory_ids):
+        change = changes_by_deletion.get(memory.deletion_id or "")
+        if memory.is_deleted and memory.id not in added_ids and (change is None or memory.id not in change.memory_ids):
             yield f"memory {memory.id} is hidden by no change"
     for change in current:
         if change.kind == "merge":
-            kept, *merged = (memories[memory_id] for memory_id in change.memory_ids)
-            noted = {entry["id"] for entry in kept.provenance.get("merged", ())}
-            if not all(memory.is_deleted and memory.id in noted for memory in merged):
+            survivor, *merged = (memories[memory_id] for memory_id in change.memory_ids)
+            merged_ids = {entry["id"] for entry in survivor.provenance.get("merged", ())}
+            if not all(memory.is_deleted and memory.id in merged_ids for memory in merged):
                 yield f"merge {change.id} is half-done"
 
 
@@ -148,11 +150,11 @@ def _continue(engine: Everhold) -> Iterator[str]:
     records = engine._parts.records
     report = _finish(engine)
     yield from (f"{job.name} was {job.outcome}: {job.error}" for job in report.jobs if job.outcome != "done")
-    undone = {name for change in records.scan(Change, None) if change.undone_at for name in change.memory_ids}
+    undone_ids = {name for change in records.scan(Change, None) if change.undone_at for name in change.memory_ids}
     for user in USERS:
         live = records.scan(Memory, "default", [Where("user_id", Op.EQ, user)])
-        over = [memory for memory in live if memory.id not in undone][BUDGET:]
-        if len(live) > BUDGET and over:
+        excess = [memory for memory in live if memory.id not in undone_ids][BUDGET:]
+        if len(live) > BUDGET and excess:
             yield f"{user} has {len(live)} memories and may have {BUDGET}"
 
 

@@ -22,7 +22,7 @@ BUDGET: Final = 30
 PAIRS, NOTES, MESSAGES = 8, 40, 12
 # The beginnings of three memories of different days about the same person. Consolidation relates them and writes a
 # reflection.
-_NAMING: Final = ("I met", "I phoned", "I wrote to")
+_BEGINNINGS: Final = ("I met", "I phoned", "I wrote to")
 _RULES: Final[dict[str, Any]] = {"half_life_days": 10, "prune_after_days": 60, "max_memories": BUDGET}
 
 
@@ -46,9 +46,9 @@ def fill(engine: Everhold) -> None:
             {"text": f"{user} wrote note {number}", "priority": 1 + number % 8, "kind": "fact"}
             for number in range(NOTES)
         ]
-        items += [{"text": f"Yesterday {end} Ingrid, said {user}", "priority": 9} for end in _NAMING]
+        items += [{"text": f"Yesterday {beginning} Ingrid, said {user}", "priority": 9} for beginning in _BEGINNINGS]
         memories = view.remember_many(items)
-        notes = memories[-NOTES - len(_NAMING) : -len(_NAMING)]
+        notes = memories[-NOTES - len(_BEGINNINGS) : -len(_BEGINNINGS)]
         for first, second in zip(notes[::4], notes[1::4], strict=False):
             view.relate(first.id, second.id)
         _make_older(engine, memories)

@@ -23,7 +23,7 @@ SAID_AT = datetime(2023, 6, 14, 10, tzinfo=UTC)
 MAX_WRONG = 0.01
 
 
-class Pair(NamedTuple):
+class TextPair(NamedTuple):
     """Two texts and a label: the second "replaces" the first, says the "same", or is "different"."""
 
     first: str
@@ -33,28 +33,28 @@ class Pair(NamedTuple):
     """Whether the two texts are worded so similarly that they must be merged."""
 
 
-class Outcome(NamedTuple):
+class MergeOutcome(NamedTuple):
     """Whether the second text superseded the first, and whether the two were merged."""
 
     superseded: bool
     merged: bool
 
 
-def read_pairs() -> list[Pair]:
+def read_pairs() -> list[TextPair]:
     fixtures = json.loads(PAIRS.read_text("utf-8"))
     return [
-        *[Pair(first, second, label, False) for first, second, label in fixtures["relations"]],
-        *[Pair(first, second, "same", True) for first, second in fixtures["same"]],
-        *[Pair(first, second, label, False) for first, second, label in fixtures["different"]],
+        *[TextPair(first, second, label, False) for first, second, label in fixtures["relations"]],
+        *[TextPair(first, second, "same", True) for first, second in fixtures["same"]],
+        *[TextPair(first, second, label, False) for first, second, label in fixtures["different"]],
     ]
 
 
-def merge_pair(engine: Everhold, number: int, pair: Pair) -> Outcome:
-    user = engine.scope(user=f"user-{number}")
-    first = user.remember(pair.first, kind="fact", speaker="Alice", occurred_at=SAID_AT)
-    second = user.remember(pair.second, kind="fact", speaker="Alice", occurred_at=SAID_AT + timedelta(minutes=1))
-    superseded = user.get(first.id).superseded_by is not None
-    return Outcome(superseded, first.id == second.id or user.merge_duplicates().count > 0)
+def merge_pair(engine: Everhold, number: int, pair: TextPair) -> MergeOutcome:
+    view = engine.scope(user=f"user-{number}")
+    first = view.remember(pair.first, kind="fact", speaker="Alice", occurred_at=SAID_AT)
+    second = view.remember(pair.second, kind="fact", speaker="Alice", occurred_at=SAID_AT + timedelta(minutes=1))
+    superseded = view.get(first.id).superseded_by is not None
+    return MergeOutcome(superseded, first.id == second.id or view.merge_duplicates().count > 0)
 
 
 def measure(report: Report, engine: Everhold) -> None:

@@ -32,7 +32,7 @@ K = 10
 # The texts are random. With resolving on, some would supersede others, and fewer memories would be left to find.
 UNRESOLVED = {"remember": {"resolve": False}}
 QUESTIONS = 200
-SAME = 1e-6  # scores are rounded to six decimals
+SCORE_TOLERANCE = 1e-6  # scores are rounded to six decimals
 FRESH_RUNS = 3
 Vectors = np.ndarray[tuple[int, int], np.dtype[np.float32]]
 
@@ -58,18 +58,23 @@ def make_recall_data(size: int) -> RecallData:
 
 
 @dataclass(frozen=True)
-class Case:
-    """A store of `users` users with `each` memories each; the first user's are searched."""
+class RecallCase:
+    """A store of some users, in which the first user's memories are searched.
+
+    `pairs` is the number of calls that are timed, each of `recall` and of the floor.
+    """
 
     users: int
-    each: int
+    memories_per_user: int
     pairs: int
 
     @property
     def name(self) -> str:
-        return f"{self.each}" if self.users == 1 else f"{self.each}_in_{self.users * self.each}"
+        if self.users == 1:
+            return f"{self.memories_per_user}"
+        return f"{self.memories_per_user}_in_{self.users * self.memories_per_user}"
 
-    def paths(self, folder: Path) -> tuple[Path, Path]:
+    def make_paths(self, folder: Path) -> tuple[Path, Path]:
         return folder / f"{self.name}-ours.db", folder / f"{self.name}-floor.db"
 
 
@@ -77,15 +82,17 @@ def name_user(user: int) -> str:
     return f"user{user}"
 
 
-def time_case(case: Case, recall_data: RecallData, folder: Path, report: Report) -> None:
+def time_case(case: RecallCase, recall_data: RecallData, folder: Path, report: Report) -> None:
     """Compare `recall` with the floor, without embedding."""
-    ours_path, floor_path = case.paths(folder)
+    ours_path, floor_path = case.make_paths(folder)
     floor = Floor(floor_path)
     with open_engine(build_settings(ours_path, **UNRESOLVED), recall_data.embedder, recall_data.embedder) as engine:
         for user in range(case.users):
-            part = slice(user * case.each, (user + 1) * case.each)
-            engine.scope(user=name_user(user)).remember_many(recall_data.texts[part])
-            floor.remember_many(name_user(user), recall_data.texts[part], recall_data.vectors[part])
+            memories_of_user = slice(user * case.memories_per_user, (user + 1) * case.memories_per_user)
+            engine.scope(user=name_user(user)).remember_many(recall_data.texts[memories_of_user])
+            floor.remember_many(
+                name_user(user), recall_data.texts[memories_of_user], recall_data.vectors[memories_of_user]
+            )
         view, floor_scope = engine.scope(user=name_user(0)), floor.scope(name_user(0))
         times = run_interleaved(_make_ask(recall_data, view), _make_ask_floor(recall_data, floor_scope), case.pairs)
         times.add_to(report, f"recall_{case.name}", 1.5)
@@ -114,8 +121,8 @@ def measure_share_found(engine: Everhold, recall_data: RecallData, size: int) ->
     found_count, times = 0, []
     for question, vector in zip(recall_data.questions, recall_data.question_vectors, strict=True):
         scores = recall_data.vectors[:size] @ vector
-        tenth = np.partition(scores, size - K)[size - K]
-        nearest = {recall_data.texts[at] for at in np.flatnonzero(scores >= tenth - SAME)}
+        tenth_score = np.partition(scores, size - K)[size - K]
+        nearest = {recall_data.texts[index] for index in np.flatnonzero(scores >= tenth_score - SCORE_TOLERANCE)}
         started = perf_counter()
         hits = view.recall(question, k=K, recipe="meaning")
         times.append(perf_counter() - started)
@@ -123,35 +130,35 @@ def measure_share_found(engine: Everhold, recall_data: RecallData, size: int) ->
     return found_count / (K * QUESTIONS), median(times)
 
 
-def measure_sizes(case: Case, folder: Path, report: Report) -> None:
+def measure_sizes(case: RecallCase, folder: Path, report: Report) -> None:
     """Measure disk, memory and the first recall, each in a new process, on a store with one scope."""
-    path = case.paths(folder)[0]
+    path = case.make_paths(folder)[0]
     assert not path.with_name(f"{path.name}-wal").exists()  # closing the last connection empties the log
-    report.add("disk_bytes_per_memory", path.stat().st_size / case.each, "<=", 2500)
-    alone, with_caches = (
+    report.add("disk_bytes_per_memory", path.stat().st_size / case.memories_per_user, "<=", 2500)
+    without_caches, with_caches = (
         fresh.run(fresh.measure_image, str(path), name_user(0), caches) for caches in ("small", "usual")
     )
-    assert alone["rows"] == case.each, alone
-    report.add("resident_bytes_per_memory", alone["bytes"] / case.each, "<=", 2048)
-    report.add("resident_bytes_per_memory_with_store_caches", with_caches["bytes"] / case.each)
-    loads, firsts = [], []
+    assert without_caches["rows"] == case.memories_per_user, without_caches
+    report.add("resident_bytes_per_memory", without_caches["bytes"] / case.memories_per_user, "<=", 2048)
+    report.add("resident_bytes_per_memory_with_store_caches", with_caches["bytes"] / case.memories_per_user)
+    model_seconds, first_recall_seconds = [], []
     for _ in range(FRESH_RUNS):
-        loads.append(fresh.run(fresh.load_model)["seconds"])
-        firsts.append(fresh.run(fresh.recall_first, str(path), name_user(0))["seconds"])
-    report.add("first_recall_seconds_over_model", median(firsts) - median(loads), "<=", 2.0)
-    report.add("first_recall_seconds", median(firsts))
-    report.add("model_seconds", median(loads))
+        model_seconds.append(fresh.run(fresh.load_model)["seconds"])
+        first_recall_seconds.append(fresh.run(fresh.recall_first, str(path), name_user(0))["seconds"])
+    report.add("first_recall_seconds_over_model", median(first_recall_seconds) - median(model_seconds), "<=", 2.0)
+    report.add("first_recall_seconds", median(first_recall_seconds))
+    report.add("model_seconds", median(model_seconds))
 
 
-def measure_exactness(case: Case, recall_data: RecallData, folder: Path, report: Report) -> None:
+def measure_exactness(case: RecallCase, recall_data: RecallData, folder: Path, report: Report) -> None:
     """Measure whether search by meaning is exact: with an image, and in a scope that is too large for an image."""
-    path = case.paths(folder)[0]
+    path = case.make_paths(folder)[0]
     with open_engine(build_settings(path, **UNRESOLVED), recall_data.embedder, recall_data.embedder) as engine:
-        share, _ = measure_share_found(engine, recall_data, case.each)
-        report.add(f"meaning_recall_at_10_of_{case.each}", share, "==", 1.0)
-    settings = build_settings(path, **UNRESOLVED, images={"max_memories": case.each})
+        share, _ = measure_share_found(engine, recall_data, case.memories_per_user)
+        report.add(f"meaning_recall_at_10_of_{case.memories_per_user}", share, "==", 1.0)
+    settings = build_settings(path, **UNRESOLVED, images={"max_memories": case.memories_per_user})
     with open_engine(settings, recall_data.embedder, recall_data.embedder) as engine:
-        engine.scope(user=name_user(0)).remember_many(recall_data.texts[case.each :])
+        engine.scope(user=name_user(0)).remember_many(recall_data.texts[case.memories_per_user :])
         started = perf_counter()
         engine.scope(user=name_user(0)).recall(recall_data.questions[0], k=K)
         vectors = engine._parts.recall_deps.candidates.vectors
@@ -172,12 +179,17 @@ def main() -> int:
     parser.add_argument("--most", type=int, default=120_000, help="the size of the scope that no image holds")
     parser.add_argument("--folder", type=Path, help="the disk to write to")
     options = parser.parse_args()
-    pairs, largest_size, most = options.pairs, 100_000, max(options.most, 101_000)
+    pairs, largest_size, not_held_size = options.pairs, 100_000, max(options.most, 101_000)
     if options.quick:
-        pairs, largest_size, most = min(pairs, 60), 30_000, 31_000
-    largest = Case(1, largest_size, pairs)
-    cases = [Case(1, 1000, pairs), Case(1, 10_000, pairs), Case(largest_size // 10_000, 10_000, pairs), largest]
-    recall_data = make_recall_data(most)
+        pairs, largest_size, not_held_size = min(pairs, 60), 30_000, 31_000
+    largest = RecallCase(1, largest_size, pairs)
+    cases = [
+        RecallCase(1, 1000, pairs),
+        RecallCase(1, 10_000, pairs),
+        RecallCase(largest_size // 10_000, 10_000, pairs),
+        largest,
+    ]
+    recall_data = make_recall_data(not_held_size)
     report = Report("recall")
     report.add("vectors", "synthetic unit vectors about 2,000 topics, through remember_many")
     with TemporaryDirectory(dir=options.folder) as name:

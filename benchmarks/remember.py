@@ -14,7 +14,7 @@ from typing import Literal
 
 from benchmarks.engines import TextModel, build_settings, open_engine
 from benchmarks.floors import Floor
-from benchmarks.report import Pairs, Report, run_interleaved
+from benchmarks.report import PairedTimes, Report, run_interleaved
 from benchmarks.texts import make_sentences
 from benchmarks.vectors import PrecomputedVectors, make_vectors
 from everhold.adapters.cached_embedder import CachedEmbedder
@@ -27,7 +27,7 @@ WARM_UP = 20
 BLOCKS = 5
 
 
-def compare_single(folder: Path, model: TextModel, texts: list[str]) -> Pairs:
+def compare_single(folder: Path, model: TextModel, texts: list[str]) -> PairedTimes:
     """Compare `remember` with the bare embedder and one transaction."""
     settings = build_settings(folder / "ours.db")
     floor = Floor(folder / "floor.db")
@@ -45,7 +45,7 @@ def compare_single(folder: Path, model: TextModel, texts: list[str]) -> Pairs:
     return times
 
 
-def compare_without_embedding(folder: Path, texts: list[str], synchronous: Literal["FULL", "NORMAL"]) -> Pairs:
+def compare_without_embedding(folder: Path, texts: list[str], synchronous: Literal["FULL", "NORMAL"]) -> PairedTimes:
     """Compare `remember` with one transaction; the vectors are precomputed."""
     embedder = PrecomputedVectors(dict(zip(texts, make_vectors(len(texts), seed=3), strict=True)))
     settings = build_settings(folder / f"ours-{synchronous}.db", sqlite={"synchronous": synchronous})
@@ -61,7 +61,7 @@ def compare_without_embedding(folder: Path, texts: list[str], synchronous: Liter
     return times
 
 
-def compare_many(folder: Path, model: TextModel, texts: list[str]) -> Pairs:
+def compare_many(folder: Path, model: TextModel, texts: list[str]) -> PairedTimes:
     """Compare `remember_many` with the bare embedder by turns, on a fifth of the texts at a time."""
     size = math.ceil(len(texts) / BLOCKS)
     blocks = [texts[start : start + size] for start in range(0, len(texts), size)]

@@ -9,7 +9,7 @@ from statistics import fmean, median
 from time import perf_counter
 from typing import Any
 
-_MEETS: Mapping[str, Callable[[float, float], bool]] = {"<=": operator.le, ">=": operator.ge, "==": operator.eq}
+_COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {"<=": operator.le, ">=": operator.ge, "==": operator.eq}
 
 
 @dataclass
@@ -28,7 +28,7 @@ class Report:
         if bar:
             sign, limit = bar
             self.bars[figure] = f"{sign} {limit}"
-            if not _MEETS[sign](value, limit):
+            if not _COMPARISONS[sign](value, limit):
                 self.short.append(figure)
         print(f"{self.name}: {figure} {round_figure(value)} {self.bars.get(figure, '')}".rstrip(), file=sys.stderr)
 
@@ -60,7 +60,7 @@ def round_figure(value: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Pairs:
+class PairedTimes:
     """The seconds of two implementations of the same work, measured by turns, because a shared machine is uneven.
 
     Bars apply to medians. Means are reported too, because they include work that only some calls do.
@@ -73,8 +73,8 @@ class Pairs:
     def ratio(self) -> float:
         return median(self.ours) / median(self.floor)
 
-    def add_to(self, report: Report, name: str, most: float) -> None:
-        report.add(f"{name}_ratio", self.ratio, "<=", most)
+    def add_to(self, report: Report, name: str, bar: float) -> None:
+        report.add(f"{name}_ratio", self.ratio, "<=", bar)
         report.add(f"{name}_ms", 1000 * median(self.ours))
         report.add(f"{name}_floor_ms", 1000 * median(self.floor))
         report.add(f"{name}_mean_ratio", fmean(self.ours) / fmean(self.floor))
@@ -83,9 +83,9 @@ class Pairs:
 
 def run_interleaved(
     ours: Callable[[int], object], floor: Callable[[int], object], pairs: int, warm_up: int = 10
-) -> Pairs:
+) -> PairedTimes:
     """Time both functions by turns, and change each time which one is first. Each gets the number of the pair."""
-    times = Pairs([], [])
+    times = PairedTimes([], [])
     for number in range(warm_up + pairs):
         turns = [(ours, times.ours), (floor, times.floor)]
         for work, seconds in turns if number % 2 else reversed(turns):

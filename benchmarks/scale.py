@@ -41,7 +41,7 @@ POOL_SIZE = 20_000
 QUESTIONS = 100
 WIDE_QUESTIONS = 30
 K = 10
-RATIO = 1.3
+MAX_RATIO = 1.3
 YEAR = 3_650_000
 MEMORIES_PER_TENANT = 10
 SETTINGS: dict[str, Any] = {"remember": {"resolve": False}, "log": {"flush_seconds": 3600}}
@@ -77,9 +77,9 @@ class EmptyStores:
     def measure_bytes(self, address: str) -> int:
         """Return the bytes of a store, with the files next to it."""
         if self.server is None:
-            name = Path(address.removeprefix("sqlite:///"))
-            beside = [name, *name.parent.glob(f"{name.name}-*"), *name.with_name(f"{name.name}.vectors").glob("*")]
-            return sum(path.stat().st_size for path in beside)
+            path = Path(address.removeprefix("sqlite:///"))
+            files = [path, *path.parent.glob(f"{path.name}-*"), *path.with_name(f"{path.name}.vectors").glob("*")]
+            return sum(file.stat().st_size for file in files)
         with psycopg.connect(address) as connection:
             [(size,)] = connection.execute("SELECT pg_database_size(current_database())").fetchall()
             return int(size)
@@ -105,7 +105,7 @@ def measure_seconds(ask: Callable[[], object]) -> float:
 
 
 @dataclass(frozen=True)
-class Run:
+class ScaleRun:
     """The texts and questions of a run, and where its figures go."""
 
     report: Report
@@ -126,7 +126,7 @@ class Run:
                 print(f"scale: {(number + 1) * MEMORIES_PER_USER:,} of {size:,} memories", file=sys.stderr)
         self.report.add(f"{size}_loaded_per_second", size / (perf_counter() - started))
 
-    def grow(self, sizes: Sequence[int]) -> None:
+    def measure_growth(self, sizes: Sequence[int]) -> None:
         """Measure a store of each size by turns with a small store, which stays open."""
         with ExitStack() as stack:
             address = self.stores.create("alone")
@@ -158,24 +158,24 @@ class Run:
         view, report = engine.scope(user=name_user(0)), self.report
         report.add(f"{size}_first_recall_seconds", measure_seconds(lambda: self.ask(view, 0)))
         pairs = run_interleaved(lambda number: self.ask(view, number), lambda number: self.ask(alone, number), 200)
-        pairs.add_to(report, f"{size}_scope_of_{MEMORIES_PER_USER}", RATIO)
+        pairs.add_to(report, f"{size}_scope_of_{MEMORIES_PER_USER}", MAX_RATIO)
         report.add(f"{size}_scope_of_{MEMORIES_PER_USER}_p95_ms", 1000 * quantiles(pairs.ours, n=20)[-1])
         report.add(f"{size}_resident_megabytes", measure_resident_megabytes())
 
     def measure_organization(self, engine: Everhold, size: int) -> None:
         """Measure recall across the organization, without the vector index and with it."""
-        whole, report = engine.scope(), self.report
-        report.add(f"{size}_organization_first_recall_seconds", measure_seconds(lambda: self.ask(whole, 0)))
-        self.measure_organization_recall(whole, f"{size}_organization")
+        organization_view, report = engine.scope(), self.report
+        report.add(f"{size}_organization_first_recall_seconds", measure_seconds(lambda: self.ask(organization_view, 0)))
+        self.measure_organization_recall(organization_view, f"{size}_organization")
         if self.indexed:
             report.add(f"{size}_maintenance_seconds", measure_seconds(engine.maintain))
             report.add(f"{size}_index_seconds_after_maintenance", measure_seconds(lambda: settle(engine)))
-            self.measure_organization_recall(whole, f"{size}_organization_indexed")
+            self.measure_organization_recall(organization_view, f"{size}_organization_indexed")
             report.add(f"{size}_second_maintenance_seconds", measure_seconds(engine.maintain))
         report.add(f"{size}_organization_resident_megabytes", measure_resident_megabytes())
 
-    def measure_organization_recall(self, whole: View, name: str) -> None:
-        times = [measure_seconds(partial(self.ask, whole, index)) for index in range(WIDE_QUESTIONS)]
+    def measure_organization_recall(self, view: View, name: str) -> None:
+        times = [measure_seconds(partial(self.ask, view, index)) for index in range(WIDE_QUESTIONS)]
         self.report.add(f"{name}_p50_ms", 1000 * median(times))
         self.report.add(f"{name}_p95_ms", 1000 * quantiles(times, n=20)[-1])
 
@@ -187,12 +187,12 @@ class Run:
             for number in range(count):
                 self.fill_tenant(engine, number)
             self.report.add("tenants_per_second", count / (perf_counter() - started))
-            last, only = (
-                owner.scope(organization=f"org{number}", user="alice")
-                for owner, number in ((engine, count - 1), (alone, 0))
+            last_view = engine.scope(organization=f"org{count - 1}", user="alice")
+            only_view = alone.scope(organization="org0", user="alice")
+            pairs = run_interleaved(
+                lambda number: self.ask(last_view, number), lambda number: self.ask(only_view, number), 200
             )
-            pairs = run_interleaved(lambda number: self.ask(last, number), lambda number: self.ask(only, number), 200)
-            pairs.add_to(self.report, f"one_of_{count}_tenants", RATIO)
+            pairs.add_to(self.report, f"one_of_{count}_tenants", MAX_RATIO)
             self.report.add(f"{count}_tenants_maintenance_seconds", measure_seconds(engine.maintain))
             self.report.add(f"{count}_tenants_second_maintenance_seconds", measure_seconds(engine.maintain))
             self.report.add(f"{count}_tenants_resident_megabytes", measure_resident_megabytes())
@@ -205,6 +205,7 @@ class Run:
 
 
 def settle(engine: Everhold) -> None:
+    """Wait until the vector index covers all memories."""
     vectors = engine._parts.recall_deps.candidates.vectors
     if isinstance(vectors, UsearchVectors):
         vectors.settle()
@@ -230,7 +231,7 @@ def main() -> int:
         if options.store == "postgres":
             server = stack.enter_context(PostgresServer(durable=True, settings=SERVER))
         stores = EmptyStores(folder, server)
-        run = Run(
+        run = ScaleRun(
             report,
             stores,
             PooledVectors(share),
@@ -241,7 +242,7 @@ def main() -> int:
         if options.tenants:
             run.measure_tenants(options.tenants)
         else:
-            run.grow(sizes)
+            run.measure_growth(sizes)
     return report.finish()
 
 

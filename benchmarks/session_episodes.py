@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from pathlib import Path
 from statistics import median
 
@@ -22,7 +23,7 @@ EARLY, LATE, QUICK = 1_000, 100_000, 10_000
 # measured.
 STEP, MEASURED = 20, 600
 # Elsewhere, episodes are updated after this many messages.
-ALL_AT_ONCE = 240
+UNMEASURED_STEP = 240
 START = datetime(2024, 1, 1, tzinfo=UTC)
 MESSAGE_INTERVAL = timedelta(seconds=40)
 USER, SESSION = "alice", "long"
@@ -40,11 +41,11 @@ def add_episode_figures(report: Report, folder: Path, tokenizer: Tokenizer, *, q
         while message_count < late:
             point = EARLY if message_count < EARLY else late
             is_measured = message_count >= point - MEASURED
-            step = STEP if is_measured else min(ALL_AT_ONCE, point - MEASURED - message_count)
-            _store(engine, texts, message_count, step)
-            spent = _update(engine)
+            step = STEP if is_measured else min(UNMEASURED_STEP, point - MEASURED - message_count)
+            _store_messages(engine, texts, message_count, step)
+            seconds_spent = _update_episodes(engine)
             if is_measured:
-                seconds[point].append(spent / step)
+                seconds[point].append(seconds_spent / step)
             message_count += step
         early_cost, late_cost = (median(seconds[point]) for point in (EARLY, late))
         report.add("episodes_cost_ratio", late_cost / early_cost, "<=", 1.5)
@@ -54,7 +55,7 @@ def add_episode_figures(report: Report, folder: Path, tokenizer: Tokenizer, *, q
         _measure_summary(report, engine)
 
 
-def _store(engine: Everhold, texts: Sequence[str], first: int, count: int) -> None:
+def _store_messages(engine: Everhold, texts: Sequence[str], first: int, count: int) -> None:
     """Store messages as `say` does, but many in one commit."""
     parts = engine._parts
     messages = [
@@ -73,10 +74,12 @@ def _store(engine: Everhold, texts: Sequence[str], first: int, count: int) -> No
     ]
     chunks = make_chunks(messages, parts.write_deps.chunking)
     last_active = Patch(Session, ("default", SESSION), {"last_active": messages[-1].created_at})
-    parts.records.commit([*map(Put, messages), *(Put(chunk) for own in chunks for chunk in own), last_active])
+    puts = [*map(Put, messages), *map(Put, chain.from_iterable(chunks))]
+    parts.records.commit([*puts, last_active])
 
 
-def _update(engine: Everhold) -> float:
+def _update_episodes(engine: Everhold) -> float:
+    """Build the episodes of the messages so far, and return the seconds that it took."""
     deps = engine._parts.episode_deps
     session = deps.records.get(Session, "default", [SESSION])[SESSION]
     started = time.perf_counter()

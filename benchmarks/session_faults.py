@@ -129,14 +129,14 @@ def _write(view: View, writer: int, numbers: range, outcome: FaultOutcome) -> No
         if message is None:
             return
         outcome.acknowledged[name][message.id] = message
-        if number % 10 == 0 and message.id not in {read.id for read in view.messages(limit=100)}:
+        if number % 10 == 0 and message.id not in {stored.id for stored in view.messages(limit=100)}:
             outcome.misread.append(f"{message.id} was not read after it had been acknowledged")
 
 
 def _say(view: View, message_id: str, text: str, outcome: FaultOutcome) -> Message | None:
     """Store a message; while the store is busy, try again with the same id."""
-    limit = monotonic() + 60
-    while monotonic() < limit:
+    deadline = monotonic() + 60
+    while monotonic() < deadline:
         try:
             return view.say(text, id=message_id)
         except StoreBusy:
@@ -157,14 +157,15 @@ def _check_session(view: View, name: str, expected: int, outcome: FaultOutcome) 
         outcome.disordered.append(f"{name} has gaps or repetitions in its positions")
     if any(earlier.created_at >= later.created_at for earlier, later in pairwise(history)):
         outcome.disordered.append(f"{name} has times in another order than positions")
-    spoken: dict[str, int] = {}
+    latest_numbers: dict[str, int] = {}
     for message in history:
         writer, number = str(message.text).split(" says ")
-        if spoken.get(writer, -1) >= int(number):
+        if latest_numbers.get(writer, -1) >= int(number):
             outcome.disordered.append(f"{message.id} comes after a later message of {writer}")
-        spoken[writer] = int(number)
+        latest_numbers[writer] = int(number)
         if acknowledged.get(message.id, message) != message:
             outcome.misread.append(f"{message.id} differs from what was acknowledged")
+    # The history of a session is its last 100 messages, newest first.
     if _read_pages(view, oldest_first=False) != history[::-1] or list(view.session().history) != history[:-101:-1]:
         outcome.misread.append(f"{name} is not the same from its end and from its beginning")
     middle = history[len(history) // 2]
@@ -174,14 +175,14 @@ def _check_session(view: View, name: str, expected: int, outcome: FaultOutcome) 
 
 
 def _read_pages(view: View, *, oldest_first: bool) -> list[Message]:
-    read: list[Message] = []
+    messages: list[Message] = []
     cursor = None
     while True:
         page = view.messages(limit=PAGE, cursor=cursor, oldest_first=oldest_first)
-        read += page
+        messages += page
         cursor = page.cursor
         if cursor is None:
-            return read
+            return messages
 
 
 def main() -> int:

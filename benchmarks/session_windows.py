@@ -6,7 +6,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from benchmarks.engines import TextModel, build_settings, open_engine
-from benchmarks.report import Pairs, Report, run_interleaved
+from benchmarks.report import PairedTimes, Report, run_interleaved
 from benchmarks.texts import make_sentences
 from everhold import Everhold, View
 from everhold.settings_sections import DEFAULT_MODEL
@@ -25,10 +25,10 @@ def add_window_figures(report: Report, folder: Path, model: TextModel, *, quick:
     settings = build_settings(folder / "windows.db", sqlite={"synchronous": "NORMAL"})
     # Messages are stored with vectors of a fake model: embedding ten thousand would take minutes.
     with open_engine(settings, FakeEmbedder(DEFAULT_MODEL), model) as engine:
-        long, short, whole = _fill_sessions(engine, QUICK if quick else LONG)
+        long, short, fitting = _fill_sessions(engine, QUICK if quick else LONG)
         report.add("window_without_embedding_ratio", _compare_windows(long, short, pairs).ratio)
         # In this session every message fits: nothing is summarised, and little is left to recall.
-        report.add("window_than_whole_session_ratio", _compare_windows(long, whole, pairs).ratio)
+        report.add("window_than_whole_session_ratio", _compare_windows(long, fitting, pairs).ratio)
     with open_engine(settings, model, model) as engine:
         long, short = (engine.scope(user=name, session=name) for name in ("long", "short"))
         _compare_windows(long, short, pairs).add_to(report, "window", 2.0)
@@ -42,7 +42,7 @@ def _fill_sessions(engine: Everhold, long: int) -> list[View]:
     """Return a long session, a short one that exceeds the budget, and a short one that fits, each of another user."""
     sentences = make_sentences(long * SENTENCES)
     turns = [" ".join(sentences[index : index + SENTENCES]) for index in range(0, len(sentences), SENTENCES)]
-    sessions = {"long": turns, "short": turns[:SHORT], "whole": sentences[:SHORT]}
+    sessions = {"long": turns, "short": turns[:SHORT], "fitting": sentences[:SHORT]}
     views = [engine.scope(user=name, session=name) for name in sessions]
     for view, texts in zip(views, sessions.values(), strict=True):
         _say_all(view, texts)
@@ -54,17 +54,17 @@ def _say_all(view: View, texts: Sequence[str]) -> None:
         view.say(text, role=("user", "assistant")[index % 2])
 
 
-def _compare_windows(long: View, short: View, pairs: int) -> Pairs:
+def _compare_windows(long: View, short: View, pairs: int) -> PairedTimes:
     """Compare windows for questions about messages of both sessions. No question is asked twice."""
     questions = make_sentences(2 * (pairs + 10))
     return run_interleaved(
-        lambda number: _build(long, questions[2 * number]),
-        lambda number: _build(short, questions[2 * number + 1]),
+        lambda number: _build_window(long, questions[2 * number]),
+        lambda number: _build_window(short, questions[2 * number + 1]),
         pairs,
     )
 
 
-def _build(view: View, question: str) -> None:
+def _build_window(view: View, question: str) -> None:
     assert view.window(question, budget=BUDGET).tokens <= BUDGET
 
 
@@ -77,8 +77,8 @@ def _measure_reuse(view: View, strategy: str) -> float:
             window = view.window(budget=BUDGET, strategy=strategy)  # type: ignore[arg-type]
             prompt = json.dumps(window.as_openai())
             if previous:
-                same = zip(previous, prompt, strict=False)
-                reused += sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], same))
+                character_pairs = zip(previous, prompt, strict=False)
+                reused += sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], character_pairs))
                 total += len(prompt)
             previous = prompt
     return reused / total

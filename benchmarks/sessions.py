@@ -15,7 +15,7 @@ from typing import Literal
 
 from benchmarks.engines import TextModel, build_settings, open_engine
 from benchmarks.floors import MessageFloor
-from benchmarks.report import Pairs, Report, run_interleaved
+from benchmarks.report import PairedTimes, Report, run_interleaved
 from benchmarks.session_episodes import add_episode_figures
 from benchmarks.session_windows import add_window_figures
 from benchmarks.texts import make_sentences
@@ -30,7 +30,7 @@ USER, SESSION = "alice", "s1"
 WARM_UP = 20
 
 
-def compare_say(folder: Path, model: TextModel, texts: list[str]) -> Pairs:
+def compare_say(folder: Path, model: TextModel, texts: list[str]) -> PairedTimes:
     """Compare `say` with the bare embedder and one transaction."""
     floor = MessageFloor(folder / "floor.db")
     cached = CachedEmbedder(model, Embedding().cache_texts)
@@ -48,7 +48,9 @@ def compare_say(folder: Path, model: TextModel, texts: list[str]) -> Pairs:
     return times
 
 
-def compare_say_without_embedding(folder: Path, texts: list[str], synchronous: Literal["FULL", "NORMAL"]) -> Pairs:
+def compare_say_without_embedding(
+    folder: Path, texts: list[str], synchronous: Literal["FULL", "NORMAL"]
+) -> PairedTimes:
     """Compare `say` with one transaction; the vectors are precomputed."""
     embedder = PrecomputedVectors(dict(zip(texts, make_vectors(len(texts), seed=3), strict=True)))
     settings = build_settings(folder / f"ours-{synchronous}.db", sqlite={"synchronous": synchronous})

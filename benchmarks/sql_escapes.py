@@ -53,7 +53,7 @@ _MARIADB: Final = "mysql"
 
 
 @dataclass(frozen=True)
-class World:
+class EscapeWorld:
     """The data set of an engine, its folder, a port, and a function that reads the state that must not change."""
 
     data: DataSet
@@ -85,7 +85,7 @@ class EscapeOutcome:
 
 
 def attack(
-    engine: SandboxedDataEngine, world: World, seeds: tuple[str, ...], mutations: int, guarded: bool
+    engine: SandboxedDataEngine, world: EscapeWorld, seeds: tuple[str, ...], mutations: int, guarded: bool
 ) -> EscapeOutcome:
     """Run every seed and its mutations, and look for escapes after each."""
     outcome, before = EscapeOutcome(), world.read_state()
@@ -121,13 +121,13 @@ def _run(engine: SandboxedDataEngine, data: DataSet, sql: str, guarded: bool) ->
 
 
 @contextmanager
-def build_world(engine: str, server_url: str | None = None) -> Iterator[World]:
+def build_world(engine: str, server_url: str | None = None) -> Iterator[EscapeWorld]:
     """Yield a data set with a table `orders`, and secrets outside it that no statement may reach."""
-    count_rows = _count_mysql_rows if engine == _MARIADB else _count_postgres_rows
+    read_database = _read_mysql_state if engine == _MARIADB else _read_postgres_state
     with TemporaryDirectory(prefix="everhold-escapes-") as name, _count_connections() as (port, connections):
         folder = Path(name)
         data = _write_files(folder, engine, server_url)
-        yield World(data, folder, port, lambda: (_list_files(folder), connections(), count_rows(server_url)))
+        yield EscapeWorld(data, folder, port, lambda: (_list_files(folder), connections(), read_database(server_url)))
 
 
 def _connect(url: str) -> DatabaseTables:
@@ -140,18 +140,18 @@ def _write_files(folder: Path, engine: str, server_url: str | None) -> DataSet:
         path.write_text(f'"note"\n"{CANARY}"\n', encoding="utf-8")
     with sqlite3.connect(secret.with_suffix(".sqlite")) as connection:
         connection.execute("CREATE TABLE secret AS SELECT ? AS note", [CANARY])
-    with duckdb.connect(str(secret.with_suffix(".duckdb"))) as other:
-        other.execute(f"CREATE TABLE secret AS SELECT '{CANARY}' AS note")
-        other.execute(f"COPY secret TO '{secret}.parquet'")
+    with duckdb.connect(str(secret.with_suffix(".duckdb"))) as writer:
+        writer.execute(f"CREATE TABLE secret AS SELECT '{CANARY}' AS note")
+        writer.execute(f"COPY secret TO '{secret}.parquet'")
         query = f"SELECT i AS id, 'order ' || i AS name FROM range({_ROWS}) AS t(i)"
-        other.execute(f"COPY ({query}) TO '{folder / 'orders.parquet'}'")
+        writer.execute(f"COPY ({query}) TO '{folder / 'orders.parquet'}'")
     if server_url is not None:
         return _connect(server_url)
     if engine == "duckdb":
         return ParquetTables({"orders": (str(folder / "orders.parquet"),)})
     if engine == "duckdb_connection":
-        with duckdb.connect(str(folder / "orders.duckdb")) as connected:
-            connected.execute(f"CREATE TABLE orders AS {query}")
+        with duckdb.connect(str(folder / "orders.duckdb")) as connection:
+            connection.execute(f"CREATE TABLE orders AS {query}")
         return _connect(f"duckdb:///{folder / 'orders.duckdb'}")
     with sqlite3.connect(folder / "orders.sqlite") as connection:
         connection.execute("CREATE TABLE orders (id INTEGER, name TEXT)")
@@ -197,7 +197,7 @@ def prepare_mysql(server: "MariadbServer") -> str:
     return url
 
 
-def _count_mysql_rows(url: str | None) -> object:
+def _read_mysql_state(url: str | None) -> object:
     import pymysql
 
     address = parse_address(str(url))
@@ -209,12 +209,12 @@ def _count_mysql_rows(url: str | None) -> object:
         connection.cursor() as cursor,
     ):  # fmt: skip
         cursor.execute("SELECT COUNT(*), MAX(name) FROM orders")
-        counted = cursor.fetchall()
+        row_counts = cursor.fetchall()
         cursor.execute("SHOW TABLES")
-        return counted, cursor.fetchall()
+        return row_counts, cursor.fetchall()
 
 
-def _count_postgres_rows(postgres_url: str | None) -> object:
+def _read_postgres_state(postgres_url: str | None) -> object:
     if postgres_url is None:
         return None
     import psycopg
@@ -237,7 +237,7 @@ def _count_connections() -> Iterator[tuple[int, Callable[[], int]]]:
     listener.setblocking(False)
     count = 0
 
-    def read() -> int:
+    def accept_waiting() -> int:
         nonlocal count
         try:
             while True:
@@ -247,7 +247,7 @@ def _count_connections() -> Iterator[tuple[int, Callable[[], int]]]:
             return count
 
     try:
-        yield listener.getsockname()[1], read
+        yield listener.getsockname()[1], accept_waiting
     finally:
         listener.close()
 
@@ -269,9 +269,9 @@ class MemorySampler:
         self._thread.join()
 
     def _watch(self) -> None:
-        own = psutil.Process()
+        process = psutil.Process()
         while not self._stop.wait(0.005):
-            for child in own.children():
+            for child in process.children():
                 try:
                     if "everhold.adapters.data_engine" in " ".join(child.cmdline()):
                         status = Path(f"/proc/{child.pid}/status").read_text("ascii", "replace")
@@ -308,8 +308,8 @@ def main() -> int:
     options = parser.parse_args()
     os.environ["CANARY"] = CANARY  # shows whether a child process inherits the environment
     report = Report("sql_escapes")
-    for chosen in _ENGINES if options.engine == "all" else (options.engine,):
-        with _start_server(chosen) as url, build_world(chosen, url) as world:
+    for engine_name in _ENGINES if options.engine == "all" else (options.engine,):
+        with _start_server(engine_name) as url, build_world(engine_name, url) as world:
             for guarded in (True, False):
                 engine = SandboxedDataEngine(LIMITS, cache_megabytes=0)
                 with MemorySampler() as memory:
@@ -317,7 +317,7 @@ def main() -> int:
                         engine, world, SEEDS[world.data.dialect][: options.seeds], options.mutations, guarded
                     )
                 engine.close()
-                name = f"{chosen}_{'guarded' if guarded else 'unguarded'}"
+                name = f"{engine_name}_{'guarded' if guarded else 'unguarded'}"
                 report.add(f"{name}_statements", outcome.statements)
                 report.add(f"{name}_escapes", len(outcome.escapes), "==", 0)
                 report.add(f"{name}_passed_guard", outcome.passed_guard)

@@ -1,4 +1,4 @@
-"""How long does a process take, compared with a floor?
+"""How long does a process of Everhold take from start to exit, compared with a floor?
 
     python -m benchmarks.start
 
@@ -71,7 +71,7 @@ assert vector.shape == (384,)
 """
 
 
-def start(*arguments: str) -> Callable[[int], object]:
+def make_start(*arguments: str) -> Callable[[int], object]:
     """Return a function that runs Python with these arguments to its end."""
     environment = {**ENVIRONMENT, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # without bytecode, every start compiles all modules
@@ -85,14 +85,16 @@ def start(*arguments: str) -> Callable[[int], object]:
 def measure_help(report: Report, folder: Path, pairs: int) -> None:
     program = folder / "notes.py"
     program.write_text(TWO_COMMANDS, "utf-8")
-    pairs_of_times = run_interleaved(start("-c", COMMAND, "--help"), start(str(program), "--help"), pairs, WARM_UP)
+    pairs_of_times = run_interleaved(
+        make_start("-c", COMMAND, "--help"), make_start(str(program), "--help"), pairs, WARM_UP
+    )
     pairs_of_times.add_to(report, "help", 1.5)
 
 
 def measure_import(report: Report, pairs: int) -> None:
-    floor = start("-c", "import pydantic, numpy")
+    floor = make_start("-c", "import pydantic, numpy")
     for name, statement in (("import", "import everhold"), ("import_engine", "from everhold import Everhold")):
-        run_interleaved(start("-c", statement), floor, pairs, WARM_UP).add_to(report, name, 2.0)
+        run_interleaved(make_start("-c", statement), floor, pairs, WARM_UP).add_to(report, name, 2.0)
 
 
 def measure_recall(report: Report, folder: Path, pairs: int) -> None:
@@ -101,17 +103,17 @@ def measure_recall(report: Report, folder: Path, pairs: int) -> None:
     with Everhold.open(store) as engine:  # also fills the cache of the model
         engine.scope(user=USER).remember_many(make_sentences(MEMORIES))
         engine_settings = engine.settings
-    ours = start("-c", COMMAND, "recall", QUESTION, "--user", USER, "--minimum", "0", "--store", str(store))
-    run_interleaved(ours, start(str(program), *find_model(engine_settings), QUESTION), pairs, WARM_UP).add_to(
+    ours = make_start("-c", COMMAND, "recall", QUESTION, "--user", USER, "--minimum", "0", "--store", str(store))
+    run_interleaved(ours, make_start(str(program), *find_model(engine_settings), QUESTION), pairs, WARM_UP).add_to(
         report, "recall", 1.5
     )
 
 
 def find_model(engine_settings: settings.Settings) -> Sequence[str]:
-    """Return the cached graph and the tokenizer's file of the default model."""
-    cached, _ = graph.find_cache_files(engine_settings.cache / "minilm")
+    """Return the paths of the default model's cached graph and of its tokenizer."""
+    graph_path, _ = graph.find_cache_files(engine_settings.cache / "minilm")
     folder = weights.find_folder(engine_settings.embedding.path, data=engine_settings.data)
-    return str(cached), str(folder / weights.TOKENIZER)
+    return str(graph_path), str(folder / weights.TOKENIZER)
 
 
 def main() -> int:

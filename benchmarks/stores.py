@@ -27,8 +27,8 @@ from everhold.views.view import View
 from tests.servers.dynamodb import CREDENTIALS, DynamoServer
 from tests.servers.postgres import PostgresServer
 
-STORED = 1000
-TOGETHER = 500
+MEMORIES = 1000
+BATCH = 500
 BASELINE = "sqlite"
 
 
@@ -62,7 +62,7 @@ def make_calls(
     """Return the calls that are timed on a store, each with the number of pairs."""
     return {
         "remember_one": (lambda _: view.remember(next(texts)), 60),
-        f"remember_{TOGETHER}": (lambda _: view.remember_many(itertools.islice(texts, TOGETHER)), 6),
+        f"remember_{BATCH}": (lambda _: view.remember_many(itertools.islice(texts, BATCH)), 6),
         "recall": (lambda number: view.recall(question_texts[number % len(question_texts)]), 60),
     }
 
@@ -81,7 +81,7 @@ def main() -> int:
         calls = {}
         for name, view in views.items():
             texts = number_texts(pool)
-            view.remember_many(itertools.islice(texts, STORED))
+            view.remember_many(itertools.islice(texts, MEMORIES))
             calls[name] = make_calls(view, texts, question_texts)
         for name in views:
             if name != BASELINE:

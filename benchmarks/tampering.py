@@ -40,7 +40,7 @@ _OUTSIDE = 1_000_000
 
 
 @dataclass(frozen=True)
-class Log:
+class LogState:
     """The lines of the attacked organization by number, and the head of its chain, if there is one."""
 
     lines: tuple[AccessLog, ...]
@@ -50,7 +50,7 @@ class Log:
 # An attacker who can write to the tables can also drop the rule that no two lines have the same place.
 DROP_UNIQUE = f'DROP INDEX "{name_index(get_table(AccessLog), "one", ("sealed",))}"'
 
-Rewrite = Callable[[Log], None]
+Rewrite = Callable[[LogState], None]
 
 
 def fill(records: Records, heads: SignedHeads) -> SigningRecords:
@@ -70,19 +70,19 @@ def fill(records: Records, heads: SignedHeads) -> SigningRecords:
     return signing
 
 
-def read_log(records: Records) -> Log:
+def read_log(records: Records) -> LogState:
     head = read_log_head(records, ATTACKED)
-    return Log(tuple(records.scan(AccessLog, ATTACKED, order="sequence")), head if head.length else None)
+    return LogState(tuple(records.scan(AccessLog, ATTACKED, order="sequence")), head if head.length else None)
 
 
 # edits
 
 
-def _change(rng: Random, log: Log) -> Log:
+def _change(rng: Random, log: LogState) -> LogState:
     """Change one value of one line."""
     names = [name for name in AccessLog.model_fields if name not in ("sequence", "organization_id")]
-    at, name = rng.randrange(len(log.lines)), rng.choice(names)
-    return _replace_line(log, at, {name: _change_value(rng, name, log.lines[at].__dict__[name])})
+    index, name = rng.randrange(len(log.lines)), rng.choice(names)
+    return _replace_line(log, index, {name: _change_value(rng, name, log.lines[index].__dict__[name])})
 
 
 def _change_value(rng: Random, name: str, value: Any) -> Any:  # noqa: PLR0911 â€” one per kind of value
@@ -105,12 +105,12 @@ def _change_value(rng: Random, name: str, value: Any) -> Any:  # noqa: PLR0911 â
             return {"ip_address": "10.0.0.1", "interface": "web"}.get(name, "another")
 
 
-def _remove(rng: Random, log: Log) -> Log:
+def _remove(rng: Random, log: LogState) -> LogState:
     removed = set(rng.sample(range(len(log.lines)), rng.randint(1, len(log.lines) // 2)))
-    return Log(tuple(line for index, line in enumerate(log.lines) if index not in removed), log.head)
+    return LogState(tuple(line for index, line in enumerate(log.lines) if index not in removed), log.head)
 
 
-def _insert(rng: Random, log: Log) -> Log:
+def _insert(rng: Random, log: LogState) -> LogState:
     """Add a forged line, back-dated or not, before or after the others, with a place in the chain or without."""
     original = rng.choice(log.lines)
     values = {
@@ -121,16 +121,16 @@ def _insert(rng: Random, log: Log) -> Log:
     }
     if values["sealed"] is None:
         values |= {"previous_hash": None, "hash": None}
-    return Log((*log.lines, AccessLog.build_unchecked({**original.__dict__, **values})), log.head)
+    return LogState((*log.lines, AccessLog.build_unchecked({**original.__dict__, **values})), log.head)
 
 
-def _copy(rng: Random, log: Log) -> Log:
+def _copy(rng: Random, log: LogState) -> LogState:
     """Repeat a genuine line, without a place in the chain."""
     values = {"sequence": _OUTSIDE, "sealed": None, "previous_hash": None, "hash": None}
-    return Log((*log.lines, AccessLog.build_unchecked({**rng.choice(log.lines).__dict__, **values})), log.head)
+    return LogState((*log.lines, AccessLog.build_unchecked({**rng.choice(log.lines).__dict__, **values})), log.head)
 
 
-def _swap(rng: Random, log: Log) -> Log:
+def _swap(rng: Random, log: LogState) -> LogState:
     """Swap two lines: their numbers, their places in the chain, or both."""
     first, second = rng.sample(range(len(log.lines)), 2)
     names = rng.choice((("sequence",), ("sealed",), ("sequence", "sealed", "previous_hash", "hash")))
@@ -139,30 +139,30 @@ def _swap(rng: Random, log: Log) -> Log:
     return _replace_line(log, second, {name: before[name] for name in names})
 
 
-def _cut(rng: Random, log: Log) -> Log:
+def _cut(rng: Random, log: LogState) -> LogState:
     """Remove the last lines and change the head accordingly."""
     remaining = log.lines[: rng.randint(1, len(log.lines) - 1)]
-    return Log(remaining, _move_head(log.head, remaining))
+    return LogState(remaining, _move_head(log.head, remaining))
 
 
-def _remove_all(rng: Random, log: Log) -> Log:
-    return Log((), None)
+def _remove_all(rng: Random, log: LogState) -> LogState:
+    return LogState((), None)
 
 
-def _pretend_purge(rng: Random, log: Log) -> Log:
+def _pretend_purge(rng: Random, log: LogState) -> LogState:
     if log.head is None:
         return log
     purged = {"purged": log.head.length, "purged_hash": log.head.hash, "purge_signature": rng.choice((None, b"x"))}
-    return Log((), LogHead.build_unchecked({**log.head.__dict__, **purged}))
+    return LogState((), LogHead.build_unchecked({**log.head.__dict__, **purged}))
 
 
 EDITS = (_change, _change, _change, _remove, _insert, _copy, _swap, _cut, _remove_all, _pretend_purge)
 
 
-def _replace_line(log: Log, at: int, values: dict[str, Any]) -> Log:
+def _replace_line(log: LogState, index: int, values: dict[str, Any]) -> LogState:
     lines = list(log.lines)
-    lines[at] = AccessLog.build_unchecked({**lines[at].__dict__, **values})
-    return Log(tuple(lines), log.head)
+    lines[index] = AccessLog.build_unchecked({**lines[index].__dict__, **values})
+    return LogState(tuple(lines), log.head)
 
 
 def _move_head(head: LogHead | None, lines: Sequence[AccessLog]) -> LogHead | None:
@@ -173,24 +173,24 @@ def _move_head(head: LogHead | None, lines: Sequence[AccessLog]) -> LogHead | No
     return LogHead.build_unchecked({**head.__dict__, "length": last.sealed, "hash": last.hash})
 
 
-def rebuild(log: Log) -> Log:
+def rebuild(log: LogState) -> LogState:
     """Compute every digest and the chain again, as anyone with the source code can."""
-    before, position, lines, sequences = chain.START, 0, [], list[int]()
+    previous_hash, position, lines, sequences = chain.START, 0, [], list[int]()
     if log.head is not None and log.head.purged:
-        before, position = log.head.purged_hash or chain.START, log.head.purged
+        previous_hash, position = log.head.purged_hash or chain.START, log.head.purged
     for line in sorted(log.lines, key=lambda line: (line.sealed is None, line.sealed or 0, line.sequence)):
         values = {**line.__dict__, "digest": compute_digest(line.__dict__)}
         if line.sealed is not None:
             position += 1
             overtaken_by = sum(sequence > line.sequence for sequence in sequences)
             sequences.append(line.sequence)
-            hashed = chain.hash_link(before, position, overtaken_by, AccessLog.build_unchecked(values))
-            values |= {"sealed": position, "previous_hash": before, "hash": hashed}
-            before = hashed
+            link_hash = chain.hash_link(previous_hash, position, overtaken_by, AccessLog.build_unchecked(values))
+            values |= {"sealed": position, "previous_hash": previous_hash, "hash": link_hash}
+            previous_hash = link_hash
         lines.append(AccessLog.build_unchecked(values))
     lines.sort(key=lambda line: line.sequence)
-    head = log.head and LogHead.build_unchecked({**log.head.__dict__, "length": position, "hash": before})
-    return Log(tuple(lines), head)
+    head = log.head and LogHead.build_unchecked({**log.head.__dict__, "length": position, "hash": previous_hash})
+    return LogState(tuple(lines), head)
 
 
 # judging
@@ -249,10 +249,10 @@ def attack(records: Records, heads: SignedHeads, rewrite: Rewrite, edits: int, s
 HIDDEN_WITHOUT_KEY = (_cut, _remove_all, _pretend_purge, _insert, _copy)
 
 
-def _is_same(log: Log, original: Log) -> bool:
+def _is_same(log: LogState, original: LogState) -> bool:
     """Return whether nothing has changed but the numbers that the store generates, and they have the same order."""
 
-    def strip(other: Log) -> list[dict[str, Any]]:
+    def strip(other: LogState) -> list[dict[str, Any]]:
         ordered = sorted(other.lines, key=lambda line: line.sequence)
         return [{**line.__dict__, "sequence": 0} for line in ordered]
 
@@ -264,7 +264,7 @@ def make_sqlite_rewrite(records: SqliteRecords, path: Path) -> Rewrite:
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute(DROP_UNIQUE)
 
-    def rewrite(log: Log) -> None:
+    def rewrite(log: LogState) -> None:
         connection.execute("BEGIN IMMEDIATE")
         for sql, values in make_statements(records, log, "?"):
             connection.execute(sql, values)
@@ -273,7 +273,7 @@ def make_sqlite_rewrite(records: SqliteRecords, path: Path) -> Rewrite:
     return rewrite
 
 
-def make_statements(records: Any, log: Log, mark: str) -> list[tuple[str, Sequence[Any]]]:
+def make_statements(records: Any, log: LogState, placeholder: str) -> list[tuple[str, Sequence[Any]]]:
     """Return the SQL that replaces the attacked log, for a store that is made of tables."""
     statements: list[tuple[str, Sequence[Any]]] = [
         (f"DELETE FROM memory_access_logs WHERE organization_id = '{ATTACKED}'", ()),
@@ -281,11 +281,12 @@ def make_statements(records: Any, log: Log, mark: str) -> list[tuple[str, Sequen
     ]
     for row in (*log.lines, *([log.head] if log.head is not None else [])):
         codec = records.compiler.codec(type(row))
-        drawn = ("sequence",) if isinstance(row, AccessLog) else ()
-        names = ", ".join(f'"{name}"' for name in (*codec.written_columns, *drawn))
-        values = [*codec.encode(row), *(row.__dict__[name] for name in drawn)]
-        forced = " OVERRIDING SYSTEM VALUE" if drawn and mark == "%s" else ""  # PostgreSQL draws the number itself
-        sql = f"INSERT INTO {codec.table.name} ({names}){forced} VALUES ({', '.join([mark] * len(values))})"
+        generated = ("sequence",) if isinstance(row, AccessLog) else ()
+        names = ", ".join(f'"{name}"' for name in (*codec.written_columns, *generated))
+        values = [*codec.encode(row), *(row.__dict__[name] for name in generated)]
+        # PostgreSQL refuses a value for a generated column without these words.
+        overriding = " OVERRIDING SYSTEM VALUE" if generated and placeholder == "%s" else ""
+        sql = f"INSERT INTO {codec.table.name} ({names}){overriding} VALUES ({', '.join([placeholder] * len(values))})"
         statements.append((sql, values))
     return statements
 

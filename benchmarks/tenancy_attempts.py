@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from benchmarks.tenancy_world import ORGANIZATIONS, World, require, require_own, require_refusal
+from benchmarks.tenancy_world import ORGANIZATIONS, TenancyWorld, require, require_own, require_refusal
 from everhold import View
 from everhold.errors import Conflict, NotFound
 from everhold.model import AccessLog
@@ -12,27 +12,27 @@ from everhold.model import AccessLog
 REACHES = ("user", "agent", "session", "project", "organization")
 # Tries something through a view and returns how many rows of the view's scope it read. It raises Leak if it reaches a
 # row of another scope.
-Attempt = Callable[[World, View], int]
+Attempt = Callable[[TenancyWorld, View], int]
 
 
-def get_by_id(world: World, view: View) -> int:
+def get_by_id(world: TenancyWorld, view: View) -> int:
     require_refusal(lambda: view.get(world.choose_foreign_id(view)))
     return 0
 
 
-def get_own(world: World, view: View) -> int:
+def get_own(world: TenancyWorld, view: View) -> int:
     memory_id = world.choose_own_id(view)
     return 0 if memory_id is None else require_own(view, [view.get(memory_id)])
 
 
-def get_by_key(world: World, view: View) -> int:
+def get_by_key(world: TenancyWorld, view: View) -> int:
     try:
         return require_own(view, [view.get(world.rng.choice(world.keys))])
     except NotFound:
         return 0
 
 
-def read_around(world: World, view: View) -> int:
+def read_around(world: TenancyWorld, view: View) -> int:
     memory_id = world.choose_foreign_id(view)
     require_refusal(lambda: view.history(memory_id))
     require_refusal(lambda: view.relations(memory_id, depth=3))
@@ -41,7 +41,7 @@ def read_around(world: World, view: View) -> int:
     return 0
 
 
-def walk(world: World, view: View) -> int:
+def walk(world: TenancyWorld, view: View) -> int:
     memory_id = world.choose_own_id(view)
     if memory_id is None:
         return 0
@@ -54,7 +54,7 @@ def walk(world: World, view: View) -> int:
     return require_own(view, [related.memory for related in result])
 
 
-def choose_filter(world: World) -> dict[str, Any]:
+def choose_filter(world: TenancyWorld) -> dict[str, Any]:
     rng = world.rng
     return rng.choice(
         [
@@ -73,16 +73,16 @@ def choose_filter(world: World) -> dict[str, Any]:
     )
 
 
-def list_by_filter(world: World, view: View) -> int:
+def list_by_filter(world: TenancyWorld, view: View) -> int:
     return require_own(view, view.list(where=choose_filter(world), limit=20))
 
 
-def list_from_cursor(world: World, view: View) -> int:
+def list_from_cursor(world: TenancyWorld, view: View) -> int:
     cursor = world.rng.choice(world.cursors[: len(world.cursors) // 2])
     return require_own(view, view.list(cursor=cursor, limit=10, oldest_first=world.rng.random() < 0.5))
 
 
-def recall(world: World, view: View) -> int:
+def recall(world: TenancyWorld, view: View) -> int:
     rng = world.rng
     include = rng.sample(REACHES, rng.randint(0, 3))
     arguments: dict[str, Any] = {"include": include, "k": rng.randint(1, 20), "minimum": 0}
@@ -98,14 +98,14 @@ def recall(world: World, view: View) -> int:
     return require_own(view, [hit.memory for hit in hits], include)
 
 
-def build_context(world: World, view: View) -> int:
+def build_context(world: TenancyWorld, view: View) -> int:
     include = world.rng.sample(REACHES, world.rng.randint(0, 2))
     question = f"secret tea of {world.rng.choice(ORGANIZATIONS)} bob"
     context = view.context(question, budget=world.rng.randint(100, 600), k=10, minimum=0, include=include)
     return require_own(view, context.memories, include)
 
 
-def ask_why_not(world: World, view: View) -> int:
+def ask_why_not(world: TenancyWorld, view: View) -> int:
     require_refusal(lambda: view.why_not(world.choose_foreign_id(view), "secret tea"))
     memory_id = world.choose_own_id(view)
     if memory_id is None:
@@ -116,14 +116,14 @@ def ask_why_not(world: World, view: View) -> int:
     return require_own(view, [result.memory])
 
 
-def merge(world: World, view: View) -> int:
+def merge(world: TenancyWorld, view: View) -> int:
     """Merge duplicates. Every scope has one memory with the same text; these must not be merged with each other."""
     result = view.merge_duplicates(preview=world.rng.random() < 0.5)
     require(result.count == 0, view.scope)
     return 0
 
 
-def count_tags(world: World, view: View) -> int:
+def count_tags(world: TenancyWorld, view: View) -> int:
     expected = Counter(
         tag
         for organization, memory_id, tag in world.tags
@@ -133,7 +133,7 @@ def count_tags(world: World, view: View) -> int:
     return 0
 
 
-def read_log(world: World, view: View) -> int:
+def read_log(world: TenancyWorld, view: View) -> int:
     lines: Sequence[AccessLog] = view.log(limit=30, memory_id=world.rng.choice([None, world.choose_foreign_id(view)]))
     scope = view.scope
     for line in lines:
@@ -145,10 +145,10 @@ def read_log(world: World, view: View) -> int:
     return len(lines)
 
 
-def change(world: World, view: View) -> int:
+def change(world: TenancyWorld, view: View) -> int:
     memory_id, own_id = world.choose_foreign_id(view), world.choose_own_id(view)
     rng = world.rng
-    acts: list[Callable[[], object]] = [
+    calls: list[Callable[[], object]] = [
         lambda: view.revise(memory_id, text="mine now"),
         lambda: view.supersede(memory_id, "mine now"),
         lambda: view.forget(memory_id),
@@ -158,14 +158,14 @@ def change(world: World, view: View) -> int:
         lambda: view.untag(memory_id, "tag0", "tag1", "tag2"),
     ]
     if own_id is not None:
-        acts += [lambda: view.relate(memory_id, own_id), lambda: view.relate(own_id, memory_id)]
-    require_refusal(rng.choice(acts))
+        calls += [lambda: view.relate(memory_id, own_id), lambda: view.relate(own_id, memory_id)]
+    require_refusal(rng.choice(calls))
     if rng.random() < 0.2:
         require(view.forget_where(where={"id": [memory_id]}, hard=rng.random() < 0.5).count == 0, view.scope)
     return 0
 
 
-def take_name(world: World, view: View) -> int:
+def take_name(world: TenancyWorld, view: View) -> int:
     """Store a memory under an id of another scope, and another text under an idempotency key of the same user.
 
     Both must be refused, and the messages must not reveal stored texts.

@@ -12,7 +12,7 @@ from benchmarks.tenancy_world import (
     DIMENSIONS,
     ORGANIZATIONS,
     OWNED_SESSIONS,
-    World,
+    TenancyWorld,
     read_steady_rows,
     require,
     require_own,
@@ -52,7 +52,7 @@ class StoppingRecords:
 # sessions
 
 
-def use_session(world: World, view: View) -> int:
+def use_session(world: TenancyWorld, view: View) -> int:
     """Use a session. A session of another scope must be refused as if it did not exist.
 
     In any other session, only messages that the scope may read are returned.
@@ -66,13 +66,13 @@ def use_session(world: World, view: View) -> int:
         require("has been deleted" in require_refusal(session_view.messages), session_view.scope)
         return 0
     verb = world.rng.choice(list_session_verbs(session_view))
-    unknown = make_session_view(world, view, "no-such-session")
-    expected = require_refusal(unknown.messages).replace("no-such-session", name)
+    unknown_session_view = make_session_view(world, view, "no-such-session")
+    expected = require_refusal(unknown_session_view.messages).replace("no-such-session", name)
     message_text = require_refusal(verb)
     require(message_text == expected, (session_view.scope, message_text))
     require_own(session_view, session_view.list(limit=20))
     require("secret" not in session_view.context("secret tea", budget=200, only="session").text, session_view.scope)
-    contexts = [other.context("secret tea", budget=200).text for other in (session_view, unknown)]
+    contexts = [each_view.context("secret tea", budget=200).text for each_view in (session_view, unknown_session_view)]
     require(contexts[0] == contexts[1], session_view.scope)
     return 0
 
@@ -80,13 +80,13 @@ def use_session(world: World, view: View) -> int:
 # runs
 
 
-def use_run(world: World, view: View) -> int:
+def use_run(world: TenancyWorld, view: View) -> int:
     """Read a run. A run of another scope must be refused as if it did not exist, and must not be listed."""
     run_id = world.rng.choice(sorted(world.run_ids))
     records = world.engine._parts.records
     execution = records.get(Execution, view.scope.organization, [run_id], deleted=True).get(run_id)
-    own = view.runs(limit=100)
-    for row in own:
+    own_runs = view.runs(limit=100)
+    for row in own_runs:
         require(view.scope.can_read(row), (view.scope, row))
     if execution is not None and view.scope.can_read(execution):
         if execution.is_deleted:  # with its session: the scope may purge it
@@ -94,11 +94,11 @@ def use_run(world: World, view: View) -> int:
         steps = view.get_run(run_id).steps()
         require({step.output for step in steps} <= {None, f"secret output of {view.scope.organization}"}, steps)
         return len(steps)
-    verb = world.rng.choice(list_run_verbs(view, run_id, own[0].id))
+    verb = world.rng.choice(list_run_verbs(view, run_id, own_runs[0].id))
     require(
         require_refusal(verb) == f"no run {run_id!r} in this scope; list the runs of the scope", (view.scope, run_id)
     )
-    visible = {row.id for row in own}
+    visible = {row.id for row in own_runs}
     for item in view.recall_with_results("secret output", results=20):
         require(item.step is None or item.step.cycle.execution_id in visible, (view.scope, item))
     return 0
@@ -121,10 +121,10 @@ def can_use(scope: Scope, owner: Mapping[str, str]) -> bool:
     return all(getattr(scope, dimension) in (None, name) for dimension, name in owner.items())
 
 
-def make_session_view(world: World, view: View, session: str) -> View:
+def make_session_view(world: TenancyWorld, view: View, session: str) -> View:
     scope = view.scope
-    named = {"project": scope.project, "user": scope.user, "agent": scope.agent}
-    return world.engine.scope(organization=scope.organization, session=session, **named)
+    dimensions = {"project": scope.project, "user": scope.user, "agent": scope.agent}
+    return world.engine.scope(organization=scope.organization, session=session, **dimensions)
 
 
 def list_session_verbs(view: View) -> list[Callable[[], object]]:
@@ -168,14 +168,14 @@ def read_session(view: View) -> int:
 
 
 def was_said_in(scope: Scope, message: Message) -> bool:
-    named = [name for name in ("user", "agent", "session") if getattr(scope, name) is not None]
+    dimensions = [dimension for dimension in ("user", "agent", "session") if getattr(scope, dimension) is not None]
     columns = message.__dict__
     return message.organization_id == scope.organization and all(
-        columns[DIMENSIONS[name]] == getattr(scope, name) for name in named
+        columns[DIMENSIONS[dimension]] == getattr(scope, dimension) for dimension in dimensions
     )
 
 
-def take_message(world: World, view: View) -> int:
+def take_message(world: TenancyWorld, view: View) -> int:
     """Try to use another scope's message as a cursor, to store a message under its id, and to delete it."""
     if view.scope.session is None:
         return 0
@@ -198,22 +198,22 @@ def take_message(world: World, view: View) -> int:
 # jobs
 
 
-def resume_job(world: World, view: View) -> int:
+def resume_job(world: TenancyWorld, view: View) -> int:
     """Let maintenance finish a forget job that also names other scopes' memories; it must not purge those."""
     number = next(_NUMBERS)
-    own = view.remember(f"temporary note {number}")
-    foreign = [world.choose_foreign_id(view) for _ in range(5)]
+    own_memory = view.remember(f"temporary note {number}")
+    foreign_ids = [world.choose_foreign_id(view) for _ in range(5)]
     write_deps = world.engine._parts.write_deps
-    stopping = replace(write_deps, records=cast(Records, StoppingRecords(write_deps.records)))
+    stopping_deps = replace(write_deps, records=cast(Records, StoppingRecords(write_deps.records)))
     with suppress(Interruption):
-        forget.forget_all(stopping, view.scope, [*foreign, own.id], hard=True)
+        forget.forget_all(stopping_deps, view.scope, [*foreign_ids, own_memory.id], hard=True)
     world.engine.maintain()
-    stored = world.engine._parts.records.get(Memory, view.scope.organization, [own.id], deleted=True)
+    stored = world.engine._parts.records.get(Memory, view.scope.organization, [own_memory.id], deleted=True)
     require(not stored, (view.scope, "maintenance did not finish the job"))
     return 0
 
 
-def forge_job(world: World, view: View) -> int:
+def forge_job(world: TenancyWorld, view: View) -> int:
     """Store a job that names another organization's scope. It must change nothing there, and must fail."""
     records = world.engine._parts.records
     organization = view.scope.organization
@@ -238,7 +238,7 @@ def forge_job(world: World, view: View) -> int:
     return 0
 
 
-def share_key(world: World, view: View) -> int:
+def share_key(world: TenancyWorld, view: View) -> int:
     """Use an idempotency key of another user: it must be free, and must not reveal the other user's memory."""
     key = f"once-m{world.rng.randrange(216)}"
     words = f"temporary note {next(_NUMBERS)}"
@@ -267,7 +267,7 @@ def import_elsewhere(engine: Everhold) -> int:
         engine.export(path, organization="acme")
         loaded = engine.load(path, organization="copy").count
         require(read_steady_rows(engine) == before, "importing into a new organization changed another")
-        require_apart(engine, "copy")
+        require_users_apart(engine, "copy")
         with suppress(EverholdError):  # ids that collide may be refused as a whole
             loaded += engine.load(path, organization="bolt").count
     after = read_steady_rows(engine)
@@ -275,11 +275,11 @@ def import_elsewhere(engine: Everhold) -> int:
         for key, row in rows.items():
             require(after[table].get(key) == row, f"importing changed {table} {key}")
     for organization in (*ORGANIZATIONS, "copy"):
-        require_apart(engine, organization)
+        require_users_apart(engine, organization)
     return loaded
 
 
-def require_apart(engine: Everhold, organization: str) -> None:
+def require_users_apart(engine: Everhold, organization: str) -> None:
     """Require that every user of an organization reads only their own memories."""
     for user in ("alice", "bob"):
         view = engine.scope(organization=organization, user=user)

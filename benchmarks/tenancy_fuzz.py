@@ -25,7 +25,7 @@ from benchmarks import tenancy_crossings as crossing
 from benchmarks.engines import build_settings, open_engine
 from benchmarks.report import Report
 from benchmarks.tenancy_attempts import Attempt
-from benchmarks.tenancy_world import ORGANIZATIONS, Leak, World, read_steady_rows
+from benchmarks.tenancy_world import ORGANIZATIONS, Leak, TenancyWorld, read_steady_rows
 from everhold import Everhold
 from everhold.errors import EverholdError
 from everhold.testing.fake_embedder import FakeEmbedder
@@ -50,7 +50,7 @@ CALLS: Final[dict[Attempt, int]] = {
 
 
 @dataclass
-class Outcome:
+class TenancyOutcome:
     """The attempts on one store, and the findings."""
 
     tried: Counter[str] = field(default_factory=Counter)
@@ -59,26 +59,26 @@ class Outcome:
     findings: list[str] = field(default_factory=list)
 
 
-def run(engine: Everhold, attempts: int, seed: int = 20_000) -> Outcome:
+def run(engine: Everhold, attempts: int, seed: int = 20_000) -> TenancyOutcome:
     """Make this many random attempts and return their outcome."""
-    outcome = Outcome()
-    world = World(engine, random.Random(seed))
+    outcome = TenancyOutcome()
+    world = TenancyWorld(engine, random.Random(seed))
     engine.maintain(["episodes"])  # attempts run maintenance too, which would build them
     before = read_steady_rows(engine)
-    kinds, weights = list(WEIGHTS), list(WEIGHTS.values())
+    attempt_kinds, weights = list(WEIGHTS), list(WEIGHTS.values())
     while outcome.tried.total() < attempts and not outcome.findings:
-        [attempt] = world.rng.choices(kinds, weights)
+        [attempt] = world.rng.choices(attempt_kinds, weights)
         view = world.rng.choice(world.views)
         try:
             outcome.own_rows_read += attempt(world, view)
         except (Leak, EverholdError) as error:
             outcome.findings.append(f"{attempt.__name__} through {view.scope}: {type(error).__name__}: {error}")
         outcome.tried[attempt.__name__] += CALLS.get(attempt, 1)
-    outcome.findings += _examine(engine, before, outcome)
+    outcome.findings += _find_damage(engine, before, outcome)
     return outcome
 
 
-def _examine(engine: Everhold, before: dict[str, Any], outcome: Outcome) -> Iterator[str]:
+def _find_damage(engine: Everhold, before: dict[str, Any], outcome: TenancyOutcome) -> Iterator[str]:
     """Yield changed rows and a broken log after all attempts, and leaks of an import."""
     after = read_steady_rows(engine)
     for table, rows in before.items():

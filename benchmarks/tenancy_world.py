@@ -29,7 +29,7 @@ OWNED_SESSIONS: dict[str, dict[str, str]] = {
 SHARED_TEXT = "secret tea that all users drink"
 DIMENSIONS = {"user": "user_id", "project": "project_id", "agent": "agent_id", "session": "session_id"}
 # Reading adds rows to this table. The engine's internal tables change as well.
-CHANGING = "memory_access_logs"
+LOG_TABLE = "memory_access_logs"
 
 
 class Leak(Exception):
@@ -41,7 +41,7 @@ def require(condition: bool, detail: object) -> None:
         raise Leak(str(detail))
 
 
-class World:
+class TenancyWorld:
     """The memories of many scopes, their ids, keys, tags and messages, and a view of each scope."""
 
     def __init__(self, engine: Everhold, rng: random.Random) -> None:
@@ -49,16 +49,16 @@ class World:
         combinations = [dict(zip(NAMES, values, strict=True)) for values in itertools.product(*NAMES.values())]
         self.views: list[View] = []
         self.run_ids: set[str] = set()
-        number = itertools.count()
+        numbers = itertools.count()
         for organization in ORGANIZATIONS:
             for names in combinations:
-                named = {name: value for name, value in names.items() if value is not None}
-                view = engine.scope(organization=organization, **named)
+                dimensions = {name: value for name, value in names.items() if value is not None}
+                view = engine.scope(organization=organization, **dimensions)
                 self.views.append(view)
-                view.remember_many(self._make_items(organization, named, number))
-                self._add_run(view, named)
+                view.remember_many(self._make_items(organization, dimensions, numbers))
+                self._add_run(view, dimensions)
                 if view.scope.session:
-                    view.say(f"secret words of {' '.join([organization, *named.values()])}")
+                    view.say(f"secret words of {' '.join([organization, *dimensions.values()])}")
             self._open_sessions(organization)
             self._create_blocks(organization)
         self.began = datetime.now(UTC)
@@ -66,9 +66,9 @@ class World:
             self._mix(engine.scope(organization=organization))
         self.read_truth()
 
-    def _add_run(self, view: View, named: dict[str, str]) -> None:
+    def _add_run(self, view: View, dimensions: dict[str, str]) -> None:
         """Begin a run with one complete and one open cycle; its id is the same in both organizations."""
-        run = view.run(f"secret task of {view.scope.organization}", id=" ".join(["run", *named.values()]))
+        run = view.run(f"secret task of {view.scope.organization}", id=" ".join(["run", *dimensions.values()]))
         self.run_ids.add(run.id)
         run.propose("secret tool")
         run.complete(f"secret output of {view.scope.organization}")
@@ -90,19 +90,19 @@ class World:
             view.create_block("human", f"private core of {organization} {user} {agent}", id=f"block-{user}-{agent}")
             view.append_block(f"block-{user}-{agent}", "and its private end")
 
-    def _make_items(self, organization: str, named: dict[str, str], number: Iterable[int]) -> list[MemoryInput]:
-        owner = " ".join([organization, *named.values()])
+    def _make_items(self, organization: str, dimensions: dict[str, str], numbers: Iterable[int]) -> list[MemoryInput]:
+        owner = " ".join([organization, *dimensions.values()])
         items: list[MemoryInput] = []
-        for _, n in zip(range(6), number, strict=False):
-            # mostly the same names in both organizations
-            name = f"m{n % 216}" if n % 6 else f"{organization}-{n % 216}"
+        for _, number in zip(range(6), numbers, strict=False):
+            # An organization gets 216 numbers, so most names are the same in both; every sixth is its own.
+            name = f"m{number % 216}" if number % 6 else f"{organization}-{number % 216}"
             items.append(
                 {
-                    "text": f"secret tea of {owner} number {n}" if n % 6 else SHARED_TEXT,
+                    "text": f"secret tea of {owner} number {number}" if number % 6 else SHARED_TEXT,
                     "id": name,
-                    "key": f"key-{n % 5}-{n}",
-                    "kind": ("fact", "plan")[n % 2],
-                    "tags": [f"tag{n % 3}", f"only-{organization}"],
+                    "key": f"key-{number % 5}-{number}",
+                    "kind": ("fact", "plan")[number % 2],
+                    "tags": [f"tag{number % 3}", f"only-{organization}"],
                     "metadata": {"owner": owner},
                     "idempotency_key": f"once-{name}",
                 }
@@ -153,8 +153,8 @@ class World:
                 return memory_id
 
     def choose_own_id(self, view: View) -> str | None:
-        mine = [memory.id for memory in self.rng.sample(self.live, 40) if view.scope.can_read(memory)]
-        return mine[0] if mine else None
+        own_ids = [memory.id for memory in self.rng.sample(self.live, 40) if view.scope.can_read(memory)]
+        return own_ids[0] if own_ids else None
 
 
 def require_own(view: View, memories: Iterable[Memory], include: Sequence[str] = ()) -> int:
@@ -204,7 +204,7 @@ def read_steady_rows(engine: Everhold, organizations: Sequence[str] = ORGANIZATI
     records = engine._parts.records
     rows_by_table: dict[str, Any] = {}
     for entity, table in CATALOG.items():
-        if table.name == CHANGING or table.internal or table.tenant is None:
+        if table.name == LOG_TABLE or table.internal or table.tenant is None:
             continue
         rows = [row for organization in organizations for row in records.scan(entity, organization, deleted=True)]
         rows = [row for row in rows if not _is_of_episode(row)]

@@ -96,19 +96,19 @@ _QUESTIONS = (
 
 def make_sentences(count: int, seed: int = 1) -> list[str]:
     """Return `count` different sentences of 40 to 120 characters."""
-    made_sentences: dict[str, None] = {}
+    sentences: dict[str, None] = {}
     for sentence in _fill_patterns(_SENTENCES, seed):
         if SHORTEST <= len(sentence) <= LONGEST:
-            made_sentences[sentence] = None
-        if len(made_sentences) == count:
-            return list(made_sentences)
+            sentences[sentence] = None
+        if len(sentences) == count:
+            return list(sentences)
     raise AssertionError("there is always another sentence")
 
 
 def make_questions(count: int, seed: int = 2) -> list[str]:
     """Return `count` questions about the subjects of the sentences."""
-    patterns_filled = _fill_patterns(_QUESTIONS, seed)
-    return [next(patterns_filled) for _ in range(count)]
+    questions = _fill_patterns(_QUESTIONS, seed)
+    return [next(questions) for _ in range(count)]
 
 
 def _fill_patterns(patterns: tuple[str, ...], seed: int) -> Iterator[str]:

@@ -47,10 +47,10 @@ STOPS = 3
 WRITERS = 4
 MESSAGES = 100  # of a session, before anything is measured
 TEXT = "The kettle is in the garage, and the garage door is open."
-SECONDS = 60
+TIMEOUT_SECONDS = 60  # to wait for a reply, and for a process to end
 GATEWAY, ECHO = "--serve-gateway", "--serve-echo"
 
-# Makes one call of a client and returns nothing.
+# Makes one call of a client; the result is not used.
 Call = Callable[[], object]
 
 
@@ -92,7 +92,7 @@ def wait_for_end() -> threading.Event:
 
 
 @contextmanager
-def start(*arguments: str) -> Iterator[str]:
+def start_server(*arguments: str) -> Iterator[str]:
     """Run this program as a server; yield the address that it prints."""
     command = [sys.executable, "-m", "benchmarks.voice", *arguments]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -112,7 +112,7 @@ class SocketClient:
 
     def ask(self, body: bytes) -> bytes:
         self._socket.send(body)
-        assert self._socket.poll(SECONDS * 1000), "no reply"
+        assert self._socket.poll(TIMEOUT_SECONDS * 1000), "no reply"
         reply: bytes = self._socket.recv()
         assert b'"error"' not in reply, reply
         return reply
@@ -123,10 +123,10 @@ def encode(action: str, session: str, **fields: Any) -> bytes:
 
 
 def time_calls(calls: Sequence[Call], rounds: int) -> float:
-    """Let each client make its call so often, all clients at the same time; return the seconds of one call.
+    """Let each client make its call `rounds` times, all clients at the same time. Return the mean seconds of a call.
 
-    They follow from the time of the whole turn. A single call cannot be timed: with many threads, Python lets one of
-    them make several calls while the others wait between theirs.
+    The mean follows from the time of the whole turn. A single call cannot be timed: with many threads, Python lets one
+    of them make several calls while the others wait between theirs.
     """
 
     barrier = threading.Barrier(len(calls) + 1)
@@ -137,10 +137,10 @@ def time_calls(calls: Sequence[Call], rounds: int) -> float:
             call()
 
     with ThreadPoolExecutor(len(calls)) as pool:
-        waiting = [pool.submit(run, call) for call in calls]
+        futures = [pool.submit(run, call) for call in calls]
         barrier.wait()
         started = perf_counter()
-        for future in waiting:
+        for future in futures:
             future.result()
         return (perf_counter() - started) / rounds
 
@@ -165,9 +165,9 @@ class ClientGroups:
         """Return the calls over the gateway, in process, and to the bare ROUTER."""
         bodies = [body(name) for name in self._names]
         return [
-            [partial(client.ask, sent) for client, sent in zip(self.clients, bodies, strict=True)],
+            [partial(client.ask, request) for client, request in zip(self.clients, bodies, strict=True)],
             [partial(verb, view) for view in self.views],
-            [partial(client.ask, sent) for client, sent in zip(self.echoes, bodies, strict=True)],
+            [partial(client.ask, request) for client, request in zip(self.echoes, bodies, strict=True)],
         ]
 
 
@@ -176,14 +176,14 @@ def measure(report: Report, name: str, calls: list[list[Call]], turns: int, roun
     seconds: list[list[float]] = [[], [], []]
     for turn in range(turns + 1):
         for side in range(3):
-            measured = time_calls(calls[(side + turn) % 3], rounds)
+            call_seconds = time_calls(calls[(side + turn) % 3], rounds)
             if turn:  # the first turn warms up
-                seconds[(side + turn) % 3].append(measured)
-    gateway, verb, round_trip = (median(each) for each in seconds)
+                seconds[(side + turn) % 3].append(call_seconds)
+    gateway, verb, round_trip = (median(side_seconds) for side_seconds in seconds)
     report.add(f"{name}_ratio", gateway / (verb + round_trip), "<=", BAR)
-    # On a busy machine a program that never sleeps, as the verb's, waits longest for a processor: the shortest turns
-    # show what the ratio is without that.
-    fastest, verb_fastest, round_trip_fastest = (min(each) for each in seconds)
+    # On a busy machine, the threads of the verb, which never sleep, wait longest for a processor. The shortest turns
+    # give the ratio without that wait.
+    fastest, verb_fastest, round_trip_fastest = (min(side_seconds) for side_seconds in seconds)
     report.add(f"{name}_fastest_ratio", fastest / (verb_fastest + round_trip_fastest))
     report.add(f"{name}_ms", 1000 * gateway)
     report.add(f"{name}_verb_ms", 1000 * verb)
@@ -214,10 +214,10 @@ def measure_stop(folder: Path) -> float:
         for thread in threads:
             thread.start()
         for event in have_written:
-            assert event.wait(SECONDS), "no reply"
+            assert event.wait(TIMEOUT_SECONDS), "no reply"
         started = perf_counter()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(SECONDS) == 0
+        assert process.wait(TIMEOUT_SECONDS) == 0
         seconds = perf_counter() - started
     for thread in threads:
         thread.join()
@@ -232,7 +232,7 @@ def write_until_silence(address: str, has_written: threading.Event) -> None:
     socket.connect(address)
     while True:
         socket.send(json.dumps({"action": "add_memory", "memory": TEXT}).encode())
-        if not socket.poll(1000 * (MAX_STOP_SECONDS if has_written.is_set() else SECONDS)):
+        if not socket.poll(1000 * (MAX_STOP_SECONDS if has_written.is_set() else TIMEOUT_SECONDS)):
             break
         socket.recv()
         has_written.set()
@@ -253,7 +253,7 @@ def main() -> int:
     report, turns = Report("voice"), 5 if options.quick else options.turns
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="everhold-")))
-        addresses = (stack.enter_context(start(GATEWAY, str(folder))), stack.enter_context(start(ECHO)))
+        addresses = (stack.enter_context(start_server(GATEWAY, str(folder))), stack.enter_context(start_server(ECHO)))
         model = FakeEmbedder()
         engine = stack.enter_context(open_engine(build_settings(folder / "ours.db"), model, model))
         context = zmq.Context()

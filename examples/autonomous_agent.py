@@ -28,6 +28,7 @@ REGIONS = ("north", "east", "south", "west")
 # Made-up orders of regions: five for each, with different amounts.
 ORDERS = [(region, 10 * number + len(region)) for number in range(1, 6) for region in REGIONS]
 
+# A tool, its arguments, and the reason for calling it.
 Action = tuple[str, dict[str, Any], str]
 
 
@@ -77,18 +78,18 @@ def choose_action(steps: Sequence[RunStep]) -> Action | None:
 
     This script decides from the steps that succeeded; a real agent asks a language model.
     """
-    done = [step for step in steps if step.status == "succeeded"]
-    if not done:
+    succeeded = [step for step in steps if step.status == "succeeded"]
+    if not succeeded:
         return "read_orders", {}, "I need the orders first"
-    orders = done[0].output
-    summaries = {step.arguments["region"]: step.output for step in done if step.tool == "summarise"}
-    mailed = {step.arguments["region"] for step in done if step.tool == "send_mail"}
+    orders = succeeded[0].output
+    summaries = {step.arguments["region"]: step.output for step in succeeded if step.tool == "summarise"}
+    mailed = {step.arguments["region"] for step in succeeded if step.tool == "send_mail"}
     for region in REGIONS:
         if region not in summaries:
             return "summarise", {"region": region, "amounts": orders[region]}, f"{region} has no summary yet"
         if region not in mailed:
             return "send_mail", {"region": region, "text": summaries[region]}, f"{region} waits for its summary"
-    if not any(step.tool == "write_report" for step in done):
+    if not any(step.tool == "write_report" for step in succeeded):
         return "write_report", {"lines": [summaries[region] for region in REGIONS]}, "Every region has its summary"
     return None
 

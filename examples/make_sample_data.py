@@ -185,8 +185,8 @@ def _list_order_days(rng: Random) -> Iterator[date]:
     """Yield the day of every order in time order; there are more in summer, in December and in the second year."""
     for number in range(DAYS):
         day = FIRST_DAY + timedelta(days=number)
-        expected = 2.6 * SEASON[day.month - 1] * (1 + 0.25 * number / DAYS)
-        for _ in range(int(expected + rng.random())):
+        expected_orders = 2.6 * SEASON[day.month - 1] * (1 + 0.25 * number / DAYS)
+        for _ in range(int(expected_orders + rng.random())):
             yield day
 
 
@@ -311,9 +311,9 @@ def write_database(path: Path, tables: Mapping[str, SampleTable]) -> None:
             if f"{column.removesuffix('_id')}s" in tables and column.endswith("_id")
         ]
         connection.execute(f"CREATE TABLE {name} ({', '.join(columns + references)})")
-        marks = ", ".join("?" * len(table.columns))
+        placeholders = ", ".join("?" * len(table.columns))
         rows = [tuple(str(cell) if isinstance(cell, date) else cell for cell in row) for row in table.rows]
-        connection.executemany(f"INSERT INTO {name} VALUES ({marks})", rows)
+        connection.executemany(f"INSERT INTO {name} VALUES ({placeholders})", rows)
     connection.commit()
     connection.close()
 
@@ -335,9 +335,11 @@ _STYLES = (
 def write_workbook(path: Path, tables: Mapping[str, SampleTable]) -> None:
     """Write each table as a sheet of an Excel workbook."""
     numbers = dict(enumerate(tables, start=1))
-    sheets = "".join(f'<sheet name="{name}" sheetId="{n}" r:id="rId{n}"/>' for n, name in numbers.items())
+    sheets = "".join(
+        f'<sheet name="{name}" sheetId="{number}" r:id="rId{number}"/>' for number, name in numbers.items()
+    )
     parts = {
-        "[Content_Types].xml": _list_content_types(len(tables)),
+        "[Content_Types].xml": _make_content_types(len(tables)),
         "_rels/.rels": _RELATIONS.format(
             f'<Relationship Id="rId1" Type="{_OFFICE}/officeDocument" Target="xl/workbook.xml"/>'
         ),
@@ -345,8 +347,8 @@ def write_workbook(path: Path, tables: Mapping[str, SampleTable]) -> None:
         f'xmlns:r="{_OFFICE}"><sheets>{sheets}</sheets></workbook>',
         "xl/_rels/workbook.xml.rels": _RELATIONS.format(
             "".join(
-                f'<Relationship Id="rId{n}" Type="{_OFFICE}/worksheet" Target="worksheets/sheet{n}.xml"/>'
-                for n in numbers
+                f'<Relationship Id="rId{number}" Type="{_OFFICE}/worksheet" Target="worksheets/sheet{number}.xml"/>'
+                for number in numbers
             )
             + f'<Relationship Id="rId0" Type="{_OFFICE}/styles" Target="styles.xml"/>'
         ),
@@ -354,7 +356,7 @@ def write_workbook(path: Path, tables: Mapping[str, SampleTable]) -> None:
     }
     for number, name in numbers.items():
         table = tables[name]
-        rows = "".join(f"<row>{''.join(map(_write_cell, row))}</row>" for row in [table.columns, *table.rows])
+        rows = "".join(f"<row>{''.join(map(_format_cell, row))}</row>" for row in [table.columns, *table.rows])
         parts[f"xl/worksheets/sheet{number}.xml"] = _SHEET.format(rows)
     with ZipFile(path, "w", ZIP_DEFLATED) as archive:
         for name, text in parts.items():
@@ -362,20 +364,22 @@ def write_workbook(path: Path, tables: Mapping[str, SampleTable]) -> None:
             archive.writestr(ZipInfo(name), f'<?xml version="1.0" encoding="UTF-8"?>{text}', ZIP_DEFLATED)
 
 
-def _list_content_types(sheets: int) -> str:
-    start = "application/vnd.openxmlformats-officedocument.spreadsheetml"
+def _make_content_types(sheets: int) -> str:
+    prefix = "application/vnd.openxmlformats-officedocument.spreadsheetml"
     overrides = {"workbook.xml": "sheet.main", "styles.xml": "styles"}
     overrides |= {f"worksheets/sheet{number}.xml": "worksheet" for number in range(1, sheets + 1)}
     return (
         '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
         '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
         '<Default Extension="xml" ContentType="application/xml"/>'
-        + "".join(f'<Override PartName="/xl/{n}" ContentType="{start}.{kind}+xml"/>' for n, kind in overrides.items())
+        + "".join(
+            f'<Override PartName="/xl/{name}" ContentType="{prefix}.{kind}+xml"/>' for name, kind in overrides.items()
+        )
         + "</Types>"
     )
 
 
-def _write_cell(cell: Cell) -> str:
+def _format_cell(cell: Cell) -> str:
     if cell is None:
         return "<c/>"
     if isinstance(cell, datetime):

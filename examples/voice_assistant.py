@@ -18,7 +18,7 @@ from typing import Any
 import zmq
 
 REQUESTS, EVENTS = "tcp://127.0.0.1:5596", "tcp://127.0.0.1:5598"
-SECONDS = 30
+REPLY_SECONDS = 30
 DEMO = ("My kettle is in the garage.", "I fly to Oslo on Friday.", "Where is my kettle?", "When do I fly to Oslo?")
 
 
@@ -33,7 +33,7 @@ class Assistant:
     def ask(self, action: str, **fields: Any) -> Any:
         """Send a request and return the reply."""
         self._socket.send_json({"action": action, **fields})
-        if not self._socket.poll(SECONDS * 1000):
+        if not self._socket.poll(REPLY_SECONDS * 1000):
             raise SystemExit("the gateway does not answer; start it with: everhold serve-voice")
         reply = json.loads(self._socket.recv())
         if reply["status"] == "error":
@@ -58,7 +58,7 @@ class Assistant:
 
 
 class EventFollower:
-    """Handles every event of the gateway once and in order. Store `last` to go on from there after a restart."""
+    """Handles every event of the gateway once and in order. After a restart, pass the stored `last` to continue."""
 
     def __init__(self, context: "zmq.Context[Any]", address: str, assistant: Assistant, last: int = 0) -> None:
         self._socket, self._assistant = context.socket(zmq.SUB), assistant
@@ -100,18 +100,18 @@ def start_gateway() -> Iterator[list[str]]:
     gateway = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert gateway.stdout is not None
-        yield [place["address"] for place in json.loads(gateway.stdout.readline())["listening"]]
+        yield [listener["address"] for listener in json.loads(gateway.stdout.readline())["listening"]]
     finally:
         gateway.terminate()
         gateway.wait()
 
 
-def talk(requests: str, events: str, lines: Iterable[str]) -> None:
+def talk(request_address: str, event_address: str, lines: Iterable[str]) -> None:
     """Let the assistant hear lines, and show the gateway's events about them."""
     with zmq.Context() as context:
         context.linger = 0
-        assistant = Assistant(context, requests, "alice")
-        follower = EventFollower(context, events, assistant)
+        assistant = Assistant(context, request_address, "alice")
+        follower = EventFollower(context, event_address, assistant)
         for text in lines:
             print(f"you:       {text}\nassistant: {assistant.hear(text)}")
             follower.read(0)

@@ -34,7 +34,7 @@ WORDS = ["tea", "coffee", "rain", "snow", "train", "plane", "piano", "violin", "
 
 
 class CountingFallback(ScannedVectors):
-    """The fallback for Chroma: compares every row, and counts its searches."""
+    """Compares every row while Chroma is not available, and counts its searches."""
 
     def __init__(self, records: Records) -> None:
         super().__init__(records)
@@ -46,8 +46,8 @@ class CountingFallback(ScannedVectors):
 
 
 @dataclass
-class Store:
-    """Records, by default in a SQLite file, and every ChromaVectors that was opened on them."""
+class ChromaStore:
+    """Records, by default in a SQLite file, and each ChromaVectors that was opened on them."""
 
     folder: Path
     address: str
@@ -57,7 +57,7 @@ class Store:
     opened: list[ChromaVectors] = field(default_factory=list)
 
     @classmethod
-    def make(cls, folder: Path, address: str, records: Records | None = None) -> "Store":
+    def make(cls, folder: Path, address: str, records: Records | None = None) -> "ChromaStore":
         """Return a store with these records, or, without them, with the SQLite file in the folder."""
         if records is None:
             path = folder / "memory.db"
@@ -70,7 +70,7 @@ class Store:
             folder, address, records, WriteDeps(records, Chunking(embedder, embedder), rows, 1_000_000), embedder
         )
 
-    def vectors(self, *, wait: bool = True, lease_seconds: float = 30.0, batch: int = 200) -> ChromaVectors:
+    def open_vectors(self, *, wait: bool = True, lease_seconds: float = 30.0, batch: int = 200) -> ChromaVectors:
         """Open Chroma; with `wait`, return when it is ready to be searched."""
         vectors = ChromaVectors(
             self.records,
@@ -96,19 +96,19 @@ class Store:
         return [memory.id for start in range(0, len(texts), 1000)
                 for memory in remember(self.write_deps, scope, texts[start : start + 1000])]  # fmt: skip
 
-    def ask(self, text: str) -> Vector:
+    def embed(self, text: str) -> Vector:
         vector = self.embedder.embed([text])[0]
         assert vector is not None
         return vector
 
-    def nearest(self, vectors: ChromaVectors, text: str, limit: int = 5, scope: Scope = ALICE) -> list[str]:
+    def find_nearest(self, vectors: ChromaVectors, text: str, limit: int = 5, scope: Scope = ALICE) -> list[str]:
         users = None if scope.user is None else (scope.user,)
-        return vectors.find_by_vector(SearchSpace(scope.organization, users, MODEL), self.ask(text), limit)
+        return vectors.find_by_vector(SearchSpace(scope.organization, users, MODEL), self.embed(text), limit)
 
-    def scan_texts(self, text: str, limit: int = 5, scope: Scope = ALICE) -> list[str]:
+    def scan_nearest(self, text: str, limit: int = 5, scope: Scope = ALICE) -> list[str]:
         users = None if scope.user is None else (scope.user,)
         space = SearchSpace(scope.organization, users, MODEL)
-        return ScannedVectors(self.records).find_by_vector(space, self.ask(text), limit)
+        return ScannedVectors(self.records).find_by_vector(space, self.embed(text), limit)
 
     def close(self) -> None:
         for vectors in self.opened:
@@ -126,20 +126,20 @@ def get_generation(vectors: ChromaVectors) -> int:
     return serving.generation
 
 
-def fallbacks(vectors: ChromaVectors) -> int:
+def count_fallbacks(vectors: ChromaVectors) -> int:
     """Return how many searches used the records because Chroma was not available."""
     fallback = vectors._fallback
     assert isinstance(fallback, CountingFallback)
     return fallback.searches
 
 
-def sentences(count: int, seed: int = 1) -> list[str]:
+def make_sentences(count: int, seed: int = 1) -> list[str]:
     rng = np.random.default_rng(seed)
     return [f"{' '.join(rng.choice(WORDS, 5))} number {number}" for number in range(count)]
 
 
-def overwrite(path: Path, extent: str) -> None:
-    """Cut a file to its first half if `how` is "half"; otherwise overwrite it with zeros."""
+def damage_file(path: Path, extent: str) -> None:
+    """Cut a file to its first half if `extent` is "half"; otherwise overwrite it with zeros."""
     size = path.stat().st_size
     with path.open("r+b") as file:
         if extent == "half":

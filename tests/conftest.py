@@ -140,7 +140,7 @@ def _name_group(item: pytest.Item) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    passed = contract_tests(report.nodeid for report in terminalreporter.getreports("passed"))
+    passed = count_contract_tests(report.nodeid for report in terminalreporter.getreports("passed"))
     if not passed:
         return
     terminalreporter.section("contract tests passed")
@@ -154,7 +154,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"{'gaps':10} none")
 
 
-def contract_tests(test_names: Iterator[str]) -> Counter[tuple[str, str]]:
+def count_contract_tests(test_names: Iterator[str]) -> Counter[tuple[str, str]]:
     """Count the contract tests by contract and store. `test_records.py::…[sqlite-3]` counts for records and sqlite."""
     counts: Counter[tuple[str, str]] = Counter()
     for name in test_names:

@@ -62,18 +62,18 @@ QUESTIONS: Sequence[tuple[str, Sequence[tuple[Any, ...]]]] = (
 
 def find_wrong_answers(view: View, step: int = 1) -> list[tuple[str, object, str]]:
     """Ask every `step`-th question. Return those with unexpected rows, with the rows and the statement."""
-    wrong = []
+    wrong_answers = []
     for question, expected in QUESTIONS[::step]:
         answer = view.ask(question)
         if _normalise(answer.table.rows) != _normalise(expected):
-            wrong.append((question, answer.table.rows, answer.sql))
-    return wrong
+            wrong_answers.append((question, answer.table.rows, answer.sql))
+    return wrong_answers
 
 
 def _normalise(rows: Sequence[Sequence[object]]) -> list[str]:
     """Return the rows as sorted texts in which numbers of all types are written in the same way."""
-    return sorted(str([_write(cell) for cell in row]) for row in rows)
+    return sorted(str([_format_cell(cell) for cell in row]) for row in rows)
 
 
-def _write(cell: object) -> str:
+def _format_cell(cell: object) -> str:
     return f"{float(cell):.4f}" if isinstance(cell, int | float | Decimal) else str(cell)

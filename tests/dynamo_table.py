@@ -33,13 +33,13 @@ def make_client_error(code: str, *reasons: str) -> ClientError:
     return ClientError(answer, "a test")
 
 
-def memory(name: str, **fields: Any) -> Memory:
+def make_memory(name: str, **fields: Any) -> Memory:
     now = clock.now()
     defaults = {"id": name, "organization_id": ORGANIZATION, "created_at": now, "updated_at": now, "text": name}
     return Memory(**{**defaults, "kind": "observation", "reach": "organization", **fields})
 
 
-def texts(records: DynamoRecords, *where: Where) -> set[str]:
+def scan_ids(records: DynamoRecords, *where: Where) -> set[str]:
     return {row.id for row in records.scan(Memory, ORGANIZATION, where)}
 
 

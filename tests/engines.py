@@ -30,6 +30,7 @@ from tests.servers.dynamodb import CREDENTIALS
 from tests.servers.postgres import PostgresServer
 
 STORES = ("sqlite", "postgres", "in_memory")
+# The stores that keep their rows when an engine is closed.
 LASTING = ("sqlite", "postgres")
 EVERY_STORE = ("in_memory", "sqlite", "postgres", "duckdb", "dynamodb")
 # Settings for fast and predictable tests: writes need not survive a power cut, and no background thread writes.
@@ -55,22 +56,22 @@ class Store:
     opened: list[Everhold] = field(default_factory=list)
 
     def open(
-        self, embedder: Any = None, storage: str | None = None, also: Sequence[Any] = (), **given: Any
+        self, embedder: Any = None, storage: str | None = None, also: Sequence[Any] = (), **values: Any
     ) -> Everhold:
         """Open another engine on the store; `also` are the embedders of further models."""
-        chosen = settings.load(storage or self.storage, **{**CALM, **given})
-        engine = Everhold(self._parts(chosen, embedder or FakeEmbedder(), also))
+        loaded_settings = settings.load(storage or self.storage, **{**CALM, **values})
+        engine = Everhold(self._assemble_parts(loaded_settings, embedder or FakeEmbedder(), also))
         self.opened.append(engine)
         return engine
 
-    def _parts(self, chosen: settings.Settings, embedder: Any, also: Sequence[Any]) -> Parts:
+    def _assemble_parts(self, loaded_settings: settings.Settings, embedder: Any, also: Sequence[Any]) -> Parts:
         if self.records is not None:
             scanned = SearchIndexes(ScannedWords(self.records), ScannedVectors(self.records))
-            records, candidates = stores.choose_vectors(chosen, self.records, scanned)
+            records, candidates = stores.choose_vectors(loaded_settings, self.records, scanned)
         else:
-            records, candidates = stores.open_store(chosen)
+            records, candidates = stores.open_store(loaded_settings)
         beside = [EmbeddingParts(model, model) for model in also]
-        return parts.assemble(chosen, records, candidates, embedder, embedder, beside=beside)
+        return parts.assemble(loaded_settings, records, candidates, embedder, embedder, beside=beside)
 
     def close(self) -> None:
         for engine in self.opened:
@@ -78,7 +79,7 @@ class Store:
 
 
 @cache
-def _empty_file() -> Path:
+def _make_empty_file() -> Path:
     """Return a SQLite file with the schema. It is created once, because creating it takes longer than most tests."""
     path = Path(mkdtemp(prefix="everhold-flows-")) / "empty.db"
     SqliteRecords(SqliteOptions(path=path)).close()
@@ -99,7 +100,7 @@ class _Database:
 
 
 @cache
-def _database(server: PostgresServer) -> _Database:
+def _make_database(server: PostgresServer) -> _Database:
     url = server.create_database()
     PostgresRecords(PostgresOptions(url=url)).close()
     cleaner = psycopg.connect(url, autocommit=True)
@@ -114,12 +115,12 @@ def make_store(
     if name == "in_memory":
         return Store(name, "memory://", KeptRecords())
     if name == "postgres":
-        return Store(name, _database(request.getfixturevalue("postgres_server")).empty())
+        return Store(name, _make_database(request.getfixturevalue("postgres_server")).empty())
     if name == "dynamodb":
-        patched = patch or request.getfixturevalue("monkeypatch")
-        patched.setenv("EVERHOLD_DYNAMODB__ENDPOINT", request.getfixturevalue("dynamodb_server").url)
+        monkeypatch = patch or request.getfixturevalue("monkeypatch")
+        monkeypatch.setenv("EVERHOLD_DYNAMODB__ENDPOINT", request.getfixturevalue("dynamodb_server").url)
         for variable, value in CREDENTIALS.items():
-            patched.setenv(variable.upper(), value)
+            monkeypatch.setenv(variable.upper(), value)
         return Store(name, f"dynamodb://eu-north-1/flow{next(_TABLE_NUMBERS)}")
     if name == "duckdb":
         return Store(name, f"duckdb:///{folder / 'memories.duckdb'}")
@@ -128,7 +129,7 @@ def make_store(
 
 def copy_empty_file(path: Path) -> Path:
     """Create a SQLite file with the schema and without rows."""
-    shutil.copyfile(_empty_file(), path)
+    shutil.copyfile(_make_empty_file(), path)
     return path
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 IS_EXHAUSTIVE = os.environ.get("CONTRACT_STORES") == "all"
-# By which factor random tests run longer; `make contract` sets 100.
+# The factor by which random tests run longer; `make contract` sets 100.
 TIMES = int(os.environ.get("CONTRACT_TIMES", "1"))
 
 

@@ -13,11 +13,13 @@ Answer = tuple[int, dict[str, str], Any]
 
 
 class HttpEndpoint:
+    """A server that records each request and sends what `answer` returns, which a subclass defines."""
+
     def __init__(self) -> None:
         self.requests: list[dict[str, Any]] = []
         """The bodies of the requests, each with the `path` to which it was sent."""
         self.headers: list[dict[str, str]] = []
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._make_handler())
         self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
 
     def answer(self, body: dict[str, Any]) -> Answer:
@@ -34,7 +36,7 @@ class HttpEndpoint:
         endpoint._server.server_close()
         thread.join()
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
+    def _make_handler(self) -> type[BaseHTTPRequestHandler]:
         endpoint = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -43,14 +45,14 @@ class HttpEndpoint:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 endpoint.requests.append({**body, "path": self.path})
                 status, headers, content = endpoint.answer(body)
-                sent = content if isinstance(content, bytes) else json.dumps(content).encode()
+                response_body = content if isinstance(content, bytes) else json.dumps(content).encode()
                 self.send_response_only(status)
                 for name, value in headers.items():
                     self.send_header(name, value)
-                self.send_header("Content-Length", str(len(sent)))
+                self.send_header("Content-Length", str(len(response_body)))
                 self.end_headers()
                 with suppress(ConnectionError):  # the client may not have waited
-                    self.wfile.write(sent)
+                    self.wfile.write(response_body)
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -63,7 +65,7 @@ _ENDLESS_HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 900000000\r\n\r\n"
 
 @contextmanager
 def serve_parts(part: bytes, pause: float) -> Iterator[str]:
-    """Yield a server that repeats the same part until the client or the test ends.
+    """Yield the address of a server that sends the same part again and again, until the client or the test ends.
 
     With an empty part, it ends each connection after the head.
     """

@@ -16,7 +16,7 @@ GRACE = timedelta(days=30)
 def make_jobs(now: datetime, batch: int = 500) -> list[MaintenanceJob[Records]]:
     """Return the jobs that expire, purge and trim as if it were `now`."""
 
-    def make(
+    def make_purge_job(
         name: str, perform: Callable[[PurgeWork], None], preview: Callable[..., dict[str, int]]
     ) -> MaintenanceJob[Records]:
         def run_purge(records: Records, run: JobRun) -> None:
@@ -28,8 +28,8 @@ def make_jobs(now: datetime, batch: int = 500) -> list[MaintenanceJob[Records]]:
         outbox.trim(records, run.commit, now=now, batch=batch, progress=partial(run.add, "outbox"))
 
     return [
-        make("expire", purge_expired, count_expired),
-        make("purge", purge_deleted, count_deleted),
+        make_purge_job("expire", purge_expired, count_expired),
+        make_purge_job("purge", purge_deleted, count_deleted),
         MaintenanceJob(
             "outbox", "", lambda records: {"outbox": outbox.count_trimmable(records, now=now)}, trim, lease="outbox"
         ),

@@ -48,17 +48,17 @@ def relay(
     def accept() -> None:
         while True:
             try:
-                outside, _ = listener.accept()
-                inside = _connect(target)
+                client_side, _ = listener.accept()
+                server_side = _connect(target)
                 if tls:
-                    outside = tls.wrap_socket(outside, server_side=True)
+                    client_side = tls.wrap_socket(client_side, server_side=True)
             except OSError:
                 if listener.fileno() < 0:
                     return
                 continue
-            opened.extend((outside, inside))
-            for source, sink, change in ((outside, inside, None), (inside, outside, replacing)):
-                arguments = (source, sink, change, before if source is outside else None)
+            opened.extend((client_side, server_side))
+            for source, sink, change in ((client_side, server_side, None), (server_side, client_side, replacing)):
+                arguments = (source, sink, change, before if source is client_side else None)
                 threading.Thread(target=_copy, args=arguments, daemon=True).start()
 
     threading.Thread(target=accept, daemon=True).start()
@@ -77,20 +77,20 @@ def _copy(
     with suppress(OSError):
         while data := source.recv(65_536):
             if before is not None:
-                awaited, act = before
-                if awaited in data:
-                    act()
+                marker, call = before
+                if marker in data:
+                    call()
             target.sendall(data.replace(*change) if change else data)
     with suppress(OSError):
         target.shutdown(socket.SHUT_RDWR)
 
 
-def certificate(folder: Path) -> tuple[ssl.SSLContext, Path]:
+def make_certificate(folder: Path) -> tuple[ssl.SSLContext, Path]:
     """Return a TLS context for a server on this machine, and the file with the certificate that clients must trust."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
     now = datetime.now(UTC)
-    signed = (
+    certificate = (
         x509.CertificateBuilder()
         .subject_name(name)
         .issuer_name(name)
@@ -102,11 +102,11 @@ def certificate(folder: Path) -> tuple[ssl.SSLContext, Path]:
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
-    trusted, secret = folder / "certificate.pem", folder / "key.pem"
-    trusted.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
-    secret.write_bytes(
+    certificate_path, key_path = folder / "certificate.pem", folder / "key.pem"
+    certificate_path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    key_path.write_bytes(
         key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(trusted, secret)
-    return context, trusted
+    context.load_cert_chain(certificate_path, key_path)
+    return context, certificate_path

@@ -37,7 +37,7 @@ def make_socket(context: "zmq.Context[Any]", kind: int) -> "zmq.Socket[Any]":
 
 def is_admitted(socket: "zmq.Socket[Any]", address: str) -> bool:
     """Connect a socket, wait until the gateway accepts or refuses it, and return whether it is accepted."""
-    deadline, unexplained = time.monotonic() + 2 * ANSWER_MILLISECONDS / 1000, 0
+    deadline, unexplained_failures = time.monotonic() + 2 * ANSWER_MILLISECONDS / 1000, 0
     monitor = socket.get_monitor_socket(
         zmq.EVENT_HANDSHAKE_SUCCEEDED
         | zmq.EVENT_HANDSHAKE_FAILED_AUTH
@@ -48,8 +48,8 @@ def is_admitted(socket: "zmq.Socket[Any]", address: str) -> bool:
         socket.connect(address)
         while time.monotonic() < deadline and monitor.poll(ANSWER_MILLISECONDS):
             event = recv_monitor_message(monitor)["event"]
-            unexplained += event == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
-            if event != zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL or unexplained == _MAX_UNEXPLAINED:
+            unexplained_failures += event == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+            if event != zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL or unexplained_failures == _MAX_UNEXPLAINED:
                 return event == zmq.EVENT_HANDSHAKE_SUCCEEDED
     finally:
         socket.disable_monitor()
@@ -61,7 +61,7 @@ class Client:
     """Sends requests and waits for their replies."""
 
     def __init__(self, context: "zmq.Context[Any]", address: str, framing: str = "REQ") -> None:
-        kind, self._before = FRAMINGS[framing]
+        kind, self._first_frames = FRAMINGS[framing]
         self.socket = make_socket(context, kind)
         self.socket.connect(address)
 
@@ -70,20 +70,20 @@ class Client:
         return self.receive()
 
     def ask_raw(self, *frames: bytes) -> Any:
-        self.socket.send_multipart([*self._before, *frames])
+        self.socket.send_multipart([*self._first_frames, *frames])
         return self.receive()
 
     def send(self, body: bytes) -> None:
-        self.socket.send_multipart([*self._before, body])
+        self.socket.send_multipart([*self._first_frames, body])
 
     def receive(self) -> Any:
-        *before, body = self.socket.recv_multipart()
-        assert before == self._before
+        *first_frames, body = self.socket.recv_multipart()
+        assert first_frames == self._first_frames
         return json.loads(body)
 
 
 @dataclass
-class Served:
+class RunningGateway:
     """A running gateway, and the addresses on which it listens."""
 
     context: "zmq.Context[Any]"
@@ -101,18 +101,18 @@ class Served:
 
 
 @contextmanager
-def serve(engine: Everhold, *targets: str, **fields: Any) -> Iterator[Served]:
+def serve(engine: Everhold, *targets: str, **fields: Any) -> Iterator[RunningGateway]:
     """Run a gateway with a bind for each `PROTOCOL@ORGANIZATION`, on free ports."""
     binds = tuple(target if "=" in target else f"tcp://127.0.0.1:*={target}" for target in targets)
     voice = Voice(**{"bind": binds, "publish": "none", **fields})
     gateway = Gateway(engine, replace(make_options(voice), heartbeat_seconds=0.2))
     stop = threading.Event()
     thread = threading.Thread(target=gateway.run, args=(stop.is_set,))
-    addresses = [place["address"] for place in gateway.addresses]
+    addresses = [listener["address"] for listener in gateway.addresses]
     thread.start()
     context = zmq.Context()
     try:
-        yield Served(context, addresses)
+        yield RunningGateway(context, addresses)
     finally:
         stop.set()
         thread.join(100)

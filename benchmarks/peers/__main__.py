@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from benchmarks.peers.endpoint import Endpoint, VectorTable
-from benchmarks.peers.lines import Line
+from benchmarks.peers.lines import FigureLine
 from benchmarks.peers.measures import (
     Processes,
     Timing,
@@ -53,7 +53,8 @@ READS_FEW = (
     "it reads the few rows that pass with one statement; ours also asks what other processes changed, reads every hit"
     " again and writes a line to the access log"
 )
-FASTER = {"chroma": SCORES_ALL, "langgraph": READS_FEW}
+# The known reason why a peer's search is faster than ours.
+WHY_FASTER = {"chroma": SCORES_ALL, "langgraph": READS_FEW}
 NO_MODEL = "it embeds nothing itself; ours brings what runs its own model (onnxruntime, onnx, tokenizers)"
 SETUPS = {
     "mem0": "Memory with infer=False on its default store, Qdrant in a folder; without its extras (spaCy, fastembed),"
@@ -66,7 +67,7 @@ SETUPS = {
 
 
 @dataclass(frozen=True)
-class Run:
+class PeersRun:
     """The stores, the endpoint and the report of a run, and how many calls and memories are measured."""
 
     processes: Processes
@@ -82,16 +83,16 @@ def split_ours(values: Mapping[str, float]) -> tuple[float, dict[str, float]]:
     return values[OURS], {name: value for name, value in values.items() if name != OURS}
 
 
-def add_overhead_line(run: Run, name: str, timings: Mapping[str, Timing]) -> None:
+def add_overhead_line(run: PeersRun, name: str, timings: Mapping[str, Timing]) -> None:
     overheads = split_ours({store: timing.overhead_ms for store, timing in timings.items()})
-    Line(name, "ms", "lower", *overheads, FASTER if name.startswith("search") else {}).add_to(run.report)
+    FigureLine(name, "ms", "lower", *overheads, WHY_FASTER if name.startswith("search") else {}).add_to(run.report)
     run.report.add(
         f"{name}_requests", {store: timing.requests / len(timing.calls) for store, timing in timings.items()}
     )
     run.report.add(f"{name}_round_trip_ms", {store: round_figure(timing.trip_ms) for store, timing in timings.items()})
 
 
-def measure_overheads(run: Run) -> None:
+def measure_overheads(run: PeersRun) -> None:
     """Search the memories of one user, then add more, one at a time."""
     texts = make_sentences(run.memories + run.calls + 10)
     question_texts = list(dict.fromkeys(make_questions(2 * run.calls + 100)))[: run.calls + 10]
@@ -106,44 +107,48 @@ def measure_overheads(run: Run) -> None:
     add_overhead_line(run, "add_overhead", time_adds(run.processes, run.endpoint, memories[run.memories :]))
 
 
-def measure_filters(run: Run) -> None:
-    """Measure which share of the ten nearest memories under a filter each store finds, and the overhead."""
+def measure_filters(run: PeersRun) -> None:
+    """Measure the overhead of filtered searches, and which share of the ten nearest memories each store finds."""
     memories = make_memories(make_sentences(run.memories, seed=5))
     truth = Truth(run.table, memories)
     load(run.processes, memories)
-    filtered = make_filtered_queries(list(dict.fromkeys(make_questions(2 * run.calls + 100, seed=6)))[: run.calls])
+    queries_by_filter = make_filtered_queries(
+        list(dict.fromkeys(make_questions(2 * run.calls + 100, seed=6)))[: run.calls]
+    )
     shares: dict[str, list[float]] = {name: [] for name in run.processes}
-    for case, queries in filtered.items():
+    for filter_name, queries in queries_by_filter.items():
         run.table.prepare([query.text for query in queries])
         timings, refs_found = time_searches(run.processes, run.endpoint, queries)
         for name in run.processes:
-            shares[name] += truth.shares(queries, refs_found[name])
+            shares[name] += truth.measure_shares(queries, refs_found[name])
         overheads = split_ours({name: timing.overhead_ms for name, timing in timings.items()})
-        Line(f"search_overhead_{case}", "ms", "lower", *overheads, FASTER, required=False).add_to(run.report)
+        FigureLine(f"search_overhead_{filter_name}", "ms", "lower", *overheads, WHY_FASTER, required=False).add_to(
+            run.report
+        )
     run.report.add("embedded_while_timed", run.table.unforeseen, "==", 0)
     means = split_ours({name: float(np.mean(values)) for name, values in shares.items()})
-    Line("filtered_recall_at_10", "share", "higher", *means).add_to(run.report)
+    FigureLine("filtered_recall_at_10", "share", "higher", *means).add_to(run.report)
 
 
-def measure_conversations(run: Run, path: Path) -> None:
+def measure_conversations(run: PeersRun, path: Path) -> None:
     if not path.is_file():
         run.report.add("locomo_r10", f"not measured: there is no file {path}; name one with --locomo")
         return
     conversations = read(path)
     run.table.prepare([f"{turn.speaker}: {turn.text}" for conversation in conversations for turn in conversation.turns])
     run.table.prepare([question.text for conversation in conversations for question in conversation.questions])
-    Line("locomo_r10", "share", "higher", *split_ours(measure_evidence(run.processes, path, conversations))).add_to(
-        run.report
-    )
+    FigureLine(
+        "locomo_r10", "share", "higher", *split_ours(measure_evidence(run.processes, path, conversations))
+    ).add_to(run.report)
     run.report.add("locomo_file", path.name)
 
 
-def measure_installed(run: Run) -> None:
-    ready = {name: process.ready_seconds for name, process in run.processes.items()}
-    Line("start_seconds", "s", "lower", *split_ours(ready), required=False).add_to(run.report)
+def measure_installed(run: PeersRun) -> None:
+    start_seconds = {name: process.ready_seconds for name, process in run.processes.items()}
+    FigureLine("start_seconds", "s", "lower", *split_ours(start_seconds), required=False).add_to(run.report)
     installed = {name: process.ask("installed") for name, process in run.processes.items()}
     sizes = {name: package["bytes"] / 1e6 for name, package in installed.items()}
-    Line(
+    FigureLine(
         "installed_megabytes",
         "MB",
         "lower",
@@ -181,7 +186,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Endpoint(table) as endpoint,
         start_processes([OURS, *PEERS], Path(name), endpoint) as processes,
     ):
-        run = Run(processes, endpoint, table, report, calls, memories)
+        run = PeersRun(processes, endpoint, table, report, calls, memories)
         report.add("set_up", SETUPS)
         report.add("overheads_are", "the median of a call less the median bare round trip of its embedding client")
         measure_installed(run)

@@ -1,7 +1,7 @@
 """A local endpoint that answers OpenAI's `/v1/embeddings` from a table of precomputed vectors.
 
-So embedding takes the same, very short time for every client. A text that is not in the table is embedded when it is
-requested.
+Embedding therefore takes the same, very short time for every client. A text that is not in the table is embedded when
+it is requested.
 """
 
 import base64
@@ -31,6 +31,7 @@ class VectorTable:
         """Texts that had to be embedded during a request."""
 
     def prepare(self, texts: Sequence[str]) -> None:
+        """Embed the texts that are not in the table, and encode all of them."""
         missing = [text for text in dict.fromkeys(texts) if text not in self._vectors]
         with self._lock:
             for text, vector in zip(missing, self._embedder.embed(missing) if missing else (), strict=True):
@@ -39,7 +40,7 @@ class VectorTable:
             for packed in (False, True):
                 self.encode_vector(text, packed=packed)
 
-    def matrix(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def make_matrix(self, texts: Sequence[str]) -> NDArray[np.float32]:
         self.prepare(texts)
         return np.array([self._vectors[text] for text in texts], np.float32)
 
@@ -48,11 +49,13 @@ class VectorTable:
         encoded = self._encoded.get((text, packed))
         if encoded is None:
             vector = self._vectors[text]
-            plain = base64.b64encode(vector.tobytes()).decode("ascii") if packed else [float(value) for value in vector]
-            encoded = self._encoded[text, packed] = json.dumps(plain)
+            value_to_encode = (
+                base64.b64encode(vector.tobytes()).decode("ascii") if packed else [float(value) for value in vector]
+            )
+            encoded = self._encoded[text, packed] = json.dumps(value_to_encode)
         return encoded
 
-    def answer(self, texts: Sequence[str], *, packed: bool) -> bytes:
+    def make_answer(self, texts: Sequence[str], *, packed: bool) -> bytes:
         if not all((text, packed) in self._encoded for text in texts):
             self.unforeseen += sum((text, packed) not in self._encoded for text in texts)
             self.prepare(texts)
@@ -82,7 +85,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(404, f"only /v1/embeddings is answered here, not {self.path}")
             return
         texts = [request["input"]] if isinstance(request["input"], str) else request["input"]
-        body = self.server.table.answer(texts, packed=request.get("encoding_format") == "base64")
+        body = self.server.table.make_answer(texts, packed=request.get("encoding_format") == "base64")
         head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         self.server.requests += 1
         self.wfile.write(head.encode("ascii") + body)  # in one piece, so that no client waits for a second

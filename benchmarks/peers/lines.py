@@ -7,11 +7,12 @@ from typing import Any, Literal
 from benchmarks.report import Report, round_figure
 
 Better = Literal["lower", "higher"]
-SAME = 1e-9
+# Values that differ by at most this much are equal.
+TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
-class Line:
+class FigureLine:
     """Our value of one figure, and the value of each peer.
 
     `reasons` says for a peer why it may be better. A `required` line has a bar: our value must be as good as the best.
@@ -34,32 +35,33 @@ class Line:
         return self.peers[self.best_peer]
 
     @property
-    def ahead(self) -> bool:
-        return self.ours < self.best - SAME if self.better == "lower" else self.ours > self.best + SAME
+    def is_ahead(self) -> bool:
+        return self.ours < self.best - TOLERANCE if self.better == "lower" else self.ours > self.best + TOLERANCE
 
     @property
     def why(self) -> str | None:
-        if self.ahead:
+        """The reason why ours is not the best, or None if it is."""
+        if self.is_ahead:
             return None
-        level = sorted(name for name, value in self.peers.items() if abs(value - self.ours) <= SAME)
-        if level:
-            return f"level with {', '.join(level)}; no peer is better"
+        equal_peers = sorted(name for name, value in self.peers.items() if abs(value - self.ours) <= TOLERANCE)
+        if equal_peers:
+            return f"level with {', '.join(equal_peers)}; no peer is better"
         measured = f"{self.best_peer} measures {round_figure(self.best)} {self.unit}, ours {round_figure(self.ours)}"
         reason = self.reasons.get(self.best_peer)
         return f"{measured}: {reason}" if reason else f"{measured}; no reason is known"
 
-    def values(self) -> dict[str, Any]:
-        values: dict[str, Any] = {
+    def make_figure(self) -> dict[str, Any]:
+        figure: dict[str, Any] = {
             "unit": self.unit,
             "ours": round_figure(self.ours),
             "peers": {name: round_figure(value) for name, value in self.peers.items()},
             "best_peer": self.best_peer,
-            "ahead": self.ahead,
+            "ahead": self.is_ahead,
         }
-        return values if self.why is None else {**values, "why": self.why}
+        return figure if self.why is None else {**figure, "why": self.why}
 
     def add_to(self, report: Report) -> None:
-        report.add(self.name, self.values())
+        report.add(self.name, self.make_figure())
         if self.better == "lower":
             report.add(f"{self.name}_ratio", self.ours / self.best, *(("<=", 1.0) if self.required else ()))
         else:

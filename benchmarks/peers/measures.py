@@ -21,10 +21,11 @@ TURN = 10
 USERS, TAGS = 10, 10
 KINDS = ("fact", "preference", "observation", "plan", "result")
 # Scores that differ from the tenth best by at most this count as equal to it, because they have single precision.
-SAME = 1e-6
+SCORE_TOLERANCE = 1e-6
 
 Processes = Mapping[str, Process]
-Found = list[list[str]]
+# The refs that each search returned.
+RefLists = list[list[str]]
 
 
 @dataclass
@@ -46,7 +47,7 @@ class Timing:
 
 
 def rotate_processes(processes: Processes, parts: int) -> Iterable[tuple[int, Process]]:
-    """Yield the number of each part with each store. Another store is the first one in each part."""
+    """Yield every part's number with each store's process. The stores take turns at being the first in a part."""
     names = list(processes)
     for part in range(parts):
         first = part % len(names)
@@ -63,10 +64,10 @@ def time_calls(
     endpoint: Endpoint,
     items: Sequence[Memory] | Sequence[Query],
     ask: Callable[[Process, Sequence[Any]], dict[str, Any]],
-) -> tuple[dict[str, Timing], dict[str, Found]]:
-    """Return the times of every store's calls, and what each found. The first turn warms up and is not counted."""
+) -> tuple[dict[str, Timing], dict[str, RefLists]]:
+    """Return the times of every store's calls, and the refs that it found. The first turn only warms up."""
     timings = {name: Timing() for name in processes}
-    refs_found: dict[str, Found] = {name: [] for name in processes}
+    refs_found: dict[str, RefLists] = {name: [] for name in processes}
     turns = split(items)
     for number, process in rotate_processes(processes, len(turns)):
         before = endpoint.requests
@@ -89,7 +90,7 @@ def time_adds(processes: Processes, endpoint: Endpoint, memories: Sequence[Memor
 
 def time_searches(
     processes: Processes, endpoint: Endpoint, queries: Sequence[Query]
-) -> tuple[dict[str, Timing], dict[str, Found]]:
+) -> tuple[dict[str, Timing], dict[str, RefLists]]:
     return time_calls(processes, endpoint, queries, lambda process, turn: process.ask("search", queries=turn, k=K))
 
 
@@ -140,21 +141,24 @@ class Truth:
     def __init__(self, table: VectorTable, memories: Sequence[Memory]) -> None:
         self._table = table
         self._memories = memories
-        self._vectors = _unit(table.matrix([memory.text for memory in memories]))
+        self._vectors = _normalise(table.make_matrix([memory.text for memory in memories]))
 
-    def shares(self, queries: Sequence[Query], refs_found: Found) -> list[float]:
+    def measure_shares(self, queries: Sequence[Query], refs_found: RefLists) -> list[float]:
         """Return for each question the share of its ten nearest memories that a store found."""
-        vectors = _unit(self._table.matrix([query.text for query in queries]))
+        vectors = _normalise(self._table.make_matrix([query.text for query in queries]))
         return [
-            self._share(query, vector, refs) for query, vector, refs in zip(queries, vectors, refs_found, strict=True)
+            self._measure_share(query, vector, refs)
+            for query, vector, refs in zip(queries, vectors, refs_found, strict=True)
         ]
 
-    def _share(self, query: Query, vector: NDArray[np.float64], refs: Sequence[str]) -> float:
-        places = [index for index, memory in enumerate(self._memories) if _passes(memory, query)]
-        scores = self._vectors[places] @ vector
-        expected = min(K, len(places))
-        least = np.sort(scores)[-expected] - SAME
-        nearest = {self._memories[index].ref for index, score in zip(places, scores, strict=True) if score >= least}
+    def _measure_share(self, query: Query, vector: NDArray[np.float64], refs: Sequence[str]) -> float:
+        indexes = [index for index, memory in enumerate(self._memories) if _passes(memory, query)]
+        scores = self._vectors[indexes] @ vector
+        expected = min(K, len(indexes))
+        threshold = np.sort(scores)[-expected] - SCORE_TOLERANCE
+        nearest = {
+            self._memories[index].ref for index, score in zip(indexes, scores, strict=True) if score >= threshold
+        }
         return min(len(nearest & set(refs)), expected) / expected
 
 
@@ -162,9 +166,9 @@ def _passes(memory: Memory, query: Query) -> bool:
     return memory.user == query.user and query.kind in {None, memory.kind} and query.tag in {None, memory.tag}
 
 
-def _unit(matrix: NDArray[np.float32]) -> NDArray[np.float64]:
-    wide = matrix.astype(np.float64)
-    return np.asarray(wide / np.linalg.norm(wide, axis=1, keepdims=True), np.float64)
+def _normalise(matrix: NDArray[np.float32]) -> NDArray[np.float64]:
+    doubles = matrix.astype(np.float64)
+    return np.asarray(doubles / np.linalg.norm(doubles, axis=1, keepdims=True), np.float64)
 
 
 def measure_evidence(
@@ -185,17 +189,17 @@ def measure_evidence(
         for question in conversation.questions
     ]
     evaluated = [(query, question) for query, question in evaluated if question.evidence]
-    shares = {}
+    mean_shares = {}
     for name, process in processes.items():
         process.open()
         if name == OURS:
             process.ask("ingest", path=str(path.resolve()))
         else:
             process.ask("load", memories=memories)
-        refs_found: Found = process.ask("search", queries=[query for query, _ in evaluated], k=K)["found"]
-        shares_found = [
+        refs_found: RefLists = process.ask("search", queries=[query for query, _ in evaluated], k=K)["found"]
+        shares = [
             len(set(question.evidence) & set(refs)) / len(question.evidence)
             for (_, question), refs in zip(evaluated, refs_found, strict=True)
         ]
-        shares[name] = float(np.mean(shares_found))
-    return shares
+        mean_shares[name] = float(np.mean(shares))
+    return mean_shares

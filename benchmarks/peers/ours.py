@@ -45,7 +45,7 @@ class Ours:
         recipe = "meaning" if query.by_meaning else "hybrid"
         return view.recall(query.text, k=k, kind=query.kind, tags=query.tag, minimum=0, recipe=recipe)
 
-    def refs(self, answer: Any) -> list[str]:
+    def list_refs(self, answer: Any) -> list[str]:
         if any(hit.memory.id in self._turns for hit in answer):
             return locomo.find_turns(answer, self._turns)
         return [hit.memory.metadata["ref"] for hit in answer]

@@ -50,7 +50,7 @@ class Store(Protocol):
     def search(self, query: Query, k: int) -> Any:
         """Return the answer of the store, in the store's form."""
 
-    def refs(self, answer: Any) -> list[str]:
+    def list_refs(self, answer: Any) -> list[str]:
         """Return the refs of an answer, best first."""
 
     def embed(self, text: str) -> object:
@@ -100,8 +100,11 @@ class Worker:
         raise ValueError(f"unknown command {command!r}")
 
     def _search(self, queries: Sequence[Query], k: int) -> dict[str, Any]:
-        timed = [_time_call(self.store.search, query, k) for query in queries]
-        return {"seconds": [seconds for seconds, _ in timed], "found": [self.store.refs(answer) for _, answer in timed]}
+        timed_answers = [_time_call(self.store.search, query, k) for query in queries]
+        return {
+            "seconds": [seconds for seconds, _ in timed_answers],
+            "found": [self.store.list_refs(answer) for _, answer in timed_answers],
+        }
 
     def close(self) -> None:
         if self._store is not None:
@@ -126,17 +129,17 @@ def serve(worker: Worker) -> None:
 
 def measure_installed_bytes(packages: Sequence[str]) -> int:
     """Return the installed size of the packages and of everything they require."""
-    waiting, sizes = list(packages), dict[str, int]()
-    while waiting:
-        name = re.sub(r"[-_.]+", "-", waiting.pop()).lower()
+    pending, sizes = list(packages), dict[str, int]()
+    while pending:
+        name = re.sub(r"[-_.]+", "-", pending.pop()).lower()
         if name in sizes:
             continue
         try:
             distribution = metadata.distribution(name)
         except metadata.PackageNotFoundError:
             continue  # required only on another system or by another Python
-        places = [Path(str(file.locate())) for file in distribution.files or ()]
-        sizes[name] = sum(path.stat().st_size for path in places if path.is_file())
+        paths = [Path(str(file.locate())) for file in distribution.files or ()]
+        sizes[name] = sum(path.stat().st_size for path in paths if path.is_file())
         required = [line for line in distribution.requires or () if "extra ==" not in line]
-        waiting += [match[0] for line in required if (match := re.match(r"[\w.-]+", line))]
+        pending += [match[0] for line in required if (match := re.match(r"[\w.-]+", line))]
     return sum(sizes.values())

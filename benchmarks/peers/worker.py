@@ -14,6 +14,8 @@ from benchmarks.peers.protocol import DIMENSIONS, MODEL, Memory, Opener, Query, 
 
 # Clients require a key; the endpoint ignores it.
 KEY = "none"
+# How many memories are loaded in one call.
+BATCH = 200
 
 
 class Mem0:
@@ -32,8 +34,8 @@ class Mem0:
         )
 
     def add(self, memory: Memory) -> None:
-        about = {"ref": memory.ref, "kind": memory.kind, "tag": memory.tag}
-        self._memory.add(memory.text, user_id=memory.user, metadata=about, infer=False)
+        metadata = {"ref": memory.ref, "kind": memory.kind, "tag": memory.tag}
+        self._memory.add(memory.text, user_id=memory.user, metadata=metadata, infer=False)
 
     def load(self, memories: Sequence[Memory]) -> None:
         for memory in memories:
@@ -44,7 +46,7 @@ class Mem0:
         filters = {name: value for name, value in conditions.items() if value is not None}
         return self._memory.search(query.text, top_k=k, filters=filters, threshold=0.0)
 
-    def refs(self, answer: Any) -> list[str]:
+    def list_refs(self, answer: Any) -> list[str]:
         return [result["metadata"]["ref"] for result in answer["results"]]
 
     def embed(self, text: str) -> object:
@@ -70,7 +72,7 @@ class Chroma:
         self._client = chroma.PersistentClient(path=str(folder))
         self._collections: dict[str, Any] = {}
 
-    def _collection(self, user: str) -> Any:
+    def _open_collection(self, user: str) -> Any:
         if user not in self._collections:
             self._collections[user] = self._client.create_collection(
                 f"memories-{user}", embedding_function=None, configuration={"hnsw": {"space": "cosine"}}
@@ -82,12 +84,12 @@ class Chroma:
 
     def load(self, memories: Sequence[Memory]) -> None:
         for user in dict.fromkeys(memory.user for memory in memories):
-            own = [memory for memory in memories if memory.user == user]
-            for start in range(0, len(own), 200):
-                self._put(user, own[start : start + 200])
+            memories_of_user = [memory for memory in memories if memory.user == user]
+            for start in range(0, len(memories_of_user), BATCH):
+                self._put(user, memories_of_user[start : start + BATCH])
 
     def _put(self, user: str, memories: Sequence[Memory]) -> None:
-        self._collection(user).add(
+        self._open_collection(user).add(
             ids=[str(uuid4()) for _ in memories],
             embeddings=self._embed([memory.text for memory in memories]),
             documents=[memory.text for memory in memories],
@@ -97,9 +99,11 @@ class Chroma:
     def search(self, query: Query, k: int) -> Any:
         filters = [{name: value} for name, value in (("kind", query.kind), ("tag", query.tag)) if value is not None]
         where = {"$and": filters} if len(filters) > 1 else next(iter(filters), None)
-        return self._collection(query.user).query(query_embeddings=self._embed([query.text]), n_results=k, where=where)
+        return self._open_collection(query.user).query(
+            query_embeddings=self._embed([query.text]), n_results=k, where=where
+        )
 
-    def refs(self, answer: Any) -> list[str]:
+    def list_refs(self, answer: Any) -> list[str]:
         return [metadata["ref"] for metadata in answer["metadatas"][0]]
 
     def embed(self, text: str) -> object:
@@ -133,12 +137,12 @@ class LangGraph:
         self._store.put(_make_namespace(memory.user), str(uuid4()), _make_value(memory))
 
     def load(self, memories: Sequence[Memory]) -> None:
-        for start in range(0, len(memories), 200):
-            part = memories[start : start + 200]
+        for start in range(0, len(memories), BATCH):
+            batch = memories[start : start + BATCH]
             self._store.batch(
                 [
                     self._operations.PutOp(_make_namespace(memory.user), str(uuid4()), _make_value(memory))
-                    for memory in part
+                    for memory in batch
                 ]
             )
 
@@ -147,7 +151,7 @@ class LangGraph:
         filters = {name: value for name, value in conditions.items() if value is not None}
         return self._store.search(_make_namespace(query.user), query=query.text, filter=filters or None, limit=k)
 
-    def refs(self, answer: Any) -> list[str]:
+    def list_refs(self, answer: Any) -> list[str]:
         return [item.value["ref"] for item in answer]
 
     def embed(self, text: str) -> object:

@@ -36,16 +36,16 @@ class Process:
         self.ready_seconds = 0.0
         self._folder = folder / name
         self._endpoint = endpoint
-        self._running: subprocess.Popen[str] | None = None
-        self._opened = 0
+        self._process: subprocess.Popen[str] | None = None
+        self._stores_opened = 0
 
     def start(self) -> None:
-        ours = [sys.executable, "-m", "benchmarks.peers.ours"]
-        theirs = [str(PEERS_PYTHON), "-m", "benchmarks.peers.worker", self.name]
+        own_command = [sys.executable, "-m", "benchmarks.peers.ours"]
+        peer_command = [str(PEERS_PYTHON), "-m", "benchmarks.peers.worker", self.name]
         home = self._folder / "home"
         home.mkdir(parents=True)
-        self._running = subprocess.Popen(
-            ours if self.name == OURS else theirs,
+        self._process = subprocess.Popen(
+            own_command if self.name == OURS else peer_command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -54,11 +54,11 @@ class Process:
         )
 
     def ask(self, command: str, **arguments: Any) -> dict[str, Any]:
-        assert self._running is not None
-        assert self._running.stdin is not None
-        assert self._running.stdout is not None
-        print(json.dumps({"do": command, **arguments}), file=self._running.stdin, flush=True)
-        line = self._running.stdout.readline()
+        assert self._process is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps({"do": command, **arguments}), file=self._process.stdin, flush=True)
+        line = self._process.stdout.readline()
         if not line:
             raise RuntimeError(
                 f"the worker of {self.name} ended during the command {command!r}; its error output is above"
@@ -68,17 +68,17 @@ class Process:
 
     def open(self) -> None:
         """Open an empty store and close the previous one."""
-        self._opened += 1
-        self.ask("open", folder=str(self._folder / str(self._opened)), url=self._endpoint.url)
+        self._stores_opened += 1
+        self.ask("open", folder=str(self._folder / str(self._stores_opened)), url=self._endpoint.url)
 
     def stop(self) -> None:
-        if self._running is None:
+        if self._process is None:
             return
         try:
-            self._running.communicate(timeout=30)  # the worker ends when its input ends
+            self._process.communicate(timeout=30)  # the worker ends when its input ends
         except subprocess.TimeoutExpired:
-            self._running.kill()
-            self._running.communicate()
+            self._process.kill()
+            self._process.communicate()
 
 
 @contextmanager

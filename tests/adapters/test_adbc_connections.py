@@ -1,4 +1,4 @@
-"""Databases that drivers of ADBC reach: the same questions, limits and refusals as by the built-in connections."""
+"""Databases reached through ADBC drivers: the same questions, limits and refusals as for built-in connections."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ def shop(tmp_path: Path) -> Iterator[View]:
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def shop_file(tmp_path: Path) -> Path:
     path = tmp_path / "shop.sqlite"
     with sqlite3.connect(path) as connection:
         connection.executescript(SHOP)
@@ -44,8 +44,8 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_sqlite_file_answers_questions_through_adbc(shop: View, file: Path) -> None:
-    connected = shop.connect("sales", f"adbc+sqlite:///{file}")
+def test_a_sqlite_file_answers_questions_through_adbc(shop: View, shop_file: Path) -> None:
+    connected = shop.connect("sales", f"adbc+sqlite:///{shop_file}")
     assert (connected.connection.kind, connected.connection.dialect, connected.notes) == ("adbc", "sqlite", ())
     assert [described.table.table_name for described in connected.tables] == ["customers", "large", "orders"]
     assert shop.describe("orders").table.foreign_keys[0]["to_table"] == "customers"
@@ -61,8 +61,8 @@ def test_postgresql_answers_questions_through_adbc(shop: View, url: str) -> None
     assert find_wrong_answers(shop, step=choose_size(10, 1)) == []
 
 
-def run(url: str, sql: str) -> tuple[tuple[object, ...], ...]:
-    """Return the rows of a statement that the guard did not see."""
+def run_unguarded(url: str, sql: str) -> tuple[tuple[object, ...], ...]:
+    """Return the rows of a statement that the guard has not checked."""
     data = DatabaseTables(parse_address(url, ["adbc+postgresql", "adbc+sqlite"]), hosts=("localhost",))
     engine = SandboxedDataEngine()
     try:
@@ -75,22 +75,22 @@ def test_values_of_postgresql_types_are_converted(url: str) -> None:
     sql = (
         "SELECT 1.5::numeric, true, '5b1d3e50-0000-0000-0000-000000000000'::uuid, '{\"a\": 1}'::json, DATE '2025-01-02'"
     )
-    [row] = run(f"adbc+{url}", sql)
+    [row] = run_unguarded(f"adbc+{url}", sql)
     assert tuple(map(str, row)) == ("1.5", "True", "5b1d3e50-0000-0000-0000-000000000000", '{"a": 1}', "2025-01-02")
 
 
-def test_a_statement_that_bypasses_the_guard_still_cannot_write_or_read_files(url: str, file: Path) -> None:
+def test_a_statement_that_bypasses_the_guard_still_cannot_write_or_read_files(url: str, shop_file: Path) -> None:
     for sql in ("WITH w AS (DELETE FROM orders RETURNING 1) SELECT * FROM w", "CREATE TABLE x (a int)"):
         with pytest.raises(QueryFailed):
-            run(f"adbc+{url}", sql)
+            run_unguarded(f"adbc+{url}", sql)
     for sql in ("DELETE FROM orders", "ATTACH '/etc/passwd' AS other", "CREATE TABLE x (a int)"):
         with pytest.raises(QueryFailed):
-            run(f"adbc+sqlite:///{file}", sql)
-    assert run(f"adbc+sqlite:///{file}", "SELECT count(*) FROM orders") == ((3,),)
+            run_unguarded(f"adbc+sqlite:///{shop_file}", sql)
+    assert run_unguarded(f"adbc+sqlite:///{shop_file}", "SELECT count(*) FROM orders") == ((3,),)
 
 
-def test_statements_pass_the_guard(shop: View, file: Path) -> None:
-    shop.connect("sales", f"adbc+sqlite:///{file}")
+def test_statements_pass_the_guard(shop: View, shop_file: Path) -> None:
+    shop.connect("sales", f"adbc+sqlite:///{shop_file}")
     for sql in ("DELETE FROM orders", "SELECT load_extension('x')", "SELECT * FROM sqlite_master"):
         with pytest.raises(StatementRefused):
             shop.sql(sql)
@@ -101,7 +101,7 @@ def test_a_superuser_is_refused(shop: View, empty_postgres_url: str) -> None:
         shop.connect("shop", f"adbc+{empty_postgres_url}")
 
 
-def test_errors_say_what_is_wrong(shop: View, url: str, file: Path, tmp_path: Path) -> None:
+def test_errors_say_what_is_wrong(shop: View, url: str, shop_file: Path, tmp_path: Path) -> None:
     with pytest.raises(DataUnavailable, match="cannot be read"):
         shop.connect("gone", f"adbc+sqlite:///{tmp_path / 'gone.sqlite'}")
     with pytest.raises(DataUnavailable, match="cannot be reached"):
@@ -110,8 +110,8 @@ def test_errors_say_what_is_wrong(shop: View, url: str, file: Path, tmp_path: Pa
         shop.connect("none", "adbc+nonesuch://localhost/x")
     with pytest.raises(InvalidInput, match=r"no connection to 'adbc\+mysql' databases"):
         shop.connect("none", "adbc+mysql://localhost/x")
-    shop.connect("sales", f"adbc+sqlite:///{file}")
-    with sqlite3.connect(file) as connection:
+    shop.connect("sales", f"adbc+sqlite:///{shop_file}")
+    with sqlite3.connect(shop_file) as connection:
         connection.execute("ALTER TABLE orders RENAME COLUMN amount TO total")
     connection.close()
     with pytest.raises(QueryFailed, match="no such column"):
@@ -119,11 +119,11 @@ def test_errors_say_what_is_wrong(shop: View, url: str, file: Path, tmp_path: Pa
     assert shop.refresh_connection("sales").changes[0].table in ("large", "orders")
 
 
-def test_files_and_hosts_are_allowed_as_for_built_in_connections(tmp_path: Path, file: Path, url: str) -> None:
+def test_files_and_hosts_are_allowed_as_for_built_in_connections(tmp_path: Path, shop_file: Path, url: str) -> None:
     settings = {"drivers": ["adbc"], "folders": [str(tmp_path / "shared")]}
     with Everhold.open(str(tmp_path / "other.db"), connections=settings) as engine:
         view = engine.scope(project="shop")
-        for address in (f"adbc+sqlite:///{file}", f"adbc+sqlite:///{tmp_path / 'other.db'}", f"adbc+{url}"):
+        for address in (f"adbc+sqlite:///{shop_file}", f"adbc+sqlite:///{tmp_path / 'other.db'}", f"adbc+{url}"):
             with pytest.raises(InvalidInput):
                 view.connect("x", address)
         assert view.connections() == []

@@ -19,7 +19,7 @@ from tests.servers.hostile_database import Behaviour, HostileDatabase
 from tests.servers.server import find_free_port
 
 LIMITS = QueryLimits(seconds=30, megabytes=128)
-SHORT = QueryLimits(seconds=1.5, megabytes=128)
+SHORT_LIMITS = QueryLimits(seconds=1.5, megabytes=128)
 SECRET = "hunter2secret"
 SCHEMES = ("postgresql", "mysql")
 
@@ -35,7 +35,8 @@ def make_tables(scheme: str, port: int) -> DatabaseTables:
     return DatabaseTables(parse_address(f"{scheme}://reader:{SECRET}@127.0.0.1:{port}/shop"), hosts=("localhost",))
 
 
-def run(engine: SandboxedDataEngine, scheme: str, port: int, limits: QueryLimits = LIMITS) -> EverholdError:
+def get_error(engine: SandboxedDataEngine, scheme: str, port: int, limits: QueryLimits = LIMITS) -> EverholdError:
+    """Run a statement that must fail, and return its error, which must not show the password."""
     data = make_tables(scheme, port)
     statement = CheckedStatement("SELECT 1", data.dialect, frozenset(), 10)
     with pytest.raises(EverholdError) as raised:
@@ -47,7 +48,7 @@ def run(engine: SandboxedDataEngine, scheme: str, port: int, limits: QueryLimits
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_dead_server_is_reported_with_its_port(engine: SandboxedDataEngine, scheme: str) -> None:
     port = find_free_port()
-    error = run(engine, scheme, port)
+    error = get_error(engine, scheme, port)
     assert isinstance(error, DataUnavailable)
     assert "refused" in str(error)
     assert str(port) in str(error)
@@ -59,7 +60,7 @@ def test_a_server_with_another_protocol_is_reported(
     engine: SandboxedDataEngine, scheme: str, behaviour: Behaviour
 ) -> None:
     with HostileDatabase(behaviour) as server:
-        assert isinstance(run(engine, scheme, server.port), DataUnavailable)
+        assert isinstance(get_error(engine, scheme, server.port), DataUnavailable)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +74,7 @@ def test_a_server_with_another_protocol_is_reported(
 )
 def test_a_slow_server_is_a_retryable_error(engine: SandboxedDataEngine, scheme: str, behaviour: Behaviour) -> None:
     with HostileDatabase(behaviour) as server:
-        error = run(engine, scheme, server.port, SHORT)
+        error = get_error(engine, scheme, server.port, SHORT_LIMITS)
     assert isinstance(error, DataUnavailable)
     assert error.retryable
 
@@ -88,7 +89,7 @@ def test_a_server_that_is_slow_while_tables_are_read_is_reported() -> None:
 )
 def test_memory_is_bounded(engine: SandboxedDataEngine, scheme: str, behaviour: Behaviour) -> None:
     with HostileDatabase(behaviour) as server, MemorySampler() as memory:
-        run(engine, scheme, server.port, replace(LIMITS, seconds=6))
+        get_error(engine, scheme, server.port, replace(LIMITS, seconds=6))
     assert 0 < memory.peak_megabytes <= 1.2 * LIMITS.megabytes
 
 
@@ -96,7 +97,7 @@ def test_no_file_is_sent_to_a_server_that_asks_for_one(engine: SandboxedDataEngi
     secret = tmp_path / "secret"
     secret.write_text("canary5d1c")
     with HostileDatabase(hostile.ask_for_file(str(secret))) as server:
-        assert isinstance(run(engine, "mysql", server.port), DataUnavailable)
+        assert isinstance(get_error(engine, "mysql", server.port), DataUnavailable)
         time.sleep(0.05)  # so that the last bytes of the client arrive
         assert server.received
         assert b"canary5d1c" not in server.received
@@ -104,13 +105,13 @@ def test_no_file_is_sent_to_a_server_that_asks_for_one(engine: SandboxedDataEngi
 
 def test_the_password_is_not_sent_in_clear_text(engine: SandboxedDataEngine) -> None:
     with HostileDatabase(hostile.ask_for_password) as server:
-        assert "clear text" in str(run(engine, "mysql", server.port))
+        assert "clear text" in str(get_error(engine, "mysql", server.port))
         assert SECRET.encode() not in server.received
 
 
 def test_messages_of_a_server_are_cleaned(engine: SandboxedDataEngine) -> None:
     with HostileDatabase(hostile.repeat_password(SECRET)) as server:
-        message = str(run(engine, "mysql", server.port))
+        message = str(get_error(engine, "mysql", server.port))
     assert "Access denied" in message
     assert message.isprintable()
 

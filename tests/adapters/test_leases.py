@@ -30,7 +30,7 @@ ORGANIZATIONS = [f"organization-{number}" for number in range(12)]
 MEMORIES = 60
 REPOSITORY = Path(__file__).parents[2]
 
-PURGE = """
+PURGE_SCRIPT = """
 import json, sys
 from everhold import clock
 from everhold.adapters.postgres import PostgresOptions, PostgresRecords
@@ -43,7 +43,7 @@ print(json.dumps({job.name: [job.outcome, job.counts] for job in report.jobs}), 
 records.close()
 """
 
-HOLD = """
+HOLD_SCRIPT = """
 import sys
 from datetime import timedelta
 from everhold.adapters.postgres import PostgresOptions, PostgresRecords
@@ -73,36 +73,36 @@ def store(postgres_url: str) -> Iterator[PostgresRecords]:
     store = PostgresRecords(PostgresOptions(postgres_url))
     for name in ORGANIZATIONS:
         store.commit([Put(Organization(id=name, name=name, created_at=NOW, updated_at=NOW))])
-        store.commit([Put(memory(name, number)) for number in range(MEMORIES)])
+        store.commit([Put(make_memory(name, number)) for number in range(MEMORIES)])
         store.commit([Hide(Memory, (name, f"m{number}"), "del_1", LONG_AGO) for number in range(0, MEMORIES, 2)])
     yield store
     store.close()
 
 
-def memory(owner: str, number: int) -> Memory:
+def make_memory(owner: str, number: int) -> Memory:
     expires = LONG_AGO if number % 2 else None
     return Memory(id=f"m{number}", organization_id=owner, text="x", created_at=NOW, updated_at=NOW, expires_at=expires)
 
 
-def process(script: str, url: str) -> "subprocess.Popen[str]":
+def start_process(script: str, url: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [sys.executable, "-c", script, url], cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
 
 
-def read_line(running: "subprocess.Popen[str]") -> str:
-    assert running.stdout is not None
-    return running.stdout.readline().strip()
+def read_line(process: "subprocess.Popen[str]") -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
 
 
-def send_go(running: "subprocess.Popen[str]") -> None:
-    assert running.stdin is not None
-    running.stdin.write("go\n")
-    running.stdin.flush()
+def send_go(process: "subprocess.Popen[str]") -> None:
+    assert process.stdin is not None
+    process.stdin.write("go\n")
+    process.stdin.flush()
 
 
 class SlowRecords:
-    """Records that run a function between a read and the next call."""
+    """Records that call a function between a read and the next call."""
 
     def __init__(self, records: Records, meanwhile: Callable[[], None]) -> None:
         self._records, self._meanwhile = records, meanwhile
@@ -165,9 +165,9 @@ class TestALease:
             assert third is not None
 
     def test_jobs_with_long_names_are_distinct(self, records: Records) -> None:
-        with hold_lease(records, "work", "x" * 255) as mine, hold_lease(records, "work", "x" * 254 + "y") as other:
-            assert mine is not None
-            assert other is not None
+        with hold_lease(records, "work", "x" * 255) as first, hold_lease(records, "work", "x" * 254 + "y") as second:
+            assert first is not None
+            assert second is not None
 
     def test_a_lease_does_not_keep_the_feed_from_being_trimmed(self, records: Records) -> None:
         records.commit([Put(Organization(id="o", name="o", created_at=NOW, updated_at=NOW))])
@@ -184,27 +184,27 @@ class TestALease:
 
 class TestProcesses:
     def test_no_job_is_done_twice(self, store: PostgresRecords, postgres_url: str) -> None:
-        running = [process(PURGE, postgres_url) for _ in range(3)]
-        assert [read_line(process) for process in running] == ["ready"] * 3
-        for child in running:
+        processes = [start_process(PURGE_SCRIPT, postgres_url) for _ in range(3)]
+        assert [read_line(process) for process in processes] == ["ready"] * 3
+        for child in processes:
             send_go(child)
-        reports = [json.loads(read_line(process)) for process in running]
-        assert [process.wait(300) for process in running] == [0, 0, 0]
+        reports = [json.loads(read_line(process)) for process in processes]
+        assert [process.wait(300) for process in processes] == [0, 0, 0]
         purged: Counter[str] = Counter()
         for report in reports:
             for name in ("expire", "purge"):
                 outcome, counts = report[name]
                 assert outcome in ("done", "held")
                 purged[name] += counts.get("memories", 0)
-        half = len(ORGANIZATIONS) * MEMORIES // 2
-        assert purged == {"expire": half, "purge": half}
+        half_count = len(ORGANIZATIONS) * MEMORIES // 2
+        assert purged == {"expire": half_count, "purge": half_count}
         lines = store.columns(AccessLog, None, ["organization_id", "request"], [Where("operation", Op.EQ, "delete")])
-        counted = Counter((owner, request["memory"]) for owner, request in lines)
-        assert len(counted) == 2 * half
-        assert set(counted.values()) == {1}
+        purges = Counter((owner, request["memory"]) for owner, request in lines)
+        assert len(purges) == 2 * half_count
+        assert set(purges.values()) == {1}
 
     def test_the_lease_of_a_killed_process_becomes_free(self, store: PostgresRecords, postgres_url: str) -> None:
-        holder = process(HOLD, postgres_url)
+        holder = start_process(HOLD_SCRIPT, postgres_url)
         assert read_line(holder) == "purge"
         report = run_purge(store, clock.now())
         holder.kill()

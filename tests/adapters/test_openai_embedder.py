@@ -13,7 +13,7 @@ from tests.http_endpoint import Answer, HttpEndpoint
 KEY = "sk-very-secret"
 
 
-class Endpoint(HttpEndpoint):
+class EmbeddingEndpoint(HttpEndpoint):
     """Answers requests with what `script` says, then with vectors."""
 
     def __init__(self) -> None:
@@ -28,8 +28,8 @@ class Endpoint(HttpEndpoint):
 
 
 @pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    with Endpoint.serve() as endpoint:
+def endpoint() -> Iterator[EmbeddingEndpoint]:
+    with EmbeddingEndpoint.serve() as endpoint:
         yield endpoint
 
 
@@ -41,14 +41,14 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 @pytest.fixture
-def embedder(endpoint: Endpoint) -> Iterator[OpenAIEmbedder]:
+def embedder(endpoint: EmbeddingEndpoint) -> Iterator[OpenAIEmbedder]:
     embedder = OpenAIEmbedder(endpoint.url, "small", api_key=KEY, dimensions=3, batch=4)
     yield embedder
     embedder.close()
 
 
 def test_vectors_are_in_the_order_of_the_texts_for_any_order_of_the_answer(
-    endpoint: Endpoint, embedder: OpenAIEmbedder
+    endpoint: EmbeddingEndpoint, embedder: OpenAIEmbedder
 ) -> None:
     texts = ["x" * length for length in (5, 1, 9, 2, 7, 3)]
     vectors = embedder.embed(texts)
@@ -63,7 +63,7 @@ def test_vectors_are_in_the_order_of_the_texts_for_any_order_of_the_answer(
     assert endpoint.headers[0]["Authorization"] == f"Bearer {KEY}"
 
 
-def test_blank_texts_are_not_sent(endpoint: Endpoint, embedder: OpenAIEmbedder) -> None:
+def test_blank_texts_are_not_sent(endpoint: EmbeddingEndpoint, embedder: OpenAIEmbedder) -> None:
     vectors = embedder.embed(["", "text", "  \n"])
     assert [vector is None for vector in vectors] == [True, False, True]
     assert endpoint.requests[0]["input"] == ["text"]
@@ -73,7 +73,7 @@ def test_blank_texts_are_not_sent(endpoint: Endpoint, embedder: OpenAIEmbedder) 
 
 @pytest.mark.parametrize("status", [500, 503, 429, 408])
 def test_temporary_failures_are_retried(
-    endpoint: Endpoint, embedder: OpenAIEmbedder, pauses: list[float], status: int
+    endpoint: EmbeddingEndpoint, embedder: OpenAIEmbedder, pauses: list[float], status: int
 ) -> None:
     endpoint.script = [(status, {}, {"error": "busy"})] * 2
     (vector,) = embedder.embed(["text"])
@@ -90,21 +90,23 @@ def test_temporary_failures_are_retried(
     ],
 )
 def test_a_retry_waits_as_long_as_the_endpoint_asks(
-    endpoint: Endpoint, embedder: OpenAIEmbedder, pauses: list[float], headers: dict[str, str]
+    endpoint: EmbeddingEndpoint, embedder: OpenAIEmbedder, pauses: list[float], headers: dict[str, str]
 ) -> None:
     endpoint.script = [(429, headers, {})]
     embedder.embed(["text"])
     assert pauses == [7]
 
 
-def test_a_retry_does_not_wait_for_hours(endpoint: Endpoint, embedder: OpenAIEmbedder, pauses: list[float]) -> None:
+def test_a_retry_does_not_wait_for_hours(
+    endpoint: EmbeddingEndpoint, embedder: OpenAIEmbedder, pauses: list[float]
+) -> None:
     endpoint.script = [(429, {"Retry-After": "7200"}, {})]
     with pytest.raises(ModelUnavailable, match="1 attempt"):
         embedder.embed(["text"])
     assert pauses == []
 
 
-def test_after_the_last_retry_an_error_is_raised(endpoint: Endpoint, embedder: OpenAIEmbedder) -> None:
+def test_after_the_last_retry_an_error_is_raised(endpoint: EmbeddingEndpoint, embedder: OpenAIEmbedder) -> None:
     endpoint.script = [(500, {}, {"error": KEY})] * 10
     with pytest.raises(ModelUnavailable, match=r"after 4 attempts.*status 500") as caught:
         embedder.embed(["text"])
@@ -120,7 +122,9 @@ def test_an_endpoint_that_does_not_answer_is_unavailable(pauses: list[float]) ->
     assert len(pauses) == 1
 
 
-def test_the_error_about_a_refused_key_does_not_show_the_key(endpoint: Endpoint, embedder: OpenAIEmbedder) -> None:
+def test_the_error_about_a_refused_key_does_not_show_the_key(
+    endpoint: EmbeddingEndpoint, embedder: OpenAIEmbedder
+) -> None:
     endpoint.script = [(401, {}, {"error": f"Incorrect API key provided: {KEY}"})]
     with pytest.raises(InvalidSettings, match=r"refused the API key \(status 401\).*embedding\.api_key") as caught:
         embedder.embed(["text"])
@@ -128,14 +132,18 @@ def test_the_error_about_a_refused_key_does_not_show_the_key(endpoint: Endpoint,
     assert len(endpoint.requests) == 1
 
 
-def test_other_refusals_quote_the_endpoint_without_the_key(endpoint: Endpoint, embedder: OpenAIEmbedder) -> None:
+def test_other_refusals_quote_the_endpoint_without_the_key(
+    endpoint: EmbeddingEndpoint, embedder: OpenAIEmbedder
+) -> None:
     endpoint.script = [(404, {}, {"error": f"no model 'small' for {KEY}"})]
     with pytest.raises(ModelError, match="no model 'small' for …") as caught:
         embedder.embed(["text"])
     assert KEY not in str(caught.value)
 
 
-def test_an_error_about_wrong_dimensions_names_the_right_number(endpoint: Endpoint, embedder: OpenAIEmbedder) -> None:
+def test_an_error_about_wrong_dimensions_names_the_right_number(
+    endpoint: EmbeddingEndpoint, embedder: OpenAIEmbedder
+) -> None:
     endpoint.script = [(200, {}, {"data": [{"index": 0, "embedding": [1.0, 0.0]}]})]
     with pytest.raises(InvalidSettings, match=r"2 dimensions, but 3.*set `embedding\.dimensions` to 2"):
         embedder.embed(["text"])
@@ -155,7 +163,7 @@ def test_an_error_about_wrong_dimensions_names_the_right_number(endpoint: Endpoi
     ],
 )
 def test_a_nonsensical_answer_raises_an_error_of_everhold(
-    endpoint: Endpoint, embedder: OpenAIEmbedder, content: object
+    endpoint: EmbeddingEndpoint, embedder: OpenAIEmbedder, content: object
 ) -> None:
     endpoint.script = [(200, {}, content)]
     with pytest.raises(ModelError):

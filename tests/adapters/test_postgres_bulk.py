@@ -30,20 +30,20 @@ def records(postgres_server: PostgresServer) -> Iterator[PostgresRecords]:
     records.close()
 
 
-def memory(name: str, **fields: Any) -> Memory:
+def make_memory(name: str, **fields: Any) -> Memory:
     return Memory(id=name, organization_id="o", text=f"กาแฟ {name}\t\\N", created_at=NOW, updated_at=NOW, **fields)
 
 
-def chunk(owner: str, **fields: Any) -> Chunk:
+def make_chunk(owner: str, **fields: Any) -> Chunk:
     fields = {"span_start": 0, "span_end": 1, "terms": "a", "known_from": NOW, **fields}
     return Chunk(organization_id="o", owner_id=owner, **fields)
 
 
-def tag(owner: str) -> Tag:
+def make_tag(owner: str) -> Tag:
     return Tag(organization_id="o", memory_id=owner, tag="tag", created_at=NOW, updated_at=NOW)
 
 
-def line(name: str) -> Outbox:
+def make_line(name: str) -> Outbox:
     return Outbox(organization_id="o", entity="memories", entity_id=name, operation="put")
 
 
@@ -59,10 +59,10 @@ def make_operations(count: int) -> list[Operation]:
             "hash": struct.pack(">4q", *[number] * 4),
         }
         operations += [
-            Put(memory(name, **shared_fields)),
-            Put(chunk(name, dimensions=4, vector=vector)),
-            Put(tag(name)),
-            Put(line(name)),
+            Put(make_memory(name, **shared_fields)),
+            Put(make_chunk(name, dimensions=4, vector=vector)),
+            Put(make_tag(name)),
+            Put(make_line(name)),
         ]
     return operations
 
@@ -80,52 +80,52 @@ def test_rows_are_the_same_as_those_written_one_by_one(
     assert [part.table for part in parts if isinstance(part, Bulk)] == ["memories", "memory_tags", "chunks", "outbox"]
     records.commit(operations)
     entities = (Memory, Chunk, Tag)
-    copied = [records.scan(entity, "o") for entity in entities]
-    assert len(copied[0]) == MANY
+    copied_rows = [records.scan(entity, "o") for entity in entities]
+    assert len(copied_rows[0]) == MANY
     assert [line.entity_id for line in records.feed(0).lines] == [f"m{number}" for number in range(MANY)]
     assert [line.sequence for line in records.feed(0).lines] == sorted(line.sequence for line in records.feed(0).lines)
     records.commit([Delete(Memory, ("o", f"m{number}")) for number in range(MANY)])
     monkeypatch.setattr(bulk, "MIN_ROWS", 10**9)
     records.commit(operations)
-    assert [records.scan(entity, "o") for entity in entities] == copied
+    assert [records.scan(entity, "o") for entity in entities] == copied_rows
 
 
 def test_a_few_rows_are_inserted_without_copy(records: PostgresRecords) -> None:
     assert collect_bulks(make_operations(bulk.MIN_ROWS - 1), records.compiler) is None
     parts = collect_bulks(
-        [*make_operations(MANY), Patch(Memory, ("o", "m1"), {"text": "x"}), Put(tag("m1"))], records.compiler
+        [*make_operations(MANY), Patch(Memory, ("o", "m1"), {"text": "x"}), Put(make_tag("m1"))], records.compiler
     )
     assert parts is not None
     assert [isinstance(part, Bulk) for part in parts] == [True] * 4 + [False] * 2
 
 
 @pytest.mark.parametrize(
-    ("wrong", "error", "table_and_rule"),
+    ("wrong_operation", "error", "table_and_rule"),
     [
-        (Put(memory("m3")), AlreadyExists, ("memories", "key")),
-        (Put(memory("another", hash=struct.pack(">4q", *[5] * 4))), AlreadyExists, ("memories", "hash")),
-        (Put(tag("nobody")), BrokenReference, None),
-        (Put(chunk("nobody")), BrokenReference, None),
-        (Put(memory("m", user_id="nobody")), BrokenReference, None),
-        (Put(memory("m").model_copy(update={"key": "x" * 10_000})), InvalidInput, None),
-        (Put(memory("m").model_copy(update={"importance": 7.0})), InvalidInput, None),
-        (Put(memory("m").model_copy(update={"revision": 2**70})), InvalidInput, None),
-        (Put(memory("m").model_copy(update={"text": "\ud800"})), InvalidInput, None),
-        (Put(memory("m").model_copy(update={"text": "a\x00b"})), InvalidInput, None),
-        (Put(memory("m").model_copy(update={"created_at": None})), InvalidInput, None),
-        (Put(chunk("m1", revision=3).model_copy(update={"vector": b"odd"})), InvalidInput, None),
+        (Put(make_memory("m3")), AlreadyExists, ("memories", "key")),
+        (Put(make_memory("another", hash=struct.pack(">4q", *[5] * 4))), AlreadyExists, ("memories", "hash")),
+        (Put(make_tag("nobody")), BrokenReference, None),
+        (Put(make_chunk("nobody")), BrokenReference, None),
+        (Put(make_memory("m", user_id="nobody")), BrokenReference, None),
+        (Put(make_memory("m").model_copy(update={"key": "x" * 10_000})), InvalidInput, None),
+        (Put(make_memory("m").model_copy(update={"importance": 7.0})), InvalidInput, None),
+        (Put(make_memory("m").model_copy(update={"revision": 2**70})), InvalidInput, None),
+        (Put(make_memory("m").model_copy(update={"text": "\ud800"})), InvalidInput, None),
+        (Put(make_memory("m").model_copy(update={"text": "a\x00b"})), InvalidInput, None),
+        (Put(make_memory("m").model_copy(update={"created_at": None})), InvalidInput, None),
+        (Put(make_chunk("m1", revision=3).model_copy(update={"vector": b"odd"})), InvalidInput, None),
         (Patch(Memory, ("o", "nobody"), {"text": "x"}), StaleVersion, None),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("is_first", [False, True])
 def test_copy_and_insert_refuse_the_same_rows(
     records: PostgresRecords,
-    wrong: Operation,
+    wrong_operation: Operation,
     error: type[EverholdError],
     table_and_rule: tuple[str, str] | None,
-    first: bool,
+    is_first: bool,
 ) -> None:
-    operations = [wrong, *make_operations(MANY)] if first else [*make_operations(MANY), wrong]
+    operations = [wrong_operation, *make_operations(MANY)] if is_first else [*make_operations(MANY), wrong_operation]
     errors = []
     for write in (records.commit, lambda batch: commit_one_by_one(records, batch)):
         with pytest.raises(error) as caught:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from everhold import clock
 from everhold.adapters.postgres import PostgresCandidates, PostgresOptions, PostgresRecords
 from everhold.adapters.postgres.connection import connect
-from everhold.adapters.postgres.nearest import FIND_VALID_INDEX, build_missing_indexes, name_vector_index
+from everhold.adapters.postgres.nearest import BUILT, build_missing_indexes, name_vector_index
 from everhold.model import Chunk, Memory, Organization
 from everhold.ports.search_indexes import Statistics
 from everhold.ports.search_space import SearchSpace
@@ -39,7 +39,7 @@ def candidates(records: PostgresRecords) -> PostgresCandidates:
     return PostgresCandidates(records)
 
 
-def make_memory(
+def make_operations(
     name: str, terms: str, vector: Numbers | None = None, *, user: str = "alice", organization: str = "o"
 ) -> list[Operation]:
     memory = Memory(id=name, organization_id=organization, text=terms, created_at=NOW, updated_at=NOW)
@@ -65,7 +65,7 @@ def find_by_words(
     return candidates.find_by_words(space, candidates.count_terms(space, terms), limit)
 
 
-def unit(*numbers: float) -> Numbers:
+def make_unit_vector(*numbers: float) -> Numbers:
     vector = np.zeros(DIMENSIONS, np.float32)
     vector[: len(numbers)] = numbers
     return vector / np.linalg.norm(vector)
@@ -73,8 +73,8 @@ def unit(*numbers: float) -> Numbers:
 
 def test_rarer_terms_come_first(records: PostgresRecords, candidates: PostgresCandidates) -> None:
     for number in range(9):
-        records.commit(make_memory(f"common{number}", "coffee milk"))
-    records.commit(make_memory("rare", "กาแฟ coffee"))
+        records.commit(make_operations(f"common{number}", "coffee milk"))
+    records.commit(make_operations("rare", "กาแฟ coffee"))
     assert find_by_words(candidates, ("alice",), MODEL, ["coffee", "กาแฟ"], 3)[0] == "rare"
     assert len(find_by_words(candidates, ("alice",), MODEL, ["coffee", "กาแฟ"], 3)) == 3
     assert set(find_by_words(candidates, None, MODEL, ["coffee"], 100)) == {"rare", *(f"common{n}" for n in range(9))}
@@ -84,18 +84,18 @@ def test_rarer_terms_come_first(records: PostgresRecords, candidates: PostgresCa
 
 def test_more_terms_come_before_fewer(records: PostgresRecords, candidates: PostgresCandidates) -> None:
     for name, terms in (("one", "coffee cake"), ("two", "coffee milk"), ("both", "milk coffee tea"), ("none", "water")):
-        records.commit(make_memory(name, terms))
+        records.commit(make_operations(name, terms))
     assert find_by_words(candidates, ("alice",), MODEL, ["coffee", "milk"], 3) == ["both", "two", "one"]
 
 
 def test_only_current_live_rows_of_the_scope_are_proposed(
     records: PostgresRecords, candidates: PostgresCandidates
 ) -> None:
-    near = unit(1)
+    near = make_unit_vector(1)
     for name in ("here", "hidden", "closed"):
-        records.commit(make_memory(name, "coffee", near))
-    records.commit(make_memory("bob's", "coffee", near, user="bob"))
-    records.commit(make_memory("theirs", "coffee", near, organization="other"))
+        records.commit(make_operations(name, "coffee", near))
+    records.commit(make_operations("bob's", "coffee", near, user="bob"))
+    records.commit(make_operations("theirs", "coffee", near, organization="other"))
     key = ("o", "closed", "memory", "long-term", MODEL, 0, 0)
     records.commit([Hide(Memory, ("o", "hidden"), "deletion", NOW), Patch(Chunk, key, {"known_to": NOW})])
 
@@ -113,66 +113,68 @@ def test_only_current_live_rows_of_the_scope_are_proposed(
 def test_the_nearest_rows_come_first(records: PostgresRecords, candidates: PostgresCandidates) -> None:
     for degrees in (0, 20, 40, 80):
         angle = np.radians(degrees)
-        records.commit(make_memory(str(degrees), "a", unit(np.cos(angle), np.sin(angle))))
-    records.commit(make_memory("wordless", "a"))
-    records.commit(make_memory("long", "a", np.ones(1536, np.float32) / np.sqrt(1536).astype(np.float32)))
-    assert candidates.find_by_vector(ALICES, unit(1), 3) == ["0", "20", "40"]
-    assert candidates.find_by_vector(SearchSpace("o", ("alice",), "another model"), unit(1), 3) == []
+        records.commit(make_operations(str(degrees), "a", make_unit_vector(np.cos(angle), np.sin(angle))))
+    records.commit(make_operations("wordless", "a"))
+    records.commit(make_operations("long", "a", np.ones(1536, np.float32) / np.sqrt(1536).astype(np.float32)))
+    assert candidates.find_by_vector(ALICES, make_unit_vector(1), 3) == ["0", "20", "40"]
+    assert candidates.find_by_vector(SearchSpace("o", ("alice",), "another model"), make_unit_vector(1), 3) == []
 
 
 def test_many_near_chunks_of_one_memory_do_not_crowd_out_others(
     records: PostgresRecords, candidates: PostgresCandidates
 ) -> None:
-    first, *_ = operations = make_memory("long", "a", unit(1))
+    first, *_ = operations = make_operations("long", "a", make_unit_vector(1))
     chunk = operations[1]
     assert isinstance(chunk, Put)
     further_chunks = [Put(chunk.row.model_copy(update={"chunk_index": number})) for number in range(1, 20)]
-    records.commit([first, chunk, *further_chunks, *make_memory("short", "a", unit(1, 1))])
-    assert candidates.find_by_vector(ALICES, unit(1), 2) == ["long", "short"]
+    records.commit([first, chunk, *further_chunks, *make_operations("short", "a", make_unit_vector(1, 1))])
+    assert candidates.find_by_vector(ALICES, make_unit_vector(1), 2) == ["long", "short"]
 
 
-def unit_vectors(count: int) -> Numbers:
+def make_unit_vectors(count: int) -> Numbers:
     rng = np.random.default_rng(7)
     vectors = rng.standard_normal((count, DIMENSIONS)).astype(np.float32)
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-MAKES = {
+# The options of each kind of index, and the method and options with which PostgreSQL lists it.
+INDEXES = {
     "hnsw": ({}, ("hnsw", [])),
     "finer hnsw": ({"hnsw_m": 8, "hnsw_ef_construction": 100}, ("hnsw", ["m=8", "ef_construction=100"])),
     "ivfflat": ({"vector_index": "ivfflat", "lists": 10}, ("ivfflat", ["lists=10"])),
 }
 
 
-@pytest.mark.parametrize("make", MAKES)
-def test_beyond_an_exact_search_the_index_is_used(records: PostgresRecords, postgres_url: str, make: str) -> None:
-    index_options, expected_index = MAKES[make]
+@pytest.mark.parametrize("index_kind", INDEXES)
+def test_beyond_an_exact_search_the_index_is_used(records: PostgresRecords, postgres_url: str, index_kind: str) -> None:
+    index_options, expected_index = INDEXES[index_kind]
     options = PostgresOptions(postgres_url, **index_options)
-    vectors = unit_vectors(600)
+    vectors = make_unit_vectors(600)
     records.commit(
-        [operation for index, vector in enumerate(vectors) for operation in make_memory(f"m{index}", "a", vector)]
+        [operation for index, vector in enumerate(vectors) for operation in make_operations(f"m{index}", "a", vector)]
     )
-    exact, large = PostgresCandidates(records), PostgresCandidates(records, exact_up_to=500)
+    exact, indexed = PostgresCandidates(records), PostgresCandidates(records, exact_up_to=500)
     expected = exact.find_by_vector(ALICES, vectors[0], 10)
-    assert large.find_by_vector(ALICES, vectors[0], 10) == expected  # the search is exact while there is no index
+    assert indexed.find_by_vector(ALICES, vectors[0], 10) == expected  # the search is exact while there is no index
 
     with connect(options) as connection:
         assert build_missing_indexes(connection, options, exact_up_to=1000) == []
         assert build_missing_indexes(connection, options, exact_up_to=500) == [("memory", DIMENSIONS)]
-        assert connection.execute(FIND_VALID_INDEX, [INDEX]).fetchall() == [expected_index]
+        assert connection.execute(BUILT, [INDEX]).fetchall() == [expected_index]
         assert build_missing_indexes(connection, options, exact_up_to=500) == []
-    assert large._choose_index_settings(ALICES, DIMENSIONS)
-    candidates = large.find_by_vector(ALICES, vectors[0], 10)
+    assert indexed._index_settings(ALICES, DIMENSIONS)
+    candidates = indexed.find_by_vector(ALICES, vectors[0], 10)
     assert candidates[0] == "m0"
     assert len(set(candidates) & set(expected)) >= (10 if expected_index[0] == "hnsw" else 4)
-    assert len(large.find_by_vector(ALICES, vectors[0], 600)) > 550  # the search continues until there are enough rows
+    # The search continues until there are enough rows.
+    assert len(indexed.find_by_vector(ALICES, vectors[0], 600)) > 550
     index = name_vector_index("memory", DIMENSIONS)
-    used = f"SELECT idx_scan > 0 FROM pg_stat_user_indexes WHERE indexrelname = '{index}'"
+    was_used = f"SELECT idx_scan > 0 FROM pg_stat_user_indexes WHERE indexrelname = '{index}'"
     records.close()
     deadline = time.monotonic() + 150  # a server counts what its sessions did a moment after they end
     while time.monotonic() < deadline:
         with connect(PostgresOptions(postgres_url)) as connection:
-            if connection.execute(used.encode()).fetchall() == [(True,)]:
+            if connection.execute(was_used.encode()).fetchall() == [(True,)]:
                 return
         time.sleep(0.1)
     pytest.fail("the index was not used")
@@ -182,16 +184,16 @@ def test_an_index_built_with_other_options_is_rebuilt(records: PostgresRecords, 
     records.commit(
         [
             operation
-            for index, vector in enumerate(unit_vectors(60))
-            for operation in make_memory(f"m{index}", "a", vector)
+            for index, vector in enumerate(make_unit_vectors(60))
+            for operation in make_operations(f"m{index}", "a", vector)
         ]
     )
     with connect(PostgresOptions(postgres_url)) as connection:
-        for index_options, expected_index in (*MAKES.values(), MAKES["hnsw"]):
+        for index_options, expected_index in (*INDEXES.values(), INDEXES["hnsw"]):
             options = PostgresOptions(postgres_url, **index_options)
             assert build_missing_indexes(connection, options, exact_up_to=50) == [("memory", DIMENSIONS)]
             assert build_missing_indexes(connection, options, exact_up_to=50) == []
-            assert connection.execute(FIND_VALID_INDEX, [INDEX]).fetchall() == [expected_index]
+            assert connection.execute(BUILT, [INDEX]).fetchall() == [expected_index]
 
 
 def test_readers_do_not_wait_while_an_index_rebuild_waits_for_a_long_query(
@@ -200,14 +202,14 @@ def test_readers_do_not_wait_while_an_index_rebuild_waits_for_a_long_query(
     records.commit(
         [
             operation
-            for index, vector in enumerate(unit_vectors(60))
-            for operation in make_memory(f"m{index}", "a", vector)
+            for index, vector in enumerate(make_unit_vectors(60))
+            for operation in make_operations(f"m{index}", "a", vector)
         ]
     )
     built: list[list[int]] = []
 
-    def build(make: str) -> None:
-        options = PostgresOptions(postgres_url, **MAKES[make][0])
+    def build(index_kind: str) -> None:
+        options = PostgresOptions(postgres_url, **INDEXES[index_kind][0])
         with connect(options) as connection:
             built.append(build_missing_indexes(connection, options, exact_up_to=50))
 
@@ -230,8 +232,8 @@ def test_the_rebuild_of_a_partitioned_index_is_postponed_if_a_query_blocks_it(em
     records.commit(
         [
             operation
-            for index, vector in enumerate(unit_vectors(60))
-            for operation in make_memory(f"m{index}", "a", vector)
+            for index, vector in enumerate(make_unit_vectors(60))
+            for operation in make_operations(f"m{index}", "a", vector)
         ]
     )
     options = PostgresOptions(empty_postgres_url, vector_index="ivfflat", lists=10)
@@ -240,25 +242,25 @@ def test_the_rebuild_of_a_partitioned_index_is_postponed_if_a_query_blocks_it(em
         with psycopg.connect(empty_postgres_url) as reader:
             reader.execute("SELECT count(*) FROM chunks")
             assert build_missing_indexes(connection, options, exact_up_to=50) == []
-            assert connection.execute(FIND_VALID_INDEX, [INDEX]).fetchall() == [MAKES["hnsw"][1]]
+            assert connection.execute(BUILT, [INDEX]).fetchall() == [INDEXES["hnsw"][1]]
         assert build_missing_indexes(connection, options, exact_up_to=50) == [("memory", DIMENSIONS)]
-        assert connection.execute(FIND_VALID_INDEX, [INDEX]).fetchall() == [MAKES["ivfflat"][1]]
+        assert connection.execute(BUILT, [INDEX]).fetchall() == [INDEXES["ivfflat"][1]]
     assert records.find_problems() == []
     records.close()
 
 
 def wait_for_lock(url: str) -> None:
     """Wait until a session of this database waits for a lock."""
-    waiting = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    waiting_sessions = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     deadline = time.monotonic() + 150
     with psycopg.connect(url, autocommit=True) as session:
-        while not session.execute(waiting).fetchall():
+        while not session.execute(waiting_sessions).fetchall():
             assert time.monotonic() < deadline, "no session waits for a lock"
             time.sleep(0.05)
 
 
 def test_maintenance_leaves_a_small_store_without_the_index(records: PostgresRecords) -> None:
-    records.commit(make_memory("m", "a", unit(1)))
+    records.commit(make_operations("m", "a", make_unit_vector(1)))
     records.maintain()
     assert records.find_problems() == []
     assert records._fetch("SELECT to_regclass(%s)::text", (INDEX,)) == [(None,)]

@@ -16,7 +16,14 @@ from everhold.adapters.postgres.partitions import list_partitions
 from everhold.errors import StoreError
 from everhold.model import Memory, Organization
 from everhold.schema.operations import Put
-from tests.adapters.test_postgres_partitions import NOW, SAME, chunk, drop, memory, part
+from tests.adapters.test_postgres_partitions import (
+    NOW,
+    SAME_HASH,
+    drop_partition,
+    make_chunk,
+    make_memory,
+    name_partition,
+)
 from tests.servers.postgres import PostgresServer
 from tests.servers.shared_database import SharedDatabase
 
@@ -37,8 +44,8 @@ def grant_and_make_options(url: str) -> PostgresOptions:
         session.execute("CREATE EXTENSION vector")
         session.execute("GRANT ALL ON SCHEMA public TO keeper")
         for kind in ("TABLES", "FUNCTIONS"):
-            granted = f"ALTER DEFAULT PRIVILEGES FOR ROLE keeper GRANT ALL ON {kind} TO application"
-            session.execute(granted.encode())
+            grant = f"ALTER DEFAULT PRIVILEGES FOR ROLE keeper GRANT ALL ON {kind} TO application"
+            session.execute(grant.encode())
     return make_options(url)
 
 
@@ -56,7 +63,9 @@ def options(closed_database: SharedDatabase) -> PostgresOptions:
 def records(options: PostgresOptions) -> Iterator[PostgresRecords]:
     records = PostgresRecords(options)
     records.commit([Put(Organization(id="o", name="o", created_at=NOW, updated_at=NOW))])
-    records.commit([Put(memory("m", hash=SAME)), Put(memory(clock.make_id("mem"))), Put(chunk("m"))])
+    records.commit(
+        [Put(make_memory("m", hash=SAME_HASH)), Put(make_memory(clock.make_id("mem"))), Put(make_chunk("m"))]
+    )
     yield records
     records.close()
 
@@ -69,10 +78,10 @@ def list_tables_of_parts(options: PostgresOptions) -> list[str]:
 
 def test_no_partition_or_rule_table_can_be_reached_by_name(records: PostgresRecords, options: PostgresOptions) -> None:
     with psycopg.connect(options.owner.url, autocommit=True) as session:
-        drop(session, "memories", part("memories", 2, 3))
+        drop_partition(session, "memories", name_partition("memories", 2, 3))
     records.maintain()
     names = list_tables_of_parts(options)
-    assert part("memories", 2, 3) in names  # a partition that maintenance has made
+    assert name_partition("memories", 2, 3) in names  # a partition that maintenance has made
     for name in names:
         for attempt in ("SELECT * FROM", "DELETE FROM", "TRUNCATE"):
             with psycopg.connect(options.url) as session:
@@ -94,7 +103,7 @@ def test_rows_stay_hidden_even_if_select_is_granted(records: PostgresRecords, op
 
 
 @pytest.mark.parametrize(
-    ("opening", "message"),
+    ("opening_statement", "message"),
     [
         ('GRANT SELECT ON "memories@default" TO application', r'table "memories@default" is open to role'),
         ("GRANT SELECT ON taken_memories_hash TO PUBLIC", "table taken_memories_hash is open to role"),
@@ -105,10 +114,10 @@ def test_rows_stay_hidden_even_if_select_is_granted(records: PostgresRecords, op
     ],
 )
 def test_the_doctor_reports_open_objects_and_the_owner_closes_them(
-    records: PostgresRecords, options: PostgresOptions, opening: str, message: str
+    records: PostgresRecords, options: PostgresOptions, opening_statement: str, message: str
 ) -> None:
     with psycopg.connect(options.owner.url) as session:
-        session.execute(opening.encode())
+        session.execute(opening_statement.encode())
     [problem] = records.find_problems()
     assert re.match(message, problem)
     with pytest.raises(StoreError, match=message):

@@ -1,4 +1,4 @@
-"""A connected PostgreSQL database: everyday questions, large tables and roles; and the questions through SQLAlchemy."""
+"""A connected PostgreSQL database: everyday questions (also through SQLAlchemy), large tables and roles."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,7 +36,7 @@ def shop(tmp_path: Path) -> Iterator[View]:
         yield engine.scope(project="shop")
 
 
-def profile(url: str, **limits: float) -> DatabaseProfile:
+def profile_database(url: str, **limits: float) -> DatabaseProfile:
     data = DatabaseTables(parse_address(url), hosts=("localhost",))
     return SandboxedProfiler().profile(data, ProfileLimits(**limits), ignore_progress)  # type: ignore[arg-type]
 
@@ -61,8 +61,8 @@ def test_a_wrong_password_is_named_and_not_shown(
 ) -> None:
     postgres_server.require_password("locked_reader", "right")
     for scheme in ("postgresql", "postgresql+psycopg"):
-        wrong = f"{scheme}://{url.partition('://')[2].replace('shop_reader', 'locked_reader:hunter2secret')}"
-        monkeypatch.setenv("SHOP_URL", wrong)
+        wrong_url = f"{scheme}://{url.partition('://')[2].replace('shop_reader', 'locked_reader:hunter2secret')}"
+        monkeypatch.setenv("SHOP_URL", wrong_url)
         with pytest.raises(DataUnavailable, match="password authentication failed") as caught:
             shop.connect("shop", url_env="SHOP_URL")
         assert "check the user and the password" in str(caught.value)
@@ -140,19 +140,19 @@ def test_large_tables_are_sampled(url: str, empty_postgres_url: str) -> None:
         connection.execute("CREATE VIEW endless AS SELECT id, pg_sleep(1)::text AS waited FROM events")
         connection.execute("GRANT SELECT ON events, endless TO shop_reader")
         connection.execute("ANALYZE events")
-    read = {table.name: table for table in profile(url, statement_seconds=0.5, sample_rows=1000).tables}
-    events = read["events"]
+    profiles = {table.name: table for table in profile_database(url, statement_seconds=0.5, sample_rows=1000).tables}
+    events = profiles["events"]
     assert 55_000 < events.row_count < 65_000
     assert events.notes == (f"statistics are those of 1,000 of about {events.row_count:,} rows",)
     identifier, kind, actor, _ = events.columns
     assert identifier.distinct_count == events.row_count
     assert (len(kind.values), kind.distinct_count) == (7, 8), "the profile does not know whether there are more values"
     assert 1000 < actor.distinct_count <= events.row_count
-    assert read["endless"].notes[0] == "not sampled: reading it takes longer than 0.5 s"
-    assert [column.name for column in read["endless"].columns] == ["id", "waited"]
+    assert profiles["endless"].notes[0] == "not sampled: reading it takes longer than 0.5 s"
+    assert [column.name for column in profiles["endless"].columns] == ["id", "waited"]
 
 
 def test_tables_without_time_left_keep_their_columns(url: str) -> None:
-    read = profile(url, statement_seconds=0.0)
-    assert {table.name for table in read.tables} == {"customers", "products", "orders", "order_items"}
-    assert all("there was no time left" in table.notes[0] for table in read.tables)
+    database_profile = profile_database(url, statement_seconds=0.0)
+    assert {table.name for table in database_profile.tables} == {"customers", "products", "orders", "order_items"}
+    assert all("there was no time left" in table.notes[0] for table in database_profile.tables)

@@ -22,21 +22,21 @@ pytestmark = pytest.mark.xdist_group("partitions")
 
 
 def make_mem0_export(folder: Path) -> Path:
-    def item(name: str, text: str, **times: Any) -> dict[str, Any]:
+    def make_item(name: str, text: str, **times: Any) -> dict[str, Any]:
         return {"id": name, "memory": text, "user_id": "olga", "hash": "0", **times}
 
     items = [
-        item("m-1", "Olga climbs on Thursdays", created_at="2024-02-29T23:59:59.999999+00:00"),
-        item("m-2", "Olga rents a garage", created_at="2024-03-01T00:00:00+00:00"),
-        item("line\nbreak", "Olga owns a kayak", created_at="2023-07-01T07:00:00+07:00"),
-        item("m-4", "Olga was born in spring"),
+        make_item("m-1", "Olga climbs on Thursdays", created_at="2024-02-29T23:59:59.999999+00:00"),
+        make_item("m-2", "Olga rents a garage", created_at="2024-03-01T00:00:00+00:00"),
+        make_item("line\nbreak", "Olga owns a kayak", created_at="2023-07-01T07:00:00+07:00"),
+        make_item("m-4", "Olga was born in spring"),
     ]
     path = folder / "mem0.json"
     path.write_text(json.dumps({"results": items}))
     return path
 
 
-def find_places(url: str) -> dict[str, str]:
+def find_partitions(url: str) -> dict[str, str]:
     """Return the partition of each memory."""
     with psycopg.connect(url) as session:
         return dict(session.execute("SELECT id, trim('\"' FROM tableoid::regclass::text) FROM memories").fetchall())
@@ -54,7 +54,7 @@ def test_an_import_creates_the_partitions_of_its_times(
     with psycopg.connect(empty_postgres_url) as session:
         assert len(list_partitions(session, "memories")) == 4  # three for the coming months, and the default partition
     assert engine.load(path).added == 4
-    assert {decode_id(name): place for name, place in find_places(empty_postgres_url).items()} == {
+    assert {decode_id(name): partition for name, partition in find_partitions(empty_postgres_url).items()} == {
         "m-1": "memories@2024-02_2024-03",
         "m-2": "memories@2024-03_2024-04",
         "line\nbreak": "memories@2023-07_2023-08",
@@ -82,21 +82,23 @@ def test_bundles_and_moves_create_partitions_too(empty_postgres_url: str, tmp_pa
         store = Store("postgres", empty_postgres_url)
         store.open(postgres={"partitions": "month"}).load(tmp_path / "bundle.jsonl")
         store.close()
-    assert find_places(empty_postgres_url) == {memory.id: "memories@2024-03_2024-04"}
+    assert find_partitions(empty_postgres_url) == {memory.id: "memories@2024-03_2024-04"}
 
 
 def test_partitions_for_old_times_do_not_overlap_and_keep_to_the_limit(
     empty_postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def month(year: int, number: int) -> datetime:
+    def make_month(year: int, number: int) -> datetime:
         return datetime(year, number, 1, tzinfo=UTC)
 
     options = PostgresOptions(empty_postgres_url, partitions="quarter")
     PostgresRecords(options).close()
     with connect(options) as connection:
-        first = len(list_partitions(connection, "memories"))
-        add_partitions(connection, "memories", [month(2024, 5)], PostgresOptions("", partitions="month"), None)
-        add_partitions(connection, "memories", [month(2024, 6), month(2024, 4), month(2023, 12)], options, None)
+        initial_count = len(list_partitions(connection, "memories"))
+        add_partitions(connection, "memories", [make_month(2024, 5)], PostgresOptions("", partitions="month"), None)
+        add_partitions(
+            connection, "memories", [make_month(2024, 6), make_month(2024, 4), make_month(2023, 12)], options, None
+        )
         new_partitions = [
             name for name in list_partitions(connection, "memories") if "@202" in name and name < "memories@2025"
         ]
@@ -104,8 +106,9 @@ def test_partitions_for_old_times_do_not_overlap_and_keep_to_the_limit(
             "memories@2023-10_2024-01", "memories@2024-04_2024-05", "memories@2024-05_2024-06",
             "memories@2024-06_2024-07",
         ]  # fmt: skip
-        monkeypatch.setattr(partitions, "_MAX_PARTITIONS", first - 1 + 5)
-        add_partitions(connection, "memories", [month(year, 1) for year in range(1970, 2020)], options, None)
+        # Five partitions may be added, four of which exist by now; the default partition does not count.
+        monkeypatch.setattr(partitions, "_MAX_PARTITIONS", initial_count - 1 + 5)
+        add_partitions(connection, "memories", [make_month(year, 1) for year in range(1970, 2020)], options, None)
         assert [name for name in list_partitions(connection, "memories") if name < "memories@2023"] == [
             "memories@2019-01_2019-04"
         ]

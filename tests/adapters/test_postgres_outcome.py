@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -28,21 +29,20 @@ SOCKET_NAME = ".s.PGSQL.5432"
 ORGANIZATION = Put(Organization(id="o", name="o", created_at=NOW, updated_at=NOW))
 
 
-def memory(name: str) -> Memory:
+def make_memory(name: str) -> Memory:
     return Memory(id=name, organization_id="o", text=name, created_at=NOW, updated_at=NOW)
 
 
 class CommitProxy:
     """Stands between a client and a server and can cut the connection at the next COMMIT.
 
-    `at_commit` is called with a function that sends the COMMIT on and waits for the server's answer; that answer
-    never reaches the client.
+    `at_commit` is called with a function that sends the COMMIT on. The server's answer never reaches the client.
     """
 
     def __init__(self, url: str, folder: Path) -> None:
         self._target = f"{parse_qs(urlsplit(url).query)['host'][0]}/{SOCKET_NAME}"
         self.url = url.partition("?")[0] + f"?host={folder}"
-        self.at_commit: Callable[[Callable[[], bytes]], object] | None = None
+        self.at_commit: Callable[[Callable[[], object]], object] | None = None
         self.refuses_after_a_cut = False
         self.cuts = 0
         self._listener = socket.socket(socket.AF_UNIX)
@@ -63,31 +63,31 @@ class CommitProxy:
                 except OSError:
                     client.close()
                     continue
-                threading.Thread(target=self._upwards, args=(client, server), daemon=True).start()
-                threading.Thread(target=self._downwards, args=(client, server), daemon=True).start()
+                threading.Thread(target=self._pass_requests, args=(client, server), daemon=True).start()
+                threading.Thread(target=self._pass_answers, args=(client, server), daemon=True).start()
 
-    def _upwards(self, client: socket.socket, server: socket.socket) -> None:
+    def _pass_requests(self, client: socket.socket, server: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := client.recv(65536):
                 if b"COMMIT" in data and self.at_commit:
-                    act, self.at_commit = self.at_commit, None
+                    at_commit, self.at_commit = self.at_commit, None
                     self.cuts += 1
                     client.shutdown(socket.SHUT_WR)  # from here on the client receives nothing
-                    act(lambda message=data: server.sendall(message) or b"")
+                    at_commit(partial(server.sendall, data))
                     break
                 server.sendall(data)
-        for end in (client, server):
+        for connection in (client, server):
             with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
 
-    def _downwards(self, client: socket.socket, server: socket.socket) -> None:
+    def _pass_answers(self, client: socket.socket, server: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := server.recv(65536):
                 with contextlib.suppress(OSError):
                     client.sendall(data)
-        for end in (client, server):
+        for connection in (client, server):
             with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
 
 
 class Pooler:
@@ -116,7 +116,7 @@ class Pooler:
     def _serve(self, client: socket.socket) -> None:
         with contextlib.suppress(OSError), client:
             greeting = client.recv(65536)
-            server, welcome = self._session(greeting)
+            server, welcome = self._open_session(greeting)
             client.sendall(welcome)
             idle = True
             while True:
@@ -125,7 +125,7 @@ class Pooler:
                     data = client.recv(65536)
                     if idle and server in ready:  # the only message of an idle session is that it ends
                         server.close()
-                        server, _ = self._session(greeting)
+                        server, _ = self._open_session(greeting)
                     if not data:
                         server.close()
                         return
@@ -140,7 +140,7 @@ class Pooler:
                     idle = data.endswith(self.IDLE)
                     client.sendall(data)
 
-    def _session(self, greeting: bytes) -> tuple[socket.socket, bytes]:
+    def _open_session(self, greeting: bytes) -> tuple[socket.socket, bytes]:
         self.sessions += 1
         server = socket.socket(socket.AF_UNIX)
         server.connect(self._target)
@@ -168,13 +168,13 @@ def records(proxy: CommitProxy) -> Iterator[PostgresRecords]:
 
 def test_a_commit_that_never_arrived_is_repeated(records: PostgresRecords, proxy: CommitProxy) -> None:
     proxy.at_commit = lambda _: None
-    records.commit([Put(memory("m"))])
+    records.commit([Put(make_memory("m"))])
     assert proxy.cuts == 1
     assert records.get(Memory, "o", ["m"])
 
 
 def test_a_commit_whose_answer_was_lost_is_not_repeated(records: PostgresRecords, proxy: CommitProxy) -> None:
-    records.commit([Put(memory("m"))])
+    records.commit([Put(make_memory("m"))])
     proxy.at_commit = lambda send: (send(), time.sleep(0.3))
     records.commit([Patch(Memory, ("o", "m"), {"text": "once"})])
     assert proxy.cuts == 1
@@ -185,22 +185,22 @@ def test_a_commit_still_under_way_is_waited_for(
     records: PostgresRecords, proxy: CommitProxy, postgres_url: str
 ) -> None:
     """The old backend keeps its transaction open until it is ended; before that no other session may write the row."""
-    lock_held = threading.Event()
+    may_continue = threading.Event()
 
-    def hold(_: Callable[[], bytes]) -> None:
-        threading.Thread(target=_release_later, args=(lock_held,), daemon=True).start()
-        lock_held.wait()
+    def hold_commit(_: Callable[[], object]) -> None:
+        threading.Thread(target=_continue_later, args=(may_continue,), daemon=True).start()
+        may_continue.wait()
 
-    proxy.at_commit = hold
+    proxy.at_commit = hold_commit
     started = time.monotonic()
-    records.commit([Put(memory("m"))])
+    records.commit([Put(make_memory("m"))])
     assert time.monotonic() - started > 0.4
     assert records.get(Memory, "o", ["m"])
 
 
-def _release_later(lock_held: threading.Event) -> None:
+def _continue_later(may_continue: threading.Event) -> None:
     time.sleep(0.5)
-    lock_held.set()
+    may_continue.set()
 
 
 def test_an_outcome_that_cannot_be_found_is_reported_as_unknown(proxy: CommitProxy) -> None:
@@ -208,7 +208,7 @@ def test_an_outcome_that_cannot_be_found_is_reported_as_unknown(proxy: CommitPro
     records.commit([ORGANIZATION])
     proxy.refuses_after_a_cut, proxy.at_commit = True, lambda _: None
     with pytest.raises(StoreUnavailable, match="outcome is unknown"):
-        records.commit([Put(memory("m"))])
+        records.commit([Put(make_memory("m"))])
     records.close()
 
 
@@ -221,7 +221,7 @@ def test_sessions_ended_by_the_server_are_replaced(postgres_url: str) -> None:
                 """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
                 WHERE datname = current_database() AND pid <> pg_backend_pid()"""
             )
-        records.commit([Put(memory(str(number)))])
+        records.commit([Put(make_memory(str(number)))])
         assert records.count(Memory, "o") == number + 1
     records.close()
 
@@ -236,12 +236,12 @@ class TestCrashedServer:
 
     def test_a_restarted_server_is_found_again(self, server: PostgresServer) -> None:
         records = PostgresRecords(PostgresOptions(server.create_database()))
-        records.commit([ORGANIZATION, Put(memory("a"))])
+        records.commit([ORGANIZATION, Put(make_memory("a"))])
         assert next(iter(records.columns(Memory, "o", ["id"]))) == ("a",)
         server.kill()
         restart = threading.Timer(1.0, server.start)
         restart.start()
-        records.commit([Put(memory("b"))])
+        records.commit([Put(make_memory("b"))])
         restart.join()
         server.restart()
         assert list(records.columns(Memory, "o", ["id"])) == [("a",), ("b",)]
@@ -254,9 +254,9 @@ class TestCrashedServer:
         url = server.create_database()
         proxy = CommitProxy(url, tmp_path)
         records = PostgresRecords(PostgresOptions(proxy.url))
-        records.commit([ORGANIZATION, Put(memory("m"))])
+        records.commit([ORGANIZATION, Put(make_memory("m"))])
 
-        def crash(send: Callable[[], bytes]) -> None:
+        def crash(send: Callable[[], object]) -> None:
             if arrives:
                 send()
                 time.sleep(0.3)
@@ -266,7 +266,7 @@ class TestCrashedServer:
                 other.execute("UPDATE organizations SET name = 'other'")
 
         proxy.at_commit = crash
-        records.commit([Patch(Memory, ("o", "m"), {"text": "once"}), Put(memory("n"))])
+        records.commit([Patch(Memory, ("o", "m"), {"text": "once"}), Put(make_memory("n"))])
         assert records.get(Memory, "o", ["m"])["m"].version == 2
         assert records.get(Memory, "o", ["n"])
         records.close()
@@ -280,7 +280,7 @@ class TestCrashedServer:
         pooler = Pooler(server.create_database(), tmp_path / "pooler")
         proxy = CommitProxy(pooler.url, tmp_path / "proxy")
         records = PostgresRecords(PostgresOptions(proxy.url, pool_size=1, transaction_pooler=True))
-        records.commit([ORGANIZATION, Put(memory("m"))])
+        records.commit([ORGANIZATION, Put(make_memory("m"))])
         before = pooler.sessions
         server.restart()
         assert records.count(Memory, "o") == 1
@@ -297,7 +297,6 @@ class TestCrashedServer:
         options = PostgresOptions(server.create_database())
         with connect(options) as connection:
             before = read_incarnation(connection)
-            victim = connection.info.backend_pid
         with connect(options) as connection:
             assert read_incarnation(connection) == before
             victim = connection.info.backend_pid
@@ -320,7 +319,7 @@ class TestReusedTransactionIds:
     def connection_and_xid(self, postgres_url: str) -> Iterator[tuple[psycopg.Connection[tuple[object, ...]], int]]:
         records = PostgresRecords(PostgresOptions(postgres_url))
         records.commit([ORGANIZATION])
-        records.commit([Put(memory("m"))])
+        records.commit([Put(make_memory("m"))])
         records.close()
         with connect(PostgresOptions(postgres_url)) as connection:
             [(xid,)] = connection.execute("SELECT xmin::text::bigint FROM memories").fetchall()
@@ -329,10 +328,10 @@ class TestReusedTransactionIds:
     @pytest.mark.parametrize(
         ("operations", "expected"),
         [
-            ([Put(memory("m"))], TransactionOutcome.COMMITTED),
+            ([Put(make_memory("m"))], TransactionOutcome.COMMITTED),
             ([Patch(Memory, ("o", "m"), {"text": "m"})], TransactionOutcome.COMMITTED),
-            ([Put(memory("lost"))], TransactionOutcome.ABORTED),
-            ([Put(memory("lost")), Delete(Memory, ("o", "lost"))], TransactionOutcome.UNKNOWN),
+            ([Put(make_memory("lost"))], TransactionOutcome.ABORTED),
+            ([Put(make_memory("lost")), Delete(Memory, ("o", "lost"))], TransactionOutcome.UNKNOWN),
             ([Patch(Memory, ("o", "other"), {"text": "m"})], TransactionOutcome.UNKNOWN),
             ([Delete(Memory, ("o", "m"))], TransactionOutcome.UNKNOWN),
         ],

@@ -33,7 +33,7 @@ NOW = clock.now()
 
 
 class RecordsWithAnalysisRace(PostgresRecords):
-    """A store whose countdown to the first analysis is ended by another thread after `reads` reads."""
+    """A store whose countdown to the first analysis another thread ends, after the countdown was read `reads` times."""
 
     reads = 0
 
@@ -43,28 +43,28 @@ class RecordsWithAnalysisRace(PostgresRecords):
         return 400 if self.reads >= 0 else None
 
     @_analyse_after.setter
-    def _analyse_after(self, left: int | None) -> None:
+    def _analyse_after(self, value: int | None) -> None:
         """Ignore new values: the other thread has ended the countdown."""
 
 
 @pytest.fixture
 def records(postgres_url: str) -> Iterator[PostgresRecords]:
     records = PostgresRecords(PostgresOptions(postgres_url))
-    records.commit([Put(Organization(id="o", name="o", created_at=NOW, updated_at=NOW)), Put(user("alice"))])
+    records.commit([Put(Organization(id="o", name="o", created_at=NOW, updated_at=NOW)), Put(make_user("alice"))])
     yield records
     records.close()
 
 
-def user(name: str, **fields: Any) -> User:
+def make_user(name: str, **fields: Any) -> User:
     return User(id=name, organization_id="o", name=name, created_at=NOW, updated_at=NOW, **fields)
 
 
-def memory(name: str, **fields: Any) -> Memory:
+def make_memory(name: str, **fields: Any) -> Memory:
     fields = {"organization_id": "o", "text": name, **fields}
     return Memory(id=name, created_at=NOW, updated_at=NOW, **fields)
 
 
-def chunk(owner: str, **fields: Any) -> Chunk:
+def make_chunk(owner: str, **fields: Any) -> Chunk:
     fields = {"span_start": 0, "span_end": 1, "terms": "a", "known_from": NOW, **fields}
     return Chunk(organization_id="o", owner_id=owner, **fields)
 
@@ -78,7 +78,7 @@ def test_a_commit_succeeds_while_another_thread_analyses_the_tables(postgres_url
     records.close()
 
 
-def line(name: str) -> Outbox:
+def make_line(name: str) -> Outbox:
     return Outbox(organization_id="o", entity="memories", entity_id=name, operation="put")
 
 
@@ -88,7 +88,7 @@ class TestValues:
     )
     def test_json_numbers_are_the_same_numbers(self, records: PostgresRecords, number: float) -> None:
         content = {"number": number, "in": [{"a list": number, "text": "1e+20"}], "t": True, "n": None}
-        records.commit([Put(memory("m", content=content))])
+        records.commit([Put(make_memory("m", content=content))])
         stored_content = records.get(Memory, "o", ["m"])["m"].content
         assert stored_content == content
         assert type(stored_content["number"]) is type(number)
@@ -100,29 +100,29 @@ class TestValues:
         vectors = {
             size: struct.pack(f"<{size}e", *(number / 7 for number in range(1, size + 1))) for size in (1, 384, 1536)
         }
-        chunks = [chunk("m", model=str(size), dimensions=size, vector=vector) for size, vector in vectors.items()]
-        records.commit([Put(memory("m")), *map(Put, chunks)])
+        chunks = [make_chunk("m", model=str(size), dimensions=size, vector=vector) for size, vector in vectors.items()]
+        records.commit([Put(make_memory("m")), *map(Put, chunks)])
         assert dict(records.columns(Chunk, "o", ["dimensions", "vector"])) == vectors
 
     def test_a_vector_of_half_a_number_is_refused(self, records: PostgresRecords) -> None:
-        damaged = Chunk.build_unchecked({**chunk("m").__dict__, "dimensions": 1, "vector": b"abc"})
+        damaged = Chunk.build_unchecked({**make_chunk("m").__dict__, "dimensions": 1, "vector": b"abc"})
         with pytest.raises(InvalidInput, match="3 bytes"):
-            records.commit([Put(memory("m")), Put(damaged)])
+            records.commit([Put(make_memory("m")), Put(damaged)])
         assert records.count(Memory, "o") == 0
 
     def test_order_is_by_code_point(self, records: PostgresRecords) -> None:
         names = ["Z", "a", "É", "é", "ก", "東", "🧠"]
-        records.commit([Put(memory(f"m{index}", text=name)) for index, name in enumerate(reversed(names))])
+        records.commit([Put(make_memory(f"m{index}", text=name)) for index, name in enumerate(reversed(names))])
         assert [row.text for row in records.scan(Memory, "o", order="text")] == sorted(names)
 
     def test_a_long_text_of_different_words_is_indexed(self, records: PostgresRecords) -> None:
         text = " ".join(f"word{number:06}" for number in range(90_000))
         terms = " ".join([*(f"t{number}" for number in range(2000)), "x" * 20_000])
-        records.commit([Put(memory("m", text=text)), Put(chunk("m", terms=terms))])
+        records.commit([Put(make_memory("m", text=text)), Put(make_chunk("m", terms=terms))])
         assert records.get(Memory, "o", ["m"])["m"].text == text
 
     def test_streams_longer_than_a_fetch_are_whole(self, records: PostgresRecords) -> None:
-        records.commit([Put(memory(f"m{number}")) for number in range(10_050)])
+        records.commit([Put(make_memory(f"m{number}")) for number in range(10_050)])
         assert len({key for (key,) in records.columns(Memory, "o", ["id"])}) == 10_050
         assert next(records.columns(Memory, "o", ["id"]))  # a stream that is left half read gives its connection back
         assert records.count(Memory, "o") == 10_050
@@ -134,7 +134,7 @@ class TestFeed:
             VALUES ('o', '', 'memories', 'slow', 'put', 0)"""
         with psycopg.connect(postgres_url) as slow:
             slow.execute(insert)  # takes its number in the feed now and commits late
-            records.commit([Put(line("quick"))])
+            records.commit([Put(make_line("quick"))])
             first = records.feed(0)
             assert [line.entity_id for line in first.lines] == ["quick"]
             assert records.head() == first.position
@@ -147,13 +147,13 @@ class TestFeed:
     def test_a_limit_never_splits_a_transaction(self, records: PostgresRecords) -> None:
         start = records.head()
         for number in range(4):
-            records.commit([Put(line(f"{number}{letter}")) for letter in "abc"])
-        seen, position = [], start
+            records.commit([Put(make_line(f"{number}{letter}")) for letter in "abc"])
+        entity_ids, position = [], start
         while (feed := records.feed(position, limit=4)).lines:
             assert len(feed.lines) == 6
-            seen += [line.entity_id for line in feed.lines]
+            entity_ids += [line.entity_id for line in feed.lines]
             position = feed.position
-        assert seen == [f"{number}{letter}" for number in range(4) for letter in "abc"]
+        assert entity_ids == [f"{number}{letter}" for number in range(4) for letter in "abc"]
 
     def test_a_slow_transaction_does_not_hide_lines_beyond_the_limit(
         self, records: PostgresRecords, postgres_url: str
@@ -161,15 +161,15 @@ class TestFeed:
         with psycopg.connect(postgres_url) as slow:
             slow.execute("SELECT pg_current_xact_id()")
             for number in range(5):
-                records.commit([Put(line(str(number)))])
+                records.commit([Put(make_line(str(number)))])
             assert {line.entity_id for line in records.feed(records.head(), limit=2).lines} == set("01234")
 
     def test_a_position_of_another_server_starts_again(self, records: PostgresRecords) -> None:
-        records.commit([Put(line("a"))])
+        records.commit([Put(make_line("a"))])
         assert [line.entity_id for line in records.feed(2**60).lines] == ["a"]
 
     def test_transaction_ids_of_another_server_are_replaced(self, records: PostgresRecords, postgres_url: str) -> None:
-        records.commit([Put(line("a"))])
+        records.commit([Put(make_line("a"))])
         with psycopg.connect(postgres_url) as restored:
             restored.execute("UPDATE outbox SET xid = '1152921504606846976'")
         PostgresRecords(records.options).close()
@@ -180,42 +180,48 @@ class TestFeed:
 
 class TestErrors:
     def test_the_error_says_whether_a_key_or_a_unique_rule_is_taken(self, records: PostgresRecords) -> None:
-        records.commit([Put(memory("m", hash=b"x" * 16, key="k"))])
+        records.commit([Put(make_memory("m", hash=b"x" * 16, key="k"))])
         for other, rule in (
-            (memory("m"), "key"),
-            (memory("n", hash=b"x" * 16), "hash"),
-            (memory("n", key="k"), "own_key"),
+            (make_memory("m"), "key"),
+            (make_memory("n", hash=b"x" * 16), "hash"),
+            (make_memory("n", key="k"), "own_key"),
         ):
             with pytest.raises(AlreadyExists) as caught:
                 records.commit([Put(other)])
             assert (caught.value.table, caught.value.rule) == ("memories", rule)
 
     def test_a_missing_target_is_a_broken_reference(self, records: PostgresRecords) -> None:
-        for row in (memory("m", user_id="nobody"), chunk("nothing"), chunk("nothing", owner_kind="block")):
+        for row in (
+            make_memory("m", user_id="nobody"),
+            make_chunk("nothing"),
+            make_chunk("nothing", owner_kind="block"),
+        ):
             with pytest.raises(BrokenReference):
                 records.commit([Put(row)])
 
     @pytest.mark.parametrize("changes", [{"importance": 1.5}, {"text": None}, {"kind": "k" * 51}, {"text": "a\x00"}])
     def test_a_value_that_does_not_fit_is_invalid(self, records: PostgresRecords, changes: dict[str, Any]) -> None:
-        records.commit([Put(memory("m"))])
+        records.commit([Put(make_memory("m"))])
         with pytest.raises(InvalidInput):
-            records.commit([Put(memory("n")), Patch(Memory, ("o", "m"), changes)])
+            records.commit([Put(make_memory("n")), Patch(Memory, ("o", "m"), changes)])
         assert records.count(Memory, "o") == 1
 
     def test_a_stale_version_undoes_the_whole_commit(self, records: PostgresRecords) -> None:
-        records.commit([Put(memory("m"))])
+        records.commit([Put(make_memory("m"))])
         with pytest.raises(StaleVersion, match="version 7"):
-            records.commit([Put(memory("n")), Patch(Memory, ("o", "m"), {"text": "x"}, version=7), Put(memory("p"))])
+            records.commit(
+                [Put(make_memory("n")), Patch(Memory, ("o", "m"), {"text": "x"}, version=7), Put(make_memory("p"))]
+            )
         assert [row.id for row in records.scan(Memory, "o")] == ["m"]
 
     def test_waiting_for_a_lock_times_out(self, records: PostgresRecords, postgres_url: str) -> None:
-        records.commit([Put(memory("m"))])
-        hasty = PostgresRecords(PostgresOptions(postgres_url, query_seconds=0.3))
+        records.commit([Put(make_memory("m"))])
+        impatient_records = PostgresRecords(PostgresOptions(postgres_url, query_seconds=0.3))
         with psycopg.connect(postgres_url) as holder:
             holder.execute("SELECT 1 FROM memories FOR UPDATE")
             with pytest.raises(StoreBusy, match=r"0\.3 s"):
-                hasty.commit([Patch(Memory, ("o", "m"), {"text": "x"})])
-        hasty.close()
+                impatient_records.commit([Patch(Memory, ("o", "m"), {"text": "x"})])
+        impatient_records.close()
 
     def test_the_error_of_a_read_only_store_says_that_it_is_read_only(
         self, records: PostgresRecords, postgres_url: str
@@ -223,7 +229,7 @@ class TestErrors:
         reader = PostgresRecords(PostgresOptions(postgres_url, read_only=True))
         assert reader.get(User, "o", ["alice"])
         with pytest.raises(StoreReadOnly):
-            reader.commit([Put(memory("m"))])
+            reader.commit([Put(make_memory("m"))])
         with pytest.raises(StoreReadOnly):
             reader._fetch("INSERT INTO organizations SELECT * FROM organizations", ())
         reader.close()
@@ -299,7 +305,7 @@ class TestErrors:
 
 class TestManyAtOnce:
     def test_deadlocks_are_tried_again(self, records: PostgresRecords) -> None:
-        records.commit([Put(memory("a")), Put(memory("b"))])
+        records.commit([Put(make_memory("a")), Put(make_memory("b"))])
         failures: list[BaseException] = []
 
         def write(first: str, second: str) -> None:
@@ -321,7 +327,7 @@ class TestManyAtOnce:
     def test_nothing_depends_on_the_state_of_a_session_behind_a_pooler(self, postgres_url: str) -> None:
         records = PostgresRecords(PostgresOptions(postgres_url, transaction_pooler=True, query_seconds=5))
         records.commit([Put(Organization(id="o", name="o", created_at=NOW, updated_at=NOW))])
-        records.commit([Put(memory("m", content={"a": 1}))])
+        records.commit([Put(make_memory("m", content={"a": 1}))])
         assert records.scan(Memory, "o", [Where("text", Op.EQ, "m")])[0].created_at == NOW
         assert list(records.columns(Memory, "o", ["created_at"])) == [(NOW,)]
         assert records._fetch("SHOW statement_timeout", ()) == [("5s",)]

@@ -45,12 +45,12 @@ def addresses(primary: PostgresServer, replica: PostgresServer) -> tuple[str, st
     """The addresses of one database, on the primary and on the replica."""
     url = primary.create_database()
     name = url.partition("?")[0].rpartition("/")[2]
-    reached = lambda: _tables(replica.url(name)) is not None  # noqa: E731
-    wait_until(reached)
+    is_reached = lambda: _count_tables(replica.url(name)) is not None  # noqa: E731
+    wait_until(is_reached)
     return url, replica.url(name)
 
 
-def _tables(url: str) -> int | None:
+def _count_tables(url: str) -> int | None:
     try:
         with psycopg.connect(url) as session:
             row = session.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone()
@@ -69,20 +69,20 @@ def records(addresses: tuple[str, str]) -> Iterator[PostgresRecords]:
 
 @pytest.fixture
 def replica_reading(records: PostgresRecords, addresses: tuple[str, str]) -> Iterator[ReplicaReading]:
-    wait_until(lambda: bool(_tables(addresses[1])))
+    wait_until(lambda: bool(_count_tables(addresses[1])))
     replica_reading = ReplicaReading(records, addresses[1], rest_seconds=0.02, lag_seconds=0.0)
     yield replica_reading
     replica_reading.close()
 
 
-def memory(name: str, text: str = "tea") -> Memory:
+def make_memory(name: str, text: str = "tea") -> Memory:
     return Memory(id=name, organization_id="o", text=text, created_at=NOW, updated_at=NOW)
 
 
-def wait_until(holds: Callable[[], bool]) -> None:
-    """Wait until a condition holds; fail after ENOUGH_SECONDS."""
+def wait_until(is_fulfilled: Callable[[], bool]) -> None:
+    """Wait until a condition is fulfilled; fail after ENOUGH_SECONDS."""
     deadline = time.monotonic() + ENOUGH_SECONDS
-    while not holds():
+    while not is_fulfilled():
         assert time.monotonic() < deadline, "the replica did not follow"
         time.sleep(0.01)
 
@@ -100,32 +100,32 @@ def set_replay(url: str, *, replay: bool) -> None:
 
 
 @contextmanager
-def frozen(server: PostgresServer) -> Iterator[None]:
+def freeze(server: PostgresServer) -> Iterator[None]:
     """Freeze a server: it accepts connections and answers nothing."""
     assert server._process is not None
     postmaster = psutil.Process(server._process.pid)
-    stopped = [postmaster, *postmaster.children(recursive=True)]
-    for process in stopped:
+    processes = [postmaster, *postmaster.children(recursive=True)]
+    for process in processes:
         process.suspend()
     try:
         yield
     finally:
-        for process in stopped:
+        for process in processes:
             process.resume()
 
 
 def run_in_threads(work: Callable[[], object], count: int) -> None:
     """Run the same work in several threads and raise the first error."""
     with ThreadPoolExecutor(count) as threads:
-        for done in [threads.submit(work) for _ in range(count)]:
-            done.result()
+        for future in [threads.submit(work) for _ in range(count)]:
+            future.result()
 
 
 def test_every_read_sees_the_engines_own_writes(records: PostgresRecords, replica_reading: ReplicaReading) -> None:
     for number in range(60):
         position = replica_reading.feed(0).position
         line = Outbox(organization_id="o", entity="memories", entity_id=f"m{number}", operation="put")
-        records.commit([Put(memory(f"m{number}")), Put(line)])
+        records.commit([Put(make_memory(f"m{number}")), Put(line)])
         assert f"m{number}" in [line.entity_id for line in replica_reading.feed(position).lines]
         assert replica_reading.get(Memory, "o", [f"m{number}"])
         assert len(list(replica_reading.columns(Memory, "o", ["id"]))) == number + 1
@@ -147,7 +147,7 @@ def test_a_replica_that_is_behind_is_not_asked(
     wait_until(lambda: is_read_by_replica(replica_reading))
     set_replay(addresses[1], replay=False)
     try:
-        records.commit([Put(memory("m"))])
+        records.commit([Put(make_memory("m"))])
         for _ in range(20):
             assert replica_reading.count(Memory, "o") == 1
             assert not is_read_by_replica(replica_reading)
@@ -170,9 +170,9 @@ def test_rows_that_a_read_has_shown_never_disappear(
     set_replay(addresses[1], replay=False)
     other = PostgresRecords(records.options)
     try:
-        other.commit([Put(memory("theirs"))])
+        other.commit([Put(make_memory("theirs"))])
         assert replica_reading.count(Memory, "o") == 0  # the replica does not have the row yet, which is allowed
-        records.commit([Put(memory("mine"))])
+        records.commit([Put(make_memory("mine"))])
         position = replica_reading.feed(0).position
         assert replica_reading.count(Memory, "o") == 2  # the primary answered
         for _ in range(20):
@@ -194,7 +194,7 @@ def test_reads_go_to_the_primary_until_a_lost_replica_returns(
     replica.kill()
     try:
         for number in range(5):
-            records.commit([Put(memory(f"m{number}"))])
+            records.commit([Put(make_memory(f"m{number}"))])
             assert replica_reading.count(Memory, "o") == number + 1
             assert len(list(replica_reading.columns(Memory, "o", ["id"]))) == number + 1
             assert len(replica_reading.feed(0).lines) == 0
@@ -211,7 +211,7 @@ def test_reads_go_to_the_primary_until_a_lost_replica_returns(
 
 def test_reads_go_to_the_primary_if_the_replica_was_never_reachable(records: PostgresRecords) -> None:
     replica_reading = ReplicaReading(records, "postgresql://u@127.0.0.1:1/db", patience_seconds=0.1, rest_seconds=0.0)
-    records.commit([Put(memory("m"))])
+    records.commit([Put(make_memory("m"))])
     assert replica_reading.get(Memory, "o", ["m"])
     assert list(replica_reading.columns(Memory, "o", ["id"])) == [("m",)]
     assert replica_reading.answered == 0
@@ -222,7 +222,7 @@ def test_reads_go_to_the_primary_if_the_replica_was_never_reachable(records: Pos
 def test_a_stream_from_the_primary_needs_one_connection(
     records: PostgresRecords, addresses: tuple[str, str], pool_size: int, threads: int
 ) -> None:
-    records.commit([Put(memory(f"m{number}")) for number in range(5)])
+    records.commit([Put(make_memory(f"m{number}")) for number in range(5)])
     small = PostgresRecords(replace(records.options, pool_size=pool_size, connect_seconds=3.0))
     replica_reading = ReplicaReading(small, "postgresql://u@127.0.0.1:1/db", patience_seconds=0.1)
 
@@ -239,8 +239,8 @@ def test_a_stream_from_the_primary_needs_one_connection(
 def test_a_frozen_replica_delays_only_one_read(
     records: PostgresRecords, addresses: tuple[str, str], replica: PostgresServer
 ) -> None:
-    records.commit([Put(memory("m"))])
-    wait_until(lambda: bool(_tables(addresses[1])))
+    records.commit([Put(make_memory("m"))])
+    wait_until(lambda: bool(_count_tables(addresses[1])))
     replica_reading = ReplicaReading(
         records, addresses[1], patience_seconds=1.0, answer_seconds=1.0, rest_seconds=30.0, lag_seconds=0.0
     )
@@ -249,7 +249,7 @@ def test_a_frozen_replica_delays_only_one_read(
     with replica_reading._pool.connection():  # so that the next read needs a second connection
         is_read_by_replica(replica_reading)
     wait_until(lambda: replica_reading._pool.get_stats()["pool_size"] > 1)
-    with frozen(replica):
+    with freeze(replica):
         started = time.monotonic()
         assert list(replica_reading.columns(Memory, "o", ["id"])) == [("m",)]
         assert time.monotonic() - started > 1.0
@@ -279,15 +279,15 @@ def test_a_role_that_bypasses_row_security_may_not_read_the_replica(
 ) -> None:
     primary.create_role("application")
     url, replica_url = addresses
-    mine, theirs = (address.replace("postgres@", "application@") for address in addresses)
-    records = PostgresRecords(PostgresOptions(mine, row_security=True, owner_url=url))
-    records.commit([Put(Organization(id="o", name="o", created_at=NOW, updated_at=NOW)), Put(memory("m"))])
+    role_url, role_replica_url = (address.replace("postgres@", "application@") for address in addresses)
+    records = PostgresRecords(PostgresOptions(role_url, row_security=True, owner_url=url))
+    records.commit([Put(Organization(id="o", name="o", created_at=NOW, updated_at=NOW)), Put(make_memory("m"))])
     with psycopg.connect(url) as session:
         [(position,)] = session.execute("SELECT pg_current_wal_insert_lsn()").fetchall()
     wait_until(lambda: _has_replayed(replica_url, position))
     with pytest.raises(StoreError, match="is above row-level security"):
         ReplicaReading(records, replica_url)
-    replica_reading = ReplicaReading(records, theirs, rest_seconds=0.0, lag_seconds=0.0)
+    replica_reading = ReplicaReading(records, role_replica_url, rest_seconds=0.0, lag_seconds=0.0)
     replica_reading.count(Memory, "o")
     wait_until(lambda: is_read_by_replica(replica_reading))
     assert replica_reading.get(Memory, "o", ["m"])
@@ -328,27 +328,29 @@ class TestAnEngine:
     def test_doctor_reports_the_replica_beside_chroma_too(self, addresses: tuple[str, str], tmp_path: Path) -> None:
         store = Store("postgres", addresses[0])
         store.open()  # so that the replica has the tables
-        wait_until(lambda: bool(_tables(addresses[1])))
+        wait_until(lambda: bool(_count_tables(addresses[1])))
         engine = store.open(postgres={"replica_url": addresses[1]}, vectors=f"chroma:///{tmp_path / 'chroma'}")
         assert {"replica", "vectors"} <= engine.doctor().parts.keys()
         store.close()
 
         store = Store("postgres", addresses[0])
-        away = {"replica_url": "postgresql://u@127.0.0.1:1/db"}
-        engine = store.open(postgres=away, vectors=f"chroma:///{tmp_path / 'chroma'}")
+        unreachable = {"replica_url": "postgresql://u@127.0.0.1:1/db"}
+        engine = store.open(postgres=unreachable, vectors=f"chroma:///{tmp_path / 'chroma'}")
         assert any("the primary answers recalls" in problem for problem in engine.doctor().problems)
         store.close()
 
     def test_nothing_is_left_open_if_vectors_cannot_be_found(self, addresses: tuple[str, str]) -> None:
-        chosen = settings.load(addresses[0], postgres={"replica_url": addresses[1]}, vectors="chrome://nowhere")
+        loaded_settings = settings.load(
+            addresses[0], postgres={"replica_url": addresses[1]}, vectors="chrome://nowhere"
+        )
         before = set(threading.enumerate())
         with pytest.raises(InvalidSettings, match="chrome://nowhere"):
-            stores.open_store(chosen)
+            stores.open_store(loaded_settings)
         assert set(threading.enumerate()) <= before
 
     def test_the_address_is_shown_without_its_password(self) -> None:
-        chosen = settings.load("postgresql://u@h/db", postgres={"replica_url": "postgresql://u:hidden@h/db"})
-        assert "hidden" not in repr(chosen)
+        loaded_settings = settings.load("postgresql://u@h/db", postgres={"replica_url": "postgresql://u:hidden@h/db"})
+        assert "hidden" not in repr(loaded_settings)
 
 
 def _is_recalled_by_replica(replica_reading: ReplicaReading, view: View) -> bool:

@@ -33,13 +33,13 @@ def open_records(url: str) -> PostgresRecords:
     return PostgresRecords(PostgresOptions(url))
 
 
-def test_all_changes_applied_equal_created_new(empty_postgres_url: str, postgres_server: PostgresServer) -> None:
+def test_an_upgraded_schema_equals_a_new_one(empty_postgres_url: str, postgres_server: PostgresServer) -> None:
     open_records(empty_postgres_url).close()
-    grown = postgres_server.create_database()
-    with connect(PostgresOptions(grown)) as connection:
+    upgraded_url = postgres_server.create_database()
+    with connect(PostgresOptions(upgraded_url)) as connection:
         connection.execute("CREATE EXTENSION vector")
         postgres_schema.upgrade(connection, 0, VERSIONS)
-    assert describe_schema(grown) == describe_schema(empty_postgres_url)
+    assert describe_schema(upgraded_url) == describe_schema(empty_postgres_url)
 
 
 def test_every_table_exists_with_the_columns_that_only_postgresql_has(empty_postgres_url: str) -> None:

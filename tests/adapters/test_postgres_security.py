@@ -36,7 +36,7 @@ pytestmark = pytest.mark.xdist_group("row security")
 
 NOW = clock.now()
 ATTEMPTS = choose_size(500, 2000)
-SAME = bytes(16)
+SAME_HASH = bytes(16)
 
 
 @pytest.fixture(scope="session")
@@ -62,30 +62,31 @@ def empty_options(postgres_server: PostgresServer, empty_postgres_url: str) -> P
     return make_secured_options(empty_postgres_url)
 
 
-def organization(name: str) -> Organization:
+def make_organization(name: str) -> Organization:
     return Organization(id=name, name=name, created_at=NOW, updated_at=NOW)
 
 
-def memory(name: str, owner: str = "acme", **fields: Any) -> Memory:
+def make_memory(name: str, owner: str = "acme", **fields: Any) -> Memory:
     return Memory(id=name, organization_id=owner, text=f"{name} of {owner}", created_at=NOW, updated_at=NOW, **fields)
 
 
-def tag(memory_id: str, owner: str) -> Tag:
+def make_tag(memory_id: str, owner: str) -> Tag:
     return Tag(organization_id=owner, memory_id=memory_id, tag=owner, created_at=NOW, updated_at=NOW)
 
 
-def chunk(owner: str) -> Chunk:
+def make_chunk(owner: str) -> Chunk:
     terms = f"word{owner} common"
     return Chunk(organization_id="acme", owner_id=owner, span_start=0, span_end=1, terms=terms, known_from=NOW)
 
 
-class Careless(Compiler):
+class CarelessCompiler(Compiler):
     """Reads that leave the organization out of every condition."""
 
     def _match_key(self, table: Table) -> str:
-        mark = self.dialect.placeholder
+        placeholder = self.dialect.placeholder
         names = [
-            f"{mark}::text IS NOT NULL" if name == table.tenant else f"{quote(name)} = {mark}" for name in table.key
+            f"{placeholder}::text IS NOT NULL" if name == table.tenant else f"{quote(name)} = {placeholder}"
+            for name in table.key
         ]
         return " AND ".join(names)
 
@@ -108,21 +109,21 @@ class CarelessRecords(PostgresRecords):
 
     def __init__(self, options: PostgresOptions) -> None:
         super().__init__(options)
-        self.compiler = Careless(self.dialect)
+        self.compiler = CarelessCompiler(self.dialect)
 
 
 @pytest.fixture
 def records(options: PostgresOptions) -> Iterator[PostgresRecords]:
     records = CarelessRecords(options)
-    records.commit([Put(organization(name)) for name in ("acme", "bolt")])
-    records.commit([Put(memory("m", name, hash=SAME)) for name in ("acme", "bolt")])
+    records.commit([Put(make_organization(name)) for name in ("acme", "bolt")])
+    records.commit([Put(make_memory("m", name, hash=SAME_HASH)) for name in ("acme", "bolt")])
     yield records
     records.close()
 
 
 class TestWithoutTheEnginesOwnFilter:
     def test_reads_show_only_the_own_organization(self, records: PostgresRecords) -> None:
-        records.commit([Put(memory("theirs", "bolt"))])
+        records.commit([Put(make_memory("theirs", "bolt"))])
         assert records.get(Memory, "acme", ["m", "theirs"]).keys() == {"m"}
         assert [row.organization_id for row in records.scan(Memory, "acme")] == ["acme"]
         assert list(records.columns(Memory, "acme", ["organization_id", "id"])) == [("acme", "m")]
@@ -131,8 +132,8 @@ class TestWithoutTheEnginesOwnFilter:
 
     def test_the_engines_filter_is_really_off(self, empty_postgres_url: str) -> None:
         records = CarelessRecords(PostgresOptions(empty_postgres_url))
-        records.commit([Put(organization(name)) for name in ("acme", "bolt")])
-        records.commit([Put(memory("theirs", "bolt"))])
+        records.commit([Put(make_organization(name)) for name in ("acme", "bolt")])
+        records.commit([Put(make_memory("theirs", "bolt"))])
         assert records.get(Memory, "acme", ["theirs"])
         assert records.count(Memory, "acme") == 1
         records.commit([Patch(Memory, ("acme", "theirs"), {"text": "mine"})])
@@ -140,9 +141,9 @@ class TestWithoutTheEnginesOwnFilter:
         records.close()
 
     def test_writes_change_only_the_own_organization(self, records: PostgresRecords) -> None:
-        records.commit([Put(memory("theirs", "bolt"))])
-        mine = ("acme", "m")
-        records.commit([Patch(Memory, mine, {"text": "mine"}), Increment(Memory, mine, {"revision": 1})])
+        records.commit([Put(make_memory("theirs", "bolt"))])
+        own_key = ("acme", "m")
+        records.commit([Patch(Memory, own_key, {"text": "mine"}), Increment(Memory, own_key, {"revision": 1})])
         records.commit([Hide(Memory, ("acme", "theirs"), "del_1", NOW), Delete(Memory, ("acme", "theirs"))])
         with pytest.raises(StaleVersion):
             records.commit([Patch(Memory, ("acme", "theirs"), {"text": "mine"})])
@@ -153,10 +154,10 @@ class TestWithoutTheEnginesOwnFilter:
         assert not memories["bolt", "theirs"].is_deleted
 
     def test_a_commit_may_write_to_several_organizations(self, records: PostgresRecords) -> None:
-        both = [Patch(Memory, (name, "m"), {"text": name}) for name in ("acme", "bolt")]
+        patches = [Patch(Memory, (name, "m"), {"text": name}) for name in ("acme", "bolt")]
         records.commit(
             [
-                *both,
+                *patches,
                 Put(ProjectionState(projection="p", generation=1, status="serving")),
                 Hide(Memory, ("bolt", "m"), "del_1", NOW),
             ]
@@ -169,11 +170,15 @@ class TestWithoutTheEnginesOwnFilter:
         assert records.get(Memory, "bolt", ["m"])["m"].text == "bolt"
 
     def test_random_attempts_neither_read_nor_change_another_organization(self, options: PostgresOptions) -> None:
-        chosen = settings.load(options.url, postgres={"row_security": True, "owner_url": options.owner_url}, **CALM)
+        loaded_settings = settings.load(
+            options.url, postgres={"row_security": True, "owner_url": options.owner_url}, **CALM
+        )
         records = CarelessRecords(options)
-        proposals = PostgresCandidates(records)
+        candidates = PostgresCandidates(records)
         embedder = FakeEmbedder()
-        engine_parts = parts.assemble(chosen, records, SearchIndexes(proposals, proposals), embedder, embedder)
+        engine_parts = parts.assemble(
+            loaded_settings, records, SearchIndexes(candidates, candidates), embedder, embedder
+        )
         with Everhold(engine_parts) as engine:
             outcome = run(engine, ATTEMPTS)
             assert outcome.findings == []
@@ -252,7 +257,7 @@ class TestFailingClosed:
             session.execute("GRANT ALL ON SCHEMA public TO keeper")
         owner_url = empty_options.owner.url.replace("postgres@", "keeper@")
         records = PostgresRecords(replace(empty_options, owner_url=owner_url))
-        records.commit([Put(organization("acme")), Put(memory("m"))])
+        records.commit([Put(make_organization("acme")), Put(make_memory("m"))])
         with psycopg.connect(owner_url) as session:
             assert session.execute("SELECT count(*) FROM memories").fetchone() == (0,)
         records.maintain()
@@ -380,8 +385,8 @@ def test_the_index_over_words_is_used_once_an_administrator_allows_it(
 ) -> None:
     for start in range(0, 2000, 500):
         names = [f"n{number}" for number in range(start, start + 500)]
-        records.commit([Put(memory(name)) for name in names])
-        records.commit([Put(chunk(name)) for name in names])
+        records.commit([Put(make_memory(name)) for name in names])
+        records.commit([Put(make_chunk(name)) for name in names])
     records.maintain()
     page = (Path(__file__).parents[2] / "docs" / "postgresql.md").read_text("utf-8")
     query = """EXPLAIN SELECT FROM chunks WHERE known_to IS NULL AND owner_kind = 'memory' AND namespace = 'long-term'
@@ -403,19 +408,19 @@ def test_the_index_over_words_is_used_once_an_administrator_allows_it(
 
 class TestOpening:
     def test_the_owner_prepares_and_is_not_needed_afterwards(self, empty_options: PostgresOptions) -> None:
-        alone = replace(empty_options, owner_url=None)
+        without_owner = replace(empty_options, owner_url=None)
         with pytest.raises(StoreError, match=r"must not own them; open the store once with postgres\.owner_url"):
-            PostgresRecords(alone)
+            PostgresRecords(without_owner)
         PostgresRecords(empty_options).close()
-        records = PostgresRecords(alone)
-        records.commit([Put(organization("acme")), Put(memory("m"))])
+        records = PostgresRecords(without_owner)
+        records.commit([Put(make_organization("acme")), Put(make_memory("m"))])
         records.maintain()
         assert records.find_problems() == []
         records.close()
 
     def test_an_existing_store_can_be_put_under_row_security(self, empty_options: PostgresOptions) -> None:
         before = PostgresRecords(PostgresOptions(empty_options.owner.url))
-        before.commit([Put(organization("acme")), Put(memory("m"))])
+        before.commit([Put(make_organization("acme")), Put(make_memory("m"))])
         before.close()
         records = PostgresRecords(empty_options)
         assert records.get(Memory, "acme", ["m"])
@@ -468,21 +473,21 @@ class TestManyAtOnce:
     def test_one_connection_serves_organizations_in_turn(self, options: PostgresOptions, pooler: bool) -> None:
         records = CarelessRecords(replace(options, pool_size=1, transaction_pooler=pooler))
         names = [f"o{number}" for number in range(4)]
-        records.commit([Put(organization(name)) for name in names])
-        seen: dict[str, set[str]] = {name: set() for name in names}
+        records.commit([Put(make_organization(name)) for name in names])
+        names_read: dict[str, set[str]] = {name: set() for name in names}
 
         def work(name: str) -> None:
             for number in range(25):
-                records.commit([Put(memory(f"m{number}", name)), Put(tag(f"m{number}", name))])
-                seen[name] |= {row.organization_id for row in records.scan(Memory, name)}
-                seen[name] |= {tag for (tag,) in records.columns(Tag, name, ["tag"])}
+                records.commit([Put(make_memory(f"m{number}", name)), Put(make_tag(f"m{number}", name))])
+                names_read[name] |= {row.organization_id for row in records.scan(Memory, name)}
+                names_read[name] |= {tag for (tag,) in records.columns(Tag, name, ["tag"])}
 
         threads = [threading.Thread(target=work, args=[name]) for name in names]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        assert seen == {name: {name} for name in names}
+        assert names_read == {name: {name} for name in names}
         with records._pool.connection() as connection:
             assert connection.execute("SHOW everhold.organization").fetchall() == [("",)]
         records.close()
@@ -501,5 +506,5 @@ class TestManyAtOnce:
         records.commit([Delete(Outbox, (line.sequence,)) for line in lines])
         assert records.feed(position).lines == []
         with pytest.raises(AlreadyExists):
-            records.commit([Put(memory("again", hash=SAME))])
+            records.commit([Put(make_memory("again", hash=SAME_HASH))])
         assert records.scan(AccessLog, None, [Where("sequence", Op.GT, 0)]) == []

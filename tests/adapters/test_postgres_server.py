@@ -6,7 +6,7 @@ import pytest
 from tests.servers.postgres import PostgresServer
 
 
-def version_of_pgvector(url: str) -> tuple[int, ...]:
+def read_pgvector_version(url: str) -> tuple[int, ...]:
     with psycopg.connect(url) as connection:
         connection.execute("CREATE EXTENSION vector")
         row = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
@@ -15,7 +15,7 @@ def version_of_pgvector(url: str) -> tuple[int, ...]:
 
 
 def test_pgvector_is_recent_enough(empty_postgres_url: str) -> None:
-    assert version_of_pgvector(empty_postgres_url) >= (0, 8, 2)
+    assert read_pgvector_version(empty_postgres_url) >= (0, 8, 2)
 
 
 def test_each_test_gets_an_empty_database(empty_postgres_url: str) -> None:
@@ -46,8 +46,8 @@ def test_a_kill_loses_nothing_acknowledged() -> None:
             connection.execute("SELECT 1")
         connection.close()
         server.restart()
-        with psycopg.connect(url) as again:
-            assert again.execute("SELECT count(*) FROM line").fetchone() == (50,)
+        with psycopg.connect(url) as new_connection:
+            assert new_connection.execute("SELECT count(*) FROM line").fetchone() == (50,)
 
 
 def test_stop_keeps_the_data_and_close_removes_it() -> None:

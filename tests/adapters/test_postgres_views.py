@@ -17,7 +17,7 @@ from everhold.testing.fake_embedder import FakeEmbedder
 from tests.engines import CALM
 from tests.servers.postgres import PostgresServer
 
-COUNT = "SELECT content FROM julep.memory_facts"
+READ_FACTS = "SELECT content FROM julep.memory_facts"
 
 
 @pytest.fixture
@@ -32,13 +32,15 @@ def secured_options(postgres_server: PostgresServer, empty_postgres_url: str) ->
 def engine(secured_options: PostgresOptions) -> Iterator[Everhold]:
     """An engine under row-level security, with a memory in each of two organizations."""
     security = {"row_security": True, "owner_url": secured_options.owner_url}
-    chosen = settings.load(secured_options.url, postgres=security, **CALM)
+    loaded_settings = settings.load(secured_options.url, postgres=security, **CALM)
     records, embedder = PostgresRecords(secured_options), FakeEmbedder()
     candidates = PostgresCandidates(records)
-    with Everhold(parts.assemble(chosen, records, SearchIndexes(candidates, candidates), embedder, embedder)) as opened:
+    with Everhold(
+        parts.assemble(loaded_settings, records, SearchIndexes(candidates, candidates), embedder, embedder)
+    ) as engine:
         for organization in ("acme", "bolt"):
-            opened.scope(organization=organization, user="u").remember(f"A memory of {organization}")
-        yield opened
+            engine.scope(organization=organization, user="u").remember(f"A memory of {organization}")
+        yield engine
 
 
 @contextmanager
@@ -52,18 +54,18 @@ def install(options: PostgresOptions, schema: str | None = None) -> Iterator[Pos
 
 def test_policies_apply_to_views(engine: Everhold, secured_options: PostgresOptions) -> None:
     assert engine.install_views("s4").organization is None
-    with psycopg.connect(secured_options.url, autocommit=True) as report:
-        assert report.execute(COUNT).fetchall() == []
+    with psycopg.connect(secured_options.url, autocommit=True) as reporter:
+        assert reporter.execute(READ_FACTS).fetchall() == []
         for organization in ("acme", "bolt"):
-            report.execute("SELECT set_config('everhold.organization', %s, false)", [organization])
-            assert report.execute(COUNT).fetchall() == [(f"A memory of {organization}",)]
+            reporter.execute("SELECT set_config('everhold.organization', %s, false)", [organization])
+            assert reporter.execute(READ_FACTS).fetchall() == [(f"A memory of {organization}",)]
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
-            report.execute("DROP VIEW julep.memory_facts")
+            reporter.execute("DROP VIEW julep.memory_facts")
     assert engine.doctor().problems == []
     assert engine.install_views("s4", organization="bolt").organization == "bolt"
-    with psycopg.connect(secured_options.url, autocommit=True) as report:
-        report.execute("SET everhold.organization = 'acme'")
-        assert report.execute(COUNT).fetchall() == []
+    with psycopg.connect(secured_options.url, autocommit=True) as reporter:
+        reporter.execute("SET everhold.organization = 'acme'")
+        assert reporter.execute(READ_FACTS).fetchall() == []
     # Opening the store checks that the role has no right that it does not need.
     with closing(PostgresRecords(replace(secured_options, owner_url=None))) as records:
         views = PostgresViews(records)
@@ -87,18 +89,18 @@ def test_a_role_for_reports_sees_what_its_organization_has(
         owner.execute(f"ALTER ROLE reporter IN DATABASE {database} SET everhold.organization = 'acme'".encode())
         owner.execute(f"ALTER ROLE reporter IN DATABASE {database} SET search_path = julep, public".encode())
     engine.install_views("s4", organization="acme")  # installing creates the views again
-    with psycopg.connect(owner_url.replace("postgres@", "reporter@")) as report:
-        assert report.execute("SELECT content FROM memory_facts").fetchall() == [("A memory of acme",)]
+    with psycopg.connect(owner_url.replace("postgres@", "reporter@")) as reporter:
+        assert reporter.execute("SELECT content FROM memory_facts").fetchall() == [("A memory of acme",)]
 
 
 def test_views_are_created_in_the_schema_of_the_tables(empty_postgres_url: str) -> None:
     with psycopg.connect(empty_postgres_url, autocommit=True) as owner:
         owner.execute("CREATE SCHEMA everhold")
-    joint = "&" if "?" in empty_postgres_url else "?"
-    options = PostgresOptions(f"{empty_postgres_url}{joint}options=-csearch_path%3Deverhold,public")
-    with install(options) as views, psycopg.connect(empty_postgres_url) as report:
+    separator = "&" if "?" in empty_postgres_url else "?"
+    options = PostgresOptions(f"{empty_postgres_url}{separator}options=-csearch_path%3Deverhold,public")
+    with install(options) as views, psycopg.connect(empty_postgres_url) as reporter:
         assert views.read_table_schema() == "everhold"
-        assert report.execute(COUNT).fetchall() == []
+        assert reporter.execute(READ_FACTS).fetchall() == []
 
 
 def test_views_that_others_created_stay(empty_postgres_url: str) -> None:

@@ -43,11 +43,11 @@ OTHER = Scope(organization="bolt", user="bob")
 @pytest.fixture(params=["sqlite", "in_memory"])
 def records(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Records]:
     if request.param == "sqlite":
-        opened: Records = SqliteRecords(SqliteOptions(tmp_path / "memory.db", synchronous="NORMAL"))
+        records: Records = SqliteRecords(SqliteOptions(tmp_path / "memory.db", synchronous="NORMAL"))
     else:
-        opened = InMemoryRecords()
-    yield opened
-    opened.close()
+        records = InMemoryRecords()
+    yield records
+    records.close()
 
 
 def make_write_deps(records: Records) -> WriteDeps:
@@ -71,22 +71,22 @@ NOTHING: dict[str, dict[str, int]] = {"expire": {}, "purge": {}, "outbox": {}}
 
 class TestMemories:
     def test_only_memories_deleted_longer_than_the_grace_period_are_purged(self, records: Records) -> None:
-        kept, purged = add(records, {"text": "tea", "tags": ["drink"]}, {"text": "rain", "tags": ["weather"]})
-        forget(make_write_deps(records), SCOPE, purged, hard=False)
+        kept_id, purged_id = add(records, {"text": "tea", "tags": ["drink"]}, {"text": "rain", "tags": ["weather"]})
+        forget(make_write_deps(records), SCOPE, purged_id, hard=False)
         assert run(records, days=29) == NOTHING
-        assert set(records.get(Memory, "acme", [kept, purged], deleted=True)) == {kept, purged}
+        assert set(records.get(Memory, "acme", [kept_id, purged_id], deleted=True)) == {kept_id, purged_id}
         assert run(records, dry_run=True)["purge"] == {"memories": 1, "memory_tags": 1}
         assert run(records)["purge"] == {"memories": 1}
-        assert set(records.get(Memory, "acme", [kept, purged], deleted=True)) == {kept}
-        assert {chunk.owner_id for chunk in records.scan(Chunk, "acme")} == {kept}
-        assert {tag.memory_id for tag in records.scan(Tag, "acme", deleted=True)} == {kept}
+        assert set(records.get(Memory, "acme", [kept_id, purged_id], deleted=True)) == {kept_id}
+        assert {chunk.owner_id for chunk in records.scan(Chunk, "acme")} == {kept_id}
+        assert {tag.memory_id for tag in records.scan(Tag, "acme", deleted=True)} == {kept_id}
 
     def test_expired_memories_are_counted_separately(self, records: Records) -> None:
         soon = clock.now() + timedelta(days=1)
-        kept, expired = add(records, "tea", {"text": "rain", "expires_at": soon})
+        kept_id, expired_id = add(records, "tea", {"text": "rain", "expires_at": soon})
         assert run(records, days=30) == NOTHING
         assert run(records, days=32) == {**NOTHING, "expire": {"memories": 1}}
-        assert set(records.get(Memory, "acme", [kept, expired], deleted=True)) == {kept}
+        assert set(records.get(Memory, "acme", [kept_id, expired_id], deleted=True)) == {kept_id}
 
     def test_every_memory_leaves_a_line_in_the_log_and_in_the_feed(self, records: Records) -> None:
         ids = add(records, "tea", "rain", "snow")
@@ -110,9 +110,9 @@ class TestMemories:
             ids = add(records, *[f"fact {number}" for number in range(25)], scope=scope)
             for memory_id in ids[:20]:
                 forget(make_write_deps(records), scope, memory_id, hard=False)
-        seen: list[StepProgress] = []
-        assert run(records, batch=8, report=seen.append)["purge"] == {"memories": 40}
-        purged = [progress for progress in seen if progress.step == "purge"]
+        reports: list[StepProgress] = []
+        assert run(records, batch=8, report=reports.append)["purge"] == {"memories": 40}
+        purged = [progress for progress in reports if progress.step == "purge"]
         assert purged == [("purge", done, 40) for done in (0, 8, 16, 20, 28, 36, 40)]
         assert records.count(Memory, "acme", deleted=True) == records.count(Memory, "bolt", deleted=True) == 5
         assert run(records) == NOTHING
@@ -129,14 +129,14 @@ class TestAboveMemories:
         assert {"table": "users", "row": "alice", "hard": True, "purged": "deleted"} in requests
 
     def test_no_live_row_is_purged(self, records: Records) -> None:
-        (memory,) = add(records, "tea")
-        forget(make_write_deps(records), SCOPE, memory, hard=False)
-        deletion = records.get(Memory, "acme", [memory], deleted=True)[memory].deletion_id
+        (memory_id,) = add(records, "tea")
+        forget(make_write_deps(records), SCOPE, memory_id, hard=False)
+        deletion = records.get(Memory, "acme", [memory_id], deleted=True)[memory_id].deletion_id
         assert deletion is not None
         records.commit([Hide(User, ("acme", "alice"), clock.make_id("del"), clock.now())])
         records.commit([Unhide("acme", deletion)])
         run(records)
-        assert set(records.get(Memory, "acme", [memory])) == {memory}
+        assert set(records.get(Memory, "acme", [memory_id])) == {memory_id}
         assert records.count(User, "acme", deleted=True) == records.count(Session, "acme", deleted=True) == 1
 
     def test_a_deleted_organization_is_purged(self, records: Records) -> None:

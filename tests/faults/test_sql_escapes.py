@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from benchmarks.escape_seeds import MUTATIONS, SEEDS, mutate
-from benchmarks.sql_escapes import LIMITS, World, attack, build_world, prepare_postgres
+from benchmarks.sql_escapes import LIMITS, EscapeWorld, attack, build_world, prepare_postgres
 from everhold.adapters.data_engine import SandboxedDataEngine
 from everhold.ports.data_engine import CheckedStatement, ParquetTables, QueryResult
 from tests.exhaustive import IS_EXHAUSTIVE, choose_size
@@ -24,7 +24,7 @@ ENGINES = ("duckdb", "sqlite", "postgres", *(CONNECTIONS if IS_EXHAUSTIVE else (
 
 
 @pytest.fixture(params=ENGINES)
-def world(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+def world(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[EscapeWorld]:
     monkeypatch.setenv("CANARY", "canary7f3a91")
     url = None
     if request.param == "postgres":
@@ -45,7 +45,7 @@ def engine() -> Iterator[SandboxedDataEngine]:
 
 
 @pytest.mark.slow
-def test_the_guard_refuses_statements_that_try_to_escape(world: World, engine: SandboxedDataEngine) -> None:
+def test_the_guard_refuses_statements_that_try_to_escape(world: EscapeWorld, engine: SandboxedDataEngine) -> None:
     seeds = SEEDS[world.data.dialect]
     outcome = attack(engine, world, seeds[: -BOMBS[world.data.dialect]], 20, guarded=True)
     assert outcome.escapes == []
@@ -53,7 +53,7 @@ def test_the_guard_refuses_statements_that_try_to_escape(world: World, engine: S
 
 
 @pytest.mark.slow
-def test_the_sandbox_holds_without_the_guard(world: World, engine: SandboxedDataEngine) -> None:
+def test_the_sandbox_holds_without_the_guard(world: EscapeWorld, engine: SandboxedDataEngine) -> None:
     seeds, mutations = SEEDS[world.data.dialect], choose_size(0, 20)
     outcome = attack(engine, world, seeds[: -BOMBS[world.data.dialect]], mutations, guarded=False)
     assert outcome.escapes == []
@@ -61,7 +61,7 @@ def test_the_sandbox_holds_without_the_guard(world: World, engine: SandboxedData
 
 
 @pytest.mark.slow
-def test_statements_that_take_too_long_are_ended(world: World, engine: SandboxedDataEngine) -> None:
+def test_statements_that_take_too_long_are_ended(world: EscapeWorld, engine: SandboxedDataEngine) -> None:
     bombs = SEEDS[world.data.dialect][-BOMBS[world.data.dialect] :]
     outcome = attack(engine, world, bombs, 0, guarded=False)
     assert outcome.escapes == []

@@ -10,7 +10,7 @@ import zmq
 
 from everhold import Everhold
 from everhold.testing.fake_embedder import FakeEmbedder
-from tests.voice_gateway import Served, serve
+from tests.voice_gateway import RunningGateway, serve
 
 DEADLINE_SECONDS = 50
 
@@ -28,7 +28,7 @@ class Follower:
         self.last = last
         self.events: list[dict[str, Any]] = []
 
-    def connect(self, served: Served) -> None:
+    def connect(self, served: RunningGateway) -> None:
         self._socket, self._client = served.subscribe(), served.connect()
         assert self._socket.poll(DEADLINE_SECONDS * 1000)  # a heartbeat: the subscription has reached the gateway
         self.replay()

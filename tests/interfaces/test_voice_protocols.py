@@ -7,7 +7,7 @@ import pytest
 from everhold import Everhold
 from everhold.interfaces.voice.protocols import PROTOCOLS
 from everhold.testing.fake_embedder import FakeEmbedder
-from tests.voice_gateway import FRAMINGS, Client, Served, serve
+from tests.voice_gateway import FRAMINGS, Client, RunningGateway, serve
 
 NAMES = list(PROTOCOLS)
 
@@ -19,7 +19,7 @@ def engine() -> Iterator[Everhold]:
 
 
 @pytest.fixture(scope="module")
-def served(engine: Everhold) -> Iterator[Served]:
+def served(engine: Everhold) -> Iterator[RunningGateway]:
     """A gateway with a bind for each protocol, each with an organization of its own."""
     with serve(engine, *[f"{name}@{name}" for name in NAMES]) as served:
         yield served
@@ -30,19 +30,19 @@ def framing(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def connect(served: Served, protocol: str, framing: str) -> Client:
+def connect(served: RunningGateway, protocol: str, framing: str) -> Client:
     return served.connect(framing, NAMES.index(protocol))
 
 
 @pytest.mark.parametrize("protocol", NAMES)
-def test_health_is_answered_in_each_protocol(served: Served, framing: str, protocol: str) -> None:
+def test_health_is_answered_in_each_protocol(served: RunningGateway, framing: str, protocol: str) -> None:
     client = connect(served, protocol, framing)
     reply = client.ask(**({"command": "HEALTH_CHECK"} if protocol == "unified-4" else {"action": "health_check"}))
     assert reply["status"] in ("ok", "success", "SUCCESS")
     assert client.ask(request_type="health_check")["status"] == reply["status"]
 
 
-def test_session_memory_requests_are_answered(served: Served, framing: str) -> None:
+def test_session_memory_requests_are_answered(served: RunningGateway, framing: str) -> None:
     client = connect(served, "session-memory", framing)
     created = client.ask(action="create_session", user_id="alice", metadata={"device": "kitchen"}, request_id="r1")
     session = created["session_id"]
@@ -70,7 +70,7 @@ def test_session_memory_requests_are_answered(served: Served, framing: str) -> N
     assert client.ask(action="add_interaction", session_id=session, role="user", content="Hi")["status"] == "success"
 
 
-def test_session_memory_errors_are_answered(served: Served) -> None:
+def test_session_memory_errors_are_answered(served: RunningGateway) -> None:
     client = connect(served, "session-memory", "REQ")
     missing = client.ask(action="add_interaction", session_id="nowhere", role="user", content="x", request_id="r")
     assert (missing["status"], missing["request_id"]) == ("error", "r")
@@ -80,7 +80,7 @@ def test_session_memory_errors_are_answered(served: Served) -> None:
     assert client.ask(action="dance")["message"].startswith("Unknown action: 'dance'; use one of ")
 
 
-def test_second_generation_session_memory_requests_are_answered(served: Served, framing: str) -> None:
+def test_second_generation_session_memory_requests_are_answered(served: RunningGateway, framing: str) -> None:
     client = connect(served, "session-memory-2", framing)
     assert client.ask(action="health_check")["healthy"] is True
     session = client.ask(action="create_session", user_id="alice", session_type="task")["session_id"]
@@ -94,7 +94,7 @@ def test_second_generation_session_memory_requests_are_answered(served: Served, 
     assert client.ask(action="delete_session", session_id=session)["message"] == "Session deleted"
 
 
-def test_contextual_requests_are_answered(served: Served, framing: str) -> None:
+def test_contextual_requests_are_answered(served: RunningGateway, framing: str) -> None:
     client, session = connect(served, "contextual", framing), f"alice_{framing}"
     for kind, content in (
         ("user_query", "Why does it fail?"),
@@ -111,7 +111,7 @@ def test_contextual_requests_are_answered(served: Served, framing: str) -> None:
     assert "Why does it fail?" in context["conversation_summary"]
 
 
-def test_contextual_requests_of_the_older_build_are_answered(served: Served, framing: str) -> None:
+def test_contextual_requests_of_the_older_build_are_answered(served: RunningGateway, framing: str) -> None:
     client, user = connect(served, "contextual", framing), f"bob-{framing}"
     session = client.ask(action="get_session_id", user_id=user, project="robot")["session_id"]
     assert session == f"{user}_robot"
@@ -125,7 +125,7 @@ def test_contextual_requests_of_the_older_build_are_answered(served: Served, fra
     assert client.ask(action="get_context", session_id="unknown_x")["key_decisions"] == []
 
 
-def test_contextual_requests_on_the_main_computer_are_answered(served: Served, framing: str) -> None:
+def test_contextual_requests_on_the_main_computer_are_answered(served: RunningGateway, framing: str) -> None:
     client, user = connect(served, "contextual-mainpc", framing), f"carol-{framing}"
     for context in ("the light is on", {"room": "kitchen", "level": 3}):
         assert client.ask(action="add_context", user_id=user, context=context) == {"status": "ok"}
@@ -146,7 +146,7 @@ def test_contextual_requests_on_the_main_computer_are_answered(served: Served, f
     assert client.ask(action="delete_all_reminders", user_id=user) == {"status": "ok"}
 
 
-def test_profile_requests_on_the_main_computer_are_answered(served: Served, framing: str) -> None:
+def test_profile_requests_on_the_main_computer_are_answered(served: RunningGateway, framing: str) -> None:
     client, user = connect(served, "contextual-mainpc", framing), f"dora-{framing}"
     empty = {"name": "User", "preferences": {}, "taught_commands": {}, "reminders": []}
     assert client.ask(action="get_profile", user_id=user)["profile"] == empty
@@ -159,7 +159,7 @@ def test_profile_requests_on_the_main_computer_are_answered(served: Served, fram
     assert client.ask(action="list_reminders", user_id=user)["reminders"] == ["water the plants"]
 
 
-def test_enhanced_contextual_requests_are_answered(served: Served, framing: str) -> None:
+def test_enhanced_contextual_requests_are_answered(served: RunningGateway, framing: str) -> None:
     client, user = connect(served, "contextual-enhanced", framing), f"erin-{framing}"
     for content, priority in (("a" * 40, "LOW"), ("b" * 40, "HIGH"), ("c" * 40, "MEDIUM")):
         added = client.ask(action="add_memory", user_id=user, content=content, type="code", priority=priority)
@@ -170,7 +170,7 @@ def test_enhanced_contextual_requests_are_answered(served: Served, framing: str)
     assert "error" in client.ask(action="add_memory", content="x", priority="HUGE")
 
 
-def test_jarvis_requests_are_answered(served: Served, framing: str) -> None:
+def test_jarvis_requests_are_answered(served: RunningGateway, framing: str) -> None:
     client, user = connect(served, "jarvis", framing), f"frank-{framing}"
     reminder = {"type": "reminder", "text": "Take a break", "emotion": "calm"}
     for memory in ("Likes jazz", "Likes jazz", reminder, {"list": [1, 2]}):
@@ -186,7 +186,7 @@ def test_jarvis_requests_are_answered(served: Served, framing: str) -> None:
     ("protocol", "field"), [("unified-1", "summary"), ("unified-2", "context"), ("unified", "summary")]
 )
 def test_unified_interaction_and_error_pattern_requests_are_answered(
-    served: Served, framing: str, protocol: str, field: str
+    served: RunningGateway, framing: str, protocol: str, field: str
 ) -> None:
     client, session = connect(served, protocol, framing), f"gina_{framing}"
     kind = {"interaction_type": "user_query"} if protocol == "unified-2" else {"type": "user_query"}
@@ -203,7 +203,7 @@ def test_unified_interaction_and_error_pattern_requests_are_answered(
 
 
 @pytest.mark.parametrize("protocol", ["unified-2", "unified"])
-def test_unified_twin_and_memory_requests_are_answered(served: Served, framing: str, protocol: str) -> None:
+def test_unified_twin_and_memory_requests_are_answered(served: RunningGateway, framing: str, protocol: str) -> None:
     client, user = connect(served, protocol, framing), f"hugo-{framing}"
     assert client.ask(action="get_twin", user_id=user) == {"status": "ok", "twin": None}
     for twin in ({"mood": "calm", "age": 40}, {"mood": "happy"}):
@@ -216,7 +216,7 @@ def test_unified_twin_and_memory_requests_are_answered(served: Served, framing: 
     assert memories[-1].items() >= {"type": "short_term", "session_id": f"{user}_x", "content": "x = 1"}.items()
 
 
-def test_unified_coordination_requests_are_answered(served: Served, framing: str) -> None:
+def test_unified_coordination_requests_are_answered(served: RunningGateway, framing: str) -> None:
     client = connect(served, "unified-2", framing)
     request = {"coordinate_with": "episodic", "priority": "high", "op_id": "o1", "user_id": f"ida-{framing}"}
     stored = client.ask(**request, operation="write", data={"content": "We met at the sea"})
@@ -227,7 +227,7 @@ def test_unified_coordination_requests_are_answered(served: Served, framing: str
     assert simulated["result"]["status"] == "error"
 
 
-def test_unified_stub_requests_are_answered(served: Served, engine: Everhold, framing: str) -> None:
+def test_unified_stub_requests_are_answered(served: RunningGateway, engine: Everhold, framing: str) -> None:
     client = connect(served, "unified-3", framing)
     reply = client.ask(action="anything", content=f"The stub stores this for {framing}")
     assert (reply["status"], reply["message"]) == ("success", "Memory updated")
@@ -235,7 +235,7 @@ def test_unified_stub_requests_are_answered(served: Served, engine: Everhold, fr
 
 
 @pytest.mark.parametrize("protocol", ["unified-4", "unified"])
-def test_unified_command_requests_are_answered(served: Served, framing: str, protocol: str) -> None:
+def test_unified_command_requests_are_answered(served: RunningGateway, framing: str, protocol: str) -> None:
     client = connect(served, protocol, framing)
     own_id = f"mem_1700000000_{framing.replace(' ', '')}_{protocol}"
     assert client.ask(command="TEST_PING")["message"] == "PONG"

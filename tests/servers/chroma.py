@@ -68,7 +68,7 @@ class ChromaServer(Server):
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             if self._process.poll() is not None:
-                raise RuntimeError(f"Chroma exited with {self._process.returncode}:\n{self._log_tail()}")
+                raise RuntimeError(f"Chroma exited with {self._process.returncode}:\n{self._read_log_tail()}")
             try:
                 httpx.get(f"http://127.0.0.1:{self._port}/api/v2/heartbeat", timeout=5).raise_for_status()
             except httpx.HTTPError:
@@ -76,7 +76,7 @@ class ChromaServer(Server):
             else:
                 return
         self.kill()
-        raise RuntimeError(f"Chroma was not ready after {START_SECONDS:.0f} s:\n{self._log_tail()}")
+        raise RuntimeError(f"Chroma was not ready after {START_SECONDS:.0f} s:\n{self._read_log_tail()}")
 
-    def _log_tail(self) -> str:
+    def _read_log_tail(self) -> str:
         return self._log.read_text(errors="replace")[-LOG_TAIL_CHARACTERS:]

@@ -14,7 +14,8 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Final, Self
 
-_PIECE: Final = 65_536
+_READ_BYTES: Final = 65_536
+# Lingering for 0 seconds: closing the connection sends a reset.
 _RESET: Final = struct.pack("ii", 1, 0)
 
 
@@ -59,9 +60,9 @@ class FaultProxy:
 
     def heal(self) -> None:
         """End the fault. Connections that it had broken or left half open are closed."""
-        broken = self._fault in (Fault.HALF_OPEN, Fault.CUT, Fault.LOST_ANSWER)
+        has_broken_connections = self._fault in (Fault.HALF_OPEN, Fault.CUT, Fault.LOST_ANSWER)
         self._fault = Fault.NONE
-        if broken:
+        if has_broken_connections:
             self._end_all(reset=False)
 
     def close(self) -> None:
@@ -85,17 +86,17 @@ class FaultProxy:
             except OSError:
                 return
             if self._fault is Fault.RESET:
-                _end(client, reset=True)
+                _close(client, reset=True)
                 continue
             try:
                 server = self._connect()
             except OSError:
-                _end(client, reset=True)
+                _close(client, reset=True)
                 continue
             with self._lock:
                 self._open |= {client, server}
-            for source, target, answering in ((client, server, False), (server, client, True)):
-                threading.Thread(target=self._pass_on, args=(source, target, answering), daemon=True).start()
+            for source, target, is_answer in ((client, server, False), (server, client, True)):
+                threading.Thread(target=self._pass_on, args=(source, target, is_answer), daemon=True).start()
 
     def _connect(self) -> socket.socket:
         if isinstance(self._server, tuple):
@@ -104,22 +105,22 @@ class FaultProxy:
         connection.connect(self._server)
         return connection
 
-    def _pass_on(self, source: socket.socket, target: socket.socket, answering: bool) -> None:
+    def _pass_on(self, source: socket.socket, target: socket.socket, is_answer: bool) -> None:
         with contextlib.suppress(OSError):
-            while piece := source.recv(_PIECE):
+            while data := source.recv(_READ_BYTES):
                 match self._fault:
                     case Fault.HALF_OPEN:
                         continue
-                    case Fault.DELAY if answering:
+                    case Fault.DELAY if is_answer:
                         time.sleep(self.seconds)
-                    case Fault.CUT if answering:
-                        target.sendall(piece[: len(piece) // 2])
+                    case Fault.CUT if is_answer:
+                        target.sendall(data[: len(data) // 2])
                         break
-                    case Fault.LOST_ANSWER if answering:
+                    case Fault.LOST_ANSWER if is_answer:
                         break
-                target.sendall(piece)
+                target.sendall(data)
         for connection in (source, target):
-            _end(connection, reset=False)
+            _close(connection, reset=False)
         with self._lock:
             self._open -= {source, target}
 
@@ -127,10 +128,10 @@ class FaultProxy:
         with self._lock:
             connections, self._open = self._open, set()
         for connection in connections:
-            _end(connection, reset=reset)
+            _close(connection, reset=reset)
 
 
-def _end(connection: socket.socket, *, reset: bool) -> None:
+def _close(connection: socket.socket, *, reset: bool) -> None:
     with contextlib.suppress(OSError):
         if reset:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)

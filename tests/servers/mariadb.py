@@ -33,10 +33,10 @@ def unpack(folder: Path = FOLDER) -> None:
     """Download Debian's packages of MariaDB and unpack them into a folder, unless that was done before."""
     if (folder / "usr/sbin/mariadbd").exists():
         return
-    with tempfile.TemporaryDirectory(prefix="everhold-mariadb-") as place:
-        subprocess.run(["apt-get", "download", "-qq", *PACKAGES], cwd=place, check=True)
+    with tempfile.TemporaryDirectory(prefix="everhold-mariadb-") as download_folder:
+        subprocess.run(["apt-get", "download", "-qq", *PACKAGES], cwd=download_folder, check=True)
         folder.mkdir(parents=True, exist_ok=True)
-        for package in sorted(Path(place).glob("*.deb")):
+        for package in sorted(Path(download_folder).glob("*.deb")):
             subprocess.run(["dpkg", "-x", package, folder], check=True)
 
 
@@ -126,7 +126,7 @@ class MariadbServer(Server):
             *((share / name).read_text() for name in names),
             f"\nFLUSH PRIVILEGES;\nALTER USER root@localhost IDENTIFIED BY '{ROOT_PASSWORD}';\n",
         ]
-        done = subprocess.run(
+        result = subprocess.run(
             [self._programs / "usr/sbin/mariadbd", *options, "--bootstrap", "--silent-startup"],
             input="".join(parts),
             capture_output=True,
@@ -134,8 +134,8 @@ class MariadbServer(Server):
             check=False,
             **self._process_options(),
         )
-        if done.returncode:
-            raise RuntimeError(f"MariaDB was not initialised:\n{done.stderr[-LOG_TAIL_CHARACTERS:]}")
+        if result.returncode:
+            raise RuntimeError(f"MariaDB was not initialised:\n{result.stderr[-LOG_TAIL_CHARACTERS:]}")
 
     def _wait_until_ready(self) -> None:
         assert self._process is not None

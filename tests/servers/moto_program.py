@@ -42,8 +42,8 @@ def transact(backend: Any, actions: Any) -> Any:
 def copy_table(table: Any, _: Any) -> Any:
     """Copy a table once per transaction. moto copies every item for every action; items are replaced, not changed."""
     if table.name not in _copies:
-        copied = _copies[table.name] = copy.copy(table)
-        copied.items = defaultdict(dict, {key: dict(value) for key, value in table.items.items()})
+        table_copy = _copies[table.name] = copy.copy(table)
+        table_copy.items = defaultdict(dict, {key: dict(value) for key, value in table.items.items()})
     return _copies[table.name]
 
 
@@ -95,7 +95,7 @@ responses.gen_amzn_requestid_long = lambda headers: headers.setdefault("x-amzn-r
 
 ENVIRONMENT = create_environ(method="POST")
 MOTO_API = create_backend_app("moto_api")
-_turn = threading.Lock()
+_request_lock = threading.Lock()
 
 
 class Handler(StreamRequestHandler):
@@ -113,8 +113,9 @@ class Handler(StreamRequestHandler):
             environment = {**ENVIRONMENT, "PATH_INFO": path, **self._read_headers()}
             body = self.rfile.read(int(environment.get("CONTENT_LENGTH") or 0))
             environment["wsgi.input"] = io.BytesIO(body)
-            with _turn:
-                status, headers, answer = (answer_moto_api if path.startswith("/moto-api") else dispatch)(environment)
+            handle = answer_moto_api if path.startswith("/moto-api") else dispatch
+            with _request_lock:
+                status, headers, answer = handle(environment)
             content = answer if isinstance(answer, bytes) else answer.encode()
             fields = {**headers, "content-length": len(content), "connection": "keep-alive"}
             lines = [f"HTTP/1.1 {status} -", *(f"{name}: {value}" for name, value in fields.items())]
@@ -142,13 +143,13 @@ def answer_moto_api(environment: dict[str, Any]) -> tuple[int, dict[str, Any], b
     return int(status.split()[0]), {name.lower(): value for name, value in headers.items()}, b"".join(parts)
 
 
-class Server(ThreadingTCPServer):
+class MotoServer(ThreadingTCPServer):
     daemon_threads, allow_reuse_address, request_queue_size = True, True, 128
 
 
 def main() -> None:
     """Serve until standard input ends, which it does when the process that started this one ends."""
-    server = Server(("127.0.0.1", int(sys.argv[1])), Handler)
+    server = MotoServer(("127.0.0.1", int(sys.argv[1])), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print("port", server.server_address[1], flush=True)  # noqa: T201
     sys.stdin.read()

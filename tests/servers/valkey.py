@@ -38,12 +38,12 @@ class ValkeyServer(Server):
     """One server with its own folder and port; `close`, or leaving the `with` block, removes both."""
 
     def __init__(self, *, password: str | None = None, settings: Mapping[str, str] | None = None) -> None:
-        own = {"requirepass": password} if password else {}
-        self._settings = {**SETTINGS, **own, **(settings or {})}
+        password_settings = {"requirepass": password} if password else {}
+        self._settings = {**SETTINGS, **password_settings, **(settings or {})}
         self._password = password
         self._home = Path(tempfile.mkdtemp(prefix="everhold-valkey-"))
         self._log = self._home / "log"
-        self.port = _low_port()
+        self.port = _find_low_port()
         atexit.register(self.close)
 
     @property
@@ -66,7 +66,7 @@ class ValkeyServer(Server):
         if self.is_running:
             return
         settings = {**self._settings, "port": str(self.port), "dir": str(self._home)}
-        options = [word for name, value in settings.items() for word in (f"--{name}", *_words(name, value))]
+        options = [word for name, value in settings.items() for word in (f"--{name}", *_split_value(name, value))]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 [get_binary_path(), *options],
@@ -125,7 +125,7 @@ class ValkeyServer(Server):
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             if self._process.poll() is not None:
-                raise RuntimeError(f"Valkey exited with {self._process.returncode}:\n{self._log_tail()}")
+                raise RuntimeError(f"Valkey exited with {self._process.returncode}:\n{self._read_log_tail()}")
             try:
                 self.client().ping()
             except redis.ConnectionError:
@@ -133,9 +133,9 @@ class ValkeyServer(Server):
             else:
                 return
         self.kill()
-        raise RuntimeError(f"Valkey was not ready after {START_SECONDS:.0f} s:\n{self._log_tail()}")
+        raise RuntimeError(f"Valkey was not ready after {START_SECONDS:.0f} s:\n{self._read_log_tail()}")
 
-    def _log_tail(self) -> str:
+    def _read_log_tail(self) -> str:
         return self._log.read_text(errors="replace")[-LOG_TAIL_CHARACTERS:]
 
 
@@ -166,28 +166,28 @@ class ValkeyCluster:
         return [server.client() for server in self.servers]
 
     def _join(self) -> None:
-        first, *others = clients = self.clients()
-        bounds = [SLOTS * number // len(clients) for number in range(len(clients) + 1)]
-        for client, low, high in zip(clients, bounds[:-1], bounds[1:], strict=True):
+        clients = self.clients()
+        slot_bounds = [SLOTS * number // len(clients) for number in range(len(clients) + 1)]
+        for client, low, high in zip(clients, slot_bounds[:-1], slot_bounds[1:], strict=True):
             client.execute_command("CLUSTER ADDSLOTSRANGE", low, high - 1)
         for number, client in enumerate(clients, 1):
             client.execute_command("CLUSTER SET-CONFIG-EPOCH", number)
-        for _ in others:
+        for _ in clients[1:]:
             for server in self.servers[1:]:
-                first.execute_command("CLUSTER MEET", "127.0.0.1", server.port)
+                clients[0].execute_command("CLUSTER MEET", "127.0.0.1", server.port)
         self._wait_until_joined(clients)
 
     def _wait_until_joined(self, clients: Sequence[Any]) -> None:
         deadline, states = time.monotonic() + START_SECONDS, []
         while time.monotonic() < deadline:
             states = [client.execute_command("CLUSTER INFO") for client in clients]
-            if all(_is_whole(state) for state in states):
+            if all(_is_complete(state) for state in states):
                 return
             time.sleep(0.05)
-        raise RuntimeError(f"the Cluster was not whole after {START_SECONDS:.0f} s: {states}")
+        raise RuntimeError(f"the Cluster was not complete after {START_SECONDS:.0f} s: {states}")
 
 
-def _is_whole(state: Any) -> bool:
+def _is_complete(state: Any) -> bool:
     """Return whether a server knows all three servers of the Cluster, by its answer to CLUSTER INFO."""
     fields = (
         state if isinstance(state, dict) else dict(line.split(":", 1) for line in state.splitlines() if ":" in line)
@@ -195,12 +195,12 @@ def _is_whole(state: Any) -> bool:
     return bool(fields["cluster_state"] == "ok" and fields["cluster_known_nodes"] == "3")
 
 
-def _words(name: str, value: str) -> list[str]:
+def _split_value(name: str, value: str) -> list[str]:
     """Return the value of a setting as arguments. The numbers of `save` are separate arguments."""
     return value.split() if name == "save" and value else [value]
 
 
-def _low_port() -> int:
+def _find_low_port() -> int:
     """Return a free port below 55,000, because the bus of a Cluster uses the port that is 10,000 higher."""
     while (port := find_free_port()) >= 55_000:
         pass

@@ -16,14 +16,14 @@ T0 = datetime(2024, 1, 1, tzinfo=UTC)
 SCOPE = Scope(organization="acme", project="p", user="alice", agent="bot", session="s1")
 
 
-def line(number: int = 0, scope: Scope = SCOPE, **fields: Any) -> AccessLog:
+def make_line(number: int = 0, scope: Scope = SCOPE, **fields: Any) -> AccessLog:
     fields = {"interface": "library", **fields}
     request = {"memory": f"m{number}", "n": [1, None]}
     return make_access_line(scope, "read", T0 + timedelta(seconds=number), request, **fields)
 
 
 def test_a_line_names_the_actor_the_operation_and_the_time() -> None:
-    log_line = line(3, error="NotFound", interface="cli")
+    log_line = make_line(3, error="NotFound", interface="cli")
     assert (log_line.organization_id, log_line.user_id, log_line.agent_id, log_line.session_id) == (
         "acme",
         "alice",
@@ -46,7 +46,7 @@ def test_a_line_names_the_actor_the_operation_and_the_time() -> None:
     ],
 )  # fmt: skip
 def test_the_digest_covers_every_field(field: str, value: object) -> None:
-    log_line = line()
+    log_line = make_line()
     assert compute_digest({**log_line.__dict__, field: value}) != log_line.digest
 
 
@@ -68,7 +68,7 @@ def make_sealed_store(count: int) -> InMemoryRecords:
     records.commit([Put(Organization(id=name, name=name, created_at=T0, updated_at=T0)) for name in ("acme", "bolt")])
     for number in range(count):
         for organization in ("acme", "bolt"):
-            records.commit([Put(line(number, Scope(organization=organization)))])
+            records.commit([Put(make_line(number, Scope(organization=organization)))])
     return records
 
 
@@ -83,6 +83,6 @@ def test_sealing_chains_each_organization_by_itself(monkeypatch: pytest.MonkeyPa
         assert lines[0].previous_hash == bytes(32)
         assert all(after.previous_hash == before.hash for before, after in pairwise(lines))
         assert chain.verify(records, organization) == chain.Verification(7, True)
-    records.commit([Put(line(9, Scope(organization="acme")))])
+    records.commit([Put(make_line(9, Scope(organization="acme")))])
     assert chain.verify(records, "acme").lines == 8
     assert chain.verify(records, "nobody") == chain.Verification(0, True)

@@ -39,13 +39,18 @@ def test_pinned_and_important_memories_keep_their_strength() -> None:
 
 def test_memories_are_pruned_by_age_and_weight() -> None:
     by_age, by_weight = PruneRules(RULES, idle=timedelta(days=30)), PruneRules(RULES, weight=0.1)
-    both = PruneRules(RULES, idle=timedelta(days=30), weight=0.1)
+    by_age_and_weight = PruneRules(RULES, idle=timedelta(days=30), weight=0.1)
     old, old_and_weak, weak = make_memory(31), make_memory(31, strength=0.2), make_memory(2, strength=0.2)
     new = make_memory(0.5, importance=0.0)
     memories = (old, old_and_weak, weak, new)
     assert [by_age.find_reason(memory, NOW) is not None for memory in memories] == [True, True, False, False]
     assert [by_weight.find_reason(memory, NOW) is not None for memory in memories] == [False, True, True, False]
-    assert [both.find_reason(memory, NOW) is not None for memory in memories] == [False, True, False, False]
+    assert [by_age_and_weight.find_reason(memory, NOW) is not None for memory in memories] == [
+        False,
+        True,
+        False,
+        False,
+    ]
     assert PruneRules(RULES).find_reason(old_and_weak, NOW) is None, "there is no rule"
     assert by_age.find_reason(make_memory(31, pinned=True), NOW) is None
     assert by_age.find_reason(make_memory(31, importance=1.0), NOW) is None

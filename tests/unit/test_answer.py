@@ -22,7 +22,7 @@ def make_table(names: list[str], rows: list[list[Any]], *, is_truncated: bool = 
     return ResultTable(tuple(map(AnswerColumn, names)), tuple(map(tuple, rows)), is_truncated)
 
 
-def answer(question: str, names: list[str], rows: list[list[Any]]) -> Answer:
+def answer_question(question: str, names: list[str], rows: list[list[Any]]) -> Answer:
     return make_answer(question, make_table(names, rows), "SELECT 1", question)
 
 
@@ -90,7 +90,7 @@ TREND = (
     ],
 )
 def test_the_sentence_has_the_figures(question: str, names: list[str], rows: list[list[Any]], sentence: str) -> None:
-    assert str(answer(question, names, rows)) == sentence
+    assert str(answer_question(question, names, rows)) == sentence
 
 
 def test_a_sentence_about_part_of_a_result_says_so() -> None:
@@ -118,7 +118,7 @@ def test_an_answer_has_all_parts_and_cannot_be_changed() -> None:
 
 
 def test_an_answer_without_a_chart_has_no_picture() -> None:
-    without_chart = answer("who?", ["name"], [["Ana"], ["Leo"]])
+    without_chart = answer_question("who?", ["name"], [["Ana"], ["Leo"]])
     assert without_chart.chart is None
     assert without_chart.specification is None
     assert without_chart.sketch() == ""
@@ -127,14 +127,14 @@ def test_an_answer_without_a_chart_has_no_picture() -> None:
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
 def test_a_spreadsheet_runs_no_cell_of_the_csv_as_a_formula(start: str) -> None:
     text = f"{start}cmd|' /C calc'!A0"
-    list_answer = answer("list", [text, "number"], [[text, -5], ["plain", -0.5], [None, Decimal("-1.50")]])
+    list_answer = answer_question("list", [text, "number"], [[text, -5], ["plain", -0.5], [None, Decimal("-1.50")]])
     rows = list(csv.reader(io.StringIO(list_answer.to_csv(), newline="")))
     assert rows == [[f"'{text}", "number"], [f"'{text}", "-5"], ["plain", "-0.5"], ["", "-1.50"]]
 
 
 def test_csv_writes_every_type() -> None:
     moment = datetime(2025, 1, 2, 3, 4, 5, tzinfo=UTC)
-    list_answer = answer("list", ["a", "b", "c", "d"], [[True, b"\x01\xff", date(2025, 1, 2), moment]])
+    list_answer = answer_question("list", ["a", "b", "c", "d"], [[True, b"\x01\xff", date(2025, 1, 2), moment]])
     assert list_answer.to_csv().splitlines()[1] == "true,01ff,2025-01-02,2025-01-02 03:04:05+00:00"
 
 
@@ -161,7 +161,7 @@ def test_parquet_keeps_types_and_missing_values(tmp_path: Path) -> None:
     assert rows[1] == (None, "y", None, 2.5, None, None, None, None, "two", 1.0, None)
 
 
-def test_parquet_of_many_rows_and_of_none(tmp_path: Path) -> None:
+def test_parquet_is_written_for_many_rows_and_for_none(tmp_path: Path) -> None:
     write_parquet(make_table(["n"], [[number] for number in range(45_000)]), tmp_path / "many.parquet")
     assert duckdb.sql(f"SELECT count(*), sum(n) FROM '{tmp_path}/many.parquet'").fetchall() == [(45_000, 1012477500)]
     write_parquet(make_table(["n", "m"], []), tmp_path / "none.parquet")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.fuzz_values import EVERYTHING, NESTED, OBJECTS, CallersOwn
+from benchmarks.fuzz_values import EVERYTHING, NESTED, OBJECTS, CallerError
 from everhold import AsyncEverhold, Everhold, View
 from everhold.arguments.checks import Body, Checked, MemoryId, PageSize, Password, Question
 from everhold.arguments.verbs import check_verbs, make_check
@@ -124,11 +124,11 @@ def test_a_password_is_never_quoted() -> None:
 def test_subclasses_become_the_plain_type() -> None:
     class Shouting(str):
         def __str__(self) -> str:
-            raise CallersOwn
+            raise CallerError
 
     class Odd(int):
         def __repr__(self) -> str:
-            raise CallersOwn
+            raise CallerError
 
     assert type(make_check(str)(Shouting("x"), "name")) is str
     assert type(make_check(int)(Odd(5), "name")) is int
@@ -142,8 +142,8 @@ def test_a_check_raises_no_other_error_than_invalid_input(data: st.DataObject) -
     verbs = [View.recall, View.remember, View.forget_where, View.tag, Everhold.export, Everhold.create_user, View.say]
     verb = data.draw(st.sampled_from(verbs))
     parameters = inspect.signature(inspect.unwrap(verb)).parameters.values()
-    named = [parameter for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
-    hints = [parameter.annotation for parameter in named if parameter.name != "self"]
+    named_parameters = [parameter for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
+    hints = [parameter.annotation for parameter in named_parameters if parameter.name != "self"]
     checks = [make_check(hint) for hint in hints]
     pool = data.draw(st.sampled_from(EVERYTHING))
     value = data.draw(st.sampled_from(pool))
@@ -151,7 +151,7 @@ def test_a_check_raises_no_other_error_than_invalid_input(data: st.DataObject) -
     for check in checks:
         try:
             check(value, "argument")
-        except (InvalidInput, CallersOwn) as error:
+        except (InvalidInput, CallerError) as error:
             assert len(str(error)) < 1000  # noqa: PT017
 
 
@@ -271,8 +271,8 @@ def test_calls_that_once_raised_other_errors_raise_invalid_input(store: Store) -
 def test_the_check_of_a_type_alias_applies() -> None:
     with pytest.raises(MalformedId, match="has 256 characters"):
         make_check(MemoryId | None)("x" * 256, "memory_id")
-    own = Annotated[int, Checked(lambda value, name: value * 2)]
-    assert make_check(own)(4, "n") == 8
+    doubled = Annotated[int, Checked(lambda value, name: value * 2)]
+    assert make_check(doubled)(4, "n") == 8
 
 
 def test_a_revision_that_was_purged_cannot_be_undone(store: Store) -> None:

@@ -9,7 +9,7 @@ from everhold.adapters.sqlite_files.reader import run_query
 from everhold.ask.reading import QuestionReader
 from tests.unit.ask_shop import TODAY, make_shop, open_shop
 
-# A list is compared in its order, anything else in any order.
+# The rows of a list are compared in their order, those of a set in any order; columns in any order.
 QUESTIONS: dict[str, Any] = {
     # Groups without "number of" or "total".
     "orders by status": {("cancelled", 1), ("open", 1), ("paid", 4)},

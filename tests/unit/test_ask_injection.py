@@ -63,7 +63,7 @@ TEXTS = [
 
 
 @dataclass(frozen=True)
-class Place:
+class PromptPlace:
     """A place for a hostile text: the table, the column and the other parts of a task."""
 
     table: Callable[[str], str] = lambda text: "orders"
@@ -71,20 +71,22 @@ class Place:
     parts: Callable[[str], Mapping[str, Any]] = field(default=lambda text: {})
 
 
-def _note(text: str, *, in_samples: bool) -> SchemaNotes:
+def _make_notes(text: str, *, in_samples: bool) -> SchemaNotes:
     ref = ColumnRef("orders", "amount")
     return SchemaNotes({}, {ref: ColumnNote("INT", samples=(text,)) if in_samples else ColumnNote("INT", text)})
 
 
 PLACES = {
-    "column name": Place(column=lambda text: text),
-    "table name": Place(table=lambda text: text),
-    "column description": Place(parts=lambda text: {"notes": _note(text, in_samples=False)}),
-    "table description": Place(parts=lambda text: {"notes": SchemaNotes({"orders": text}, {})}),
-    "cell": Place(parts=lambda text: {"notes": _note(text, in_samples=True), "sends_values": True}),
-    "example": Place(parts=lambda text: {"examples": [ConfirmedExample(text, "SELECT amount FROM orders")]}),
-    "earlier question": Place(parts=lambda text: {"earlier": [ConfirmedExample(text, "SELECT amount FROM orders")]}),
-    "question": Place(parts=lambda text: {"question": text}),
+    "column name": PromptPlace(column=lambda text: text),
+    "table name": PromptPlace(table=lambda text: text),
+    "column description": PromptPlace(parts=lambda text: {"notes": _make_notes(text, in_samples=False)}),
+    "table description": PromptPlace(parts=lambda text: {"notes": SchemaNotes({"orders": text}, {})}),
+    "cell": PromptPlace(parts=lambda text: {"notes": _make_notes(text, in_samples=True), "sends_values": True}),
+    "example": PromptPlace(parts=lambda text: {"examples": [ConfirmedExample(text, "SELECT amount FROM orders")]}),
+    "earlier question": PromptPlace(
+        parts=lambda text: {"earlier": [ConfirmedExample(text, "SELECT amount FROM orders")]}
+    ),
+    "question": PromptPlace(parts=lambda text: {"question": text}),
 }  # fmt: skip
 
 
@@ -109,8 +111,8 @@ def _check_prompt(prompt: str) -> None:
         assert isinstance(json.loads(line), dict)
     data = "".join(lines[start + 1 :]).replace("</data>", "").replace("```sql block", "")
     assert not set("<>`") & set(data)
-    hidden = {letter for letter in prompt if unicodedata.category(letter) in ("Cf", "Cc", "Cs", "Co", "Zl", "Zp")}
-    assert hidden <= {"\n"}
+    invisible = {letter for letter in prompt if unicodedata.category(letter) in ("Cf", "Cc", "Cs", "Co", "Zl", "Zp")}
+    assert invisible <= {"\n"}
     assert not any("VARIATION SELECTOR" in unicodedata.name(letter, "") for letter in prompt)
     assert [line for line in lines if line.startswith("Question: ")] == [lines[end + 2]]
     assert isinstance(json.loads(lines[end + 2].removeprefix("Question: ")), str)
@@ -120,9 +122,9 @@ def _check_prompt(prompt: str) -> None:
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("number", range(len(TEXTS)))
 def test_a_text_stays_data_at_every_place_of_a_prompt(place: str, number: int) -> None:
-    text, chosen = TEXTS[number], PLACES[place]
-    schema = _make_schema(chosen.table(text), chosen.column(text))
-    task = replace(ModelTask("total amount?", TODAY, "duckdb", schema), **chosen.parts(text))
+    text, prompt_place = TEXTS[number], PLACES[place]
+    schema = _make_schema(prompt_place.table(text), prompt_place.column(text))
+    task = replace(ModelTask("total amount?", TODAY, "duckdb", schema), **prompt_place.parts(text))
     prompt = make_prompt(task, _count_tokens, MAX_TOKENS)
     _check_prompt(prompt)
     assert prompt.startswith("Write one DuckDB query")

@@ -23,11 +23,11 @@ DAYS = st.dates(date(1900, 1, 1), date(2100, 12, 31))
 def write_in_words(number: int) -> str:
     """Return a number below a million in words."""
     if number >= 1000:
-        rest = number % 1000
-        return f"{write_in_words(number // 1000)} thousand" + (f" {write_in_words(rest)}" if rest else "")
+        remainder = number % 1000
+        return f"{write_in_words(number // 1000)} thousand" + (f" {write_in_words(remainder)}" if remainder else "")
     if number >= 100:
-        rest = number % 100
-        return f"{UNITS[number // 100]} hundred" + (f" {write_in_words(rest)}" if rest else "")
+        remainder = number % 100
+        return f"{UNITS[number // 100]} hundred" + (f" {write_in_words(remainder)}" if remainder else "")
     if number >= 20:
         return TENS[number // 10 - 2] + (f" {UNITS[number % 10]}" if number % 10 else "")
     return [*UNITS, "seventeen", "eighteen", "nineteen"][number]
@@ -97,7 +97,7 @@ def test_other_texts_are_not_read_as_periods(text: str) -> None:
 
 
 @given(DAYS, st.sampled_from(["day", "week", "month", "quarter", "year"]), st.integers(-20, 20))
-def test_units_follow_each_other_without_gaps(day: date, unit: str, offset: int) -> None:
+def test_periods_of_a_unit_follow_each_other_without_gaps(day: date, unit: str, offset: int) -> None:
     assert find_unit(day, unit).start <= day < find_unit(day, unit).end
     assert find_unit(day, unit, offset).end == find_unit(day, unit, offset + 1).start
 
@@ -143,9 +143,9 @@ def test_any_text_has_tokens(text: str) -> None:
     ],
 )
 def test_the_longest_cue_is_matched(text: str, code: str, length: int) -> None:
-    matched = match_cue(text.split())
-    assert matched is not None
-    assert (matched[0].code, matched[1]) == (code, length)
+    cue_match = match_cue(text.split())
+    assert cue_match is not None
+    assert (cue_match[0].code, cue_match[1]) == (code, length)
 
 
 @given(st.text("abc", max_size=8), st.text("abc", max_size=8), st.integers(0, 4))

@@ -68,7 +68,7 @@ def test_a_model_may_decline(text: str) -> None:
     assert read_answer(text, "duckdb").is_none
 
 
-def test_an_answer_with_two_statements_has_no_statement() -> None:
+def test_an_answer_with_two_statements_is_not_used() -> None:
     answer = read_answer("SELECT a FROM b; SELECT c FROM d", "duckdb")
     assert answer.sql == ""
     assert answer.problem == "the answer has 2 different statements instead of one"
@@ -87,8 +87,8 @@ def test_a_semicolon_in_a_text_ends_nothing() -> None:
 
 def test_long_answers_are_cut_and_long_statements_refused() -> None:
     assert read_answer("x " * MAX_ANSWER + QUERY, "duckdb").sql == ""
-    long = f"SELECT name FROM customers WHERE name = '{'x' * MAX_STATEMENT}'"
-    assert "more than 4,000 characters" in read_answer(long, "duckdb").problem
+    long_statement = f"SELECT name FROM customers WHERE name = '{'x' * MAX_STATEMENT}'"
+    assert "more than 4,000 characters" in read_answer(long_statement, "duckdb").problem
 
 
 def test_an_answer_of_many_statements_is_read_quickly() -> None:

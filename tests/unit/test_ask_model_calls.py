@@ -15,10 +15,10 @@ class HangingModel:
 
     def __init__(self) -> None:
         self.released = threading.Event()
-        self.asked = 0
+        self.calls = 0
 
     def complete(self, prompt: str) -> str:
-        self.asked += 1
+        self.calls += 1
         self.released.wait()
         return prompt.upper()
 
@@ -31,7 +31,7 @@ def test_the_number_of_waiting_questions_is_limited() -> None:
             bounded.complete("a", 0.01)
     with pytest.raises(ModelUnavailable, match="4 questions wait for the model 'hanging'"):
         bounded.complete("a", 0.01)
-    assert model.asked == 4
+    assert model.calls == 4
     model.released.set()
     while True:  # until the first of the four has ended
         try:
@@ -47,7 +47,7 @@ def test_calls_for_one_question_share_its_time_limit() -> None:
     for _ in range(2):
         with pytest.raises(ModelUnavailable):
             calls.ask("abc")
-    assert [(sent.tokens, sent.answer_tokens) for sent in calls.prompts] == [(3, None), (3, None)]
+    assert [(prompt.tokens, prompt.answer_tokens) for prompt in calls.prompts] == [(3, None), (3, None)]
     model.released.set()
 
 

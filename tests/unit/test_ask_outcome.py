@@ -26,7 +26,7 @@ from tests.unit.ask_shop import TODAY, make_shop
 
 
 class Shop:
-    """The tables of the shop, and what reads questions about them."""
+    """The tables of the shop, and a reader of questions about them."""
 
     def __init__(self, path: Path) -> None:
         tables = read_tables(path)

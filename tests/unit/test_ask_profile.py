@@ -103,9 +103,9 @@ def test_joins_take_the_shortest_way(flights: AskSchema) -> None:
 
 
 def test_tables_without_joins_between_them_are_refused(flights: AskSchema) -> None:
-    alone = build_schema([AIRLINES, make_table("notes", make_column("text", "a"))])
+    unconnected = build_schema([AIRLINES, make_table("notes", make_column("text", "a"))])
     with pytest.raises(InvalidInput, match="no keys connect the tables airlines, notes"):
-        find_joins(alone, ["airlines", "notes"])
+        find_joins(unconnected, ["airlines", "notes"])
 
 
 @pytest.mark.parametrize(

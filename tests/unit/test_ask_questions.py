@@ -108,7 +108,7 @@ def reader(shop: Path) -> QuestionReader:
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_question_returns_its_rows(shop: Path, reader: QuestionReader, question: str) -> None:
+def test_each_question_returns_its_rows(shop: Path, reader: QuestionReader, question: str) -> None:
     best = reader.read(question, TODAY).best
     assert best is not None
     statement = check_statement(best.sql, "sqlite", TABLES)

@@ -56,7 +56,7 @@ def test_a_reading_is_restated_in_words(reader: QuestionReader) -> None:
     assert restatement == "the average age of customers in France"
 
 
-def test_words_that_nothing_explains_are_named(reader: QuestionReader) -> None:
+def test_unexplained_words_are_named(reader: QuestionReader) -> None:
     understood = read_best(reader, "Give me the city of the customers.")
     puzzled = read_best(reader, "Give me the email of the customers.")
     assert puzzled.unexplained == ("email",)
@@ -124,9 +124,9 @@ WORDS = WORD_LIST.split()
 @given(st.lists(st.sampled_from(WORDS), max_size=14), st.booleans())
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_words_become_sql_that_runs_or_nothing(
-    shop: Path, reader: QuestionReader, words: list[str], follows: bool
+    shop: Path, reader: QuestionReader, words: list[str], is_follow_up: bool
 ) -> None:
-    previous = read_best(reader, "How many orders are paid?").frame if follows else None
+    previous = read_best(reader, "How many orders are paid?").frame if is_follow_up else None
     for reading in reader.read(" ".join(words), TODAY, previous).readings:
         statement = check_statement(reading.sql, "sqlite", TABLES)
         run_query(shop, statement.sql, seconds=60, max_rows=10)

@@ -63,21 +63,29 @@ SCHEMA = AskSchema(
 )  # fmt: skip
 
 
-def column(table: str, name: str) -> Expression:
+def make_column(table: str, name: str) -> Expression:
     return Expression(ColumnRef(table, name))
 
 
-def apply(function: Function, table: str, name: str) -> Expression:
+def aggregate(function: Function, table: str, name: str) -> Expression:
     return Expression(ColumnRef(table, name), function)
 
 
-COUNTRY, PLACED, STATUS = column("customers", "country"), column("orders", "placed_at"), column("orders", "status")
-NAME, TITLE, PRICE = column("customers", "name"), column("products", "title"), column("products", "price")
-YEAR = column("products", "release_year")
+COUNTRY, PLACED, STATUS = (
+    make_column("customers", "country"),
+    make_column("orders", "placed_at"),
+    make_column("orders", "status"),
+)
+NAME, TITLE, PRICE = (
+    make_column("customers", "name"),
+    make_column("products", "title"),
+    make_column("products", "price"),
+)
+YEAR, SEGMENT = make_column("products", "release_year"), make_column("customers", "segment")
 ORDERS = Expression(function=Function.COUNT, of_table="orders")
-REVENUE = apply(Function.SUM, "orders", "amt")
+REVENUE = aggregate(Function.SUM, "orders", "amt")
 MONTH = replace(PLACED, grain="month")
-COUNTED = QueryFrame("orders", (ORDERS,))
+ORDER_COUNT = QueryFrame("orders", (ORDERS,))
 NAMES = QueryFrame("customers", (NAME,))
 TITLES = QueryFrame("products", (TITLE,))
 
@@ -90,12 +98,12 @@ def where(frame: QueryFrame, *conditions: Predicate | AnyPredicate | Membership)
     return replace(frame, where=conditions)
 
 
-AVERAGE_PRICE = QueryFrame("products", (apply(Function.AVERAGE, "products", "price"),))
-TOP_PRICE = QueryFrame("products", (apply(Function.MAXIMUM, "products", "price"),))
+AVERAGE_PRICE = QueryFrame("products", (aggregate(Function.AVERAGE, "products", "price"),))
+TOP_PRICE = QueryFrame("products", (aggregate(Function.MAXIMUM, "products", "price"),))
 PER_COUNTRY = QueryFrame("orders", (COUNTRY, ORDERS), group=(COUNTRY,))
 PER_MONTH = QueryFrame("orders", (MONTH, REVENUE), group=(MONTH,))
 FRAMES: dict[str, QueryFrame] = {
-    "the number of orders": COUNTED,
+    "the number of orders": ORDER_COUNT,
     "the number of orders per country, placed in 2025, most first, top 5": replace(
         PER_COUNTRY, where=(in_period("2025-01-01", "2026-01-01"),), order=(Ordering(ORDERS, True),), limit=5
     ),
@@ -116,29 +124,33 @@ FRAMES: dict[str, QueryFrame] = {
         "orders", (replace(ORDERS, per=ColumnRef("orders", "customer_id")),)
     ),
     "the number of different countries": QueryFrame(
-        "customers", (replace(apply(Function.COUNT, "customers", "country"), distinct=True),)
+        "customers", (replace(aggregate(Function.COUNT, "customers", "country"), distinct=True),)
     ),
     "the lowest price and average price of products": QueryFrame(
-        "products", (apply(Function.MINIMUM, "products", "price"), apply(Function.AVERAGE, "products", "price"))
+        "products", (aggregate(Function.MINIMUM, "products", "price"), aggregate(Function.AVERAGE, "products", "price"))
     ),
-    "the latest placed date of orders": QueryFrame("orders", (apply(Function.MAXIMUM, "orders", "placed_at"),)),
-    "the number of orders placed in March 2025": where(COUNTED, in_period("2025-03-01", "2025-04-01")),
-    "the number of orders placed from 1 March to 15 March 2025": where(COUNTED, in_period("2025-03-01", "2025-03-16")),
-    "the number of orders placed on 5 March 2025": where(COUNTED, in_period("2025-03-05", "2025-03-06")),
-    "the number of orders placed before 2024": where(COUNTED, Predicate(PLACED, "<", ("2024-01-01",))),
-    "the number of orders placed since 2 May 2024": where(COUNTED, Predicate(PLACED, ">=", ("2024-05-02",))),
+    "the latest placed date of orders": QueryFrame("orders", (aggregate(Function.MAXIMUM, "orders", "placed_at"),)),
+    "the number of orders placed in March 2025": where(ORDER_COUNT, in_period("2025-03-01", "2025-04-01")),
+    "the number of orders placed from 1 March to 15 March 2025": where(
+        ORDER_COUNT, in_period("2025-03-01", "2025-03-16")
+    ),
+    "the number of orders placed on 5 March 2025": where(ORDER_COUNT, in_period("2025-03-05", "2025-03-06")),
+    "the number of orders placed before 2024": where(ORDER_COUNT, Predicate(PLACED, "<", ("2024-01-01",))),
+    "the number of orders placed since 2 May 2024": where(ORDER_COUNT, Predicate(PLACED, ">=", ("2024-05-02",))),
     "the number of orders placed in 2025 with status paid": where(
-        COUNTED, Predicate(STATUS, "=", ("paid",)), in_period("2025-01-01", "2026-01-01")
+        ORDER_COUNT, Predicate(STATUS, "=", ("paid",)), in_period("2025-01-01", "2026-01-01")
     ),
-    "the number of orders with status other than paid": where(COUNTED, Predicate(STATUS, "=", ("paid",), negated=True)),
+    "the number of orders with status other than paid": where(
+        ORDER_COUNT, Predicate(STATUS, "=", ("paid",), negated=True)
+    ),
     "the number of orders with status paid or open": where(
-        COUNTED, AnyPredicate((Predicate(STATUS, "=", ("paid",)), Predicate(STATUS, "=", ("open",))))
+        ORDER_COUNT, AnyPredicate((Predicate(STATUS, "=", ("paid",)), Predicate(STATUS, "=", ("open",))))
     ),
-    "the number of orders in Spain": where(COUNTED, Predicate(COUNTRY, "=", ("Spain",))),
-    "the number of orders where the customer is Ann Lee": where(COUNTED, Predicate(NAME, "=", ("Ann Lee",))),
+    "the number of orders in Spain": where(ORDER_COUNT, Predicate(COUNTRY, "=", ("Spain",))),
+    "the number of orders where the customer is Ann Lee": where(ORDER_COUNT, Predicate(NAME, "=", ("Ann Lee",))),
     "the number of visits with last day in 2025": QueryFrame(
         "visits", (Expression(function=Function.COUNT, of_table="visits"),),
-        where=(Predicate(column("visits", "last_day"), "between", ("2025-01-01", "2026-01-01"), half_open=True),),
+        where=(Predicate(make_column("visits", "last_day"), "between", ("2025-01-01", "2026-01-01"), half_open=True),),
     ),
     "the names of customers in France": where(NAMES, Predicate(COUNTRY, "=", ("France",))),
     "the names of customers not in France": where(NAMES, Predicate(COUNTRY, "!=", ("France",))),
@@ -146,23 +158,23 @@ FRAMES: dict[str, QueryFrame] = {
         NAMES,
         Membership(
             ColumnRef("customers", "customer_id"),
-            QueryFrame("orders", (column("orders", "customer_id"),)),
+            QueryFrame("orders", (make_column("orders", "customer_id"),)),
             negated=True,
         ),
     ),
     "the names of customers with orders placed in 2024": where(
         NAMES, Membership(ColumnRef("customers", "customer_id"),
-                          QueryFrame("orders", (column("orders", "customer_id"),),
+                          QueryFrame("orders", (make_column("orders", "customer_id"),),
                                      where=(in_period("2024-01-01", "2025-01-01"),)))
     ),
     "the customers with at least 2 orders": replace(
-        NAMES, group=(column("customers", "customer_id"),), having=(Predicate(ORDERS, ">=", (2,)),)
+        NAMES, group=(make_column("customers", "customer_id"),), having=(Predicate(ORDERS, ">=", (2,)),)
     ),
     "the customers with more than 1 order": replace(
-        NAMES, group=(column("customers", "customer_id"),), having=(Predicate(ORDERS, ">", (1,)),)
+        NAMES, group=(make_column("customers", "customer_id"),), having=(Predicate(ORDERS, ">", (1,)),)
     ),
     "the customers with total revenue over 35": replace(
-        NAMES, group=(column("customers", "customer_id"),), having=(Predicate(REVENUE, ">", (35,)),)
+        NAMES, group=(make_column("customers", "customer_id"),), having=(Predicate(REVENUE, ">", (35,)),)
     ),
     "the different countries of customers": QueryFrame("customers", (COUNTRY,), distinct=True),
     "all columns of the products": QueryFrame("products"),
@@ -172,7 +184,7 @@ FRAMES: dict[str, QueryFrame] = {
     ),
     "the titles of products with price from 5 EUR to 10 EUR": where(TITLES, Predicate(PRICE, "between", (5, 10))),
     "the titles of products with weight under 3 kg": where(
-        TITLES, Predicate(column("products", "weight_kg"), "<", (3,))
+        TITLES, Predicate(make_column("products", "weight_kg"), "<", (3,))
     ),
     "the titles of products with price over the average price of products": where(
         TITLES, Predicate(PRICE, ">", frame=AVERAGE_PRICE)
@@ -186,7 +198,7 @@ FRAMES: dict[str, QueryFrame] = {
     "the titles of products without a price": where(TITLES, Predicate(PRICE, "is null")),
     "the titles of products with a price": where(TITLES, Predicate(PRICE, "is null", negated=True)),
     "the titles of products that are not sold out": where(
-        TITLES, Predicate(column("products", "is_sold_out"), "=", (1,), negated=True)
+        TITLES, Predicate(make_column("products", "is_sold_out"), "=", (1,), negated=True)
     ),
     "the titles of products from 2010 to 2015": where(TITLES, Predicate(YEAR, "between", (2010, 2015))),
     "the titles of products since 2015": where(TITLES, Predicate(YEAR, ">=", (2015,))),
@@ -201,13 +213,13 @@ FRAMES: dict[str, QueryFrame] = {
     "the titles of products, latest release year first": replace(TITLES, order=(Ordering(YEAR, True),)),
     "the names of customers in France, but not with segment school": replace(
         where(NAMES, Predicate(COUNTRY, "=", ("France",))),
-        combined=(SetOperation.EXCEPT, where(NAMES, Predicate(column("customers", "segment"), "=", ("school",)))),
+        combined=(SetOperation.EXCEPT, where(NAMES, Predicate(SEGMENT, "=", ("school",)))),
     ),
     "the countries of customers with segment school, and also with segment business": replace(
-        where(QueryFrame("customers", (COUNTRY,)), Predicate(column("customers", "segment"), "=", ("school",))),
+        where(QueryFrame("customers", (COUNTRY,)), Predicate(SEGMENT, "=", ("school",))),
         combined=(
             SetOperation.INTERSECT,
-            where(QueryFrame("customers", (COUNTRY,)), Predicate(column("customers", "segment"), "=", ("business",))),
+            where(QueryFrame("customers", (COUNTRY,)), Predicate(SEGMENT, "=", ("business",))),
         ),
     ),
     "the names of customers, or the titles of products": replace(NAMES, combined=(SetOperation.UNION, TITLES)),

@@ -20,12 +20,14 @@ from tests.engines import Store, make_store
 SECONDS = 20
 
 
-def fail_times(times: int, finished: threading.Event) -> Callable[[], None]:
-    left = [times]
+def make_failing_work(times: int, finished: threading.Event) -> Callable[[], None]:
+    """Return work that fails this many times and then sets the event."""
+    failures_left = times
 
     def work() -> None:
-        if left[0]:
-            left[0] -= 1
+        nonlocal failures_left
+        if failures_left:
+            failures_left -= 1
             raise KeyError("hash")
         finished.set()
 
@@ -34,7 +36,7 @@ def fail_times(times: int, finished: threading.Event) -> Callable[[], None]:
 
 def test_work_that_raises_is_logged_and_started_again(caplog: pytest.LogCaptureFixture) -> None:
     done = threading.Event()
-    thread = BackgroundThread("everhold-test", fail_times(3, done), threading.Event(), retry_seconds=0)
+    thread = BackgroundThread("everhold-test", make_failing_work(3, done), threading.Event(), retry_seconds=0)
     with caplog.at_level(logging.ERROR, "everhold"):
         thread.start()
         assert done.wait(SECONDS)
@@ -50,7 +52,7 @@ def test_work_that_raises_is_logged_and_started_again(caplog: pytest.LogCaptureF
 
 def test_a_background_thread_ends_when_it_is_asked_to() -> None:
     stop = threading.Event()
-    thread = BackgroundThread("everhold-test", fail_times(10**9, threading.Event()), stop, retry_seconds=0.001)
+    thread = BackgroundThread("everhold-test", make_failing_work(10**9, threading.Event()), stop, retry_seconds=0.001)
     thread.start()
     stop.set()
     thread.join(SECONDS)
@@ -58,25 +60,25 @@ def test_a_background_thread_ends_when_it_is_asked_to() -> None:
 
 
 def test_a_value_is_computed_while_the_caller_works() -> None:
-    begun = threading.Event()
-    value = BackgroundValue("everhold-test", lambda: (begun.wait(SECONDS), threading.current_thread().name))
-    begun.set()
+    may_start = threading.Event()
+    value = BackgroundValue("everhold-test", lambda: (may_start.wait(SECONDS), threading.current_thread().name))
+    may_start.set()
     assert value.wait() == value.wait() == (True, "everhold-test")
 
 
 def test_a_forked_process_computes_a_value_that_was_not_ready() -> None:
-    parent, begun = os.getpid(), threading.Event()
-    value = BackgroundValue("everhold-test", lambda: begun.wait(0.01 if os.getpid() != parent else SECONDS) or 42)
+    parent, may_start = os.getpid(), threading.Event()
+    value = BackgroundValue("everhold-test", lambda: may_start.wait(0.01 if os.getpid() != parent else SECONDS) or 42)
     child = os.fork()
     if child == 0:
         os._exit(value.wait())
     _, status = os.waitpid(child, 0)
-    begun.set()
+    may_start.set()
     assert os.waitstatus_to_exitcode(status) == 42
 
 
 def test_an_error_is_raised_wherever_the_value_is_needed() -> None:
-    value = BackgroundValue("everhold-test", fail_times(1, threading.Event()))
+    value = BackgroundValue("everhold-test", make_failing_work(1, threading.Event()))
     for _ in range(2):
         with pytest.raises(KeyError, match="hash"):
             value.wait()
@@ -86,7 +88,9 @@ def test_nothing_is_printed_unless_logging_is_configured(capfd: pytest.CaptureFi
     logger = logging.getLogger("everhold")
     propagate, logger.propagate = logger.propagate, False
     try:
-        BackgroundThread("everhold-test", lambda: None, threading.Event()).attempt(fail_times(1, threading.Event()))
+        BackgroundThread("everhold-test", lambda: None, threading.Event()).attempt(
+            make_failing_work(1, threading.Event())
+        )
     finally:
         logger.propagate = propagate
     assert capfd.readouterr().err == ""
@@ -105,7 +109,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
         if condition():
             return
         pause.wait(0.01)
-    raise AssertionError("it did not happen")
+    raise AssertionError("the condition was not fulfilled in time")
 
 
 def test_the_access_log_survives_an_unexpected_error(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,12 +151,12 @@ def test_changing_the_model_survives_an_unexpected_error(store: Store, monkeypat
     engine.scope(user="alice").remember("Alice drinks tea")
     engine.close()
     failing = [True]
-    whole = reembedding.reembed
+    original_reembed = reembedding.reembed
 
     def reembed(work: Any) -> None:
         if failing[0]:
             raise KeyError("vector")
-        whole(work)
+        original_reembed(work)
 
     monkeypatch.setattr(reembedding, "reembed", reembed)
     monkeypatch.setattr(reembedding, "_CHECK_SECONDS", 0.01)

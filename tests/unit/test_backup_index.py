@@ -25,25 +25,25 @@ def make_rows(model: Model, *, is_tracked: bool) -> DigestedRows:
 @pytest.mark.parametrize("is_tracked", [True, False])
 @pytest.mark.parametrize("seed", range(4))
 def test_an_index_with_changes_is_that_of_the_changed_rows(seed: int, is_tracked: bool) -> None:
-    dice = random.Random(seed)
-    model: Model = {dice.getrandbits(64): (dice.getrandbits(64), number) for number in range(200)}
+    rng = random.Random(seed)
+    model: Model = {rng.getrandbits(64): (rng.getrandbits(64), number) for number in range(200)}
     base = make_rows(model, is_tracked=is_tracked)
     index = TableIndex.of(base)
     for step in range(12):
-        touched = dice.sample(list(model), 5)
-        before, added = {key: model.pop(key) for key in touched}, {dice.getrandbits(64): (step, 1000 + step)}
+        touched_keys = rng.sample(list(model), 5)
+        before, added = {key: model.pop(key) for key in touched_keys}, {rng.getrandbits(64): (step, 1000 + step)}
         # Of the touched rows, one is unchanged, one changed, one was deleted and added again; two were deleted.
-        same, changed, again = touched[:3]
-        after = {same: before[same], changed: (step, before[changed][1]), again: (step, 2000 + step)} | added
+        same, changed, added_again = touched_keys[:3]
+        after = {same: before[same], changed: (step, before[changed][1]), added_again: (step, 2000 + step)} | added
         numbers = make_digests([number for _, number in before.values()])
         stored = make_rows(before, is_tracked=is_tracked)
         assert index.find_by_keys(stored.keys).equals(stored)
         if is_tracked:
             assert index.find_by_numbers(numbers).equals(stored)
-        seen = make_rows(after, is_tracked=is_tracked)
-        assert index.find_changed(seen.keys, seen.hashes).tolist() == (seen.keys != same).tolist()
+        new_rows = make_rows(after, is_tracked=is_tracked)
+        assert index.find_changed(new_rows.keys, new_rows.hashes).tolist() == (new_rows.keys != same).tolist()
         model |= after
-        index = TableIndex.decode(base, index.replace(stored, seen).encode_changes())
+        index = TableIndex.decode(base, index.replace(stored, new_rows).encode_changes())
         expected = make_rows(model, is_tracked=is_tracked)
         assert index.merge().equals(expected)
         assert (len(index), index.hash, index.has_unique_keys()) == (len(model), expected.hash, True)

@@ -65,11 +65,11 @@ def test_a_damaged_blob_is_never_returned(tmp_path: Path) -> None:
 
 
 def test_only_the_owner_can_read_and_nothing_half_written_stays(tmp_path: Path) -> None:
-    place = tmp_path / "blobs"
-    FileBlobs(str(place)).put("acme", b"private")
-    files = [path for path in place.rglob("*") if path.is_file()]
+    folder = tmp_path / "blobs"
+    FileBlobs(str(folder)).put("acme", b"private")
+    files = [path for path in folder.rglob("*") if path.is_file()]
     assert len(files) == 1
-    assert {path.stat().st_mode & 0o077 for path in place.rglob("*") if path.is_dir()} == {0}
+    assert {path.stat().st_mode & 0o077 for path in folder.rglob("*") if path.is_dir()} == {0}
 
 
 def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "kind"),
+    ("code", "error_type"),
     [
         (errno.ENOSPC, StoreFull),
         (errno.EDQUOT, StoreFull),
@@ -98,29 +98,29 @@ def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     ],
 )
 def test_only_a_full_disk_is_reported_as_full(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, kind: type[Exception]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, error_type: type[Exception]
 ) -> None:
     def refuse(_: int) -> None:
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(os, "fsync", refuse)
-    with pytest.raises(kind) as caught:
+    with pytest.raises(error_type) as caught:
         FileBlobs(str(tmp_path)).put("acme", b"content")
-    assert type(caught.value) is kind
+    assert type(caught.value) is error_type
     assert os.strerror(code) in str(caught.value)
 
 
 def test_every_folder_that_is_made_survives_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced, sync = set(), os.fsync
 
-    def note(descriptor: int) -> None:
+    def record_sync(descriptor: int) -> None:
         synced.add(Path(f"/proc/self/fd/{descriptor}").readlink())
         sync(descriptor)
 
-    monkeypatch.setattr(os, "fsync", note)
+    monkeypatch.setattr(os, "fsync", record_sync)
     address = FileBlobs(str(tmp_path / "deep" / "blobs")).put("acme", b"content")
     [path] = tmp_path.rglob(address)
-    assert {above for above in path.parents if above.is_relative_to(tmp_path)} <= synced
+    assert {folder for folder in path.parents if folder.is_relative_to(tmp_path)} <= synced
 
 
 def test_the_error_about_a_missing_blob_mentions_other_machines(blobs: FileBlobs) -> None:

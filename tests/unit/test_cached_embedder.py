@@ -13,19 +13,19 @@ from everhold.ports.embedder import Embedder, Vector
 from everhold.testing.fake_embedder import FakeEmbedder
 
 
-class Counting(FakeEmbedder):
+class ControlledEmbedder(FakeEmbedder):
     """An embedder that records the texts it embedded, refuses some texts, and can be made to wait."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked: list[str] = []
+        self.embedded: list[str] = []
         self.refused: set[str] = set()
         self.started = threading.Event()
         self.may_go_on = threading.Event()
         self.may_go_on.set()
 
     def embed(self, texts: Sequence[str]) -> list[Vector | None]:
-        self.asked += texts
+        self.embedded += texts
         self.started.set()
         assert self.may_go_on.wait(100)
         if self.refused & set(texts):
@@ -33,7 +33,7 @@ class Counting(FakeEmbedder):
         return super().embed(texts)
 
 
-def equal(vectors: Sequence[Vector | None], expected: Sequence[Vector | None]) -> bool:
+def are_equal(vectors: Sequence[Vector | None], expected: Sequence[Vector | None]) -> bool:
     return len(vectors) == len(expected) and all(
         first is second if first is None or second is None else np.array_equal(first, second)
         for first, second in zip(vectors, expected, strict=True)
@@ -47,41 +47,41 @@ def test_the_cache_has_the_properties_of_the_inner_embedder() -> None:
 
 
 def test_a_text_is_embedded_once_across_calls_and_within_one() -> None:
-    inner = Counting()
+    inner = ControlledEmbedder()
     cached = CachedEmbedder(inner, 10)
     texts = ["a", "b", "a", "", "b", ""]
-    assert equal(cached.embed(texts), FakeEmbedder().embed(texts))
-    assert equal(cached.embed(["b", "c", "a"]), FakeEmbedder().embed(["b", "c", "a"]))
-    assert inner.asked == ["a", "b", "", "c"]
+    assert are_equal(cached.embed(texts), FakeEmbedder().embed(texts))
+    assert are_equal(cached.embed(["b", "c", "a"]), FakeEmbedder().embed(["b", "c", "a"]))
+    assert inner.embedded == ["a", "b", "", "c"]
 
 
 def test_the_texts_used_last_are_kept() -> None:
-    inner = Counting()
+    inner = ControlledEmbedder()
     cached = CachedEmbedder(inner, 2)
     for text in ("a", "b", "a", "c", "a", "b"):
         cached.embed([text])
-    assert inner.asked == ["a", "b", "c", "b"]
+    assert inner.embedded == ["a", "b", "c", "b"]
 
 
 def test_a_call_larger_than_the_capacity_is_answered_whole() -> None:
     cached = CachedEmbedder(FakeEmbedder(), 2)
     texts = [f"text {number}" for number in range(20)] * 2
-    assert equal(cached.embed(texts), FakeEmbedder().embed(texts))
+    assert are_equal(cached.embed(texts), FakeEmbedder().embed(texts))
 
 
 def test_a_failure_is_not_remembered() -> None:
-    inner = Counting()
+    inner = ControlledEmbedder()
     inner.refused = {"bad"}
     cached = CachedEmbedder(inner, 10)
     for _ in range(2):
         with pytest.raises(InvalidInput, match="bad"):
             cached.embed(["good", "bad"])
     inner.refused = set()
-    assert equal(cached.embed(["good", "bad"]), FakeEmbedder().embed(["good", "bad"]))
+    assert are_equal(cached.embed(["good", "bad"]), FakeEmbedder().embed(["good", "bad"]))
 
 
 def test_two_threads_embed_a_text_once() -> None:
-    inner = Counting()
+    inner = ControlledEmbedder()
     inner.may_go_on.clear()
     cached = CachedEmbedder(inner, 10)
     with ThreadPoolExecutor() as pool:
@@ -89,12 +89,12 @@ def test_two_threads_embed_a_text_once() -> None:
         assert inner.started.wait(100)
         second = pool.submit(cached.embed, ["same"])
         inner.may_go_on.set()
-        assert equal(first.result(10), second.result(10))
-    assert inner.asked == ["same"]
+        assert are_equal(first.result(10), second.result(10))
+    assert inner.embedded == ["same"]
 
 
 def test_a_thread_that_waited_for_a_failed_call_still_gets_its_vector() -> None:
-    inner = Counting()
+    inner = ControlledEmbedder()
     inner.refused = {"bad"}
     inner.may_go_on.clear()
     cached = CachedEmbedder(inner, 10)
@@ -103,19 +103,19 @@ def test_a_thread_that_waited_for_a_failed_call_still_gets_its_vector() -> None:
         assert inner.started.wait(100)
         second = pool.submit(cached.embed, ["same"])
         inner.may_go_on.set()
-        assert equal(second.result(10), FakeEmbedder().embed(["same"]))
+        assert are_equal(second.result(10), FakeEmbedder().embed(["same"]))
         with pytest.raises(InvalidInput):
             first.result(10)
 
 
 def test_many_threads_get_the_same_vectors() -> None:
-    inner = Counting()
+    inner = ControlledEmbedder()
     cached = CachedEmbedder(inner, 1000)
     texts = [f"text {number}" for number in range(100)]
     expected = FakeEmbedder().embed(texts)
     with ThreadPoolExecutor(8) as pool:
-        assert all(equal(vectors, expected) for vectors in pool.map(cached.embed, [texts] * 50))
-    assert sorted(inner.asked) == sorted(texts)
+        assert all(are_equal(vectors, expected) for vectors in pool.map(cached.embed, [texts] * 50))
+    assert sorted(inner.embedded) == sorted(texts)
 
 
 def test_a_cache_without_capacity_is_refused() -> None:

@@ -24,7 +24,7 @@ def embed(texts: list[str]) -> list[Any]:
     return [None if vector is None else vector.tolist() for vector in FAKE.embed(texts)]
 
 
-def make(function: Callable[[list[str]], Any] | None = embed, **options: Any) -> CallerEmbedder:
+def make_embedder(function: Callable[[list[str]], Any] | None = embed, **options: Any) -> CallerEmbedder:
     return CallerEmbedder(FunctionEmbedder("ours", 8, function, **options))
 
 
@@ -64,40 +64,43 @@ class TestVectors:
         assert vector.tolist() == pytest.approx([0.6, 0, 0.8], rel=1e-3)
         assert not vector.flags.writeable
 
-    @pytest.mark.parametrize("kind", [np.float16, np.float32, np.int64, np.uint8])
-    def test_arrays_of_numbers_are_accepted(self, kind: Any) -> None:
-        assert read_vector(np.array([3, 4], kind), "the vector").tolist() == pytest.approx([0.6, 0.8], rel=1e-3)
+    @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int64, np.uint8])
+    def test_arrays_of_numbers_are_accepted(self, dtype: Any) -> None:
+        assert read_vector(np.array([3, 4], dtype), "the vector").tolist() == pytest.approx([0.6, 0.8], rel=1e-3)
 
 
 class TestAnswers:
     def test_vectors_are_those_of_the_function(self) -> None:
         texts = [f"text {number}" for number in range(600)]
-        for vector, expected in zip(make().embed(texts), FAKE.embed(texts), strict=True):
+        for vector, expected in zip(make_embedder().embed(texts), FAKE.embed(texts), strict=True):
             assert np.allclose(vector, expected, atol=1e-3)
 
     def test_an_array_of_all_vectors_is_accepted(self) -> None:
-        vectors = make(lambda texts: np.array(FAKE.embed(texts))).embed(["a", "b"])
+        vectors = make_embedder(lambda texts: np.array(FAKE.embed(texts))).embed(["a", "b"])
         assert [vector.shape for vector in vectors if vector is not None] == [(8,), (8,)]
 
     def test_blank_texts_are_not_embedded(self) -> None:
         embedded: list[str] = []
-        assert make(lambda texts: embedded.extend(texts) or embed(texts)).embed(["", "tea", " \n"])[::2] == [None, None]
+        assert make_embedder(lambda texts: embedded.extend(texts) or embed(texts)).embed(["", "tea", " \n"])[::2] == [
+            None,
+            None,
+        ]
         assert embedded == ["tea"]
 
     def test_the_size_of_batches_is_bounded(self) -> None:
         sizes: list[int] = []
-        make(lambda texts: sizes.append(len(texts)) or embed(texts)).embed(["tea"] * 600)
+        make_embedder(lambda texts: sizes.append(len(texts)) or embed(texts)).embed(["tea"] * 600)
         assert max(sizes) <= 256
         assert sum(sizes) == 600
 
     def test_a_text_may_have_no_vector(self) -> None:
-        assert make(lambda texts: [None for _ in texts]).embed(["tea"]) == [None]
-        assert make(None).embed(["tea"]) == [None]
+        assert make_embedder(lambda texts: [None for _ in texts]).embed(["tea"]) == [None]
+        assert make_embedder(None).embed(["tea"]) == [None]
 
     @pytest.mark.parametrize("name", HOSTILE_VECTORS)
     def test_hostile_vectors_are_refused_by_name(self, name: str) -> None:
         with pytest.raises(ModelError, match="a vector of embedder 'ours' "):
-            make(lambda _: [HOSTILE_VECTORS[name]]).embed(["tea"])
+            make_embedder(lambda _: [HOSTILE_VECTORS[name]]).embed(["tea"])
 
     @pytest.mark.parametrize(
         ("answer", "message"),
@@ -105,12 +108,12 @@ class TestAnswers:
     )
     def test_an_answer_needs_one_vector_for_each_text(self, answer: Any, message: str) -> None:
         with pytest.raises(ModelError, match=message):
-            make(lambda _: answer).embed(["tea", "rain"])
+            make_embedder(lambda _: answer).embed(["tea", "rain"])
 
     @pytest.mark.parametrize("answer", [None, 5, object()])
     def test_an_answer_that_is_not_a_list_is_refused(self, answer: Any) -> None:
         with pytest.raises(ModelError, match="raised TypeError for 1 texts"):
-            make(lambda _: answer).embed(["tea"])
+            make_embedder(lambda _: answer).embed(["tea"])
 
 
 class TestErrors:
@@ -130,7 +133,7 @@ class TestErrors:
             raise raised
 
         with pytest.raises(EverholdError) as caught:
-            make(fail).embed(["tea"])
+            make_embedder(fail).embed(["tea"])
         assert type(caught.value) is expected
         assert raised in (caught.value, caught.value.__cause__)
         assert "secret" not in str(caught.value)
@@ -148,35 +151,35 @@ class TestErrors:
             FunctionEmbedder("ours", 8, 5)  # type: ignore[arg-type]
 
 
-class Slow:
+class SlowEmbedder:
     """An embedder that records how many threads call it at once."""
 
     model, dimensions = "slow", 8
 
     def __init__(self, *, thread_safe: bool) -> None:
         self.thread_safe = thread_safe
-        self.inside = self.most = 0
-        self.together = threading.Barrier(4, timeout=0.2 if not thread_safe else 20)
+        self.callers = self.most_callers = 0
+        self.barrier = threading.Barrier(4, timeout=0.2 if not thread_safe else 20)
 
     def embed(self, texts: Sequence[str]) -> list[Any]:
-        self.inside += 1
-        self.most = max(self.most, self.inside)
+        self.callers += 1
+        self.most_callers = max(self.most_callers, self.callers)
         with suppress(threading.BrokenBarrierError):
-            self.together.wait()
-        self.inside -= 1
+            self.barrier.wait()
+        self.callers -= 1
         return embed(list(texts))
 
 
 @pytest.mark.parametrize("thread_safe", [True, False])
 def test_threads_wait_unless_the_embedder_is_declared_thread_safe(thread_safe: bool) -> None:
-    slow = Slow(thread_safe=thread_safe)
+    slow = SlowEmbedder(thread_safe=thread_safe)
     guarded = CallerEmbedder(slow)  # type: ignore[arg-type]
     threads = [threading.Thread(target=guarded.embed, args=([f"text {number}"],)) for number in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert slow.most == (4 if thread_safe else 1)
+    assert slow.most_callers == (4 if thread_safe else 1)
 
 
 class TestEngine:
@@ -193,9 +196,9 @@ class TestEngine:
         with Everhold.open(tmp_path / "notes.db", embedder=FunctionEmbedder("ours", 8, embed)) as engine:
             engine.scope().remember("Prefers green tea")
         with Everhold.open(tmp_path / "notes.db", embedder=FakeEmbedder("wider", 16)) as engine:
-            change = engine._parts.reembedding
-            assert change is not None
-            assert change.wait(150)
+            reembedding = engine._parts.reembedding
+            assert reembedding is not None
+            assert reembedding.wait(150)
             assert engine.scope().recall("green tea")[0].why.similarity > 0.5
             assert engine.doctor().parts["embedding"] == "wider (16 dimensions)"
 

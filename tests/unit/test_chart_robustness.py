@@ -43,19 +43,19 @@ WORDS = st.sampled_from(["", "bar", "pie", "line", "area", "scatter", "histogram
 
 
 @st.composite
-def tables(draw: st.DrawFn) -> ResultTable:
+def draw_tables(draw: st.DrawFn) -> ResultTable:
     row_count = draw(st.integers(0, 40))
     columns, cells = [], []
     for _ in range(draw(st.integers(1, 7))):
         values: st.SearchStrategy[ResultValue] = draw(COLUMNS)
         columns.append(AnswerColumn(draw(NAMES), function=draw(st.sampled_from(["", "", "sum", "avg"]))))
-        filled = values | st.none() if draw(st.booleans()) else values
-        cells.append(draw(st.lists(filled, min_size=row_count, max_size=row_count)))
+        cell_values = values | st.none() if draw(st.booleans()) else values
+        cells.append(draw(st.lists(cell_values, min_size=row_count, max_size=row_count)))
     return ResultTable(tuple(columns), tuple(zip(*cells, strict=True)))
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(table=tables(), intent=st.builds(ChartIntent, chart_word=WORDS), title=TEXTS)
+@given(table=draw_tables(), intent=st.builds(ChartIntent, chart_word=WORDS), title=TEXTS)
 def test_any_result_has_an_answer(table: ResultTable, intent: ChartIntent, title: str) -> None:
     assert describe_result(table, intent)
     assert write_csv(table)

@@ -12,7 +12,7 @@ from everhold.ask.charts.terminal_text import fit_text, measure_width
 from everhold.ports.result_table import AnswerColumn, ResultTable
 
 MONTHS = [date(2025, month, 1) for month in range(1, 13)]
-CHANCE = Random(3)
+RNG = Random(3)
 SHOPS = [f"a shop with a rather long name {number}" for number in range(12)]
 
 
@@ -21,7 +21,7 @@ def make_table(names: str, rows: list[list[Any]], **functions: str) -> ResultTab
     return ResultTable(tuple(columns), tuple(map(tuple, rows)))
 
 
-PAIRS = [[shop, kind, CHANCE.randrange(1, 99)] for shop in SHOPS for kind in "abc"]
+PAIRS = [[shop, kind, RNG.randrange(1, 99)] for shop in SHOPS for kind in "abc"]
 TABLES = [
     make_table("orders", [[5]]),
     make_table("orders average_delay", [[5000, 1.5]]),
@@ -35,10 +35,10 @@ TABLES = [
     make_table("month shop revenue", [[m, shop, m.month] for m in MONTHS for shop in SHOPS], revenue="sum"),
     make_table("month shop price", [[m, shop, m.month] for m in MONTHS for shop in SHOPS], price="avg"),
     make_table("month orders average_delay", [[m, 1000 * m.month, 1.5] for m in MONTHS]),
-    make_table("delay", [[CHANCE.gauss(5, 3)] for _ in range(500)]),
-    make_table("x y", [[CHANCE.random(), CHANCE.random() * 500] for _ in range(300)]),
-    make_table("x y", [[CHANCE.random(), CHANCE.random() * 500] for _ in range(6000)]),
-    make_table("kind delay", [["abc"[n % 3], CHANCE.random()] for n in range(300)]),
+    make_table("delay", [[RNG.gauss(5, 3)] for _ in range(500)]),
+    make_table("x y", [[RNG.random(), RNG.random() * 500] for _ in range(300)]),
+    make_table("x y", [[RNG.random(), RNG.random() * 500] for _ in range(6000)]),
+    make_table("kind delay", [["abc"[n % 3], RNG.random()] for n in range(300)]),
     make_table("category share", [["a", 0.6], ["b", 0.4]]),
 ]
 INTENTS = [ChartIntent(), ChartIntent(is_share=True, is_running=True), ChartIntent(is_change=True, chart_word="strip")]

@@ -181,30 +181,30 @@ def test_a_few_series_over_time_are_colored_lines() -> None:
 
 def test_many_series_over_time_are_ten_lines_or_six_panels() -> None:
     rows = [[month, name, n + month.month] for month in MONTHS for n, name in enumerate(LONG_NAMES[:14])]
-    added = choose_best(make_table("month city revenue", rows, revenue="sum"))
-    assert added.kind == ChartKind.LINES
-    assert len(added.series_order) == 10
-    assert added.series_order[-1] == "other"
-    total = sum(float(str(row["revenue"])) for row in added.rows)
+    sum_chart = choose_best(make_table("month city revenue", rows, revenue="sum"))
+    assert sum_chart.kind == ChartKind.LINES
+    assert len(sum_chart.series_order) == 10
+    assert sum_chart.series_order[-1] == "other"
+    total = sum(float(str(row["revenue"])) for row in sum_chart.rows)
     assert total == sum(row[2] for row in rows)
-    averaged = choose_best(make_table("month city price", rows, price="avg"))
-    assert averaged.kind == ChartKind.LINE_FACETS
-    assert len(averaged.series_order) == 6
+    average_chart = choose_best(make_table("month city price", rows, price="avg"))
+    assert average_chart.kind == ChartKind.LINE_FACETS
+    assert len(average_chart.series_order) == 6
 
 
 def test_two_categories_are_grouped_stacked_or_a_heat_map() -> None:
-    def pairs(left: int, right: int, function: str) -> ResultTable:
+    def make_pairs(left: int, right: int, function: str) -> ResultTable:
         rows = [[f"product {a}", f"shop {b}", a + b + 1] for a in range(left) for b in range(right)]
         return make_table("product shop value", rows, value=function)
 
-    grouped = choose_best(pairs(6, 3, "avg"))
+    grouped = choose_best(make_pairs(6, 3, "avg"))
     assert grouped.kind == ChartKind.GROUPED_BARS
     assert grouped.series is not None
     assert grouped.series.name == "shop"
-    assert choose_best(pairs(3, 6, "avg")).series == replace(grouped.series, name="product", title="product")
-    assert choose_best(pairs(9, 6, "sum")).kind == ChartKind.STACKED_BARS
-    assert ChartKind.STACKED_BARS not in choose_kinds(pairs(9, 6, "avg"))
-    assert choose_best(pairs(9, 8, "sum")).kind == ChartKind.HEATMAP
+    assert choose_best(make_pairs(3, 6, "avg")).series == replace(grouped.series, name="product", title="product")
+    assert choose_best(make_pairs(9, 6, "sum")).kind == ChartKind.STACKED_BARS
+    assert ChartKind.STACKED_BARS not in choose_kinds(make_pairs(9, 6, "avg"))
+    assert choose_best(make_pairs(9, 8, "sum")).kind == ChartKind.HEATMAP
 
 
 def test_two_raw_numbers_are_a_scatter_plot_and_many_a_binned_heat_map() -> None:
@@ -257,9 +257,9 @@ def test_two_measures_over_time_share_an_axis_only_with_one_unit() -> None:
     panels = choose_best(make_table("month revenue average_delay", rows))
     assert panels.kind == ChartKind.LINE_PANELS
     assert len(specify(panels)["vconcat"]) == 2
-    same = choose_best(make_table("month web_orders store_orders", [[m, m.month, 2 * m.month] for m in MONTHS]))
-    assert same.kind == ChartKind.LINES
-    assert same.series_order == ("web orders", "store orders")
+    same_unit = choose_best(make_table("month web_orders store_orders", [[m, m.month, 2 * m.month] for m in MONTHS]))
+    assert same_unit.kind == ChartKind.LINES
+    assert same_unit.series_order == ("web orders", "store orders")
 
 
 def test_changes_are_bars_in_the_color_of_their_sign() -> None:
@@ -301,8 +301,8 @@ def test_ids_are_never_quantities() -> None:
     chart = choose_best(table)
     assert chart.x is not None
     assert chart.x.name == "name"
-    alone = choose_best(make_table("customer_id revenue", [[n, n * 5] for n in range(9)]))
-    assert alone.kind == ChartKind.BARS
+    id_chart = choose_best(make_table("customer_id revenue", [[n, n * 5] for n in range(9)]))
+    assert id_chart.kind == ChartKind.BARS
     assert choose_kinds(make_table("order_id customer_id", [[n, n % 7] for n in range(50)])) == [ChartKind.TABLE]
 
 

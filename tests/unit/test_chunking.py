@@ -38,7 +38,7 @@ def minilm(tmp_path_factory: pytest.TempPathFactory) -> MiniLM:
     return MiniLM(None, data=folder, cache=folder)
 
 
-class Letters:
+class LetterTokenizer:
     """One token for each character but space."""
 
     special_tokens = 0
@@ -47,7 +47,7 @@ class Letters:
         return [(index, index + 1) for index, character in enumerate(text) if not character.isspace()]
 
 
-def check(text: str, tokenizer: Tokenizer, limit: int, overlap: int) -> None:
+def check_chunks(text: str, tokenizer: Tokenizer, limit: int, overlap: int) -> None:
     spans = split_into_chunks(text, tokenizer, limit=limit, overlap=overlap)
     covered = set().union(*(range(span.start, span.end) for span in spans)) if spans else set()
     assert all(index in covered for index, character in enumerate(text) if not character.isspace())
@@ -62,7 +62,7 @@ def check(text: str, tokenizer: Tokenizer, limit: int, overlap: int) -> None:
 @given(text=TEXTS, limit=st.integers(10, 80), overlap=st.integers(0, 4))
 @settings(max_examples=300)
 def test_chunks_cover_the_text_and_fit_with_words_as_tokens(text: str, limit: int, overlap: int) -> None:
-    check(text, FakeEmbedder(), limit, overlap)
+    check_chunks(text, FakeEmbedder(), limit, overlap)
 
 
 @given(text=TEXTS, limit=st.integers(10, 80), overlap=st.integers(0, 4))
@@ -70,7 +70,7 @@ def test_chunks_cover_the_text_and_fit_with_words_as_tokens(text: str, limit: in
 def test_chunks_cover_the_text_and_fit_with_the_model_s_tokens(
     minilm: MiniLM, text: str, limit: int, overlap: int
 ) -> None:
-    check(text, minilm, limit, overlap)
+    check_chunks(text, minilm, limit, overlap)
 
 
 def test_every_character_has_at_most_as_many_tokens_as_bytes(minilm: MiniLM) -> None:
@@ -124,14 +124,14 @@ def list_texts(text: str, tokenizer: Tokenizer, limit: int, overlap: int) -> lis
     ],
 )
 def test_chunks_break_after_sentences(sentences: list[str], joiner: str) -> None:
-    chunks = list_texts(joiner.join(sentences), Letters(), limit=20, overlap=0)
+    chunks = list_texts(joiner.join(sentences), LetterTokenizer(), limit=20, overlap=0)
     assert len(chunks) > 1
     remaining = list(sentences)
     for piece in chunks:
-        taken = []
-        while remaining and piece.startswith(joiner.join([*taken, remaining[0]])):
-            taken.append(remaining.pop(0))
-        assert piece == joiner.join(taken)
+        chunk_sentences = []
+        while remaining and piece.startswith(joiner.join([*chunk_sentences, remaining[0]])):
+            chunk_sentences.append(remaining.pop(0))
+        assert piece == joiner.join(chunk_sentences)
     assert not remaining
 
 
@@ -143,13 +143,14 @@ def test_a_sentence_longer_than_a_chunk_breaks_between_words() -> None:
 
 
 def test_a_word_longer_than_a_chunk_breaks_anywhere() -> None:
-    assert list_texts("x" * 100, Letters(), limit=40, overlap=0) == ["x" * 40, "x" * 40, "x" * 20]
+    assert list_texts("x" * 100, LetterTokenizer(), limit=40, overlap=0) == ["x" * 40, "x" * 40, "x" * 20]
 
 
 def test_neighbours_overlap_by_whole_sentences() -> None:
     sentences = [f"Sentence number {number} ends here." for number in range(40)]
     tokenizer = FakeEmbedder()
-    chunks = split_into_chunks(text := " ".join(sentences), tokenizer, limit=62, overlap=15)
+    text = " ".join(sentences)
+    chunks = split_into_chunks(text, tokenizer, limit=62, overlap=15)
     for first, second in pairwise(chunks):
         shared = text[second.start : first.end]
         assert shared.startswith("Sentence")
@@ -165,7 +166,7 @@ def test_thai_without_spaces_is_cut_though_it_is_one_unknown_token(minilm: MiniL
     assert max(span.end - span.start for span in chunks) < 5000
 
 
-class Counting:
+class CountingTokenizer:
     """A tokenizer that counts the characters it is given."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -192,7 +193,7 @@ class Counting:
     ids=["English", "dots", "dots and brackets", "one word", "spaces", "lines", "Korean", "mixed"],
 )
 def test_the_work_grows_with_the_length_of_the_text_alone(minilm: MiniLM, text: str) -> None:
-    counting = Counting(minilm)
+    counting = CountingTokenizer(minilm)
     spans = split_into_chunks(text, counting)
     assert counting.characters <= MAX_PASSES * len(text)
     for span in spans[:100] + spans[-100:]:
@@ -205,7 +206,7 @@ def test_impossible_sizes_are_refused(limit: int, overlap: int) -> None:
         split_into_chunks("text", FakeEmbedder(), limit=limit, overlap=overlap)
 
 
-def test_the_tokenizer_file_alone_would_have_dropped_most_of_a_chunk(minilm: MiniLM) -> None:
-    published = (Path(weights.find_folder(None, data=Path("/nonexistent"))) / weights.TOKENIZER).read_text()
-    assert '"max_length":128' in published
+def test_the_limit_of_the_tokenizer_file_is_not_applied(minilm: MiniLM) -> None:
+    tokenizer_file = (Path(weights.find(None, data=Path("/nonexistent"))) / weights.TOKENIZER).read_text()
+    assert '"max_length":128' in tokenizer_file
     assert len(minilm.offsets("word " * 400)) == 400

@@ -46,8 +46,8 @@ def test_ids_have_the_layout_of_uuid7() -> None:
     for _ in range(200):
         before = time.time_ns() // 1_000_000
         made_id = clock.make_id("mem")
-        prefix, _, rest = made_id.partition("_")
-        assert (prefix, len(rest)) == ("mem", 26)
+        prefix, _, digits = made_id.partition("_")
+        assert (prefix, len(digits)) == ("mem", 26)
         value = decode_id(made_id)
         assert value < 1 << 128
         assert value >> 76 & 0xF == 7, "the version"
@@ -75,16 +75,16 @@ def test_ids_increase_even_if_the_clock_stops_or_is_set_back(monkeypatch: pytest
 def test_ids_are_unique_across_threads() -> None:
     ids_by_thread: list[list[str]] = [[] for _ in range(8)]
 
-    def work(own: list[str]) -> None:
-        own += [clock.make_id("x") for _ in range(3000)]
+    def work(ids_of_thread: list[str]) -> None:
+        ids_of_thread += [clock.make_id("x") for _ in range(3000)]
 
-    threads = [threading.Thread(target=work, args=(own,)) for own in ids_by_thread]
+    threads = [threading.Thread(target=work, args=(ids_of_thread,)) for ids_of_thread in ids_by_thread]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert all(own == sorted(own) for own in ids_by_thread)
-    assert len({made_id for own in ids_by_thread for made_id in own}) == 8 * 3000
+    assert all(ids_of_thread == sorted(ids_of_thread) for ids_of_thread in ids_by_thread)
+    assert len({made_id for ids_of_thread in ids_by_thread for made_id in ids_of_thread}) == 8 * 3000
 
 
 def test_a_forked_process_makes_different_ids() -> None:
@@ -102,10 +102,10 @@ mine = [clock.make_id("x") for _ in range(50)]
 assert len(child) == 50
 assert not {made_id[-14:] for made_id in child} & {made_id[-14:] for made_id in mine}
 """
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=300, env=_environment())
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=300, env=_make_environment())
 
 
-def _environment() -> dict[str, str]:
+def _make_environment() -> dict[str, str]:
     import os
     from pathlib import Path
 

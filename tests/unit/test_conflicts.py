@@ -17,7 +17,7 @@ NOW = datetime(2023, 6, 14, 10, 0, tzinfo=UTC)
 LABELLED = json.loads((Path(__file__).parents[1] / "fixtures" / "conflicts.json").read_text("utf-8"))
 
 
-def find_first(text: str) -> Statement:
+def read_first_statement(text: str) -> Statement:
     statements = read_statements(text, speaker="Alice", now=NOW, zone=BERLIN)
     assert statements, f"nothing is stated by: {text}"
     return statements[0]
@@ -25,14 +25,14 @@ def find_first(text: str) -> Statement:
 
 @pytest.mark.parametrize(("old", "new", "expected"), LABELLED["relations"])
 def test_a_newer_statement_repeats_replaces_or_complements_an_older_one(old: str, new: str, expected: str) -> None:
-    assert compare_statements(find_first(old), find_first(new)) == expected
+    assert compare_statements(read_first_statement(old), read_first_statement(new)) == expected
 
 
 def test_a_divorce_ends_a_marriage() -> None:
     married = read_statements("I'm married to Ben.", speaker="Alice", now=NOW, zone=BERLIN)[1]
     assert married.attribute == "married_to"
-    assert compare_statements(married, find_first("We got divorced in 2023.")) == "replaces"
-    assert compare_statements(married, find_first("I'm engaged.")) == "compatible"
+    assert compare_statements(married, read_first_statement("We got divorced in 2023.")) == "replaces"
+    assert compare_statements(married, read_first_statement("I'm engaged.")) == "compatible"
 
 
 @pytest.mark.parametrize(("first", "second"), LABELLED["same"])

@@ -14,8 +14,8 @@ IDS = st.text(st.characters(exclude_categories=["Z", "C"], exclude_characters="/
 
 
 @given(st.floats(-2, 2), IDS, st.lists(IDS, max_size=3))
-def test_places_among_hits_round_trip(score: float, owner: str, seen: list[str]) -> None:
-    place = HitPlace((score, owner, "memory"), tuple(seen))
+def test_places_among_hits_round_trip(score: float, owner: str, seen_ids: list[str]) -> None:
+    place = HitPlace((score, owner, "memory"), tuple(seen_ids))
     assert decode_hit_place(encode_hit_place(place)) == place
 
 
@@ -35,12 +35,12 @@ def test_other_texts_are_refused(text: str) -> None:
 
 
 def test_cursors_of_different_kinds_are_not_mixed_up() -> None:
-    page = encode_page(Page(datetime(2024, 1, 1, tzinfo=UTC), ("acme", "m")))
-    rank = encode_hit_place(HitPlace((-0.5, "m", "memory")))
+    page_cursor = encode_page(Page(datetime(2024, 1, 1, tzinfo=UTC), ("acme", "m")))
+    hit_cursor = encode_hit_place(HitPlace((-0.5, "m", "memory")))
     with pytest.raises(InvalidInput):
-        decode_page(rank, "acme")
+        decode_page(hit_cursor, "acme")
     with pytest.raises(InvalidInput):
-        decode_hit_place(page)
+        decode_hit_place(page_cursor)
 
 
 def test_a_cursor_can_be_part_of_a_url() -> None:

@@ -99,14 +99,14 @@ def test_long_results_are_truncated(engine: SandboxedDataEngine, parquet: Parque
 
 def test_pages_come_from_one_run(engine: SandboxedDataEngine, parquet: ParquetTables) -> None:
     statement = check_statement("SELECT id FROM orders ORDER BY id", "duckdb", ["orders"])
-    whole = engine.run(parquet, statement)
+    all_rows = engine.run(parquet, statement)
     page = engine.run(parquet, statement, offset=10, limit=3)
     assert page.rows == ((10,), (11,), (12,))
     # The same time shows that both pages are of one run.
     assert (page.offset, page.row_count, page.seconds) == (
         10,
         1000,
-        whole.seconds,
+        all_rows.seconds,
     )
     assert engine.run(parquet, statement, offset=5000, limit=3).rows == ()
     with pytest.raises(InvalidInput):
@@ -124,7 +124,7 @@ def test_changed_data_is_read_again(engine: SandboxedDataEngine, parquet: Parque
     assert run(engine, parquet, "SELECT count(*) FROM orders").rows == ((5,),)
 
 
-def test_a_version_stands_for_the_content(engine: SandboxedDataEngine, parquet: ParquetTables) -> None:
+def test_results_are_cached_by_the_version_of_the_files(engine: SandboxedDataEngine, parquet: ParquetTables) -> None:
     parquet = replace(parquet, version="1")
     assert run(engine, parquet, "SELECT count(*) FROM orders").rows == ((3000,),)
     _write_orders(Path(parquet.files["orders"][0]), 5)
@@ -134,8 +134,8 @@ def test_a_version_stands_for_the_content(engine: SandboxedDataEngine, parquet: 
 
 def test_several_files_are_one_table(engine: SandboxedDataEngine, parquet: ParquetTables, tmp_path: Path) -> None:
     _write_orders(tmp_path / "more.parquet", 7)
-    both = ParquetTables({"orders": (*parquet.files["orders"], str(tmp_path / "more.parquet"))})
-    assert run(engine, both, "SELECT count(*) FROM orders").rows == ((3007,),)
+    two_files = ParquetTables({"orders": (*parquet.files["orders"], str(tmp_path / "more.parquet"))})
+    assert run(engine, two_files, "SELECT count(*) FROM orders").rows == ((3007,),)
 
 
 def test_time_is_limited(engine: SandboxedDataEngine, parquet: ParquetTables) -> None:
@@ -234,14 +234,14 @@ def test_an_interrupt_ends_the_process(sqlite: SqliteTables, monkeypatch: pytest
 def test_a_forged_answer_is_refused(sqlite: SqliteTables, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = SandboxedDataEngine(LIMITS)
     end = b'{"end": true, "truncated": false, "seconds": 1}'
-    forged = [
+    forged_outputs = [
         b'{"columns": [["a", "integer"]]}\n{"rows": [[{"python": "x"}]]}\n' + end,
         b'{"columns": [["a", "wrong"]]}\n' + end,
         b'{"columns": 3}\n' + end,
         b"[]\n[]",
         end,
     ]
-    for output in forged:
+    for output in forged_outputs:
         monkeypatch.setattr(QueryProcess, "run", lambda *_, output=output: ChildAnswer(output, 0, False, False))
         with pytest.raises(QueryFailed, match="no valid answer"):
             run(engine, sqlite, "SELECT * FROM orders")

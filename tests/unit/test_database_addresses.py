@@ -12,7 +12,7 @@ SECRET = "hunter2secret"
 
 
 @pytest.mark.parametrize(
-    ("url", "driver", "place", "shown"),
+    ("url", "driver", "parts", "shown"),
     [
         (
             f"postgresql://reader:{SECRET}@db.example.com:5433/shop?sslmode=require",
@@ -32,10 +32,10 @@ SECRET = "hunter2secret"
         ("duckdb:////a/b.duckdb", "duckdb", ("", None, "", "/a/b.duckdb"), "duckdb:////a/b.duckdb"),
     ],
 )
-def test_urls_are_parsed(url: str, driver: str, place: tuple[object, ...], shown: str) -> None:
+def test_urls_are_parsed(url: str, driver: str, parts: tuple[object, ...], shown: str) -> None:
     address = parse_address(url)
     assert (address.driver, str(address)) == (driver, shown)
-    assert (address.host, address.port, address.user, address.database) == place
+    assert (address.host, address.port, address.user, address.database) == parts
     assert has_secret(address) == (SECRET in url)
     assert SECRET not in repr(address)
 

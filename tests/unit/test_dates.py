@@ -13,7 +13,7 @@ BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2023, 6, 14, 10, 0, tzinfo=UTC)
 
 
-def local(text: str, zone: ZoneInfo = BERLIN) -> list[tuple[str, str]]:
+def list_local_spans(text: str, zone: ZoneInfo = BERLIN) -> list[tuple[str, str]]:
     """Return the spans of a text as local days, or as times if they are not whole days."""
     return [
         (format_moment(span.start, zone), format_moment(span.end, zone)) for span in find_time_spans(text, NOW, zone)
@@ -23,8 +23,9 @@ def local(text: str, zone: ZoneInfo = BERLIN) -> list[tuple[str, str]]:
 def format_moment(moment: datetime, zone: ZoneInfo) -> str:
     if moment in (EARLIEST, LATEST):
         return "open"
-    local = moment.astimezone(zone)
-    return f"{local:%Y-%m-%d}" if (local.hour, local.minute) == (0, 0) else f"{local:%Y-%m-%d %H:%M}"
+    local_moment = moment.astimezone(zone)
+    is_midnight = (local_moment.hour, local_moment.minute) == (0, 0)
+    return f"{local_moment:%Y-%m-%d}" if is_midnight else f"{local_moment:%Y-%m-%d %H:%M}"
 
 
 @pytest.mark.parametrize(
@@ -122,8 +123,8 @@ def format_moment(moment: datetime, zone: ZoneInfo) -> str:
         ("Thanksgiving 2022", "2022-11-24", "2022-11-25"),
     ],
 )
-def test_an_expression_means_a_stretch_of_local_time(text: str, start: str, end: str) -> None:
-    assert local(text) == [(start, end)]
+def test_an_expression_means_a_span_of_local_time(text: str, start: str, end: str) -> None:
+    assert list_local_spans(text) == [(start, end)]
 
 
 @pytest.mark.parametrize(
@@ -165,7 +166,7 @@ def test_an_expression_means_a_stretch_of_local_time(text: str, start: str, end:
     ],
 )
 def test_a_text_that_only_looks_like_a_time_has_none(text: str) -> None:
-    assert local(text) == []
+    assert list_local_spans(text) == []
 
 
 def test_several_times_are_found_in_order_with_their_positions() -> None:

@@ -26,7 +26,7 @@ from everhold.schema.changes import CURRENT, VERSIONS, AddColumn, AddTable, AddU
 from everhold.schema.operations import Put
 from everhold.schema.table import Column, Kind, Table, Unique
 from everhold.testing.records_rows import is_same_row, make_family
-from tests.unit.test_duckdb_store import LINE, begin, open_records
+from tests.unit.test_duckdb_store import LINE, add_first_memory, open_records
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_a_file_of_another_program_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("from_byte", [4096, 12_288])
 def test_a_damaged_file_is_reported(path: Path, from_byte: int) -> None:
     with closing(open_records(path)) as records:
-        begin(records)
+        add_first_memory(records)
     content = bytearray(path.read_bytes())
     content[from_byte:] = b"\x5a" * (len(content) - from_byte)
     path.write_bytes(content)
@@ -94,14 +94,16 @@ def test_a_folder_and_a_missing_file_are_refused(tmp_path: Path) -> None:
 
 def test_an_address_names_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for storage, place in (
+    for storage, expected_path in (
         ("duckdb:///folder/here.duckdb", tmp_path / "folder" / "here.duckdb"),
         (f"duckdb:///{tmp_path}/a%20b.duckdb", tmp_path / "a b.duckdb"),
     ):
         records, _ = stores.open_store(settings.load(storage, duckdb={"threads": 1}))
-        assert records.traits.details["file"] == str(place if "%20" in storage else place.relative_to(tmp_path))
+        assert records.traits.details["file"] == str(
+            expected_path if "%20" in storage else expected_path.relative_to(tmp_path)
+        )
         records.close()
-        assert place.is_file()
+        assert expected_path.is_file()
         records, _ = stores.open_store(settings.load(f"{storage}?mode=ro"))
         with pytest.raises(StoreReadOnly):
             records.commit([Put(LINE)])
@@ -163,13 +165,13 @@ def test_an_older_file_is_upgraded_and_keeps_its_data(path: Path, monkeypatch: p
             assert records._fetch("SELECT mood, weight, shared FROM memories", ()) == [(None, 0.5, False)]
             assert records._fetch("SELECT motto FROM agents", ()) == [("it's fine",)]
             assert records._fetch("SELECT max(version) FROM schema_versions", ()) == [(CURRENT + 1,)]
-            drawn = dict(records._fetch(duckdb_schema.READ_NUMBERS, ()))
-            assert drawn == {"outbox": 0, "memory_access_logs": 1, "notes": 0}
+            last_numbers = dict(records._fetch(duckdb_schema.READ_NUMBERS, ()))
+            assert last_numbers == {"outbox": 0, "memory_access_logs": 1, "notes": 0}
 
 
 def test_an_upgrade_that_fails_leaves_the_file_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(open_records(path)) as records:
-        begin(records)
+        add_first_memory(records)
     broken = Version(CURRENT + 1, "second", (*SECOND.changes, AddTable(TABLES["memories"])))
     monkeypatch.setattr(duckdb_schema, "VERSIONS", (*VERSIONS, broken))
     monkeypatch.setattr(duckdb_schema, "CURRENT", CURRENT + 1)

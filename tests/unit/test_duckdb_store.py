@@ -40,7 +40,7 @@ from everhold.testing.records_rows import add_minutes_to_noon, make_family, make
 from tests.engines import make_store
 
 PROCESS = multiprocessing.get_context("spawn")
-LARGE = "ข้อความ " * 4000
+LARGE_TEXT = "ข้อความ " * 4000
 LINE = Outbox(organization_id="org", entity="memory", entity_id="m", operation="put")
 
 
@@ -60,7 +60,7 @@ def open_records(path: Path, **options: Any) -> DuckdbRecords:
     return DuckdbRecords(DuckdbOptions(path=path, **options))
 
 
-def begin(records: Records) -> None:
+def add_first_memory(records: Records) -> None:
     records.commit([Put(make_row(Organization, "org", "org")), Put(make_row(Memory, "org", "m"))])
 
 
@@ -72,7 +72,7 @@ def read_setting(records: DuckdbRecords, setting: str) -> Any:
 
 
 def test_only_the_owner_can_read_the_files(records: DuckdbRecords, path: Path) -> None:
-    begin(records)
+    add_first_memory(records)
     records.maintain()
     records.commit([Put(LINE)])
     files = sorted(path.parent.iterdir())
@@ -82,7 +82,7 @@ def test_only_the_owner_can_read_the_files(records: DuckdbRecords, path: Path) -
 
 
 def test_a_closed_store_is_one_file(records: DuckdbRecords, path: Path) -> None:
-    begin(records)
+    add_first_memory(records)
     records.close()
     assert [file.name for file in path.parent.iterdir()] == ["memory.duckdb"]
     shutil.copyfile(path, path.with_name("copy.duckdb"))
@@ -99,7 +99,7 @@ def test_settings_are_passed_to_duckdb(path: Path) -> None:
 
 
 def test_a_closed_store_refuses_everything(records: DuckdbRecords) -> None:
-    begin(records)
+    add_first_memory(records)
     stream = records.columns(Memory, "org", ["id"])
     records.close()
     records.close()
@@ -117,8 +117,8 @@ def test_a_closed_store_refuses_everything(records: DuckdbRecords) -> None:
 
 
 def test_closing_waits_for_calls_and_refuses_the_rest(records: DuckdbRecords) -> None:
-    begin(records)
-    working = threading.Barrier(7)
+    add_first_memory(records)
+    barrier = threading.Barrier(7)
 
     def work(number: int) -> None:
         tasks = (
@@ -127,20 +127,20 @@ def test_closing_waits_for_calls_and_refuses_the_rest(records: DuckdbRecords) ->
             lambda: records.commit([Increment(Memory, ("org", "m"), {"access_count": 1})]),
         )
         tasks[number % 3]()
-        working.wait(300)
+        barrier.wait(300)
         while True:
             tasks[number % 3]()
 
     with ThreadPoolExecutor(6) as pool:
-        ended = [pool.submit(work, number) for number in range(6)]
-        working.wait(300)
+        futures = [pool.submit(work, number) for number in range(6)]
+        barrier.wait(300)
         records.close()
-        for thread in ended:
+        for future in futures:
             with pytest.raises(StoreUnavailable, match="has been closed"):
-                thread.result(60)
+                future.result(60)
 
 
-# drawn numbers
+# generated numbers
 
 
 def test_sequence_numbers_continue_after_reopening(records: DuckdbRecords, path: Path) -> None:
@@ -148,22 +148,22 @@ def test_sequence_numbers_continue_after_reopening(records: DuckdbRecords, path:
     records.commit([Delete(Outbox, (1,)), Delete(Outbox, (2,))])
     records.close()
     for number in (3, 4):
-        with closing(open_records(path)) as again:
-            assert again.head() == number - 1
-            again.commit([Put(LINE)])
-            assert [line.sequence for line in again.feed(number - 1).lines] == [number]
+        with closing(open_records(path)) as reopened:
+            assert reopened.head() == number - 1
+            reopened.commit([Put(LINE)])
+            assert [line.sequence for line in reopened.feed(number - 1).lines] == [number]
 
 
 def test_no_row_has_a_sequence_number_of_a_failed_commit(records: DuckdbRecords, path: Path) -> None:
-    begin(records)
+    add_first_memory(records)
     with pytest.raises(AlreadyExists):
         records.commit([Put(LINE), Put(make_row(Memory, "org", "m"))])
     assert (records.head(), records.feed(0).lines) == (0, [])
     records.commit([Put(LINE)])
     assert records.head() == records.feed(0).position
     records.close()
-    with closing(open_records(path)) as again:
-        assert again.head() == again.feed(0).position
+    with closing(open_records(path)) as reopened:
+        assert reopened.head() == reopened.feed(0).position
 
 
 @pytest.mark.parametrize("op", [Op.LT, Op.LE, Op.GT, Op.GE, Op.EQ, Op.NE])
@@ -171,7 +171,7 @@ def test_nan_compares_as_it_does_in_python(records: DuckdbRecords, op: Op) -> No
     """DuckDB itself takes NaN for the greatest number."""
     reference = InMemoryRecords()
     for store in (records, reference):
-        begin(store)
+        add_first_memory(store)
     where = [Where("importance", op, nan)]
     assert records.count(Memory, "org", where) == reference.count(Memory, "org", where)
 
@@ -179,7 +179,7 @@ def test_nan_compares_as_it_does_in_python(records: DuckdbRecords, op: Op) -> No
 # a commit of many rows reads the store few times
 
 
-class Counting(DuckdbRecords):
+class CountingRecords(DuckdbRecords):
     """A store that counts how often it is read while a commit is planned."""
 
     reads = 0
@@ -190,13 +190,13 @@ class Counting(DuckdbRecords):
 
 
 @pytest.fixture
-def store(path: Path) -> Iterator[Counting]:
-    store = Counting(DuckdbOptions(path=path))
+def store(path: Path) -> Iterator[CountingRecords]:
+    store = CountingRecords(DuckdbOptions(path=path))
     yield store
     store.close()
 
 
-def count_reads(records: Counting, operations: Sequence[Any]) -> int:
+def count_reads(records: CountingRecords, operations: Sequence[Any]) -> int:
     before = records.reads
     records.commit(operations)
     return records.reads - before
@@ -208,7 +208,7 @@ def make_memory_rows(number: int) -> list[Row]:
     return [memory, *(make_row(Tag, "org", f"{name}-{tag}", memory_id=name, tag=tag) for tag in ("a", "b")), LINE]
 
 
-def test_a_large_commit_reads_the_store_as_often_as_a_small_one(store: Counting) -> None:
+def test_a_large_commit_reads_the_store_as_often_as_a_small_one(store: CountingRecords) -> None:
     store.commit([Put(make_row(Organization, "org", "org")), Put(make_row(User, "org", "u"))])
     reads_of_few = count_reads(store, [Put(row) for row in make_memory_rows(0)])
     assert (
@@ -235,19 +235,26 @@ def test_a_large_commit_reads_the_store_as_often_as_a_small_one(store: Counting)
 
 
 def test_unique_rules_apply_among_the_rows_of_one_commit(records: DuckdbRecords) -> None:
-    begin(records)
-    same = [make_row(Memory, "org", name, hash=b"1" * 16) for name in ("x", "y")]
+    add_first_memory(records)
+    rows_with_one_hash = [make_row(Memory, "org", name, hash=b"1" * 16) for name in ("x", "y")]
     with pytest.raises(AlreadyExists):
-        records.commit([Put(row) for row in same])
-    records.commit([Put(same[0]), Delete(Memory, ("org", "x")), Put(same[1]), Ensure(same[1])])
-    records.commit([Delete(Memory, ("org", "y")), Put(same[1].model_copy(update={"text": "again"}))])
+        records.commit([Put(row) for row in rows_with_one_hash])
+    records.commit(
+        [
+            Put(rows_with_one_hash[0]),
+            Delete(Memory, ("org", "x")),
+            Put(rows_with_one_hash[1]),
+            Ensure(rows_with_one_hash[1]),
+        ]
+    )
+    records.commit([Delete(Memory, ("org", "y")), Put(rows_with_one_hash[1].model_copy(update={"text": "again"}))])
     assert records.get(Memory, "org", ["x", "y"])["y"].text == "again"
 
 
 def test_a_value_that_no_row_can_hold_is_refused_in_every_place(records: DuckdbRecords) -> None:
-    begin(records)
-    lone = Memory.build_unchecked({**make_row(Memory, "org", "x").__dict__, "id": "\ud800"})
-    for operation in (Put(lone), Patch(Memory, ("org", "m"), {"access_count": 2**63})):
+    add_first_memory(records)
+    invalid_row = Memory.build_unchecked({**make_row(Memory, "org", "x").__dict__, "id": "\ud800"})
+    for operation in (Put(invalid_row), Patch(Memory, ("org", "m"), {"access_count": 2**63})):
         with pytest.raises(InvalidInput):
             records.commit([Put(make_row(Memory, "org", "n")), operation])
     assert records.count(Memory, "org") == 1
@@ -262,8 +269,8 @@ def test_the_doctor_finds_damage_made_without_the_store(records: DuckdbRecords, 
         connection.execute("INSERT INTO tools SELECT * FROM tools")
         connection.execute("UPDATE memories SET importance = 7")
         connection.execute("DELETE FROM organizations")
-    with closing(open_records(path)) as again:
-        problems = "\n".join(again.find_problems())
+    with closing(open_records(path)) as reopened:
+        problems = "\n".join(reopened.find_problems())
     assert "tools ('org', 'one'): more than one row has this key" in problems
     assert "memories.importance is 7.0; it must lie between 0 and 1" in problems
     assert "users: no row of organizations" in problems
@@ -295,15 +302,15 @@ def test_an_engine_remembers_a_batch_and_recalls_from_it(request: pytest.Fixture
 def write_until_killed() -> None:
     """Commit until the process is killed, and print the number of each acknowledged commit."""
     records = open_records(Path(sys.argv[1]))
-    begin(records)
+    add_first_memory(records)
     for number in range(100_000):
         records.commit([Put(make_row(Memory, "org", f"{number}-{part}")) for part in range(3)] + [Put(LINE)])
         os.write(1, f"{number}\n".encode())
 
 
 def test_acknowledged_commits_survive_a_kill(path: Path) -> None:
-    run = "from tests.unit.test_duckdb_store import write_until_killed; write_until_killed()"
-    with subprocess.Popen([sys.executable, "-c", run, path], stdout=subprocess.PIPE) as writer:
+    script = "from tests.unit.test_duckdb_store import write_until_killed; write_until_killed()"
+    with subprocess.Popen([sys.executable, "-c", script, path], stdout=subprocess.PIPE) as writer:
         assert writer.stdout is not None
         acknowledged = [int(writer.stdout.readline()) for _ in range(40)]
         writer.send_signal(signal.SIGKILL)
@@ -331,7 +338,7 @@ def report_refusal(path: Path, read_only: bool, results: "multiprocessing.Queue[
 
 @pytest.mark.parametrize("read_only", [False, True])
 def test_a_second_process_is_refused(records: DuckdbRecords, path: Path, read_only: bool) -> None:
-    begin(records)
+    add_first_memory(records)
     outcomes: multiprocessing.Queue[tuple[str, bool, str]] = PROCESS.Queue()
     other = PROCESS.Process(target=report_refusal, args=(path, read_only, outcomes))
     other.start()
@@ -342,16 +349,16 @@ def test_a_second_process_is_refused(records: DuckdbRecords, path: Path, read_on
 
 
 def test_a_second_store_in_this_process_is_refused(records: DuckdbRecords, path: Path) -> None:
-    begin(records)
+    add_first_memory(records)
     with pytest.raises(StoreBusy, match="open in this process already"):
         open_records(path.parent / ".." / path.parent.name / path.name)
     records.close()
-    with closing(open_records(path)) as again:
-        assert again.count(Memory, "org") == 1
+    with closing(open_records(path)) as reopened:
+        assert reopened.count(Memory, "org") == 1
 
 
 def test_a_store_opened_read_only_reads_and_refuses_to_write(records: DuckdbRecords, path: Path) -> None:
-    begin(records)
+    add_first_memory(records)
     records.close()
     with closing(open_records(path, read_only=True)) as reader:
         assert reader.count(Memory, "org") == 1
@@ -363,34 +370,34 @@ def test_a_store_opened_read_only_reads_and_refuses_to_write(records: DuckdbReco
 # a full disk
 
 
-def fill_with_limit(path: Path, size: int, counted: "multiprocessing.Queue[int | str]") -> None:
+def fill_with_limit(path: Path, size: int, outcome: "multiprocessing.Queue[int | str]") -> None:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
     records = open_records(path)
-    begin(records)
+    add_first_memory(records)
     for number in range(1000):
         try:
-            records.commit([Put(make_row(Memory, "org", f"{number:05}-{part}", text=LARGE)) for part in range(4)])
+            records.commit([Put(make_row(Memory, "org", f"{number:05}-{part}", text=LARGE_TEXT)) for part in range(4)])
         except StoreFull:
-            counted.put(number)
+            outcome.put(number)
             return
         except StoreError as error:
-            counted.put(f"{type(error).__name__}: {error}")
+            outcome.put(f"{type(error).__name__}: {error}")
             return
-    counted.put("the disk never filled")
+    outcome.put("the disk never filled")
 
 
 def test_a_full_disk_is_reported_and_acknowledged_commits_stay(path: Path) -> None:
     open_records(path).close()
-    counted: multiprocessing.Queue[int | str] = PROCESS.Queue()
-    worker = PROCESS.Process(target=fill_with_limit, args=(path, path.stat().st_size + 2 * 1024 * 1024, counted))
+    outcome: multiprocessing.Queue[int | str] = PROCESS.Queue()
+    worker = PROCESS.Process(target=fill_with_limit, args=(path, path.stat().st_size + 2 * 1024 * 1024, outcome))
     worker.start()
-    commits = counted.get(timeout=600)
+    commits = outcome.get(timeout=600)
     worker.join(300)
     assert isinstance(commits, int), commits
     assert commits > 0
     with closing(open_records(path)) as records:
         rows = records.scan(Memory, "org", [Where("id", Op.NE, "m")])
         assert len(rows) == commits * 4
-        assert all(row.text == LARGE for row in rows)
-        records.commit([Put(make_row(Memory, "org", "after", text=LARGE))])
+        assert all(row.text == LARGE_TEXT for row in rows)
+        records.commit([Put(make_row(Memory, "org", "after", text=LARGE_TEXT))])

@@ -17,7 +17,17 @@ from tests.engines import get_records
 
 START = datetime(2024, 3, 4, 9, tzinfo=UTC)
 SUBJECTS = ("greyhound", "marathon", "bakery", "telescope", "saxophone", "vineyard", "glacier", "lighthouse")
-BUILT = ("id", "span_from", "span_to", "summary", "quotes", "topics", "message_count", "token_count", "is_active")
+COMPARED_FIELDS = (
+    "id",
+    "span_from",
+    "span_to",
+    "summary",
+    "quotes",
+    "topics",
+    "message_count",
+    "token_count",
+    "is_active",
+)
 
 
 def _open() -> Everhold:
@@ -46,9 +56,9 @@ def _read_session(engine: Everhold, session: str) -> Session:
     return get_records(engine).get(Session, "default", [session])[session]
 
 
-def _list_built(engine: Everhold, level: int) -> list[dict[str, Any]]:
+def _list_episodes(engine: Everhold, level: int) -> list[dict[str, Any]]:
     rows = [row for row in get_records(engine).scan(Episode, "default", order="span_from") if row.level == level]
-    return [{name: row.__dict__[name] for name in BUILT} for row in rows]
+    return [{name: row.__dict__[name] for name in COMPARED_FIELDS} for row in rows]
 
 
 def test_episodes_do_not_depend_on_how_many_messages_are_built_at_once(engine: Everhold) -> None:
@@ -59,29 +69,31 @@ def test_episodes_do_not_depend_on_how_many_messages_are_built_at_once(engine: E
         _say(other.scope(user="alice", session="s"), first, 10)
         _update(other, "s")
     for level in (1, 2, 3):
-        assert _list_built(engine, level) == _list_built(other, level)
-    assert len(_list_built(engine, 2)) == 1
+        assert _list_episodes(engine, level) == _list_episodes(other, level)
+    assert len(_list_episodes(engine, 2)) == 1
 
 
 def test_a_summary_of_the_past_does_not_change_while_the_session_continues(engine: Everhold) -> None:
     view = engine.scope(user="alice", session="s")
     _say(view, 0, 200)
-    before = {
+    times = {
         number: view.messages(around=f"m{number}", limit=1).messages[0].created_at for number in (1, 17, 100, 144, 199)
     }
 
     def summarise() -> dict[int, str]:
         session, deps = _read_session(engine, "s"), engine._parts.episode_deps
-        return {number: summarise_before(deps, view.scope, session, at, 300).text for number, at in before.items()}
+        return {
+            number: summarise_before(deps, view.scope, session, moment, 300).text for number, moment in times.items()
+        }
 
-    first = summarise()
-    assert "Remark 0:" in first[1]
+    first_summaries = summarise()
+    assert "Remark 0:" in first_summaries[1]
     _update(engine, "s")
-    assert summarise() == first
+    assert summarise() == first_summaries
     _say(view, 200, 60)
-    assert summarise() == first
+    assert summarise() == first_summaries
     _update(engine, "s")
-    assert summarise() == first
+    assert summarise() == first_summaries
 
 
 def test_maintenance_builds_each_message_once(engine: Everhold) -> None:
@@ -146,17 +158,18 @@ def test_an_episode_does_not_quote_a_message_deleted_while_it_was_built(engine: 
     view = engine.scope(user="alice", session="s")
     deleted = view.say("The marathon in Lisbon was exhausting.")
     view.say("Juniper is a greyhound.")
-    waiting = [deleted.id]
+    ids_to_delete = [deleted.id]
 
     def interrupt() -> None:
-        if waiting:
-            view.delete_message(waiting.pop(), hard=True)
+        if ids_to_delete:
+            view.delete_message(ids_to_delete.pop(), hard=True)
 
     deps = engine._parts.episode_deps
     interrupted = cast("Records", InterruptedRecords(deps.records, interrupt))
     for _ in update_session(replace(deps, records=interrupted), _read_session(engine, "s")):
         pass
     contents = [f"{row.summary} {row.quotes}" for row in get_records(engine).scan(Episode, "default")]
+    # The episode and its five rollups: of the session, the day, the week, the month and the year.
     assert [("Juniper" in text, "Lisbon" in text) for text in contents] == 6 * [(True, False)]
 
 

@@ -23,7 +23,7 @@ from everhold.errors import (
 from everhold.interfaces.cli.failures import spell_for_terminal
 
 
-def test_the_parts_make_one_sentence() -> None:
+def test_the_fact_and_the_remedy_make_one_sentence() -> None:
     error = InvalidInput("k is 0", value=0, remedy="pass 1 to 1000")
     assert (error.fact, error.value, str(error.remedy)) == ("k is 0", 0, "pass 1 to 1000")
     assert str(error) == "k is 0; pass 1 to 1000"
@@ -42,14 +42,14 @@ def test_the_parts_make_one_sentence() -> None:
         (Remedy("use {braces}"), "use {braces}", "use {braces}"),
     ],
 )  # fmt: skip
-def test_a_remedy_in_the_words_of_each_interface(remedy: Remedy, library: str, terminal: str) -> None:
+def test_a_remedy_is_spelled_for_each_interface(remedy: Remedy, library: str, terminal: str) -> None:
     error = InvalidInput("it failed", remedy=remedy)
     assert error.render(spell_for_library) == str(error) == f"it failed; {library}"
     assert error.render(spell_for_terminal) == f"it failed; {terminal}"
 
 
 @pytest.mark.parametrize(
-    ("value", "kept"),
+    ("value", "expected"),
     [
         (None, None),
         (True, True),
@@ -62,8 +62,8 @@ def test_a_remedy_in_the_words_of_each_interface(remedy: Remedy, library: str, t
         (OrderedDict(a=1), "a OrderedDict"),
     ],
 )
-def test_a_value_is_plain_and_short(value: Any, kept: Any) -> None:
-    assert EverholdError("it failed", value=value).value == kept
+def test_the_value_of_an_error_is_plain_and_short(value: Any, expected: Any) -> None:
+    assert EverholdError("it failed", value=value).value == expected
 
 
 def test_a_sentence_is_split_at_its_last_semicolon() -> None:

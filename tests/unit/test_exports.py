@@ -37,13 +37,13 @@ def list_types(annotation: Any) -> Iterator[type]:
 def list_public_types() -> set[type]:
     """Return the types of every verb, and of the fields of what verbs return."""
     public_types: set[type] = set()
-    waiting = [part_type for kind in (Everhold, View, AsyncEverhold, AsyncView) for verb in list_verbs(kind)
+    pending = [part_type for kind in (Everhold, View, AsyncEverhold, AsyncView) for verb in list_verbs(kind)
                for hint in get_type_hints(verb).values() for part_type in list_types(hint)]  # fmt: skip
-    while waiting:
-        kind = waiting.pop()
+    while pending:
+        kind = pending.pop()
         if kind not in public_types:
             public_types.add(kind)
-            waiting += [part_type for hint in list_fields(kind) for part_type in list_types(hint)]
+            pending += [part_type for hint in list_fields(kind) for part_type in list_types(hint)]
     return public_types
 
 
@@ -72,7 +72,7 @@ def test_every_error_is_exported() -> None:
 
 
 @pytest.mark.parametrize("name", everhold.__all__)
-def test_every_exported_name_is_there(name: str) -> None:
+def test_every_exported_name_exists(name: str) -> None:
     assert getattr(everhold, name) is not None
 
 
@@ -91,14 +91,14 @@ def test_type_checkers_see_what_is_exported(package: Any) -> None:
     assert published == package.__all__
 
 
-def list_imported(statement: str) -> list[str]:
+def list_imported_modules(statement: str) -> list[str]:
     """Return the modules that a new process has imported after a statement."""
     code = f"{statement}; import sys; print(*sys.modules)"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
 
 
 def test_importing_the_package_imports_only_the_lazy_loader() -> None:
-    imported = [name for name in list_imported("import everhold") if name.startswith(("everhold.", "numpy"))]
+    imported = [name for name in list_imported_modules("import everhold") if name.startswith(("everhold.", "numpy"))]
     assert sorted(imported) == [
         "everhold.error_values",
         "everhold.errors",
@@ -109,4 +109,4 @@ def test_importing_the_package_imports_only_the_lazy_loader() -> None:
 
 def test_importing_the_engine_does_not_import_entities_that_it_does_not_use() -> None:
     unused = {f"everhold.model.{name}" for name in ("dataset", "episode", "execution", "workspace")}
-    assert unused.isdisjoint(list_imported("from everhold import Everhold"))
+    assert unused.isdisjoint(list_imported_modules("from everhold import Everhold"))

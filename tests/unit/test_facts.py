@@ -25,7 +25,7 @@ def summarise(statements: list[Statement]) -> list[tuple[str, str, str]]:
     ]
 
 
-SAID = [
+SPOKEN_TEXTS = [
     ("I live in Chiang Mai.", [("alice", "lives_in", "Chiang Mai")]),
     ("i live in Bangkok now", [("alice", "lives_in", "Bangkok")]),
     ("I'm living in Oslo at the moment.", [("alice", "lives_in", "Oslo")]),
@@ -194,12 +194,12 @@ SAID = [
 ]
 
 
-@pytest.mark.parametrize(("text", "expected"), SAID, ids=[text for text, _ in SAID])
+@pytest.mark.parametrize(("text", "expected"), SPOKEN_TEXTS, ids=[text for text, _ in SPOKEN_TEXTS])
 def test_a_statement_of_a_speaker_is_about_the_right_person(text: str, expected: list[tuple[str, str, str]]) -> None:
     assert summarise(extract_statements(text)) == expected
 
 
-NOTED = [
+NOTES = [
     ("Prefers dark roast coffee", [("user", "prefers", "dark roast coffee")]),
     ("Lives in Bangkok", [("user", "lives_in", "Bangkok")]),
     ("User lives in Bangkok", [("user", "lives_in", "Bangkok")]),
@@ -224,12 +224,12 @@ NOTED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "expected"), NOTED, ids=[text for text, _ in NOTED])
+@pytest.mark.parametrize(("text", "expected"), NOTES, ids=[text for text, _ in NOTES])
 def test_a_note_without_a_speaker_is_about_the_user(text: str, expected: list[tuple[str, str, str]]) -> None:
     assert summarise(extract_statements(text, speaker=None)) == expected
 
 
-SAYS_NOTHING = [
+TEXTS_WITHOUT_FACTS = [
     "Do you live in Rome?",
     "I'm living in Paris for three weeks.",
     "We broke up the fight.",
@@ -364,7 +364,7 @@ SAYS_NOTHING = [
 ]
 
 
-@pytest.mark.parametrize("text", SAYS_NOTHING)
+@pytest.mark.parametrize("text", TEXTS_WITHOUT_FACTS)
 def test_a_text_that_states_nothing_has_no_facts(text: str) -> None:
     assert extract_statements(text) == []
 

@@ -44,13 +44,13 @@ def test_vectors_are_the_same_in_every_process() -> None:
         "print(FakeEmbedder().embed(['hello world กาแฟ'])[0].tobytes().hex())"
     )
     command = [sys.executable, "-c", program]
-    printed = {
+    outputs = {
         subprocess.run(
             command, capture_output=True, check=True, env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)}
         ).stdout
         for seed in ("1", "2")
     }
-    assert printed == {embed_one("hello world กาแฟ").tobytes().hex().encode() + b"\n"}
+    assert outputs == {embed_one("hello world กาแฟ").tobytes().hex().encode() + b"\n"}
 
 
 def test_vectors_have_length_one_in_half_precision() -> None:
@@ -76,11 +76,11 @@ def test_a_sentence_takes_microseconds() -> None:
     embedder = FakeEmbedder()
     sentence = ["The customer prefers backend work over design meetings now."]
     embedder.embed(sentence)
-    fastest = min(_duration(embedder, sentence) for _ in range(200))
+    fastest = min(_measure_seconds(embedder, sentence) for _ in range(200))
     assert fastest < 100e-6  # about 20 µs; machines that run tests are busy
 
 
-def _duration(embedder: FakeEmbedder, texts: list[str]) -> float:
+def _measure_seconds(embedder: FakeEmbedder, texts: list[str]) -> float:
     began = time.perf_counter()
     embedder.embed(texts)
     return time.perf_counter() - began

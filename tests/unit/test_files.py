@@ -29,8 +29,8 @@ def write_bytes(path: Path, text: str = "ours", *, overwrite: bool = False) -> N
 
 @pytest.fixture(params=[write_text, write_bytes])
 def write(request: pytest.FixtureRequest) -> Callable[..., None]:
-    chosen: Callable[..., None] = request.param
-    return chosen
+    write_function: Callable[..., None] = request.param
+    return write_function
 
 
 @pytest.fixture
@@ -46,11 +46,11 @@ def fail_while_writing(path: Path, raised: BaseException) -> None:
         raise raised
 
 
-def names(folder: Path) -> list[str]:
+def list_names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-class TestWhatOthersPlanted:
+class TestPlantedFiles:
     @pytest.mark.parametrize("umask", [0o000, 0o022, 0o777])
     def test_only_the_owner_can_read_a_file(self, write: Callable[..., None], folder: Path, umask: int) -> None:
         before = os.umask(umask)
@@ -119,12 +119,12 @@ class TestSeveralWriters:
     ) -> None:
         if not can_link:
             monkeypatch.setattr(os, "link", _cannot_link)
-        start = threading.Barrier(8)
+        barrier = threading.Barrier(8)
         won: list[str] = []
         refused: list[str] = []
 
         def attempt(text: str) -> None:
-            start.wait()
+            barrier.wait()
             try:
                 write(folder / "a", text)
                 won.append(text)
@@ -142,18 +142,18 @@ class TestSeveralWriters:
             assert len(refused) == 7
             assert all("exists already" in message for message in refused)
             refused.clear()
-            assert names(folder) == ["a"]
+            assert list_names(folder) == ["a"]
             (folder / "a").unlink()
 
     def test_files_of_a_killed_writer_are_removed_and_files_being_written_stay(self, folder: Path) -> None:
         (folder / LEFTOVER).write_text("half")
         os.utime(folder / LEFTOVER, (0, 0))
         with create_text(folder / "slow", overwrite=False) as out:
-            [current] = names(folder)
+            [current] = list_names(folder)
             os.utime(folder / current, (0, 0))
             write_text(folder / "quick")
             out.write("ours")
-        assert names(folder) == ["quick", "slow"]
+        assert list_names(folder) == ["quick", "slow"]
         assert (folder / "slow").read_text() == "ours"
 
 
@@ -163,7 +163,7 @@ def _cannot_link(*_: object, **__: object) -> None:
 
 class TestFailures:
     @pytest.fixture
-    def small(self, folder: Path) -> Iterator[Path]:
+    def small_folder(self, folder: Path) -> Iterator[Path]:
         """A folder that has room for 64 KB: a tiny disk where one can be mounted, else a limit on every file."""
         mounted = subprocess.run(
             ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder], capture_output=True, check=False
@@ -178,15 +178,15 @@ class TestFailures:
             subprocess.run(["umount", folder], check=True)
 
     @pytest.mark.parametrize("size", [70_000, 1_000_000])
-    def test_a_full_disk_is_reported(self, write: Callable[..., None], small: Path, size: int) -> None:
-        write(small / "there", "precious")
+    def test_a_full_disk_is_reported(self, write: Callable[..., None], small_folder: Path, size: int) -> None:
+        write(small_folder / "there", "precious")
         for name, overwrite in (("there", True), ("absent", False)):
             with pytest.raises(FileError, match=rf"{name} cannot be written \(.*\); .* name another folder") as caught:
-                write(small / name, "x" * size, overwrite=overwrite)
+                write(small_folder / name, "x" * size, overwrite=overwrite)
             assert caught.value.errno in (errno.ENOSPC, errno.EFBIG)
             assert not caught.value.retryable
-        assert names(small) == ["there"]
-        assert (small / "there").read_text() == "precious"
+        assert list_names(small_folder) == ["there"]
+        assert (small_folder / "there").read_text() == "precious"
 
     def test_a_file_over_the_size_limit_is_reported(self, write: Callable[..., None], folder: Path) -> None:
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -196,7 +196,7 @@ class TestFailures:
                 write(folder / "a", "x" * 100_000)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        assert names(folder) == []
+        assert list_names(folder) == []
 
     @pytest.mark.parametrize("call", ["fsync", "fchmod", "link", "open"])
     @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.EROFS, errno.EACCES])
@@ -206,12 +206,12 @@ class TestFailures:
         def refuse(*_: object, **__: object) -> None:
             raise OSError(code, os.strerror(code))
 
-        with monkeypatch.context() as patched:
-            patched.setattr(os, call, refuse)
+        with monkeypatch.context() as context:
+            context.setattr(os, call, refuse)
             with pytest.raises(FileError, match=os.strerror(code)) as caught:
                 write(folder / "a")
         assert caught.value.errno == code
-        assert names(folder) == []
+        assert list_names(folder) == []
 
     def test_invalid_file_names_are_reported(self, write: Callable[..., None], folder: Path) -> None:
         with pytest.raises(FileError, match=r"File name too long.*choose a shorter name"):
@@ -238,7 +238,7 @@ class TestFailures:
             with pytest.raises(type(raised)) as caught:
                 fail_while_writing(folder / "a", raised)
             assert caught.value is raised
-            assert names(folder) == []
+            assert list_names(folder) == []
 
     def test_no_descriptor_stays_open(self, write: Callable[..., None], folder: Path) -> None:
         before = len(list(Path("/proc/self/fd").iterdir()))
@@ -254,5 +254,5 @@ def test_standard_output_may_be_named_by_its_file() -> None:
         "from pathlib import Path\nfrom everhold.files import create_text\n"
         "with create_text(Path('/dev/stdout'), overwrite=False) as out: out.write('ours')"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
-    assert done.stdout == b"ours"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert result.stdout == b"ours"

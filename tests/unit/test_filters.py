@@ -59,7 +59,7 @@ def test_an_empty_filter_is_false() -> None:
 
 
 @pytest.mark.parametrize("name", Memory.model_fields)
-def test_every_field_is_known(name: str) -> None:
+def test_a_filter_may_name_every_field(name: str) -> None:
     assert make_filter({name: None}).conditions == (Where(name, Op.EQ, None),)
 
 

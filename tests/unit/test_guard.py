@@ -67,7 +67,7 @@ REFUSED = {
 
 
 def _list_cases(statements: dict[str, list[str]]) -> list[tuple[str, str]]:
-    return [(dialect, sql) for dialect, listed in statements.items() for sql in listed]
+    return [(dialect, sql) for dialect, dialect_statements in statements.items() for sql in dialect_statements]
 
 
 @pytest.mark.parametrize(("dialect", "sql"), _list_cases(ALLOWED))

@@ -25,14 +25,14 @@ def engine() -> Any:
         (lambda: AsyncEverhold("notes.db"), "use AsyncEverhold.open('notes.db')"),  # type: ignore[arg-type]
     ],
 )
-def test_a_constructor_names_open(construct: Callable[[], object], remedy: str) -> None:
+def test_the_error_of_a_constructor_names_open(construct: Callable[[], object], remedy: str) -> None:
     with pytest.raises(InvalidInput, match="opens no store") as raised:
         construct()
     assert remedy in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("use", "hint"),
+    ("access", "hint"),
     [
         (lambda engine, _: engine.remember, "call it on a view: engine.scope(user=…).remember(…)"),
         (lambda engine, _: engine.search, "call it on a view: engine.scope(user=…).recall(…)"),
@@ -43,10 +43,10 @@ def test_a_constructor_names_open(construct: Callable[[], object], remedy: str) 
     ],
 )
 def test_an_unknown_attribute_is_answered_with_the_right_one(
-    engine: Everhold, use: Callable[[Any, Any], object], hint: str
+    engine: Everhold, access: Callable[[Any, Any], object], hint: str
 ) -> None:
     with pytest.raises(AttributeError) as raised:
-        use(engine, engine.scope(user="alice"))
+        access(engine, engine.scope(user="alice"))
     assert hint in str(raised.value)
 
 

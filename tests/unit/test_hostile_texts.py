@@ -43,9 +43,9 @@ class CountingWords(set[str]):
 
 @pytest.mark.parametrize("length", [3, 10, 32, 33, 100, 40_000])
 def test_few_spellings_are_tried_for_a_word_of_any_length(length: int) -> None:
-    known = CountingWords({"kitchen"})
-    find_respellings("k" + "abcdefghij"[length % 10] * (length - 1), known)
-    assert known.lookups <= 54 * 32
+    known_words = CountingWords({"kitchen"})
+    find_respellings("k" + "abcdefghij"[length % 10] * (length - 1), known_words)
+    assert known_words.lookups <= 54 * 32
 
 
 def test_a_word_of_32_letters_is_still_respelled() -> None:
@@ -94,11 +94,11 @@ def test_long_runs_of_marks_are_cut_before_they_are_sorted(monkeypatch: pytest.M
             longest = max(longest, run)
         return unicodedata.normalize(form, text)
 
-    class Watched:
+    class WatchedUnicodedata:
         normalize = staticmethod(measure_run)
         combining = staticmethod(unicodedata.combining)
 
-    monkeypatch.setattr(terms_module, "unicodedata", Watched)
+    monkeypatch.setattr(terms_module, "unicodedata", WatchedUnicodedata)
     for run in ("\u0315\u0300" * 500, "\u0301" * 31, "\u0301" * 45, "\U0001e944" * 100, "\u0f71\u0f72" * 40):
         for before in range(20):
             fold("x" * before + "a" + run + "b" + run)
@@ -134,30 +134,30 @@ def test_times_at_the_ends_of_the_calendar_are_read(form: str, zone: tzinfo) -> 
 def test_the_future_is_read_once_and_as_before(words: list[str]) -> None:
     """The fast reader agrees with searching each sentence."""
     lower = " ".join(words).lower()
-    quick = dates._make_future_check(lower)
+    is_future = dates._make_future_check(lower)
     for index in range(len(lower)):
         if lower[index].isspace():  # no time begins there
             continue
         start = max(lower.rfind(mark, 0, index) for mark in (". ", "! ", "? ", "\n")) + 1
         stop = dates._SENTENCE_BREAK.search(lower, index)
-        assert quick(index) == bool(dates._FUTURE.search(lower, start, stop.start() if stop else len(lower)))
+        assert is_future(index) == bool(dates._FUTURE.search(lower, start, stop.start() if stop else len(lower)))
 
 
 def test_a_text_is_searched_for_the_future_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    searched = 0
+    searched_length = 0
     original = dates._FUTURE
 
-    class Watched:
+    class WatchedPattern:
         @staticmethod
         def finditer(text: str) -> Iterator[Any]:
-            nonlocal searched
-            searched += len(text)
+            nonlocal searched_length
+            searched_length += len(text)
             return original.finditer(text)
 
-    monkeypatch.setattr(dates, "_FUTURE", Watched)
+    monkeypatch.setattr(dates, "_FUTURE", WatchedPattern)
     text = "today " * 50_000
     assert find_time_spans(text, NOW, UTC)
-    assert searched <= dates.MAX_TEXT_LENGTH
+    assert searched_length <= dates.MAX_TEXT_LENGTH
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_hostile_cursors_are_refused(cursor: str) -> None:
 
 
 def test_filters_are_bounded() -> None:
-    for where, words in (
+    for where, message in (
         ({f"metadata.{n}": n for n in range(101)}, "101 conditions; use at most 100"),
         ({"id": ["x"] * 10_001}, "10,001 values; use at most 10,000"),
         ({"metadata." + "a." * 600: 1}, "a field has 1,209 characters; use at most 1,000"),
@@ -179,6 +179,6 @@ def test_filters_are_bounded() -> None:
         ({"metadata.a": {"b": 10**5000}}, "use at most 64, or text"),
         ({"metadata.a": b"x"}, "JSON cannot hold a value of type bytes"),
     ):
-        with pytest.raises(InvalidInput, match=words):
+        with pytest.raises(InvalidInput, match=message):
             make_filter(where)
     assert make_filter({"id": ["x"] * 10_000, "metadata.a": {1, 2}}).conditions

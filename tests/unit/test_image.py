@@ -1,5 +1,6 @@
 """An image that was extended, changed and compacted has the same content as an image built at once."""
 
+import itertools
 import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -18,7 +19,7 @@ COLUMNS = ("importance", "dated", "created_at", "known_from", "known_to", "expir
            "superseded_at", "occurred_at", "when", "blank", "length", "alive")  # fmt: skip
 
 
-def entry(rng: random.Random, owner: str) -> ImageEntry:
+def make_entry(rng: random.Random, owner: str) -> ImageEntry:
     vector = np.asarray([rng.uniform(-1, 1) for _ in range(DIMENSIONS)], "<f2").tobytes()
     maybe: Any = lambda value: value if rng.random() < 0.3 else None  # noqa: E731
     memory = {
@@ -40,13 +41,13 @@ def entry(rng: random.Random, owner: str) -> ImageEntry:
     return ImageEntry(tuple(chunk[name] for name in CHUNK_COLUMNS), tuple(memory[name] for name in OWNER_COLUMNS))
 
 
-def contents(image: Image) -> list[tuple[Any, ...]]:
+def read_contents(image: Image) -> list[tuple[Any, ...]]:
     """Return the live rows as values, in an order that does not depend on the image."""
     rows = []
     postings: dict[int, list[tuple[str, int]]] = {}
     for word in WORDS:
-        found_rows = image.postings.find(word)
-        for row, count in zip(found_rows.rows.tolist(), found_rows.counts.tolist(), strict=True):
+        posting = image.postings.find(word)
+        for row, count in zip(posting.rows.tolist(), posting.counts.tolist(), strict=True):
             postings.setdefault(row, []).append((word, count))
     names = {name: {code: value for value, code in image._codes[name].items()} for name in CODED}
     for row in np.flatnonzero(image.column("alive")).tolist():
@@ -77,25 +78,27 @@ def read_derived(image: Image) -> tuple[Any, ...]:
 def test_an_updated_image_equals_a_rebuilt_one(monkeypatch: pytest.MonkeyPatch, seed: int, squeeze_least: int) -> None:
     monkeypatch.setattr(module, "_SQUEEZE_LEAST", squeeze_least)
     rng = random.Random(seed)
-    image, truth = Image(DIMENSIONS), dict[str, list[ImageEntry]]()
+    image, entries_by_owner = Image(DIMENSIONS), dict[str, list[ImageEntry]]()
     for step in range(60):
         owners = [f"m{rng.randrange(25)}" for _ in range(rng.randint(0, 4))]
         owners = list(dict.fromkeys(owners))
-        fresh = [entry(rng, owner) for owner in owners if rng.random() < 0.8 for _ in range(rng.randint(1, 3))]
+        new_entries = [
+            make_entry(rng, owner) for owner in owners if rng.random() < 0.8 for _ in range(rng.randint(1, 3))
+        ]
         if step % 3 == 0:
-            fresh = [entry for entry in fresh if entry.owner[0] not in truth]
-            image.extend(fresh)
+            new_entries = [new_entry for new_entry in new_entries if new_entry.owner[0] not in entries_by_owner]
+            image.extend(new_entries)
         else:
-            image.replace(owners, fresh)
+            image.replace(owners, new_entries)
             for owner in owners:
-                truth.pop(owner, None)
-        for new_entry in fresh:
-            truth.setdefault(new_entry.owner[0], []).append(new_entry)
+                entries_by_owner.pop(owner, None)
+        for new_entry in new_entries:
+            entries_by_owner.setdefault(new_entry.owner[0], []).append(new_entry)
         rebuilt = Image(DIMENSIONS)
-        rebuilt.extend([entry for entries in truth.values() for entry in entries])
-        assert contents(image) == contents(rebuilt)
+        rebuilt.extend(itertools.chain.from_iterable(entries_by_owner.values()))
+        assert read_contents(image) == read_contents(rebuilt)
         assert read_derived(image) == read_derived(rebuilt)
-        assert image.alive_rows == rebuilt.size == sum(len(entries) for entries in truth.values())
+        assert image.alive_rows == rebuilt.size == sum(len(entries) for entries in entries_by_owner.values())
         assert image.size == len(image.owners)
     dead = image.size - image.alive_rows
     assert dead <= max(3, 0.25 * image.size) or squeeze_least > 100
@@ -103,14 +106,14 @@ def test_an_updated_image_equals_a_rebuilt_one(monkeypatch: pytest.MonkeyPatch, 
 
 def test_loading_in_blocks_equals_extending() -> None:
     rng = random.Random(9)
-    entries = [entry(rng, f"m{n}") for n in range(300)]
-    whole, blocks = Image(DIMENSIONS), Image(DIMENSIONS)
-    whole.extend(entries)
-    blocks.load((entries[n : n + 70] for n in range(0, 300, 70)), 10)
-    assert contents(whole) == contents(blocks)
-    assert read_derived(whole) == read_derived(blocks)
-    assert whole.speakers == blocks.speakers == {"mia": "Mia Moss", "mia moss": "Mia Moss"}
-    assert blocks.owners == whole.owners
+    entries = [make_entry(rng, f"m{n}") for n in range(300)]
+    extended, loaded = Image(DIMENSIONS), Image(DIMENSIONS)
+    extended.extend(entries)
+    loaded.load((entries[n : n + 70] for n in range(0, 300, 70)), 10)
+    assert read_contents(extended) == read_contents(loaded)
+    assert read_derived(extended) == read_derived(loaded)
+    assert extended.speakers == loaded.speakers == {"mia": "Mia Moss", "mia moss": "Mia Moss"}
+    assert loaded.owners == extended.owners
 
 
 def test_absent_values_have_the_code_minus_1() -> None:
@@ -143,7 +146,7 @@ def test_rare_fields_are_removed_with_their_memories() -> None:
     """An alias, a successor and a place in a conversation are removed with the memory, and change with it."""
     image = Image(DIMENSIONS)
 
-    def keep(owner: str, **fields: Any) -> None:
+    def replace_memory(owner: str, **fields: Any) -> None:
         memory = dict.fromkeys(OWNER_COLUMNS) | {
             "id": owner,
             "importance": 0.5,
@@ -160,14 +163,14 @@ def test_rare_fields_are_removed_with_their_memories() -> None:
     assert read_parts() == ([], {}, {}, False)
     assert image.speakers == {}
     turn = {"kind": "conversation", "session_id": "s", "speaker": "Mia"}
-    keep("a", aliases=["Big Tom"], superseded_by="b", provenance={"memory": "c", "file": 1}, **turn)
+    replace_memory("a", aliases=["Big Tom"], superseded_by="b", provenance={"memory": "c", "file": 1}, **turn)
     assert read_parts() == ([["big", "tom"]], {"a": "b"}, {"a": "c"}, True)
     assert image.speakers == {"mia": "Mia"}
-    keep("a", aliases=[], provenance={"memory": 7}, kind="conversation", session_id=None)
+    replace_memory("a", aliases=[], provenance={"memory": 7}, kind="conversation", session_id=None)
     assert read_parts() == ([], {}, {}, False)
-    keep("a", kind="fact", session_id="s")
+    replace_memory("a", kind="fact", session_id="s")
     assert read_parts() == ([], {}, {}, False), "a fact is not a turn"
-    keep("a", kind="interaction", session_id="s", aliases=["Tom"])
+    replace_memory("a", kind="interaction", session_id="s", aliases=["Tom"])
     assert read_parts() == ([["tom"]], {}, {}, True)
     image.kill(["a"])
     assert read_parts() == ([], {}, {}, False)

@@ -33,7 +33,7 @@ from tests.engines import make_store
 from tests.stepwise import interrupt_at, run_beside
 
 
-def press() -> None:
+def send_interrupt() -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
@@ -41,19 +41,19 @@ def press() -> None:
 
 
 def test_a_section_ends_before_it_is_interrupted() -> None:
-    done = []
+    steps = []
     with pytest.raises(KeyboardInterrupt):  # noqa: PT012 — where it is raised is what is tested
         with uninterrupted, uninterrupted:
-            press()
-            done.append("inner")
-        done.append("after")
-    assert done == ["inner"]
+            send_interrupt()
+            steps.append("inner")
+        steps.append("after")
+    assert steps == ["inner"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_an_error_and_an_interrupt_become_the_interrupt() -> None:
     with pytest.raises(KeyboardInterrupt) as caught, uninterrupted:  # noqa: PT012
-        press()
+        send_interrupt()
         raise ValueError
     assert isinstance(caught.value.__context__, ValueError)
 
@@ -63,7 +63,7 @@ def test_a_handler_that_raises_nothing_is_told_after_the_section() -> None:
     before = signal.signal(signal.SIGINT, lambda *_: calls.append("interrupt"))
     try:
         with uninterrupted:
-            press()
+            send_interrupt()
             calls.append("section")
         assert calls == ["section", "interrupt"]
     finally:
@@ -72,40 +72,40 @@ def test_a_handler_that_raises_nothing_is_told_after_the_section() -> None:
 
 def test_a_section_that_hangs_can_be_left_by_pressing_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("everhold.interrupts.PATIENCE_SECONDS", 0.0)
-    done = []
+    steps = []
     with pytest.raises(KeyboardInterrupt), uninterrupted:  # noqa: PT012
-        press()
-        done.append("first")
-        press()
-        done.append("second")
-    assert done == ["first"]
+        send_interrupt()
+        steps.append("first")
+        send_interrupt()
+        steps.append("second")
+    assert steps == ["first"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_waiting_for_a_turn_can_be_interrupted() -> None:
-    turn, taken, release = GuardedLock(), threading.Event(), threading.Event()
+def test_waiting_for_a_lock_can_be_interrupted() -> None:
+    lock, is_held, release = GuardedLock(), threading.Event(), threading.Event()
 
     def hold() -> None:
-        with turn:
-            taken.set()
+        with lock:
+            is_held.set()
             release.wait(100)
 
     holder = threading.Thread(target=hold)
     holder.start()
-    taken.wait(100)
-    threading.Timer(0.05, press).start()
-    with pytest.raises(KeyboardInterrupt), turn:
-        pytest.fail("the turn is another thread's")
+    is_held.wait(100)
+    threading.Timer(0.05, send_interrupt).start()
+    with pytest.raises(KeyboardInterrupt), lock:
+        pytest.fail("another thread holds the lock")
     release.set()
     holder.join()
-    run_beside(turn.__enter__)
+    run_beside(lock.__enter__)
 
 
-def test_a_turn_that_does_not_come_in_time_is_refused() -> None:
-    turn = GuardedLock(0.05, "the turn is taken")
-    with turn, pytest.raises(StoreBusy, match="the turn is taken"):
-        run_beside(turn.__enter__)
-    run_beside(turn.__enter__)
+def test_a_lock_that_is_not_free_in_time_is_refused() -> None:
+    lock = GuardedLock(0.05, "the lock is held")
+    with lock, pytest.raises(StoreBusy, match="the lock is held"):
+        run_beside(lock.__enter__)
+    run_beside(lock.__enter__)
 
 
 def test_an_event_stays_usable_wherever_it_is_interrupted() -> None:
@@ -126,7 +126,7 @@ def test_an_event_stays_usable_wherever_it_is_interrupted() -> None:
 
 
 def test_waiting_for_an_event_can_be_interrupted() -> None:
-    threading.Timer(0.05, press).start()
+    threading.Timer(0.05, send_interrupt).start()
     with pytest.raises(KeyboardInterrupt):
         GuardedEvent().wait(100)
     assert not GuardedEvent().wait(0.01)
@@ -138,18 +138,18 @@ def test_waiting_for_an_event_can_be_interrupted() -> None:
 @pytest.fixture(params=["sqlite", "in_memory", "duckdb"])
 def records(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Records]:
     if request.param == "in_memory":
-        opened: Records = InMemory().open()
+        records: Records = InMemory().open()
     elif request.param == "duckdb":
-        opened = duckdb_store(tmp_path).open()
+        records = duckdb_store(tmp_path).open()
     else:
-        opened = SqliteRecords(SqliteOptions(tmp_path / "records.db", synchronous="NORMAL", busy_seconds=5))
-    opened.commit([Put(make_row(Organization, "org", "org"))])
-    yield opened
-    opened.close()
+        records = SqliteRecords(SqliteOptions(tmp_path / "records.db", synchronous="NORMAL", busy_seconds=5))
+    records.commit([Put(make_row(Organization, "org", "org"))])
+    yield records
+    records.close()
 
 
-def points(records: Records) -> Iterator[int]:
-    """Return every point on SQLite, whose locks are the most delicate, and some points on other stores."""
+def list_points(records: Records) -> Iterator[int]:
+    """Yield every point on SQLite, whose locks are the most delicate, and some points on other stores."""
     return count(0, {"sqlite": 1, "in_memory": 5}.get(records.traits.name, 97))
 
 
@@ -166,7 +166,7 @@ def require_usable(records: Records, name: str) -> None:
 
 
 def test_an_interrupted_commit_is_applied_completely_or_not_at_all(records: Records) -> None:
-    for point in points(records):
+    for point in list_points(records):
         name = f"m{point}"
         rows = [Put(make_row(Memory, "org", name)), Put(make_row(Tag, "org", "t", memory_id=name))]
         sent = interrupt_at(point, lambda rows=rows: records.commit(rows))  # type: ignore[misc]
@@ -190,7 +190,7 @@ READS: dict[str, Callable[[Records], object]] = {
 @pytest.mark.parametrize("read", READS)
 def test_a_store_stays_usable_wherever_a_read_is_interrupted(records: Records, read: str) -> None:
     records.commit([Put(make_row(Memory, "org", f"m{number}")) for number in range(3)])
-    for point in points(records):
+    for point in list_points(records):
         if not interrupt_at(point, lambda: READS[read](records)):
             break
         require_usable(records, f"after-{point}")
@@ -222,8 +222,8 @@ def list_calls_when_collected(make: Callable[[], object]) -> list[str]:
 
 
 def test_no_interrupt_is_lost_when_a_lost_connection_is_collected(tmp_path: Path) -> None:
-    with closing(SqliteRecords(SqliteOptions(tmp_path / "records.db"))) as opened:
-        assert list_calls_when_collected(opened._readers._borrow) == []
+    with closing(SqliteRecords(SqliteOptions(tmp_path / "records.db"))) as records:
+        assert list_calls_when_collected(records._readers._borrow) == []
 
 
 def test_no_interrupt_is_lost_when_a_thread_that_has_ended_is_collected() -> None:
@@ -236,14 +236,14 @@ def test_no_interrupt_is_lost_when_a_thread_that_has_ended_is_collected() -> Non
     assert list_calls_when_collected(run_to_its_end) == []
 
 
-# what is above the stores
+# above the stores
 
 
-class PressesWhenBuilt:
-    """A validator whose name pydantic-core asks for while it builds a schema."""
+class InterruptingValidator:
+    """A validator that sends an interrupt when pydantic-core asks for its name, while it builds a schema."""
 
     def __repr__(self) -> str:
-        press()
+        send_interrupt()
         return "validator"
 
     def __call__(self, value: int) -> int:
@@ -251,14 +251,14 @@ class PressesWhenBuilt:
 
 
 def test_an_interrupt_while_a_validator_is_built_stays_an_interrupt() -> None:
-    class Built(Row):
-        number: Annotated[int, AfterValidator(PressesWhenBuilt())]
+    class ValidatedRow(Row):
+        number: Annotated[int, AfterValidator(InterruptingValidator())]
 
     with pytest.raises(KeyboardInterrupt):
-        Built(number=1)
-    assert Built(number=1).number == 1
+        ValidatedRow(number=1)
+    assert ValidatedRow(number=1).number == 1
     with pytest.raises(KeyboardInterrupt):
-        complete_row(Built, {"number": 1}, {})
+        complete_row(ValidatedRow, {"number": 1}, {})
 
 
 def test_a_text_whose_embedding_was_interrupted_is_embedded_by_the_next_call() -> None:
@@ -276,9 +276,9 @@ def test_a_text_whose_embedding_was_interrupted_is_embedded_by_the_next_call() -
 def test_an_engine_works_after_an_interrupt_at_any_point(
     store: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    """At some points of writes and recalls: recalls find all that was written, in another thread too."""
-    with closing(make_store(store, request, tmp_path)) as opened:
-        engine = opened.open()
+    """After an interrupt at some points of writes and recalls, another thread can write, and recall what it wrote."""
+    with closing(make_store(store, request, tmp_path)) as opened_store:
+        engine = opened_store.open()
         view, talk = engine.scope(user="u"), engine.scope(user="u", session="s")
 
         def work(point: int) -> None:

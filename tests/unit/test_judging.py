@@ -53,13 +53,13 @@ def make_candidates(**changed: Any) -> Candidates:
     totals[:2] = 1.5, 1.0
     features = np.zeros(SIZE, np.int64)
     features[1] = CHANGE
-    nothing = np.zeros(SIZE)
+    zeros = np.zeros(SIZE)
     holds = np.zeros((2, SIZE))
     holds[0, :2] = 1.0
     candidates = Candidates(
-        totals=totals, signal_log_odds=totals, explicit=nothing, similarity=similarity, dates=nothing,
+        totals=totals, signal_log_odds=totals, explicit=zeros, similarity=similarity, dates=zeros,
         features=features,
-        when=when, asks=nothing, vectors=vectors, anchor=nothing, contrary=nothing, preference=nothing,
+        when=when, asks=zeros, vectors=vectors, anchor=zeros, contrary=zeros, preference=zeros,
         evidence=np.zeros((SIZE, 4)), rare=np.full(SIZE, frozenset(), object), holds=holds,
     )  # fmt: skip
     return candidates._replace(**changed)
@@ -75,7 +75,7 @@ def test_a_newer_candidate_that_says_the_same_takes_the_first_place() -> None:
     judgement = judge(make_candidates(), make_profile())
     assert judgement.chain == [0, 1]
     assert judgement.totals[1] == max(judgement.totals)
-    old, new = (Verdict(judgement, index, [f"m{place}" for place in range(SIZE)]) for index in (0, 1))
+    old, new = (Verdict(judgement, index, [f"m{number}" for number in range(SIZE)]) for index in (0, 1))
     assert (old.outdated_by, old.updates, new.updates, new.outdated_by) == ("m1", None, "m0", None)
     assert Verdict(judgement, 5, [""] * SIZE).updates is None
 
@@ -86,10 +86,10 @@ def state_attribute(**evidence: tuple[float, float, float, float]) -> Candidates
     vectors[1] = vectors[2]
     similarity = make_candidates().similarity.copy()
     similarity[1] = 0.1
-    table = np.zeros((SIZE, 4))
+    evidence_table = np.zeros((SIZE, 4))
     for index, name in enumerate(("old", "new")):
-        table[index] = evidence.get(name, (0.0, 0.0, 0.0, 0.0))
-    return make_candidates(vectors=vectors, similarity=similarity, evidence=table)
+        evidence_table[index] = evidence.get(name, (0.0, 0.0, 0.0, 0.0))
+    return make_candidates(vectors=vectors, similarity=similarity, evidence=evidence_table)
 
 
 def test_a_newer_candidate_that_states_the_attribute_takes_the_first_place() -> None:
@@ -101,14 +101,14 @@ def test_a_newer_candidate_that_states_the_attribute_takes_the_first_place() -> 
 
 
 def test_a_newer_candidate_about_another_person_outdates_nothing() -> None:
-    old, apart = (1.0, 0.75, 0.0, 1.0), (0.0, 0.0, 1.0, 1.0)
-    table = state_attribute(old=old, new=apart).evidence
+    old, about_another = (1.0, 0.75, 0.0, 1.0), (0.0, 0.0, 1.0, 1.0)
+    evidence = state_attribute(old=old, new=about_another).evidence
     assert judge(make_candidates(), make_profile()).chain == [0, 1]
     similarity = make_candidates().similarity.copy()
     similarity[1] = 0.3
     vectors = make_candidates().vectors.copy()
     vectors[1] = 0.7 * vectors[0] + 0.7 * vectors[2]
-    judgement = judge(make_candidates(evidence=table, similarity=similarity, vectors=vectors), make_profile())
+    judgement = judge(make_candidates(evidence=evidence, similarity=similarity, vectors=vectors), make_profile())
     assert judgement.chain == [0]
 
 
@@ -148,8 +148,8 @@ def test_a_candidate_linked_to_the_best_stays_behind_it() -> None:
     explicit, signal_log_odds, totals = np.zeros(SIZE), np.full(SIZE, 5.0), make_candidates().totals.copy()
     explicit[7], totals[7] = 9.0, totals[0] - 1.0
     linked = judge(make_candidates(totals=totals, explicit=explicit, signal_log_odds=signal_log_odds), make_profile())
-    alone = judge(make_candidates(totals=totals, signal_log_odds=signal_log_odds), make_profile())
-    assert alone.totals[7] <= linked.totals[7] < linked.totals[0]
+    unlinked = judge(make_candidates(totals=totals, signal_log_odds=signal_log_odds), make_profile())
+    assert unlinked.totals[7] <= linked.totals[7] < linked.totals[0]
 
 
 @pytest.mark.parametrize("size", [1, 2, FEW_CANDIDATES, FEW_CANDIDATES + 4, MAX_JUDGED])
@@ -215,25 +215,29 @@ def test_equal_similarities_do_not_stand_out() -> None:
     assert table[ROWS["stands_out"]] == pytest.approx(0.0)
 
 
-def ask(times: tuple[tuple[int, int], ...] = (), **intent: bool) -> Question:
+def make_question(times: tuple[tuple[int, int], ...] = (), **intent: bool) -> Question:
     return Question((), None, times=times, intent=Intent(**intent))
 
 
 def test_the_bounds_depend_on_the_question_and_the_best_score() -> None:
-    single, several = ask(), ask(lists=True)
+    single, several = make_question(), make_question(lists=True)
     assert find_bounds(single, MAX_JUDGED, 0.9) == ONE_ANSWER
     assert find_bounds(several, MAX_JUDGED, 0.9) == SEVERAL_ANSWERS
     assert find_bounds(several, MAX_JUDGED, 0.2) == ONE_ANSWER, "the best must be good enough"
-    assert find_bounds(ask(((0, DAY),), lists=True), MAX_JUDGED, 0.9) == ONE_ANSWER, "the time is what they share"
+    assert find_bounds(make_question(((0, DAY),), lists=True), MAX_JUDGED, 0.9) == ONE_ANSWER, (
+        "the time is what they share"
+    )
     assert ONE_ANSWER.find_minimum(0.9) == pytest.approx(0.36)
     assert ONE_ANSWER.find_minimum(0.4) == ONE_ANSWER.minimum
 
 
 def test_few_candidates_have_bounds_of_their_own() -> None:
-    assert find_bounds(ask(), FEW_CANDIDATES, 0.9) == ONE_AMONG_FEW
-    assert find_bounds(ask(lists=True), FEW_CANDIDATES, 0.9) == SEVERAL_AMONG_FEW
-    assert find_bounds(ask(past=True), FEW_CANDIDATES, 0.9) == SEVERAL_AMONG_FEW, "the old fact and its successor"
-    assert find_bounds(ask(past=True), FEW_CANDIDATES, 0.2) == ONE_AMONG_FEW
+    assert find_bounds(make_question(), FEW_CANDIDATES, 0.9) == ONE_AMONG_FEW
+    assert find_bounds(make_question(lists=True), FEW_CANDIDATES, 0.9) == SEVERAL_AMONG_FEW
+    assert find_bounds(make_question(past=True), FEW_CANDIDATES, 0.9) == SEVERAL_AMONG_FEW, (
+        "the old fact and its successor"
+    )
+    assert find_bounds(make_question(past=True), FEW_CANDIDATES, 0.2) == ONE_AMONG_FEW
 
 
 def test_a_single_candidate_is_judged_too() -> None:

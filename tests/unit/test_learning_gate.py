@@ -67,14 +67,14 @@ def test_a_correction_holds_for_a_value_that_two_patterns_take_differently(tmp_p
     shop.teach("how many folks live in France", IN_FRANCE)
     question = "how many folks live in Japan"
     for column in ("city", "country", "city", "country"):
-        right = f"SELECT count(*) FROM customers WHERE {column} = 'Japan'"
-        shop.teach(question, right)
-        assert shop.ask(question) == shop.gate.run(right)
+        right_sql = f"SELECT count(*) FROM customers WHERE {column} = 'Japan'"
+        shop.teach(question, right_sql)
+        assert shop.ask(question) == shop.gate.run(right_sql)
 
 
 def test_a_held_back_pattern_is_used_when_the_question_it_would_break_is_retired(shop: TaughtShop) -> None:
-    wrong = "SELECT max(age) FROM customers WHERE country = 'France'"
-    shop.teach("how many folks are in France", wrong)
+    wrong_sql = "SELECT max(age) FROM customers WHERE country = 'France'"
+    shop.teach("how many folks are in France", wrong_sql)
     pattern = shop.teach("how many folks are in Japan", IN_FRANCE.replace("France", "Japan")).patterns[-1]
     assert pattern.status is LearnedStatus.HELD_BACK
     shop.teach("how many folks are in France", IN_FRANCE)

@@ -12,11 +12,11 @@ from everhold.ask.schema import ColumnRef
 from tests.unit.ask_shop import make_shop
 from tests.unit.taught_shop import TaughtShop
 
-LINES = """FROM order_items JOIN products ON products.product_id = order_items.product_id
+JOINS = """FROM order_items JOIN products ON products.product_id = order_items.product_id
   JOIN orders ON orders.order_id = order_items.order_id JOIN customers ON customers.customer_id = orders.customer_id"""
 # Each customer pays a tenth less, so no column has these sums.
-TAUGHT = {
-    "turnover by country": f"""SELECT customers.country, sum(products.price * order_items.quantity * 0.9) {LINES}
+TAUGHT_STATEMENTS = {
+    "turnover by country": f"""SELECT customers.country, sum(products.price * order_items.quantity * 0.9) {JOINS}
         GROUP BY customers.country""",
     "fill grade per category": """SELECT category_name, 1.0 * sum(num_in_stock) / count(*) FROM products p
         JOIN product_categories c ON p.category_id = c.category_id GROUP BY category_name""",
@@ -32,7 +32,7 @@ MEANINGS = {
     "safe income": "sum(CASE WHEN orders.status = 'paid' THEN orders.amount * 0.8 END)",
 }
 # Questions of other shapes, with rows that were computed by hand.
-ASKED: dict[str, Rows] = {
+EXPECTED_ROWS: dict[str, Rows] = {
     "turnover": [(382.5,)],
     "turnover of Books": [(76.5,)],
     "turnover of paid orders": [(324.9,)],
@@ -51,9 +51,9 @@ ASKED: dict[str, Rows] = {
 
 
 @pytest.fixture(scope="module")
-def taught(tmp_path_factory: pytest.TempPathFactory) -> TaughtShop:
+def taught_shop(tmp_path_factory: pytest.TempPathFactory) -> TaughtShop:
     shop = TaughtShop(make_shop(tmp_path_factory.mktemp("shop") / "shop.sqlite"))
-    for question, sql in TAUGHT.items():
+    for question, sql in TAUGHT_STATEMENTS.items():
         shop.teach(question, sql)
     return shop
 
@@ -63,28 +63,30 @@ def shop(tmp_path: Path) -> TaughtShop:
     return TaughtShop(make_shop(tmp_path / "shop.sqlite"))
 
 
-def test_metrics_are_found_in_what_statements_compute(taught: TaughtShop) -> None:
-    assert {metric.phrase: metric.formula.text for metric in taught.memory.lessons.metrics} == MEANINGS
+def test_metrics_are_found_in_what_statements_compute(taught_shop: TaughtShop) -> None:
+    assert {metric.phrase: metric.formula.text for metric in taught_shop.memory.lessons.metrics} == MEANINGS
 
 
-@pytest.mark.parametrize("question", ASKED)
-def test_a_metric_is_used_for_other_questions(taught: TaughtShop, question: str) -> None:
-    rows = taught.ask(question)
+@pytest.mark.parametrize("question", EXPECTED_ROWS)
+def test_a_metric_is_used_for_other_questions(taught_shop: TaughtShop, question: str) -> None:
+    rows = taught_shop.ask(question)
     assert rows is not None
     rounded = [tuple(round(cell, 6) if isinstance(cell, float) else cell for cell in row) for row in rows]
-    expected = [tuple(round(cell, 6) if isinstance(cell, float) else cell for cell in row) for row in ASKED[question]]
+    expected = [
+        tuple(round(cell, 6) if isinstance(cell, float) else cell for cell in row) for row in EXPECTED_ROWS[question]
+    ]
     assert sorted(rounded, key=str) == sorted(expected, key=str)
 
 
-def test_a_reading_says_what_a_metric_means(taught: TaughtShop) -> None:
-    reading = taught.read("turnover of Books")
+def test_a_reading_says_what_a_metric_means(taught_shop: TaughtShop) -> None:
+    reading = taught_shop.read("turnover of Books")
     assert reading is not None
     assert reading.restatement == "the turnover of order items where the product category is Books"
     assert reading.assumptions == (f"'turnover' means {MEANINGS['turnover']}",)
 
 
-def test_the_confirmed_question_itself_is_restated_by_its_metric(taught: TaughtShop) -> None:
-    reading = taught.read("turnover by country")
+def test_the_confirmed_question_itself_is_restated_by_its_metric(taught_shop: TaughtShop) -> None:
+    reading = taught_shop.read("turnover by country")
     assert reading is not None
     assert (reading.restatement, reading.is_confirmed) == ("the turnover per country", True)
 

@@ -10,7 +10,7 @@ from everhold.ask.learning.patterns import LearnedPattern, QuestionContext, make
 from everhold.errors import InvalidInput
 from tests.unit.ask_shop import TODAY, make_shop, open_shop
 
-CUSTOMERS = "SELECT count(*) FROM customers WHERE country = 'France'"
+COUNT_CUSTOMERS = "SELECT count(*) FROM customers WHERE country = 'France'"
 
 
 @pytest.fixture(scope="module")
@@ -28,20 +28,20 @@ def propose(context: QuestionContext, pattern: LearnedPattern, question: str) ->
 
 
 def test_a_value_is_replaced_by_that_of_the_question(context: QuestionContext) -> None:
-    pattern = learn(context, "how many customers live in France", CUSTOMERS)
+    pattern = learn(context, "how many customers live in France", COUNT_CUSTOMERS)
     assert pattern.masked.text == "how many customers live in <country>"
     proposal = propose(context, pattern, "how many customers live in Japan")
     assert proposal == "SELECT COUNT(*) FROM customers WHERE country = 'Japan'"
 
 
 def test_a_value_of_another_kind_does_not_fit(context: QuestionContext) -> None:
-    pattern = learn(context, "how many customers live in France", CUSTOMERS)
+    pattern = learn(context, "how many customers live in France", COUNT_CUSTOMERS)
     assert propose(context, pattern, "how many customers live in Paris") is None
 
 
 @pytest.mark.parametrize("question", ["how many customers live", "how many customers live in France or Japan"])
 def test_another_number_of_slots_does_not_fit(context: QuestionContext, question: str) -> None:
-    assert propose(context, learn(context, "how many customers live in France", CUSTOMERS), question) is None
+    assert propose(context, learn(context, "how many customers live in France", COUNT_CUSTOMERS), question) is None
 
 
 def test_numbers_and_limits_are_slots(context: QuestionContext) -> None:
@@ -116,23 +116,26 @@ def test_similar_questions_that_ask_for_something_else_count_less(context: Quest
 
 
 def test_several_patterns_outweigh_one(context: QuestionContext) -> None:
-    right, wrong = ("SELECT name FROM customers WHERE country = 'France'", "SELECT city FROM customers WHERE 1 = 1")
-    alone = [learn(context, "customers living in France", wrong + " AND country = 'France'")]
-    several = [
-        learn(context, f"customers living {word} in France", right) for word in ("today", "now", "here", "there")
+    right_sql, wrong_sql = (
+        "SELECT name FROM customers WHERE country = 'France'",
+        "SELECT city FROM customers WHERE 1 = 1",
+    )
+    wrong_patterns = [learn(context, "customers living in France", wrong_sql + " AND country = 'France'")]
+    right_patterns = [
+        learn(context, f"customers living {word} in France", right_sql) for word in ("today", "now", "here", "there")
     ]
-    [match] = PatternMemory(alone).propose(context, "customers living in Germany")
-    best = PatternMemory([*alone, *several]).propose(context, "customers living in Germany")[0]
-    assert (match.sql, match.similarity) == (wrong + " AND country = 'Germany'", 1.0)
+    [match] = PatternMemory(wrong_patterns).propose(context, "customers living in Germany")
+    best = PatternMemory([*wrong_patterns, *right_patterns]).propose(context, "customers living in Germany")[0]
+    assert (match.sql, match.similarity) == (wrong_sql + " AND country = 'Germany'", 1.0)
     assert best.similarity < match.similarity
 
 
 def test_a_pattern_that_lost_counts_less(context: QuestionContext) -> None:
-    pattern = learn(context, "how many customers live in France", CUSTOMERS)
-    lost = LearnedPattern(**{**vars(pattern), "losses": 2})
-    assert lost.trust == 0.5
+    pattern = learn(context, "how many customers live in France", COUNT_CUSTOMERS)
+    losing_pattern = LearnedPattern(**{**vars(pattern), "losses": 2})
+    assert losing_pattern.trust == 0.5
     [match], [weaker] = (
-        PatternMemory([item]).propose(context, "how many customers live in Japan") for item in (pattern, lost)
+        PatternMemory([item]).propose(context, "how many customers live in Japan") for item in (pattern, losing_pattern)
     )
     assert weaker.confidence < match.confidence
 
@@ -144,6 +147,6 @@ def test_memory_is_searched_the_same_before_and_after_it_is_indexed(context: Que
     for question in questions:
         memory = memory.put(learn(context, question, "SELECT 1 FROM customers"))
     assert len(memory.patterns) == len(questions)
-    learned = learn(context, "how many customers live in France", CUSTOMERS)
+    learned = learn(context, "how many customers live in France", COUNT_CUSTOMERS)
     matches = memory.put(learned).propose(context, "how many customers live in Japan")
     assert matches[0].pattern.id == learned.id

@@ -29,11 +29,11 @@ def make_life(**changed: Any) -> dict[str, Any]:
     return {"persona": "nils", "title": "Nils", "memories": MEMORIES, "questions": [QUESTION], **changed}
 
 
-def ask(**changed: Any) -> dict[str, Any]:
+def make_life_with_question(**changed: Any) -> dict[str, Any]:
     return make_life(questions=[{**QUESTION, **changed}])
 
 
-def write(folder: Path, document: Any, name: str = "life.json") -> Path:
+def write_life(folder: Path, document: Any, name: str = "life.json") -> Path:
     path = folder / name
     path.write_text(document if isinstance(document, str) else json.dumps(document), encoding="utf-8")
     return path
@@ -43,7 +43,7 @@ def write(folder: Path, document: Any, name: str = "life.json") -> Path:
 
 
 def test_a_life_is_read_in_time_order(tmp_path: Path) -> None:
-    life = read_life(write(tmp_path, make_life()))
+    life = read_life(write_life(tmp_path, make_life()))
     assert (life.name, life.persona, life.title) == ("life", "nils", "Nils")
     assert [memory.id for memory in life.memories] == ["m1", "m2", "m3"]
     assert life.memories[0].fields == {"occurred_at": life.memories[0].at, "speaker": "user", "kind": "fact"}
@@ -59,7 +59,7 @@ def test_our_lives_are_valid(path: Path) -> None:
     assert len(life.questions) == (102 if path in LIVES else 90)
 
 
-def test_we_have_fourteen_lives() -> None:
+def test_there_are_eight_lives_and_six_unseen_ones() -> None:
     assert (len(LIVES), len(UNSEEN_LIVES)) == (8, 6)
 
 
@@ -83,23 +83,35 @@ def test_we_have_fourteen_lives() -> None:
         (make_life(memories=[{**MEMORIES[0], "text": " "}]), r"memories\[1\] \(m2\): text: the text is blank .*write"),
         (make_life(memories=[{**MEMORIES[0], "at": "2025-05-01T09:00:00"}]), "at: time .* has no zone"),
         (make_life(memories=[{**MEMORIES[0], "spaker": "x"}]), "has no field 'spaker'; did you mean 'speaker'?"),
-        (ask(asked_at="2026-01-01T09:00:00"), r"questions\[1\] \(q1\): asked_at is .*; it should have timezone info"),
-        (ask(expect=["m22"]), "question 'q1': no memory has the id 'm22' of 'expect'; did you mean 'm2'?"),
-        (ask(also_ok=["xyz"]), "no memory has the id 'xyz' of 'also_ok'; use the id of a memory of this file"),
-        (ask(stale=["m2"]), "'m2' is in 'expect' and in 'stale'; keep one"),
-        (ask(expect=[], also_ok=["m2"]), "'also_ok' lists memories and 'expect' none; move"),
-        (ask(type="no_answer"), "type 'no_answer' with memories in 'expect'; change the type or empty 'expect'"),
+        (
+            make_life_with_question(asked_at="2026-01-01T09:00:00"),
+            r"questions\[1\] \(q1\): asked_at is .*; it should have timezone info",
+        ),
+        (
+            make_life_with_question(expect=["m22"]),
+            "question 'q1': no memory has the id 'm22' of 'expect'; did you mean 'm2'?",
+        ),
+        (
+            make_life_with_question(also_ok=["xyz"]),
+            "no memory has the id 'xyz' of 'also_ok'; use the id of a memory of this file",
+        ),
+        (make_life_with_question(stale=["m2"]), "'m2' is in 'expect' and in 'stale'; keep one"),
+        (make_life_with_question(expect=[], also_ok=["m2"]), "'also_ok' lists memories and 'expect' none; move"),
+        (
+            make_life_with_question(type="no_answer"),
+            "type 'no_answer' with memories in 'expect'; change the type or empty 'expect'",
+        ),
     ],
 )
 def test_a_wrong_file_is_refused(tmp_path: Path, document: Any, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
-        read_life(write(tmp_path, document))
+        read_life(write_life(tmp_path, document))
 
 
 def test_missing_files_and_repeated_names_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"cannot read .*none.json \(No such file or directory\); name a readable"):
         read_life(tmp_path / "none.json")
-    path = write(tmp_path, make_life())
+    path = write_life(tmp_path, make_life())
     with pytest.raises(InvalidInput, match="two files are named 'life'; name each file once"):
         read_lives([path, path])
 
@@ -159,7 +171,7 @@ def test_hits_are_counted_in_bins_of_their_scores() -> None:
 
 
 def test_every_step_is_reported(tmp_path: Path) -> None:
-    life = read_life(write(tmp_path, make_life()))
+    life = read_life(write_life(tmp_path, make_life()))
     store, steps = Store("in_memory", "memory://", KeptRecords()), list[int]()
     report = evaluate([life], store.open, steps.append)
     assert sum(steps) == count_steps([life]) == 3 + 2

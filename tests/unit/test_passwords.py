@@ -23,14 +23,14 @@ def test_a_short_password_is_refused(password: str) -> None:
         passwords.hash_password(password)
 
 
-def user(name: str, password: str | None) -> User:
+def make_user(name: str, password: str | None) -> User:
     secret = passwords.hash_password(password) if password is not None else None
     return make_row(User, "acme", name, status="active", password_hash=secret)
 
 
 def test_any_other_password_is_fine() -> None:
     for password in ("12345678", "กาแฟเย็นๆ", "x" * 4000, "with \x00 inside", "  spaces  "):
-        alice = user("alice", password)
+        alice = make_user("alice", password)
         assert passwords.require_password(alice, password, "refused") is alice
         with pytest.raises(SignInRefused, match="refused"):
             passwords.require_password(alice, password + " ", "refused")
@@ -38,11 +38,11 @@ def test_any_other_password_is_fine() -> None:
 
 def test_refusing_an_unknown_address_takes_as_long_as_a_known_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hash is verified in both cases, so the time does not reveal whether the address exists."""
-    people = (user("alice", "correct horse"), user("bob", None), None)
-    verified: list[float] = []
+    people = (make_user("alice", "correct horse"), make_user("bob", None), None)
+    verification_seconds: list[float] = []
     hasher = passwords._make_hasher()
 
-    class Counting:
+    class TimingHasher:
         hash = staticmethod(hasher.hash)
 
         def verify(self, *arguments: str) -> bool:
@@ -50,14 +50,14 @@ def test_refusing_an_unknown_address_takes_as_long_as_a_known_one(monkeypatch: p
             try:
                 return bool(hasher.verify(*arguments))
             finally:
-                verified.append(time.perf_counter() - started)
+                verification_seconds.append(time.perf_counter() - started)
 
-    monkeypatch.setattr(passwords, "_make_hasher", Counting)
+    monkeypatch.setattr(passwords, "_make_hasher", TimingHasher)
     messages = set()
     for person in people:
         with pytest.raises(SignInRefused) as caught:
             passwords.require_password(person, "wrong horse", "refused")
         messages.add(str(caught.value))
-    assert len(verified) == 3
-    assert min(verified) > 0.002, "each a real verification"
+    assert len(verification_seconds) == 3
+    assert min(verification_seconds) > 0.002, "each a real verification"
     assert messages == {"refused; check both"}

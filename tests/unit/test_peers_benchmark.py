@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.peers import __main__ as peers
 from benchmarks.peers.endpoint import Endpoint, VectorTable
-from benchmarks.peers.lines import Line
+from benchmarks.peers.lines import FigureLine
 from benchmarks.peers.measures import K, Timing, Truth, make_filtered_queries, make_memories, rotate_processes
 from benchmarks.peers.protocol import DIMENSIONS, Memory, Query
 from benchmarks.peers.workers import REPOSITORY, Process
@@ -28,17 +28,17 @@ def table() -> VectorTable:
     return VectorTable(FakeEmbedder("all-MiniLM-L6-v2"))
 
 
-def ask(url: str, **body: Any) -> Any:
-    sent = Request(f"{url}/embeddings", json.dumps(body).encode(), {"Content-Type": "application/json"})
-    with urlopen(sent) as answer:
+def post(url: str, **body: Any) -> Any:
+    request = Request(f"{url}/embeddings", json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urlopen(request) as answer:
         return json.loads(answer.read())
 
 
 def test_the_endpoint_serves_the_same_vector_as_numbers_and_as_bytes(table: VectorTable) -> None:
-    expected = table.matrix(TEXTS[:2])
+    expected = table.make_matrix(TEXTS[:2])
     with Endpoint(table) as endpoint:
-        plain = ask(endpoint.url, input=TEXTS[:2], encoding_format="float")["data"]
-        packed = ask(endpoint.url, input=TEXTS[:2], encoding_format="base64")["data"]
+        plain = post(endpoint.url, input=TEXTS[:2], encoding_format="float")["data"]
+        packed = post(endpoint.url, input=TEXTS[:2], encoding_format="base64")["data"]
         assert endpoint.requests == 2
     assert [item["index"] for item in plain] == [0, 1]
     assert np.array_equal(np.array([item["embedding"] for item in plain], np.float32), expected)
@@ -49,18 +49,20 @@ def test_the_endpoint_serves_the_same_vector_as_numbers_and_as_bytes(table: Vect
 def test_a_text_that_was_not_prepared_is_counted(table: VectorTable) -> None:
     table.prepare(TEXTS[:1])
     with Endpoint(table) as endpoint:
-        ask(endpoint.url, input=TEXTS[0])
+        post(endpoint.url, input=TEXTS[0])
         assert table.unforeseen == 0
-        ask(endpoint.url, input=[TEXTS[0], TEXTS[1]])
+        post(endpoint.url, input=[TEXTS[0], TEXTS[1]])
         assert table.unforeseen == 1
-        assert len(ask(endpoint.url, input=TEXTS[1])["data"][0]["embedding"]) == DIMENSIONS
+        assert len(post(endpoint.url, input=TEXTS[1])["data"][0]["embedding"]) == DIMENSIONS
 
 
-def test_a_filter_leaves_a_tenth_a_fiftieth_and_a_hundredth() -> None:
+def test_the_filters_match_10_2_and_1_percent_of_the_memories() -> None:
     memories = make_memories(TEXTS)
     sizes = {
-        case: {sum(_passes(memory, query) for memory in memories) for query in queries}
-        for case, queries in make_filtered_queries([f"where is lantern {number}?" for number in range(60)]).items()
+        filter_name: {sum(_passes(memory, query) for memory in memories) for query in queries}
+        for filter_name, queries in make_filtered_queries(
+            [f"where is lantern {number}?" for number in range(60)]
+        ).items()
     }
     assert sizes == {"user": {100}, "user_and_kind": {20}, "user_and_tag": {10}}
 
@@ -72,16 +74,16 @@ def _passes(memory: Memory, query: Query) -> bool:
 def test_the_reference_finds_the_nearest_under_the_filter(table: VectorTable) -> None:
     memories = make_memories(TEXTS[:200])
     query = Query(TEXTS[3], memories[3].user)
-    own = [memory for memory in memories if memory.user == query.user]
-    scores = table.matrix([memory.text for memory in own]) @ table.matrix([query.text])[0]
-    nearest = [own[place].ref for place in np.argsort(-scores)]
+    memories_of_user = [memory for memory in memories if memory.user == query.user]
+    scores = table.make_matrix([memory.text for memory in memories_of_user]) @ table.make_matrix([query.text])[0]
+    nearest = [memories_of_user[index].ref for index in np.argsort(-scores)]
     truth = Truth(table, memories)
     others = [memory.ref for memory in memories if memory.user != query.user]
     answers = [nearest[:K], nearest[: K - 1], [*nearest[: K - 2], *others[:2]], others[:K]]
-    assert truth.shares([query] * 4, answers) == [1.0, 0.9, 0.8, 0.0]
+    assert truth.measure_shares([query] * 4, answers) == [1.0, 0.9, 0.8, 0.0]
 
 
-def test_an_overhead_is_without_the_round_trips() -> None:
+def test_the_overhead_excludes_the_round_trips() -> None:
     assert Timing([0.010, 0.012, 0.014], [0.002, 0.002, 0.002], requests=3).overhead_ms == pytest.approx(10)
     assert Timing([0.010, 0.012, 0.014], [0.002, 0.002, 0.002], requests=6).overhead_ms == pytest.approx(8)
 
@@ -104,7 +106,7 @@ def test_stores_take_turns_at_being_first(table: VectorTable, tmp_path: Path) ->
 )
 def test_a_line_is_ahead_or_has_a_reason(better: Any, ours: float, ahead: bool, short: list[str]) -> None:
     peers_values = {"one": 2.0, "other": 2.5} if better == "lower" else {"one": 2.0, "other": 1.5}
-    line = Line("speed", "ms", better, ours, peers_values, {"one": "it does less"})
+    line = FigureLine("speed", "ms", better, ours, peers_values, {"one": "it does less"})
     report = Report("peers")
     line.add_to(report)
     values = report.figures["speed"]
@@ -133,7 +135,7 @@ def test_our_worker_adds_and_finds_through_the_endpoint(table: VectorTable, tmp_
     assert {memories[int(ref)].user for ref in answer["found"][0]} == {memories[55].user}
 
 
-def test_without_the_peers_it_says_how_to_get_them(
+def test_the_error_about_missing_peers_says_how_to_install_them(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr(peers, "PEERS_PYTHON", tmp_path / "python")
@@ -149,7 +151,7 @@ def test_no_peer_brings_torch() -> None:
 
 
 def test_the_worker_of_the_peers_imports_nothing_of_ours() -> None:
-    code = "import sys, benchmarks.peers.worker; print([n for n in sys.modules if n.startswith('everhold')])"
+    code = "import sys, benchmarks.peers.worker; print([name for name in sys.modules if name.startswith('everhold')])"
 
-    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    result = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True, check=True)
+    assert result.stdout.strip() == "[]"

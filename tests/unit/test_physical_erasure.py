@@ -29,11 +29,11 @@ SCOPE = Scope(organization="acme", user="alice")
 @pytest.fixture(params=["sqlite", "duckdb"])
 def records(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Records]:
     if request.param == "sqlite":
-        opened: Records = SqliteRecords(SqliteOptions(tmp_path / "memory.db", synchronous="NORMAL"))
+        records: Records = SqliteRecords(SqliteOptions(tmp_path / "memory.db", synchronous="NORMAL"))
     else:
-        opened = DuckdbRecords(DuckdbOptions(tmp_path / "memory.duckdb"))
-    yield opened
-    opened.close()
+        records = DuckdbRecords(DuckdbOptions(tmp_path / "memory.duckdb"))
+    yield records
+    records.close()
 
 
 def make_write_deps(records: Records) -> WriteDeps:
@@ -48,23 +48,23 @@ def count_hits(folder: Path, word: str = CANARY) -> dict[str, int]:
 
 
 def fill(records: Records, count: int = 400) -> list[str]:
-    """Remember as many secrets as other things, of all lengths, interleaved."""
+    """Remember notes and as many secrets, interleaved and of all lengths. Return the ids of the secrets."""
     write_deps = make_write_deps(records)
-    secrets = []
+    secret_ids = []
     for start in range(0, count, 20):
         items = [
             text
             for number in range(start, start + 20)
             for text in (f"Note {number} " + "word " * (number % 60), f"{CANARY} {number} " + "other " * (number % 90))
         ]
-        secrets += [memory.id for memory in remember(write_deps, SCOPE, items) if CANARY in memory.text]
-    return secrets
+        secret_ids += [memory.id for memory in remember(write_deps, SCOPE, items) if CANARY in memory.text]
+    return secret_ids
 
 
 def test_forgotten_rows_leave_no_bytes(records: Records, tmp_path: Path) -> None:
-    secrets = fill(records)
+    secret_ids = fill(records)
     assert count_hits(tmp_path)
-    assert forget_all(make_write_deps(records), SCOPE, secrets, hard=True) == len(secrets)
+    assert forget_all(make_write_deps(records), SCOPE, secret_ids, hard=True) == len(secret_ids)
     assert records.maintain(erased=True)
     assert count_hits(tmp_path) == {}
     assert records.count(Memory, "acme") == 400
@@ -82,10 +82,10 @@ def test_a_purged_user_leaves_no_bytes(records: Records, tmp_path: Path) -> None
 
 
 def test_a_half_read_answer_postpones_physical_erasure(records: Records, tmp_path: Path) -> None:
-    secrets = fill(records, 200)  # more rows than a store reads ahead
+    secret_ids = fill(records, 200)  # more rows than a store reads ahead
     rows = records.columns(Memory, "acme", ("id",))
     next(rows)
-    forget_all(make_write_deps(records), SCOPE, secrets, hard=True)
+    forget_all(make_write_deps(records), SCOPE, secret_ids, hard=True)
     assert not records.maintain(erased=True)
     assert len(list(rows)) == 399, "the answer is not of the moment when it began"
     assert records.maintain(erased=True)
@@ -95,13 +95,13 @@ def test_a_half_read_answer_postpones_physical_erasure(records: Records, tmp_pat
 class TestDuckdb:
     @pytest.fixture
     def store(self, tmp_path: Path) -> Iterator[DuckdbRecords]:
-        opened = DuckdbRecords(DuckdbOptions(tmp_path / "memory.duckdb"))
-        yield opened
-        opened.close()
+        store = DuckdbRecords(DuckdbOptions(tmp_path / "memory.duckdb"))
+        yield store
+        store.close()
 
     def test_others_read_and_write_while_the_file_is_replaced(self, store: DuckdbRecords) -> None:
         fill(store, 40)
-        stop, failed = threading.Event(), list[BaseException]()
+        stop, failures = threading.Event(), list[BaseException]()
 
         def work(number: int) -> None:
             try:
@@ -110,7 +110,7 @@ class TestDuckdb:
                     if number and stop.wait(0.01) is False:  # writers take turns, and maintenance waits for its own
                         remember(make_write_deps(store), SCOPE, [f"While it runs {clock.make_id('x')}"])
             except BaseException as error:
-                failed.append(error)
+                failures.append(error)
                 raise
 
         threads = [threading.Thread(target=work, args=(number,)) for number in range(2)]
@@ -122,7 +122,7 @@ class TestDuckdb:
             stop.set()
             for thread in threads:
                 thread.join()
-        assert not failed
+        assert not failures
         assert any(rewritten)
         assert store.find_problems() == []
 
@@ -138,7 +138,7 @@ class TestDuckdb:
     def test_files_that_a_crash_left_are_removed(self, tmp_path: Path) -> None:
         path = tmp_path / "memory.duckdb"
         store = DuckdbRecords(DuckdbOptions(path))
-        secrets = fill(store, 20)
+        secret_ids = fill(store, 20)
         with duckdb.connect(str(tmp_path / "copy")) as copy:
             copy.execute(f"CREATE TABLE left_over AS SELECT '{CANARY}' AS word")
         (tmp_path / "copy").replace(tmp_path / "memory.duckdb.rewrite")
@@ -146,7 +146,7 @@ class TestDuckdb:
         store = DuckdbRecords(DuckdbOptions(path))
         assert not (tmp_path / "memory.duckdb.rewrite").exists()
         assert store.count(Memory, "acme") == 40
-        forget_all(make_write_deps(store), SCOPE, secrets, hard=True)
+        forget_all(make_write_deps(store), SCOPE, secret_ids, hard=True)
         assert store.maintain(erased=True)
         assert store.count(Organization, None) == 1
         store.close()
@@ -155,9 +155,9 @@ class TestDuckdb:
 
 def test_the_full_text_index_of_sqlite_forgets_terms(tmp_path: Path) -> None:
     store = SqliteRecords(SqliteOptions(tmp_path / "memory.db", synchronous="NORMAL"))
-    secrets = fill(store)
+    secret_ids = fill(store)
     store.maintain()
-    forget_all(make_write_deps(store), SCOPE, secrets, hard=True)
+    forget_all(make_write_deps(store), SCOPE, secret_ids, hard=True)
     assert store.maintain(erased=True)
     store.query("CREATE VIRTUAL TABLE temp.terms USING fts5vocab(main, chunk_words, row)", ())
     terms = {term for (term,) in store.query("SELECT term FROM terms", ())}
@@ -181,5 +181,5 @@ print(ctypes.string_at(library.malloc(5000), 5000).count(b"A"))
 
 
 def test_the_process_of_chroma_writes_no_freed_memory_into_its_files() -> None:
-    ended = subprocess.run([sys.executable, "-c", REUSE_MEMORY], capture_output=True, check=True, timeout=120)
-    assert ended.stdout.strip() == b"0"
+    result = subprocess.run([sys.executable, "-c", REUSE_MEMORY], capture_output=True, check=True, timeout=120)
+    assert result.stdout.strip() == b"0"

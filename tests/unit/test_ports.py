@@ -52,48 +52,48 @@ def test_every_missing_member_of_every_port_is_named(protocol: type) -> None:
             require_protocol(type("Part", (), other_members)(), protocol, "it")
 
 
-class Reads:
+class RerankerWithoutTexts:
     def rerank(self, question: str) -> list[float]:
         return []
 
 
-class Asks:
+class RerankerWithLanguage:
     def rerank(self, question: str, texts: list[str], language: str) -> list[float]:
         return []
 
 
-class Delegates:
+class DelegatingRecords:
     """Answers with the methods of another object."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(InMemoryRecords(), name)
 
 
-@pytest.mark.parametrize("kind", [Reads, Asks])
-def test_a_method_with_other_parameters_is_refused(kind: Callable[[], Any]) -> None:
+@pytest.mark.parametrize("reranker_class", [RerankerWithoutTexts, RerankerWithLanguage])
+def test_a_method_with_other_parameters_is_refused(reranker_class: Callable[[], Any]) -> None:
     with Everhold.open("memory://", embedder=FakeEmbedder()) as engine:
         with pytest.raises(InvalidInput, match=r"which has a rerank\(\) that does not take \(question, texts\)"):
-            engine.scope(user="alice").recall("tea", reranker=kind())
+            engine.scope(user="alice").recall("tea", reranker=reranker_class())
         with pytest.raises(InvalidInput, match=r"reranker is a object, which has no rerank\(\)"):
             engine.scope(user="alice").recall("tea", reranker=object())
 
 
 def test_an_engine_refuses_parts_when_it_is_built() -> None:
     model = FakeEmbedder()
-    whole = InMemoryRecords()
-    candidates = SearchIndexes(ScannedWords(whole), ScannedVectors(whole))
-    for records, embedder, tokenizer, words in [
+    store = InMemoryRecords()
+    candidates = SearchIndexes(ScannedWords(store), ScannedVectors(store))
+    for records, embedder, tokenizer, message in [
         (object(), model, model, "the store is a object, which has no .*commit"),
-        (whole, object(), model, "the embedder is a object, which has no model, and no dimensions, and no embed"),
-        (whole, model, object(), "the tokenizer is a object, which has no"),
+        (store, object(), model, "the embedder is a object, which has no model, and no dimensions, and no embed"),
+        (store, model, object(), "the tokenizer is a object, which has no"),
     ]:
-        with pytest.raises(InvalidInput, match=words):
+        with pytest.raises(InvalidInput, match=message):
             assemble(validate_settings({}), records, candidates, embedder, tokenizer)
     with pytest.raises(InvalidInput, match=r"the search by words is a object, which has no find_by_words\(\)"):
-        assemble(validate_settings({}), whole, SearchIndexes(object(), ScannedVectors(whole)), model, model)
+        assemble(validate_settings({}), store, SearchIndexes(object(), ScannedVectors(store)), model, model)
     with pytest.raises(InvalidInput, match="embedder is a object, which has no"):
         Everhold.open("memory://", embedder=object())
 
 
 def test_an_object_that_delegates_to_another_is_taken() -> None:
-    require_protocol(Delegates(), Records, "the store")
+    require_protocol(DelegatingRecords(), Records, "the store")

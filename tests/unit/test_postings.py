@@ -14,7 +14,7 @@ WORDS = [f"w{n}" for n in range(12)]
 DOCUMENTS = st.lists(st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join), max_size=12)
 
 
-class Plain:
+class PlainIndex:
     """A slow reference: which rows contain a term, and how often."""
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Plain:
         return [(row, counts[term]) for row, counts in enumerate(self.rows) if counts[term]]
 
 
-def assert_same(index: Postings, plain: Plain) -> None:
+def assert_same(index: Postings, plain: PlainIndex) -> None:
     for word in [*WORDS, "never"]:
         rows = index.find(word)
         assert list(zip(rows.rows.tolist(), rows.counts.tolist(), strict=True)) == plain.find(word), word
@@ -38,21 +38,21 @@ def assert_same(index: Postings, plain: Plain) -> None:
 @settings(max_examples=60)
 @given(batches=st.lists(DOCUMENTS, max_size=8), merge_after=st.sampled_from([0, 1, 3, 10, 1000]))
 def test_the_index_equals_a_dictionary(batches: list[list[str]], merge_after: int) -> None:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(postings, "_MERGE_AFTER", merge_after)
-        patched.setattr(postings, "_MERGE_SHARE", 0.0)
-        index, plain = Postings(), Plain()
-        for documents in batches:
-            assert index.extend(documents).tolist() == plain.extend(documents)
+    with pytest.MonkeyPatch.context() as context:
+        context.setattr(postings, "_MERGE_AFTER", merge_after)
+        context.setattr(postings, "_MERGE_SHARE", 0.0)
+        index, plain = Postings(), PlainIndex()
+        for batch in batches:
+            assert index.extend(batch).tolist() == plain.extend(batch)
             assert_same(index, plain)
-        kept = np.arange(0, len(plain.rows), 2, dtype=np.int32)
-        squeezed = [Counter(text.split()) for text in index.documents(kept)]
-        assert squeezed == [plain.rows[row] for row in kept]
+        row_numbers = np.arange(0, len(plain.rows), 2, dtype=np.int32)
+        documents = [Counter(text.split()) for text in index.documents(row_numbers)]
+        assert documents == [plain.rows[row] for row in row_numbers]
 
 
 def test_a_large_index_equals_a_dictionary() -> None:
     rng = np.random.default_rng(5)
-    index, plain = Postings(), Plain()
+    index, plain = Postings(), PlainIndex()
     for size in (3000, 1, 1, 50, 2000, 3, 1):
         documents = [" ".join(rng.choice(WORDS, size=rng.integers(0, 20))) for _ in range(size)]
         assert index.extend(documents).tolist() == plain.extend(documents)

@@ -20,29 +20,31 @@ memories:
   - {key: dog, user: arun, text: "My dog is called Boss."}
 """
 ONE_CASE = "\ncases: [{ask: q, category: nothing}]"
-ASKED = '{ask: "What is my cat called?", user: nok, category: direct'
+CASE_START = '{ask: "What is my cat called?", user: nok, category: direct'
 
 
 @pytest.fixture
 def open_engine() -> Iterator[Callable[[], Everhold]]:
     opened: list[Store] = []
 
-    def one() -> Everhold:
+    def open_new_engine() -> Everhold:
         opened.append(Store("in_memory", "memory://", KeptRecords()))
         return opened[-1].open()
 
-    yield one
+    yield open_new_engine
     for store in opened:
         store.close()
 
 
-def write(folder: Path, text: str, name: str = "world.yaml") -> Path:
+def write_world(folder: Path, text: str, name: str = "world.yaml") -> Path:
     (folder / name).write_text(text, encoding="utf-8")
     return folder
 
 
-def outcome(folder: Path, open_engine: Callable[[], Everhold], case: str, memories: str = MEMORIES) -> CaseOutcome:
-    write(folder, f"{memories}cases:\n  - {case}\n")
+def evaluate_case(
+    folder: Path, open_engine: Callable[[], Everhold], case: str, memories: str = MEMORIES
+) -> CaseOutcome:
+    write_world(folder, f"{memories}cases:\n  - {case}\n")
     (outcome,) = evaluate(read(folder), open_engine).outcomes
     return outcome
 
@@ -81,7 +83,7 @@ def outcome(folder: Path, open_engine: Callable[[], Everhold], case: str, memori
     ],
 )
 def test_the_error_about_a_wrong_world_says_where(tmp_path: Path, text: str, message: str) -> None:
-    write(tmp_path, text)
+    write_world(tmp_path, text)
     with pytest.raises(InvalidInput, match=message.replace("?", r"\?").replace("[", r"\[")):
         read(tmp_path)
 
@@ -99,7 +101,7 @@ def test_the_error_about_a_wrong_world_says_where(tmp_path: Path, text: str, mes
     ],
 )
 def test_the_error_about_a_wrong_case_says_where(tmp_path: Path, fields: str, message: str) -> None:
-    write(tmp_path, f"{MEMORIES}cases:\n  - {ASKED}, {fields}}}\n")
+    write_world(tmp_path, f"{MEMORIES}cases:\n  - {CASE_START}, {fields}}}\n")
     with pytest.raises(InvalidInput, match=message.replace("?", r"\?")):
         read(tmp_path)
 
@@ -113,13 +115,13 @@ def test_the_error_about_a_wrong_case_says_where(tmp_path: Path, fields: str, me
     ],
 )
 def test_a_category_requires_its_fields(tmp_path: Path, category: str, fields: str, message: str) -> None:
-    write(tmp_path, f"{MEMORIES}cases:\n  - {{ask: Why, category: {category}{fields}}}\n")
+    write_world(tmp_path, f"{MEMORIES}cases:\n  - {{ask: Why, category: {category}{fields}}}\n")
     with pytest.raises(InvalidInput, match=message.replace("?", r"\?")):
         read(tmp_path)
 
 
 def test_an_unknown_field_has_its_own_error_class(tmp_path: Path) -> None:
-    write(tmp_path, "memories: [{key: a, text: b, colour: red}]")
+    write_world(tmp_path, "memories: [{key: a, text: b, colour: red}]")
     with pytest.raises(UnknownField):
         read(tmp_path)
 
@@ -136,7 +138,7 @@ def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
 
 
 def test_words_that_yaml_would_convert_stay_words(tmp_path: Path) -> None:
-    write(
+    write_world(
         tmp_path,
         "memories: [{key: no, text: 2026-03-01, pinned: true, priority: 7}]\ncases: [{ask: on, category: nothing}]",
     )
@@ -148,7 +150,7 @@ def test_words_that_yaml_would_convert_stay_words(tmp_path: Path) -> None:
 
 def test_worlds_come_in_the_order_of_their_names(tmp_path: Path) -> None:
     for name in ("b.yaml", "a.yaml"):
-        write(tmp_path, f"{MEMORIES}cases:\n  - {ASKED}}}\n", name)
+        write_world(tmp_path, f"{MEMORIES}cases:\n  - {CASE_START}}}\n", name)
     assert [world.name for world in read(tmp_path)] == ["a", "b"]
 
 
@@ -178,9 +180,9 @@ def test_a_world_with_its_own_present_moves_its_dates_but_not_its_distances() ->
     assert resolve_time("-2d", PRESENT, now) == PRESENT - timedelta(days=2)
 
 
-def test_times_reach_the_memory(tmp_path: Path) -> None:
+def test_relative_times_of_a_memory_are_resolved(tmp_path: Path) -> None:
     text = "memories: [{key: a, text: b, occurred: -3d, expires: +2h}]" + ONE_CASE
-    (world,) = read(write(tmp_path, text))
+    (world,) = read(write_world(tmp_path, text))
     present = clock.now()
     fields = world.memories[0].make_fields(present, world.now)
     assert fields == {
@@ -215,27 +217,27 @@ def make_case(**fields: Any) -> Case:
 def test_precision_and_recall_of_a_case_are_computed(
     fields: dict[str, Any], returned: list[str], precision: float, recall: float, passed: bool
 ) -> None:
-    judged = judge("case", make_case(**fields), returned)
-    assert (judged.precision, judged.recall, judged.passed) == (precision, recall, passed)
+    case_outcome = judge("case", make_case(**fields), returned)
+    assert (case_outcome.precision, case_outcome.recall, case_outcome.passed) == (precision, recall, passed)
 
 
 def test_a_fault_fails_a_case_whose_hits_are_right() -> None:
-    judged = judge("case", make_case(must=["a"]), ["a"], ["the context has 90 tokens, over the budget of 80"])
-    assert not judged.passed
-    assert judged.as_json()["faults"] == ["the context has 90 tokens, over the budget of 80"]
+    case_outcome = judge("case", make_case(must=["a"]), ["a"], ["the context has 90 tokens, over the budget of 80"])
+    assert not case_outcome.passed
+    assert case_outcome.as_json()["faults"] == ["the context has 90 tokens, over the budget of 80"]
 
 
 # asking
 
 
 def test_a_case_passes_if_the_required_memory_is_returned(tmp_path: Path, open_engine: Callable[[], Everhold]) -> None:
-    assert outcome(tmp_path, open_engine, f"{ASKED}, k: 1, must: [cat]}}").passed
+    assert evaluate_case(tmp_path, open_engine, f"{CASE_START}, k: 1, must: [cat]}}").passed
 
 
 def test_a_case_fails_if_the_required_memory_is_not_returned(
     tmp_path: Path, open_engine: Callable[[], Everhold]
 ) -> None:
-    case_outcome = outcome(tmp_path, open_engine, f"{ASKED}, k: 1, must: [dog], may: [cat]}}")
+    case_outcome = evaluate_case(tmp_path, open_engine, f"{CASE_START}, k: 1, must: [dog], may: [cat]}}")
     assert (case_outcome.missing, case_outcome.unwanted, case_outcome.recall, case_outcome.passed) == (
         ("dog",),
         (),
@@ -245,7 +247,7 @@ def test_a_case_fails_if_the_required_memory_is_not_returned(
 
 
 def test_a_case_fails_if_a_forbidden_memory_is_returned(tmp_path: Path, open_engine: Callable[[], Everhold]) -> None:
-    case_outcome = outcome(tmp_path, open_engine, f"{ASKED}, k: 1, must_not: [cat]}}")
+    case_outcome = evaluate_case(tmp_path, open_engine, f"{CASE_START}, k: 1, must_not: [cat]}}")
     assert (case_outcome.missing, case_outcome.unwanted, case_outcome.precision, case_outcome.passed) == (
         (),
         ("cat",),
@@ -256,24 +258,24 @@ def test_a_case_fails_if_a_forbidden_memory_is_returned(tmp_path: Path, open_eng
 
 def test_the_filter_of_a_case_is_applied(tmp_path: Path, open_engine: Callable[[], Everhold]) -> None:
     case = '{ask: "How do I drink my coffee?", user: nok, category: direct, must: [coffee]'
-    assert outcome(tmp_path, open_engine, f"{case}, kind: preference}}").passed
-    assert outcome(tmp_path, open_engine, f"{case}, tags: [drinks]}}").passed
-    assert outcome(tmp_path, open_engine, f"{case}, kind: plan}}").missing == ("coffee",)
+    assert evaluate_case(tmp_path, open_engine, f"{case}, kind: preference}}").passed
+    assert evaluate_case(tmp_path, open_engine, f"{case}, tags: [drinks]}}").passed
+    assert evaluate_case(tmp_path, open_engine, f"{case}, kind: plan}}").missing == ("coffee",)
 
 
 def test_a_superseded_memory_is_gone_and_its_successor_is_found(
     tmp_path: Path, open_engine: Callable[[], Everhold]
 ) -> None:
     successor = '  - {key: tom, user: nok, text: "My cat is called Tom.", supersedes: cat}\n'
-    case_outcome = outcome(
-        tmp_path, open_engine, f"{ASKED}, k: 1, must: [tom], must_not: [cat]}}", MEMORIES + successor
+    case_outcome = evaluate_case(
+        tmp_path, open_engine, f"{CASE_START}, k: 1, must: [tom], must_not: [cat]}}", MEMORIES + successor
     )
     assert case_outcome.passed
 
 
 def test_an_expired_memory_is_not_returned(tmp_path: Path, open_engine: Callable[[], Everhold]) -> None:
     memories = 'memories:\n  - {key: cat, user: nok, text: "My cat is called Mali.", expires: -1h}\n'
-    assert outcome(tmp_path, open_engine, f"{ASKED}, must: [cat]}}", memories).missing == ("cat",)
+    assert evaluate_case(tmp_path, open_engine, f"{CASE_START}, must: [cat]}}", memories).missing == ("cat",)
 
 
 def test_a_derived_fact_counts_as_its_source(open_engine: Callable[[], Everhold]) -> None:
@@ -286,16 +288,18 @@ def test_a_derived_fact_counts_as_its_source(open_engine: Callable[[], Everhold]
 
 def test_pinned_memories_are_judged_separately(tmp_path: Path, open_engine: Callable[[], Everhold]) -> None:
     memories = f'{MEMORIES}  - {{key: english, user: nok, text: "Always answer in English.", pinned: true}}\n'
-    assert outcome(tmp_path, open_engine, f"{ASKED}, k: 1, must: [cat], pinned: [english]}}", memories).passed
-    case_outcome = outcome(tmp_path, open_engine, f"{ASKED}, k: 1, must: [cat], pinned: []}}", memories)
+    assert evaluate_case(
+        tmp_path, open_engine, f"{CASE_START}, k: 1, must: [cat], pinned: [english]}}", memories
+    ).passed
+    case_outcome = evaluate_case(tmp_path, open_engine, f"{CASE_START}, k: 1, must: [cat], pinned: []}}", memories)
     assert case_outcome.faults == ("pinned are ['english'], not []",)
 
 
 def test_a_budget_asks_for_a_context(tmp_path: Path, open_engine: Callable[[], Everhold]) -> None:
-    assert outcome(tmp_path, open_engine, f"{ASKED}, budget: 200, must: [cat], may: [coffee]}}").passed
-    assert outcome(tmp_path, open_engine, f"{ASKED}, budget: 200, must: [dog], may: [cat, coffee]}}").missing == (
-        "dog",
-    )
+    assert evaluate_case(tmp_path, open_engine, f"{CASE_START}, budget: 200, must: [cat], may: [coffee]}}").passed
+    assert evaluate_case(
+        tmp_path, open_engine, f"{CASE_START}, budget: 200, must: [dog], may: [cat, coffee]}}"
+    ).missing == ("dog",)
 
 
 # reporting
@@ -323,4 +327,4 @@ def test_a_report_is_converted_to_json() -> None:
 
 
 def test_a_case_is_named_by_its_place_and_question(tmp_path: Path, open_engine: Callable[[], Everhold]) -> None:
-    assert outcome(tmp_path, open_engine, f"{ASKED}}}").name == "world.yaml:7 What is my cat called?"
+    assert evaluate_case(tmp_path, open_engine, f"{CASE_START}}}").name == "world.yaml:7 What is my cat called?"

@@ -14,7 +14,8 @@ WEIGHTS = {
     "words.own": 32.0, "words.often": 64.0, "words.wide": 128.0, "similar": 256.0, "answering": 512.0,
 }  # fmt: skip
 RECIPE = Recipe("powers", WEIGHTS, base=-1.0)
-PLACED = {"similar": 256.0, "answering": 512.0}
+# The weights that never move to another signal.
+UNMOVED = {"similar": 256.0, "answering": 512.0}
 
 
 def test_with_neighbours_and_a_voice_all_weights_are_used() -> None:
@@ -22,7 +23,7 @@ def test_with_neighbours_and_a_voice_all_weights_are_used() -> None:
 
 
 def test_without_a_voice_its_weight_goes_to_the_question() -> None:
-    assert RECIPE.weights_for(threads=True, voiced=False) == PLACED | {
+    assert RECIPE.weights_for(threads=True, voiced=False) == UNMOVED | {
         "meaning.own": 9.0, "meaning.near": 18.0, "meaning.session": 4.0,
         "words.own": 32.0, "words.often": 64.0, "words.wide": 128.0,
     }  # fmt: skip
@@ -30,8 +31,8 @@ def test_without_a_voice_its_weight_goes_to_the_question() -> None:
 
 def test_without_neighbours_their_weight_goes_to_the_row() -> None:
     words = {"words.own": 160.0, "words.often": 64.0}
-    assert RECIPE.weights_for(threads=False, voiced=True) == PLACED | words | {"meaning.own": 7.0, "voice.own": 24.0}
-    assert RECIPE.weights_for(threads=False, voiced=False) == PLACED | words | {"meaning.own": 31.0}
+    assert RECIPE.weights_for(threads=False, voiced=True) == UNMOVED | words | {"meaning.own": 7.0, "voice.own": 24.0}
+    assert RECIPE.weights_for(threads=False, voiced=False) == UNMOVED | words | {"meaning.own": 31.0}
 
 
 @pytest.mark.parametrize("recipe", [*RECIPES.values(), RECIPE], ids=lambda recipe: recipe.name)
@@ -78,15 +79,15 @@ def test_a_plain_score_is_the_sum(total: float) -> None:
 @pytest.mark.parametrize("group", sorted(set(GROUPS.values())))
 def test_a_recipe_can_leave_a_retriever_out(group: str) -> None:
     HYBRID.weights_for(threads=True, voiced=True)
-    less = HYBRID.without(group)
+    reduced = HYBRID.without(group)
     assert HYBRID.uses(group)
-    assert not less.uses(group)
-    assert {name for name in HYBRID.weights if name not in less.weights} == {
+    assert not reduced.uses(group)
+    assert {name for name in HYBRID.weights if name not in reduced.weights} == {
         name for name in HYBRID.weights if GROUPS[name.partition(".")[0]] == group
     }
-    assert all(less.uses(other) for other in set(GROUPS.values()) - {group})
-    assert less.weights_for(threads=True, voiced=True) == dict(less.weights), "not those of the whole recipe"
-    assert (less.base, less.turn_base, less.calibrated, less.minimum) == (
+    assert all(reduced.uses(other) for other in set(GROUPS.values()) - {group})
+    assert reduced.weights_for(threads=True, voiced=True) == dict(reduced.weights), "not those of the whole recipe"
+    assert (reduced.base, reduced.turn_base, reduced.calibrated, reduced.minimum) == (
         HYBRID.base, HYBRID.turn_base, HYBRID.calibrated, HYBRID.minimum,
     )  # fmt: skip
 

@@ -37,29 +37,29 @@ BATCH = 8
 
 
 @dataclass
-class Counting(FakeEmbedder):
+class RecordingEmbedder(FakeEmbedder):
     """A fake embedder that records the texts that it embeds, and may call a function first."""
 
     name: str = "large"
     size: int = 96
     embedded_texts: list[str] = field(default_factory=list)
-    first: Callable[[], None] = lambda: None
+    before_embedding: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
         super().__init__(self.name, self.size)
 
     def embed(self, texts: Sequence[str]) -> list[Vector | None]:
-        self.first()
+        self.before_embedding()
         self.embedded_texts += texts
         return super().embed(texts)
 
 
-class Change:
+class ModelChange:
     """A store whose memories were embedded by the old model, and a change to the new model."""
 
     def __init__(self, records: SqliteRecords) -> None:
         self.records = records
-        self.new = Counting()
+        self.new = RecordingEmbedder()
         self.serving = ensure_serving_model(records, OLD.model, OLD.dimensions)
         self.texts = [f"fact {number} about {word}" for number, word in enumerate(["tea", "rain", "piano"] * 12)]
         self.ids = [memory.id for memory in remember(self.make_write_deps(OLD), SCOPE, self.texts)]
@@ -71,36 +71,42 @@ class Change:
         return WriteDeps(self.records, Chunking(embedder, FakeEmbedder(), also=second), scope_rows, 1_000_000)
 
     @property
-    def both(self) -> WriteDeps:
-        """Return the parts of a writer that runs during the change."""
-        return self.make_write_deps(Counting(), also=OLD)
+    def write_deps(self) -> WriteDeps:
+        """The write deps of an engine during the change: it embeds by both models."""
+        return self.make_write_deps(RecordingEmbedder(), also=OLD)
 
-    def recall_deps(self, embedder: Embedder) -> RecallDeps:
+    def make_recall_deps(self, embedder: Embedder) -> RecallDeps:
         images = ImageCache(self.records, embedder.model, embedder.dimensions, budget=10**9, max_memories=10**6)
         return RecallDeps(
             self.records, embedder, images, SearchIndexes(SqliteWords(self.records), ScannedVectors(self.records))
         )
 
     def find_best(self, embedder: Embedder, text: str, scope: Scope = SCOPE, **options: object) -> str:
-        return recall(self.recall_deps(embedder), scope, Request(text, 1, **options))[0].memory.id
+        return recall(self.make_recall_deps(embedder), scope, Request(text, 1, **options))[0].memory.id
 
-    def cut(self, memories: Sequence[Memory]) -> list[list[Chunk]]:
+    def make_chunks(self, memories: Sequence[Memory]) -> list[list[Chunk]]:
         return make_chunks_for_model(memories, Chunking(self.new, FakeEmbedder()))
 
-    def work(self, watch: Callable[[int], None] = lambda _: None) -> ReembedWork:
-        return ReembedWork(self.records, self.cut, self.serving, self.target, watch, BATCH)
+    def make_work(self, watch: Callable[[int], None] = lambda _: None) -> ReembedWork:
+        return ReembedWork(self.records, self.make_chunks, self.serving, self.target, watch, BATCH)
 
     @property
     def target(self) -> EmbeddingModel:
         return EmbeddingModel(name=self.new.model, dimensions=self.new.dimensions, status="building")
 
-    def thread(self, on_switch: Callable[[], None] = lambda: None) -> Reembedding:
+    def make_thread(self, on_switch: Callable[[], None] = lambda: None) -> Reembedding:
         serving = ensure_serving_model(self.records, self.new.model, self.new.dimensions)
         return Reembedding(
-            self.records, self.cut, old=serving, new=self.target, on_switch=on_switch, batch=BATCH, settle_seconds=0.01
+            self.records,
+            self.make_chunks,
+            old=serving,
+            new=self.target,
+            on_switch=on_switch,
+            batch=BATCH,
+            settle_seconds=0.01,
         )
 
-    def chunks(self, model: str, *where: Where, organization: str = "acme") -> list[Chunk]:
+    def list_chunks(self, model: str, *where: Where, organization: str = "acme") -> list[Chunk]:
         return self.records.scan(Chunk, organization, [Where("model", Op.EQ, model), *where])
 
 
@@ -109,31 +115,31 @@ def describe(model: EmbeddingModel) -> tuple[str, int, str, int]:
 
 
 @pytest.fixture
-def change(tmp_path: Path) -> Iterator[Change]:
+def change(tmp_path: Path) -> Iterator[ModelChange]:
     records = SqliteRecords(SqliteOptions(tmp_path / "memory.db", synchronous="NORMAL"))
-    yield Change(records)
+    yield ModelChange(records)
     records.close()
 
 
 def stop_after(batches: int) -> Callable[[int], None]:
-    """Stop the change after this number of batches."""
-    seen: list[int] = []
+    """Return a function that stops the change after this number of batches."""
+    batches_done: list[int] = []
 
     def watch(done: int) -> None:
         if done:
-            seen.append(done)
-        if len(seen) >= batches:
+            batches_done.append(done)
+        if len(batches_done) >= batches:
             raise Stopped
 
     return watch
 
 
 class TestServing:
-    def test_the_first_model_serves_and_is_remembered(self, change: Change) -> None:
+    def test_the_first_model_serves_and_is_remembered(self, change: ModelChange) -> None:
         assert describe(change.serving) == ("small", 32, "serving", 1)
         assert ensure_serving_model(change.records, "large", 96) == change.serving
 
-    def test_a_store_without_a_row_is_served_by_the_model_of_its_chunks(self, change: Change) -> None:
+    def test_a_store_without_a_row_is_served_by_the_model_of_its_chunks(self, change: ModelChange) -> None:
         change.records.commit([Delete(EmbeddingModel, ("small",))])
         assert describe(ensure_serving_model(change.records, "large", 96)) == ("small", 32, "serving", 1)
 
@@ -146,19 +152,19 @@ class TestServing:
 
 
 class TestReembed:
-    def test_the_change_is_complete_and_no_old_chunk_is_left(self, change: Change) -> None:
-        reembed(change.work())
+    def test_the_change_is_complete_and_no_old_chunk_is_left(self, change: ModelChange) -> None:
+        reembed(change.make_work())
         drop_retired(change.records, {"large"}, lambda _: None)
         drop_retired(change.records, {"large"}, lambda _: None)
         assert list(map(describe, list_models(change.records))) == [("large", 96, "serving", 2)]
         for organization in ("acme", "bolt"):
-            assert change.chunks("small", organization=organization) == []
-        assert {chunk.owner_id for chunk in change.chunks("large")} == set(change.ids)
-        assert all(len(chunk.vector or b"") == 2 * 96 for chunk in change.chunks("large"))
+            assert change.list_chunks("small", organization=organization) == []
+        assert {chunk.owner_id for chunk in change.list_chunks("large")} == set(change.ids)
+        assert all(len(chunk.vector or b"") == 2 * 96 for chunk in change.list_chunks("large"))
         for memory_id, text in zip(change.ids, change.texts, strict=True):
             assert change.find_best(change.new, text) == memory_id
 
-    def test_chunks_keep_their_terms_and_times(self, change: Change) -> None:
+    def test_chunks_keep_their_terms_and_times(self, change: ModelChange) -> None:
         revise(
             change.make_write_deps(OLD),
             SCOPE,
@@ -166,15 +172,15 @@ class TestReembed:
             {"text": "fact 0 is about coffee", "aliases": ["kopi"]},
             None,
         )
-        reembed(change.work())
+        reembed(change.make_work())
         column_names = ("owner_id", "user_id", "revision", "chunk_index", "terms", "known_from", "known_to")
         old, new = (
-            [tuple(getattr(chunk, name) for name in column_names) for chunk in change.chunks(m)]
-            for m in ("small", "large")
+            [tuple(getattr(chunk, name) for name in column_names) for chunk in change.list_chunks(model)]
+            for model in ("small", "large")
         )
         assert old == new
 
-    def test_recall_works_at_all_times(self, change: Change) -> None:
+    def test_recall_works_at_all_times(self, change: ModelChange) -> None:
         answers: list[str] = []
 
         def watch(_: int) -> None:
@@ -182,156 +188,158 @@ class TestReembed:
             answers.append(change.find_best(OLD, text))
             assert answers[-1] == change.ids[(len(answers) - 1) % len(change.texts)]
 
-        reembed(change.work(watch))
+        reembed(change.make_work(watch))
         assert len(answers) > 5
 
-    def test_a_stopped_change_continues_without_repeating_work(self, change: Change) -> None:
+    def test_a_stopped_change_continues_without_repeating_work(self, change: ModelChange) -> None:
         with pytest.raises(Stopped):
-            reembed(change.work(stop_after(3)))
+            reembed(change.make_work(stop_after(3)))
         first = list(change.new.embedded_texts)
         assert len(first) == 3 * BATCH
-        change.new = Counting()
-        reembed(change.work())
+        change.new = RecordingEmbedder()
+        reembed(change.make_work())
         assert not set(first) & set(change.new.embedded_texts)
         assert len(first) + len(change.new.embedded_texts) == len(change.texts) + 2
-        assert {chunk.owner_id for chunk in change.chunks("large")} == set(change.ids)
+        assert {chunk.owner_id for chunk in change.list_chunks("large")} == set(change.ids)
 
-    def test_the_progress_of_a_change_is_stored(self, change: Change) -> None:
+    def test_the_progress_of_a_change_is_stored(self, change: ModelChange) -> None:
         with pytest.raises(Stopped):
-            reembed(change.work(stop_after(2)))
+            reembed(change.make_work(stop_after(2)))
         (job,) = change.records.scan(Job, "acme", [Where("kind", Op.EQ, "reembed")])
         assert (job.progress, job.total, job.status) == (2 * BATCH, len(change.texts), "running")
         assert change.records.scan(Lease, None)[0].holder is None
 
-    def test_memories_written_during_reembedding_are_found_before_and_after(self, change: Change) -> None:
+    def test_memories_written_during_reembedding_are_found_before_and_after(self, change: ModelChange) -> None:
         written: dict[str, str] = {}
 
         def watch(_: int) -> None:
             if len(written) == 6:
                 return
             text = f"written during the change, number {len(written)}"
-            (memory,) = remember(change.both, SCOPE, [text])
+            (memory,) = remember(change.write_deps, SCOPE, [text])
             written[text] = memory.id
             assert change.find_best(OLD, text) == memory.id
 
-        reembed(change.work(watch))
+        reembed(change.make_work(watch))
         drop_retired(change.records, {"large"}, lambda _: None)
         for text, memory_id in written.items():
             assert change.find_best(change.new, text) == memory_id
 
-    def test_memories_written_by_the_old_model_during_the_change_are_embedded(self, change: Change) -> None:
-        own = remember(
+    def test_memories_written_by_the_old_model_during_the_change_are_embedded(self, change: ModelChange) -> None:
+        memories = remember(
             change.make_write_deps(OLD), SCOPE, [{"id": "zzz", "text": "late"}, {"id": "aaa", "text": "early"}]
         )
         with pytest.raises(Stopped):
-            reembed(change.work(stop_after(2)))
+            reembed(change.make_work(stop_after(2)))
         remember(change.make_write_deps(OLD), SCOPE, [{"id": "aab", "text": "behind the cursor"}])
-        reembed(change.work())
+        reembed(change.make_work())
         assert change.find_best(change.new, "behind the cursor") == "aab"
-        assert change.find_best(change.new, "late") == own[0].id
+        assert change.find_best(change.new, "late") == memories[0].id
 
-    def test_recall_as_of_a_past_time_still_works(self, change: Change) -> None:
+    def test_recall_as_of_a_past_time_still_works(self, change: ModelChange) -> None:
         memory_id = change.ids[4]
         before = clock.now()
         revise(change.make_write_deps(OLD), SCOPE, memory_id, {"text": "the violin is out of tune"}, None)
         between = clock.now()
         revise(change.make_write_deps(OLD), SCOPE, memory_id, {"importance": 0.9}, None)
         revise(change.make_write_deps(OLD), SCOPE, memory_id, {"text": "the violin was repaired"}, None)
-        reembed(change.work())
+        reembed(change.make_work())
         drop_retired(change.records, {"large"}, lambda _: None)
         assert change.find_best(change.new, change.texts[4], as_of=before) == memory_id
         assert change.find_best(change.new, "the violin is out of tune", as_of=between) == memory_id
         assert change.find_best(change.new, "the violin was repaired") == memory_id
-        (current,) = change.chunks("large", Where("owner_id", Op.EQ, memory_id), Where("known_to", Op.EQ, None))
+        (current,) = change.list_chunks("large", Where("owner_id", Op.EQ, memory_id), Where("known_to", Op.EQ, None))
         assert "repair" in current.terms
 
-    def test_a_memory_revised_between_reading_and_writing_keeps_its_revision(self, change: Change) -> None:
+    def test_a_memory_revised_between_reading_and_writing_keeps_its_revision(self, change: ModelChange) -> None:
         memory_id = change.ids[0]
 
         def revise_once() -> None:
-            change.new.first = lambda: None
-            revise(change.both, SCOPE, memory_id, {"text": "changed in the middle"}, None)
+            change.new.before_embedding = lambda: None
+            revise(change.write_deps, SCOPE, memory_id, {"text": "changed in the middle"}, None)
 
-        change.new.first = revise_once
-        reembed(change.work())
+        change.new.before_embedding = revise_once
+        reembed(change.make_work())
         is_owner = Where("owner_id", Op.EQ, memory_id)
-        (current,) = change.chunks("large", is_owner, Where("known_to", Op.EQ, None))
+        (current,) = change.list_chunks("large", is_owner, Where("known_to", Op.EQ, None))
         assert current.revision == 1
-        assert len(change.chunks("large", is_owner)) == 2
+        assert len(change.list_chunks("large", is_owner)) == 2
         assert change.find_best(change.new, "changed in the middle") == memory_id
 
-    def test_a_memory_purged_between_reading_and_writing_stays_purged(self, change: Change) -> None:
+    def test_a_memory_purged_between_reading_and_writing_stays_purged(self, change: ModelChange) -> None:
         def purge_once() -> None:
-            change.new.first = lambda: None
-            forget(change.both, SCOPE, change.ids[3], hard=True)
+            change.new.before_embedding = lambda: None
+            forget(change.write_deps, SCOPE, change.ids[3], hard=True)
 
-        change.new.first = purge_once
-        reembed(change.work())
-        assert {chunk.owner_id for chunk in change.chunks("large")} == set(change.ids) - {change.ids[3]}
+        change.new.before_embedding = purge_once
+        reembed(change.make_work())
+        assert {chunk.owner_id for chunk in change.list_chunks("large")} == set(change.ids) - {change.ids[3]}
 
-    def test_a_deleted_memory_is_found_when_it_is_restored(self, change: Change) -> None:
+    def test_a_deleted_memory_is_found_when_it_is_restored(self, change: ModelChange) -> None:
         forget(change.make_write_deps(OLD), SCOPE, change.ids[7], hard=False)
-        reembed(change.work())
+        reembed(change.make_work())
         drop_retired(change.records, {"large"}, lambda _: None)
         undo(change.make_write_deps(change.new), SCOPE, change.ids[7])
         assert change.find_best(change.new, change.texts[7]) == change.ids[7]
 
-    def test_only_one_process_works_at_a_time(self, change: Change) -> None:
-        busy: list[str] = []
+    def test_only_one_process_works_at_a_time(self, change: ModelChange) -> None:
+        messages: list[str] = []
 
         def watch(done: int) -> None:
-            if done == BATCH and not busy:
+            if done == BATCH and not messages:
                 with pytest.raises(StoreBusy) as caught:
-                    reembed(change.work())
-                busy.append(str(caught.value))
+                    reembed(change.make_work())
+                messages.append(str(caught.value))
 
-        reembed(change.work(watch))
-        assert "another process is embedding organization 'acme' again" in busy[0]
+        reembed(change.make_work(watch))
+        assert "another process is embedding organization 'acme' again" in messages[0]
 
-    def test_a_model_can_be_changed_and_changed_back(self, change: Change) -> None:
-        reembed(change.work())
-        change.serving, change.new = list_models(change.records)[0], Counting("small", 32)
-        reembed(change.work())
+    def test_a_model_can_be_changed_and_changed_back(self, change: ModelChange) -> None:
+        reembed(change.make_work())
+        change.serving, change.new = list_models(change.records)[0], RecordingEmbedder("small", 32)
+        reembed(change.make_work())
         assert describe(list_models(change.records)[0]) == ("small", 32, "serving", 3)
         assert change.new.embedded_texts == [], "the chunks of the first model were still there"
         drop_retired(change.records, {"small"}, lambda _: None)
-        assert change.chunks("large") == []
+        assert change.list_chunks("large") == []
 
-    def test_an_abandoned_change_leaves_no_chunks(self, change: Change) -> None:
+    def test_an_abandoned_change_leaves_no_chunks(self, change: ModelChange) -> None:
         with pytest.raises(Stopped):
-            reembed(change.work(stop_after(1)))
-        change.new = Counting("huge", 128)
-        reembed(change.work())
+            reembed(change.make_work(stop_after(1)))
+        change.new = RecordingEmbedder("huge", 128)
+        reembed(change.make_work())
         for _ in range(2):
             drop_retired(change.records, {"huge"}, lambda _: None)
         assert list(map(describe, list_models(change.records))) == [("huge", 128, "serving", 2)]
-        assert change.chunks("large") == []
-        assert change.chunks("small") == []
+        assert change.list_chunks("large") == []
+        assert change.list_chunks("small") == []
 
 
 class TestWordsOnly:
-    def test_without_the_old_model_recall_by_words_still_works(self, change: Change) -> None:
-        lost = WordsOnlyEmbedder(change.serving)
-        writer = change.make_write_deps(change.new, also=lost)
+    def test_without_the_old_model_recall_by_words_still_works(self, change: ModelChange) -> None:
+        words_only = WordsOnlyEmbedder(change.serving)
+        writer = change.make_write_deps(change.new, also=words_only)
         (memory,) = remember(writer, SCOPE, ["the kettle whistles"])
-        assert change.find_best(lost, "whistling kettles") == memory.id
-        assert change.find_best(lost, "35 about") == change.ids[35]
-        reembed(change.work())
+        assert change.find_best(words_only, "whistling kettles") == memory.id
+        assert change.find_best(words_only, "35 about") == change.ids[35]
+        reembed(change.make_work())
         assert change.find_best(change.new, "the kettle whistles") == memory.id
 
 
 class TestThread:
-    def test_the_thread_runs_until_the_change_is_complete(self, change: Change) -> None:
+    def test_the_thread_runs_until_the_change_is_complete(self, change: ModelChange) -> None:
         answers: list[bool] = []
-        thread = change.thread(lambda: answers.append(change.find_best(change.new, change.texts[5]) == change.ids[5]))
+        thread = change.make_thread(
+            lambda: answers.append(change.find_best(change.new, change.texts[5]) == change.ids[5])
+        )
         thread.start()
         assert thread.wait(150)
         assert answers == [True]
         assert thread.progress == (len(change.texts) + 2, len(change.texts) + 2, True)
         assert list(map(describe, list_models(change.records))) == [("large", 96, "serving", 2)]
-        assert change.chunks("small") == []
+        assert change.list_chunks("small") == []
 
-    def test_a_thread_stopped_in_the_middle_is_started_again(self, change: Change) -> None:
+    def test_a_thread_stopped_in_the_middle_is_started_again(self, change: ModelChange) -> None:
         reached, may_continue = threading.Event(), threading.Event()
 
         def hold() -> None:
@@ -339,8 +347,8 @@ class TestThread:
                 reached.set()
                 may_continue.wait(100)
 
-        change.new.first = hold
-        thread = change.thread()
+        change.new.before_embedding = hold
+        thread = change.make_thread()
         thread.start()
         assert reached.wait(100)
         stopper = threading.Thread(target=thread.stop)
@@ -348,33 +356,33 @@ class TestThread:
         may_continue.set()
         stopper.join()
         assert not thread.wait(1)
-        first, change.new = list(change.new.embedded_texts), Counting()
-        again = change.thread()
-        again.start()
-        assert again.wait(150)
+        first, change.new = list(change.new.embedded_texts), RecordingEmbedder()
+        second_thread = change.make_thread()
+        second_thread.start()
+        assert second_thread.wait(150)
         assert not set(first) & set(change.new.embedded_texts)
-        assert change.chunks("small") == []
+        assert change.list_chunks("small") == []
 
-    def test_a_thread_that_was_killed_after_the_change_still_cleans_up(self, change: Change) -> None:
-        reembed(change.work())
-        thread = change.thread(lambda: pytest.fail("nothing was switched"))
+    def test_a_thread_that_was_killed_after_the_change_still_cleans_up(self, change: ModelChange) -> None:
+        reembed(change.make_work())
+        thread = change.make_thread(lambda: pytest.fail("nothing was switched"))
         thread.start()
         assert thread.wait(150)
-        assert change.chunks("small") == []
+        assert change.list_chunks("small") == []
         assert len(list_models(change.records)) == 1
 
-    def test_two_processes_complete_one_change(self, change: Change) -> None:
+    def test_two_processes_complete_one_change(self, change: ModelChange) -> None:
         counts: list[int] = []
-        threads = [change.thread(partial(counts.append, number)) for number in range(2)]
+        threads = [change.make_thread(partial(counts.append, number)) for number in range(2)]
         for thread in threads:
             thread.start()
         for thread in threads:
             assert thread.wait(300)
         assert sorted(counts) == [0, 1]
-        assert change.chunks("small") == []
-        assert {chunk.owner_id for chunk in change.chunks("large")} == set(change.ids)
+        assert change.list_chunks("small") == []
+        assert {chunk.owner_id for chunk in change.list_chunks("large")} == set(change.ids)
 
-    def test_a_temporary_failure_is_retried(self, change: Change, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_temporary_failure_is_retried(self, change: ModelChange, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("everhold.maintenance.reembedding._CHECK_SECONDS", 0.01)
         failures = iter([ModelUnavailable("gone"), ModelUnavailable("still gone")])
 
@@ -382,24 +390,24 @@ class TestThread:
             for error in failures:
                 raise error
 
-        change.new.first = fail
-        thread = change.thread()
+        change.new.before_embedding = fail
+        thread = change.make_thread()
         thread.start()
         assert thread.wait(150)
         assert thread.failure is None
 
-    def test_a_permanent_failure_is_reported(self, change: Change) -> None:
+    def test_a_permanent_failure_is_reported(self, change: ModelChange) -> None:
         def fail() -> None:
             raise ModelError("the weights are not what they were")
 
-        change.new.first = fail
-        thread = change.thread()
+        change.new.before_embedding = fail
+        thread = change.make_thread()
         thread.start()
         assert not thread.wait(150)
         assert "weights" in str(thread.failure)
         assert change.find_best(OLD, change.texts[0]) == change.ids[0]
 
-    def test_one_name_cannot_have_two_sizes(self, change: Change) -> None:
-        change.new = Counting("small", 64)
+    def test_one_name_cannot_have_two_sizes(self, change: ModelChange) -> None:
+        change.new = RecordingEmbedder("small", 64)
         with pytest.raises(InvalidSettings, match="32 dimensions in this store and 64"):
-            change.thread()
+            change.make_thread()

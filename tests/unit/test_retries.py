@@ -19,7 +19,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return pauses
 
 
-class Step:
+class RetriedStep:
     """A step that fails until the attempt with the number `succeeds_at`, and records the attempts."""
 
     def __init__(self, error: BaseException, succeeds_at: int = 1_000) -> None:
@@ -34,7 +34,7 @@ class Step:
 
 
 def test_a_step_is_tried_until_it_succeeds_with_growing_pauses(pauses: list[float]) -> None:
-    step = Step(KeyError("x"), succeeds_at=3)
+    step = RetriedStep(KeyError("x"), succeeds_at=3)
     assert retry("work", step, POLICY, on=KeyError) == "done"
     assert step.attempts == [0, 1, 2, 3]
     bounds = [(0.05, 0.1), (0.1, 0.2), (0.15, 0.3)]
@@ -42,7 +42,7 @@ def test_a_step_is_tried_until_it_succeeds_with_growing_pauses(pauses: list[floa
 
 
 def test_the_last_error_is_raised_when_attempts_run_out(pauses: list[float]) -> None:
-    step = Step(KeyError("x"))
+    step = RetriedStep(KeyError("x"))
     with pytest.raises(KeyError):
         retry("work", step, POLICY, on=KeyError)
     assert step.attempts == [0, 1, 2, 3]
@@ -51,12 +51,12 @@ def test_the_last_error_is_raised_when_attempts_run_out(pauses: list[float]) -> 
 
 def test_another_error_can_replace_the_last_one() -> None:
     with pytest.raises(StoreBusy) as caught:
-        retry("work", Step(KeyError("x")), POLICY, on=KeyError, give_up=lambda _: StoreBusy("busy"))
+        retry("work", RetriedStep(KeyError("x")), POLICY, on=KeyError, give_up=lambda _: StoreBusy("busy"))
     assert isinstance(caught.value.__cause__, KeyError)
 
 
 def test_time_bounds_the_attempts() -> None:
-    step = Step(KeyError("x"))
+    step = RetriedStep(KeyError("x"))
     with pytest.raises(KeyError):
         retry("work", step, RetryPolicy(seconds=0.0), on=KeyError)
     assert step.attempts == [0]
@@ -65,9 +65,9 @@ def test_time_bounds_the_attempts() -> None:
 @pytest.mark.parametrize("error", [ValueError("other"), KeyboardInterrupt()])
 def test_other_errors_are_not_retried(error: BaseException) -> None:
     for first in (error, KeyError("x")):
-        step = Step(first)
+        step = RetriedStep(first)
 
-        def work(attempt: int, step: Step = step) -> str:
+        def work(attempt: int, step: RetriedStep = step) -> str:
             step.error = step.error if attempt == 0 else error
             return step(attempt)
 
@@ -77,14 +77,14 @@ def test_other_errors_are_not_retried(error: BaseException) -> None:
 
 
 def test_the_caller_decides_by_the_error() -> None:
-    step = Step(KeyError("fatal"))
+    step = RetriedStep(KeyError("fatal"))
     with pytest.raises(KeyError):
         retry("work", step, POLICY, on=KeyError, should_retry=lambda error: error.args != ("fatal",))
     assert step.attempts == [0]
 
 
 def test_a_step_can_ask_for_another_attempt_and_its_pause(pauses: list[float]) -> None:
-    assert retry("work", Step(TryAgain("throttled", pause=7.0), succeeds_at=1), POLICY) == "done"
+    assert retry("work", RetriedStep(TryAgain("throttled", pause=7.0), succeeds_at=1), POLICY) == "done"
     assert pauses == [7.0]
 
 
@@ -110,7 +110,7 @@ def test_a_function_can_run_before_each_further_attempt() -> None:
 
 def test_every_retry_and_the_end_are_logged_without_messages_of_errors(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "everhold"), pytest.raises(KeyError):
-        retry("store a text", Step(KeyError("my password")), POLICY, on=KeyError)
+        retry("store a text", RetriedStep(KeyError("my password")), POLICY, on=KeyError)
     lines = [record.getMessage() for record in caplog.records]
     assert [line.split(" in ")[0] for line in lines[:-1]] == ["retrying to store a text"] * 3
     assert lines[-1] == "gave up trying to store a text after attempt 4: KeyError"

@@ -7,7 +7,7 @@ import pytest
 from everhold.adapters.packing import MessagePacking
 from everhold.ports.row_packing import RowShape
 
-# Each was computed by the first version that made backups.
+# Each digest was computed by the first version that made backups.
 KEYED = RowShape(key=(0, 1), generated=None)
 NUMBERED = RowShape(key=(1,), generated=1)
 WITHOUT_NUMBER = 15412256359439156424

@@ -25,7 +25,7 @@ SHEETS = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 EXCEL_EPOCH = datetime.fromisoformat("1899-12-30")
 
 Rows = list[tuple[Any, ...]]
-Run = Callable[[str], ResultTable]
+RunQuery = Callable[[str], ResultTable]
 # How ten of the questions are drawn.
 CHARTS = {
     "shop-01": ChartKind.NUMBER,
@@ -67,14 +67,14 @@ def read_result(cursor: Any) -> ResultTable:
     return ResultTable(columns, tuple(map(tuple, cursor.fetchall())))
 
 
-def open_shop(folder: Path) -> Run:
+def open_shop(folder: Path) -> RunQuery:
     connection = duckdb.connect()
     for path in sorted((folder / "shop").glob("*.csv")):
         connection.execute(f"CREATE TABLE {path.stem} AS FROM read_csv('{path}')")
     return lambda sql: read_result(connection.execute(sql))
 
 
-def open_flights(folder: Path) -> Run:
+def open_flights(folder: Path) -> RunQuery:
     connection = duckdb.connect()
     types = {str: "VARCHAR", float: "DOUBLE", datetime: "TIMESTAMP"}
     for name, (header, *rows) in read_sheets(folder / "flights.xlsx"):
@@ -85,7 +85,7 @@ def open_flights(folder: Path) -> Run:
     return lambda sql: read_result(connection.execute(sql))
 
 
-def open_music(folder: Path) -> Run:
+def open_music(folder: Path) -> RunQuery:
     connection = sqlite3.connect(folder / "music.sqlite")
     return lambda sql: read_result(connection.execute(sql))
 
@@ -98,7 +98,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def sources(folder: Path) -> dict[str, Run]:
+def sources(folder: Path) -> dict[str, RunQuery]:
     return {"shop": open_shop(folder), "flights": open_flights(folder), "music": open_music(folder)}
 
 
@@ -112,14 +112,14 @@ def test_every_run_writes_the_same_files(folder: Path, tmp_path: Path) -> None:
 def test_there_are_forty_questions_about_three_sources() -> None:
     assert len({question["question"] for question in QUESTIONS}) == len(QUESTIONS) == 40
     assert {question["source"] for question in QUESTIONS} == DOCUMENT["sources"].keys() == {"shop", "flights", "music"}
-    known = [question["id"] for question in QUESTIONS]
+    ids = [question["id"] for question in QUESTIONS]
     assert all(
-        known.index(question["after"]) < known.index(question["id"]) for question in QUESTIONS if "after" in question
+        ids.index(question["after"]) < ids.index(question["id"]) for question in QUESTIONS if "after" in question
     )
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: str(question["id"]))
-def test_the_expected_result_is_not_trivial(question: dict[str, Any], sources: dict[str, Run]) -> None:
+def test_the_expected_result_is_not_trivial(question: dict[str, Any], sources: dict[str, RunQuery]) -> None:
     rows = sources[question["source"]](question["sql"]).rows
     assert 1 <= len(rows) <= 2000
     assert any(cell not in (None, 0, "") for row in rows for cell in row)
@@ -129,13 +129,15 @@ def test_the_expected_result_is_not_trivial(question: dict[str, Any], sources: d
 @pytest.mark.parametrize(
     "question", [q for q in QUESTIONS if "LIMIT" in q["sql"]], ids=lambda question: str(question["id"])
 )
-def test_no_tie_at_a_limit_makes_the_answer_a_matter_of_luck(question: dict[str, Any], sources: dict[str, Run]) -> None:
+def test_no_tie_at_a_limit_makes_the_answer_a_matter_of_luck(
+    question: dict[str, Any], sources: dict[str, RunQuery]
+) -> None:
     """The last returned row and the first omitted row differ in the value by which they are sorted."""
     start, _, limit = question["sql"].rpartition(" LIMIT ")
     select, _, order = start.rpartition(" ORDER BY ")
     sorted_by = order.split(",")[0].removesuffix(" DESC")
-    listed = select.replace(" FROM ", f", {sorted_by} AS sorted_by FROM ", 1)
-    rows = sources[question["source"]](f"{listed} ORDER BY {order}").rows
+    select_with_order = select.replace(" FROM ", f", {sorted_by} AS sorted_by FROM ", 1)
+    rows = sources[question["source"]](f"{select_with_order} ORDER BY {order}").rows
     values = [row[-1] for row in rows]
     assert values[int(limit) - 1] != values[int(limit)]
 
@@ -143,7 +145,7 @@ def test_no_tie_at_a_limit_makes_the_answer_a_matter_of_luck(question: dict[str,
 @pytest.mark.parametrize(
     "question", [q for q in QUESTIONS if q["id"] in CHARTS], ids=lambda question: str(question["id"])
 )
-def test_ten_questions_have_their_charts(question: dict[str, Any], sources: dict[str, Run]) -> None:
+def test_ten_questions_have_their_charts(question: dict[str, Any], sources: dict[str, RunQuery]) -> None:
     table = sources[question["source"]](question["sql"])
     answer = make_answer(question["question"], table, question["sql"], question["question"])
     assert answer.charts[0].kind == CHARTS[question["id"]]

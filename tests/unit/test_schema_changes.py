@@ -80,8 +80,8 @@ def test_all_changes_applied_to_an_empty_store_give_the_catalog() -> None:
     tables = apply_changes(())
     assert tables.keys() == TABLES.keys()
     for name, table in TABLES.items():
-        known = {column.name: column for column in tables[name].columns}
-        assert known == table.by_name, name
+        columns = {column.name: column for column in tables[name].columns}
+        assert columns == table.by_name, name
         assert replace(tables[name], columns=table.columns) == table, (
             f"{name} has changed: run python -m everhold.schema.freeze, or append a Version after a release"
         )
@@ -113,11 +113,11 @@ def test_a_catalogued_table_has_what_its_rules_mention(entity: Any) -> None:
 
 def test_tables_of_dependent_rows_come_later_in_the_catalog() -> None:
     """Soft deletion goes through the catalog once, from the first table to the last."""
-    places = {name: index for index, name in enumerate(TABLES)}
+    positions = {name: index for index, name in enumerate(TABLES)}
     for table in TABLES.values():
         for reference in table.references:
             if table.soft and reference.on_delete == "cascade":
-                assert places[reference.target] < places[table.name], (table.name, reference)
+                assert positions[reference.target] < positions[table.name], (table.name, reference)
 
 
 def test_a_reference_that_is_emptied_breaks_no_unique_rule() -> None:
@@ -129,7 +129,7 @@ def test_a_reference_that_is_emptied_breaks_no_unique_rule() -> None:
                     assert unique.when in reference.columns, (table.name, unique)
 
 
-def shape(connection: sqlite3.Connection) -> Shape:
+def read_shape(connection: sqlite3.Connection) -> Shape:
     """Return the tables and indexes of a database by definition, independent of the order of their creation."""
     shape: Shape = {}
     for (name,) in connection.execute(
@@ -139,15 +139,17 @@ def shape(connection: sqlite3.Connection) -> Shape:
         keys = connection.execute(f'PRAGMA foreign_key_list("{name}")').fetchall()
         shape[name] = {
             "columns": sorted((column, kind, required, in_key) for _, column, kind, required, _, in_key in columns),
-            "indexes": sorted(_indexes(connection, name)),
-            "references": sorted((target, mine, theirs, action) for _, _, target, mine, theirs, _, action, _ in keys),
+            "indexes": sorted(_list_indexes(connection, name)),
+            "references": sorted(
+                (target, column, target_column, action) for _, _, target, column, target_column, _, action, _ in keys
+            ),
         }
     triggers = connection.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' ORDER BY name")
     shape["triggers"] = triggers.fetchall()
     return shape
 
 
-def _indexes(connection: sqlite3.Connection, table: str) -> Iterator[tuple[Any, ...]]:
+def _list_indexes(connection: sqlite3.Connection, table: str) -> Iterator[tuple[Any, ...]]:
     for _, name, unique, _, partial in connection.execute(f'PRAGMA index_list("{table}")').fetchall():
         columns = tuple(str(row[2]) for row in connection.execute(f'PRAGMA index_info("{name}")'))
         rows = connection.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (name,)).fetchall()
@@ -174,15 +176,15 @@ def test_an_upgraded_file_is_like_a_new_one_and_keeps_its_data(tmp_path: Path) -
     records.close()
 
     second = Version(CURRENT + 1, "second", CHANGES)
-    with closing(sqlite3.connect(path)) as old, old:
-        sqlite_schema.upgrade(old, CURRENT, (*VERSIONS, second))
-        upgraded = shape(old)
-        assert old.execute("SELECT mood, weight, shared FROM memories").fetchall() == [(None, 0.5, 0)]
-        assert old.execute("SELECT motto FROM agents").fetchall() == [("it's fine",)]
-        assert old.execute("SELECT max(version) FROM schema_versions").fetchone() == (CURRENT + 1,)
+    with closing(sqlite3.connect(path)) as upgraded_store, upgraded_store:
+        sqlite_schema.upgrade(upgraded_store, CURRENT, (*VERSIONS, second))
+        upgraded = read_shape(upgraded_store)
+        assert upgraded_store.execute("SELECT mood, weight, shared FROM memories").fetchall() == [(None, 0.5, 0)]
+        assert upgraded_store.execute("SELECT motto FROM agents").fetchall() == [("it's fine",)]
+        assert upgraded_store.execute("SELECT max(version) FROM schema_versions").fetchone() == (CURRENT + 1,)
 
-    with closing(create_tables(apply_changes(CHANGES), tmp_path / "new.db")) as fresh:
-        expected = shape(fresh)
+    with closing(create_tables(apply_changes(CHANGES), tmp_path / "new.db")) as new_store:
+        expected = read_shape(new_store)
     # The tables of SQLite's full-text index are not in the catalog.
     upgraded = {name: shape for name, shape in upgraded.items() if name in expected}
     upgraded["triggers"] = [trigger for trigger in upgraded["triggers"] if "_words_" not in trigger[0]]
@@ -199,7 +201,7 @@ def test_the_rules_of_an_added_table_hold(tmp_path: Path) -> None:
         sqlite_schema.upgrade(connection, CURRENT, (*VERSIONS, Version(CURRENT + 1, "second", CHANGES)))
         insert = "INSERT INTO notes (organization_id, id, memory_id, share, tone) VALUES (?, ?, ?, ?, ?)"
         connection.execute(insert, ("org", "n", "one", 0.5, "kind"))
-        for wrong in (
+        for wrong_row in (
             ("nowhere", "x", None, 0.5, "kind"),
             ("org", "x", "nowhere", 0.5, "kind"),
             ("org", "x", None, 1.5, "kind"),
@@ -208,7 +210,7 @@ def test_the_rules_of_an_added_table_hold(tmp_path: Path) -> None:
             ("org", "n", None, 0.5, "kind"),
         ):
             with pytest.raises(sqlite3.IntegrityError):
-                connection.execute(insert, wrong)
+                connection.execute(insert, wrong_row)
         connection.execute("DELETE FROM memories")
         assert connection.execute("SELECT memory_id FROM notes").fetchall() == [(None,)]
 
@@ -237,14 +239,14 @@ def test_an_upgrade_that_fails_leaves_the_file_as_it_was(tmp_path: Path, monkeyp
     path = tmp_path / "old.db"
     SqliteRecords(SqliteOptions(path=path)).close()
     with closing(sqlite3.connect(path)) as connection:
-        before = shape(connection)
+        before = read_shape(connection)
     broken = Version(CURRENT + 1, "second", (*CHANGES, AddTable(catalog.TABLES["memories"])))
     monkeypatch.setattr(sqlite_schema, "VERSIONS", (*VERSIONS, broken))
     monkeypatch.setattr(sqlite_schema, "CURRENT", CURRENT + 1)
     with pytest.raises(Exception, match="memories"):
         SqliteRecords(SqliteOptions(path=path))
     with closing(sqlite3.connect(path)) as connection:
-        assert shape(connection) == before
+        assert read_shape(connection) == before
 
 
 @pytest.mark.parametrize("read_only", [False, True])
@@ -261,7 +263,7 @@ def test_a_newer_file_is_refused_untouched(tmp_path: Path, read_only: bool) -> N
 
 # a store of an older version, with every entity filled
 
-OLDER_LACKS: dict[str, tuple[AddColumn, ...]] = {
+ADDED_COLUMNS: dict[str, tuple[AddColumn, ...]] = {
     "memories": (
         AddColumn("memories", TABLES["memories"].by_name["attribute"]),
         AddColumn("memories", TABLES["memories"].by_name["pinned"], default=0),
@@ -271,10 +273,10 @@ OLDER_LACKS: dict[str, tuple[AddColumn, ...]] = {
 LATER_TABLE = "query_runs"
 
 
-def older_tables() -> dict[str, Table]:
+def make_older_tables() -> dict[str, Table]:
     """Return the current tables without one table, some columns and their lookups, and one unique rule."""
     tables = {name: table for name, table in TABLES.items() if name != LATER_TABLE}
-    for name, additions in OLDER_LACKS.items():
+    for name, additions in ADDED_COLUMNS.items():
         added_columns = {addition.column.name for addition in additions}
         table = tables[name]
         tables[name] = replace(
@@ -286,11 +288,11 @@ def older_tables() -> dict[str, Table]:
     return tables
 
 
-def changes_since_older() -> tuple[SchemaChange, ...]:
-    columns = [addition for additions in OLDER_LACKS.values() for addition in additions]
+def list_changes_since_older() -> tuple[SchemaChange, ...]:
+    columns = [addition for additions in ADDED_COLUMNS.values() for addition in additions]
     lookups = [
         AddLookup(name, lookup)
-        for name, table in older_tables().items()
+        for name, table in make_older_tables().items()
         for lookup in TABLES[name].lookups
         if lookup not in table.lookups
     ]
@@ -310,7 +312,7 @@ def make_rows_of_every_entity() -> list[Row]:
 
 def make_older_file(path: Path, source: Path) -> None:
     """Copy a current file into one with the older tables only."""
-    tables = older_tables()
+    tables = make_older_tables()
     with closing(create_tables(tables, path)) as connection:
         connection.execute("ATTACH ? AS source", (str(source),))
         for name, table in tables.items():
@@ -321,10 +323,10 @@ def make_older_file(path: Path, source: Path) -> None:
         connection.commit()
 
 
-def as_upgraded(row: Row) -> Row:
+def upgrade_row(row: Row) -> Row:
     """Return a row as it is after an upgrade: the added columns hold their defaults."""
     name = get_table(type(row)).name
-    added = {addition.column.name: addition.default for addition in OLDER_LACKS.get(name, ())}
+    added = {addition.column.name: addition.default for addition in ADDED_COLUMNS.get(name, ())}
     pinned = {"pinned": False} if "pinned" in added else {}
     return row.model_copy(update={**added, **pinned})
 
@@ -335,20 +337,20 @@ def test_a_store_of_an_older_version_is_read_whole(tmp_path: Path, monkeypatch: 
     with closing(SqliteRecords(SqliteOptions(path=source))) as records:
         records.commit([Put(row) for row in rows])
     with closing(sqlite3.connect(source)) as connection:
-        new_shape = shape(connection)
+        new_shape = read_shape(connection)
     make_older_file(path, source)
-    first = Version(1, "older", tuple(AddTable(table) for table in older_tables().values()))
-    monkeypatch.setattr(sqlite_schema, "VERSIONS", (first, Version(2, "current", changes_since_older())))
+    first = Version(1, "older", tuple(AddTable(table) for table in make_older_tables().values()))
+    monkeypatch.setattr(sqlite_schema, "VERSIONS", (first, Version(2, "current", list_changes_since_older())))
     monkeypatch.setattr(sqlite_schema, "CURRENT", 2)
     with closing(SqliteRecords(SqliteOptions(path=path))) as records:
         for row in rows:
             if get_table(type(row)).name != LATER_TABLE:
                 stored = records.scan(type(row), None, deleted=True)
-                assert any(is_same_row(stored_row, as_upgraded(row)) for stored_row in stored), row
+                assert any(is_same_row(stored_row, upgrade_row(row)) for stored_row in stored), row
         assert records.find_problems() == []
         records.commit([Put(row) for row in rows if get_table(type(row)).name == LATER_TABLE])
     with closing(sqlite3.connect(path)) as connection:
-        assert shape(connection) == new_shape
+        assert read_shape(connection) == new_shape
 
 
 def test_the_first_version_is_written_by_the_command() -> None:

@@ -42,7 +42,9 @@ def test_every_kind_is_read_from_columns_of_its_own_table() -> None:
 
 
 @pytest.mark.parametrize("has_vectors", [True, False])
-def test_a_kind_without_a_user_is_found_in_its_organization(has_vectors: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_without_a_user_are_found_in_their_organization(
+    has_vectors: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kind = replace(SEARCHABLE["table"], has_vectors=has_vectors)
     monkeypatch.setitem(registry.SEARCHABLE, "table", kind)  # type: ignore[arg-type]
     monkeypatch.setitem(registry.SEARCHABLE_BY_CLASS_NAME, "TableMetadata", kind)  # type: ignore[arg-type]
@@ -82,31 +84,31 @@ def test_a_space_selects_the_chunks_of_its_users() -> None:
 
 
 class TestFollowing:
-    def line(self, number: int) -> Put:
+    def make_put(self, number: int) -> Put:
         return Put(Outbox(organization_id="o", entity="memories", entity_id=f"m{number}", operation="put"))
 
     def test_every_line_is_applied_once_in_any_number_of_pages(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(feed_follower.FeedFollower.read, "__defaults__", (3,))
         records = InMemoryRecords()
-        follower, seen = FeedFollower(records), list[str]()
+        follower, applied_ids = FeedFollower(records), list[str]()
         for number in range(10):
-            records.commit([self.line(number)])
-        follower.follow(lambda lines: seen.extend(line.entity_id for line in lines))
-        follower.follow(lambda lines: seen.extend(line.entity_id for line in lines))
-        assert seen == [f"m{number}" for number in range(10)]
+            records.commit([self.make_put(number)])
+        follower.follow(lambda lines: applied_ids.extend(line.entity_id for line in lines))
+        follower.follow(lambda lines: applied_ids.extend(line.entity_id for line in lines))
+        assert applied_ids == [f"m{number}" for number in range(10)]
 
     def test_a_line_that_could_not_be_applied_is_read_again(self) -> None:
         records = InMemoryRecords()
-        follower, seen = FeedFollower(records), list[str]()
-        records.commit([self.line(1)])
+        follower, applied_ids = FeedFollower(records), list[str]()
+        records.commit([self.make_put(1)])
 
         def fail(lines: object) -> None:
             raise OSError("the disk is full")
 
         with pytest.raises(OSError, match="disk is full"):
             follower.follow(fail)
-        follower.follow(lambda lines: seen.extend(line.entity_id for line in lines))
-        assert seen == ["m1"]
+        follower.follow(lambda lines: applied_ids.extend(line.entity_id for line in lines))
+        assert applied_ids == ["m1"]
 
     def test_a_follower_notices_that_lines_it_has_not_read_were_deleted(self, monkeypatch: pytest.MonkeyPatch) -> None:
         follower = FeedFollower(InMemoryRecords())

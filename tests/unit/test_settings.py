@@ -16,7 +16,8 @@ from everhold.settings_sections import hide_password
 
 
 @pytest.fixture(autouse=True)
-def somewhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def isolate_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run each test in an empty folder and without the variables of Everhold."""
     monkeypatch.chdir(tmp_path)
     for name in list(os.environ):
         if name.startswith("EVERHOLD_"):
@@ -77,7 +78,7 @@ def test_settings_name_the_store_that_is_opened(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    ("settings", "message"),
     [
         ({"storag": "x"}, "no setting 'storag'; did you mean 'storage'"),
         ({"sqlite": {"synchronus": "FULL"}}, "no setting 'sqlite.synchronus'; did you mean 'sqlite.synchronous'"),
@@ -94,13 +95,13 @@ def test_settings_name_the_store_that_is_opened(tmp_path: Path, monkeypatch: pyt
         ({"llm": {"url": "http://h"}}, "setting llm.model is missing; set it, or leave out llm"),
     ],
 )
-def test_wrong_settings_are_refused(settings: dict[str, Any], words: str) -> None:
-    with pytest.raises(InvalidSettings, match=words):
+def test_wrong_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidSettings, match=message):
         load(**settings)
 
 
 @pytest.mark.parametrize(
-    ("variables", "words"),
+    ("variables", "message"),
     [
         ({"SQLITE__SYNCHRONUS": "FULL"},
          "environment variable EVERHOLD_SQLITE__SYNCHRONUS; did you mean EVERHOLD_SQLITE__SYNCHRONOUS"),
@@ -115,11 +116,11 @@ def test_wrong_settings_are_refused(settings: dict[str, Any], words: str) -> Non
     ],
 )  # fmt: skip
 def test_a_wrong_environment_variable_is_named(
-    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], words: str
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], message: str
 ) -> None:
     for name, value in variables.items():
         monkeypatch.setenv(f"EVERHOLD_{name}", value)
-    with pytest.raises(InvalidSettings, match=words):
+    with pytest.raises(InvalidSettings, match=message):
         load()
 
 
@@ -130,7 +131,7 @@ def test_a_variable_is_not_blamed_for_an_argument(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("content", "message"),
     [
         ("a: [", "is not YAML"), ("- a\n- b\n", "holds a list; write settings as"), ("just text", "holds a str"),
         ("nonsense: 1\n", "no setting 'nonsense'"),
@@ -140,9 +141,9 @@ def test_a_variable_is_not_blamed_for_an_argument(monkeypatch: pytest.MonkeyPatc
         ("memory: x.db\n", "memory is 'x.db' and not a section; write `name: value` lines below it"),
     ],
 )  # fmt: skip
-def test_an_invalid_file_is_refused(tmp_path: Path, content: str, words: str) -> None:
+def test_an_invalid_file_is_refused(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "bad.yaml").write_text(content)
-    with pytest.raises(InvalidSettings, match=words):
+    with pytest.raises(InvalidSettings, match=message):
         load("bad.yaml")
 
 
@@ -159,7 +160,7 @@ def test_a_file_that_is_not_yaml_shows_no_secret(tmp_path: Path) -> None:
     assert SECRET not in str(caught.value)
 
 
-def test_a_section_with_nothing_in_it_is_empty(tmp_path: Path) -> None:
+def test_an_empty_section_has_the_defaults(tmp_path: Path) -> None:
     (tmp_path / "everhold.yaml").write_text("timezone: Asia/Bangkok\nembedding:\nsqlite:\nllm:\nmemory:\n")
     assert load() == load("notes.db", storage=Settings().storage, timezone="Asia/Bangkok")
     (tmp_path / "everhold.yaml").write_text("storage:\n")
@@ -168,13 +169,13 @@ def test_a_section_with_nothing_in_it_is_empty(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["memory", "provider", "x", "embedding.provider"])
-def test_a_name_like_no_other_does_not_list_them_all(name: str) -> None:
+def test_an_error_about_an_unknown_name_lists_few_settings(name: str) -> None:
     first, _, second = name.partition(".")
     arguments: dict[str, Any] = {first: {second: "x"} if second else "x"}
     with pytest.raises(InvalidSettings, match=f"no setting '{name}'; ") as caught:
         load(**arguments)
-    named = [setting for setting in settings.list_names() if setting in str(caught.value).split("; ", 1)[1]]
-    assert len(named) <= 4
+    listed = [setting for setting in settings.list_names() if setting in str(caught.value).split("; ", 1)[1]]
+    assert len(listed) <= 4
 
 
 def test_a_missing_file_is_refused_and_an_empty_one_has_the_defaults(tmp_path: Path) -> None:
@@ -298,7 +299,7 @@ def test_a_path_in_an_agent_config_may_hold_any_character(tmp_path: Path) -> Non
     assert read_file(load(path).storage) == (Path("/a?b/c#d %41.db"), False)
 
 
-def test_a_storage_beside_a_memory_is_not_dropped(tmp_path: Path) -> None:
+def test_a_file_whose_storage_and_memory_both_name_a_store_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "agent_config.yaml"
     path.write_text(f"storage: other.db\n{AGENT_CONFIG}", "utf-8")
     with pytest.raises(InvalidSettings, match="`storage` and `memory` of one file both name a store; leave out one"):

@@ -6,7 +6,7 @@ from everhold.ports.thesaurus import NO_THESAURUS, EmptyThesaurus
 from everhold.recall.spelling import MAX_CORRECTED_LENGTH, correct_spelling, find_respellings
 from everhold.text.terms import extract_terms
 
-COMMON = [
+COMMON_WORDS = [
     "the", "what", "when", "which", "number", "member", "insurance", "policy", "game", "combination", "expire", "ship",
     "jobs", "worker", "run", "inhaled", "wish",
 ]  # fmt: skip
@@ -16,11 +16,11 @@ class Vocabulary(EmptyThesaurus):
     """A vocabulary of a few words, the most common first."""
 
     def rank(self, word: str) -> int | None:
-        return COMMON.index(word) if word in COMMON else None
+        return COMMON_WORDS.index(word) if word in COMMON_WORDS else None
 
 
 @pytest.mark.parametrize(
-    ("term", "known"),
+    ("term", "known_term"),
     [
         ("recieve", "receive"),
         ("form", "from"),
@@ -33,12 +33,12 @@ class Vocabulary(EmptyThesaurus):
         ("mogodb", "mongodb"),
     ],
 )
-def test_one_wrong_letter_is_corrected(term: str, known: str) -> None:
-    assert find_respellings(term, {known, "garden"}) == [known]
+def test_one_wrong_letter_is_corrected(term: str, known_term: str) -> None:
+    assert find_respellings(term, {known_term, "garden"}) == [known_term]
 
 
 @pytest.mark.parametrize(
-    ("term", "known"),
+    ("term", "known_term"),
     [
         ("kitch", "kitchen"),
         ("kitche", "kitchen"),
@@ -48,8 +48,8 @@ def test_one_wrong_letter_is_corrected(term: str, known: str) -> None:
         ("garden", "gardens"),
     ],
 )
-def test_the_beginning_of_a_word_is_another_word(term: str, known: str) -> None:
-    assert find_respellings(term, {known}) == []
+def test_the_beginning_of_a_word_is_another_word(term: str, known_term: str) -> None:
+    assert find_respellings(term, {known_term}) == []
 
 
 @pytest.mark.parametrize("term", ["ikitchen", "itchen", "mitchen", "ktichne", "kitxhan", "iktchen"])
@@ -57,17 +57,17 @@ def test_the_first_letter_must_be_right_and_only_one_error_is_corrected(term: st
     assert find_respellings(term, {"kitchen"}) == []
 
 
-@pytest.mark.parametrize(("term", "known"), [("tea", "tia"), ("tea", "tera"), ("cat", "cta"), ("act", "atc")])
-def test_short_words_are_not_corrected(term: str, known: str) -> None:
-    assert find_respellings(term, {known}) == []
+@pytest.mark.parametrize(("term", "known_term"), [("tea", "tia"), ("tea", "tera"), ("cat", "cta"), ("act", "atc")])
+def test_short_words_are_not_corrected(term: str, known_term: str) -> None:
+    assert find_respellings(term, {known_term}) == []
 
 
 @pytest.mark.parametrize(
-    ("term", "known"),
+    ("term", "known_term"),
     [("xq7719", "xq7791"), ("2023", "2032"), ("москве", "мсокве"), ("東京都庁", "東都京庁"), ("caf3teria", "cafteria")],
 )
-def test_numbers_names_and_other_scripts_are_not_corrected(term: str, known: str) -> None:
-    assert find_respellings(term, {known}) == []
+def test_numbers_names_and_other_scripts_are_not_corrected(term: str, known_term: str) -> None:
+    assert find_respellings(term, {known_term}) == []
 
 
 def test_proposals_are_unique_and_never_the_word_itself() -> None:
@@ -79,11 +79,11 @@ def test_proposals_are_unique_and_never_the_word_itself() -> None:
     assert find_respellings("bottle", {"bottle"}) == []
 
 
-HELD = frozenset(extract_terms("member number of the insurance, Naomi, worker, inhaler, zeppelin"))
+STORED_TERMS = frozenset(extract_terms("member number of the insurance, Naomi, worker, inhaler, zeppelin"))
 
 
 @pytest.mark.parametrize(
-    ("query", "mended"),
+    ("query", "corrected"),
     [
         ("the membr numbr of the insurence", "the member number of the insurance"),
         ("waht is the polciy", "what is the policy"),
@@ -97,8 +97,8 @@ HELD = frozenset(extract_terms("member number of the insurance, Naomi, worker, i
         ("Where is Noami?", "Where is Naomi?"),  # a name that memories have
     ],
 )
-def test_misspelled_words_of_a_question_are_corrected(query: str, mended: str) -> None:
-    assert correct_spelling(query, HELD.__contains__, Vocabulary()) == mended
+def test_misspelled_words_of_a_question_are_corrected(query: str, corrected: str) -> None:
+    assert correct_spelling(query, STORED_TERMS.__contains__, Vocabulary()) == corrected
 
 
 @pytest.mark.parametrize(
@@ -116,16 +116,16 @@ def test_misspelled_words_of_a_question_are_corrected(query: str, mended: str) -
     ],
 )
 def test_words_that_may_be_intended_are_not_corrected(query: str) -> None:
-    assert correct_spelling(query, HELD.__contains__, Vocabulary()) == query
+    assert correct_spelling(query, STORED_TERMS.__contains__, Vocabulary()) == query
 
 
 def test_without_a_list_of_words_nothing_is_corrected() -> None:
-    assert correct_spelling("waht is the polciy", HELD.__contains__, NO_THESAURUS) == "waht is the polciy"
+    assert correct_spelling("waht is the polciy", STORED_TERMS.__contains__, NO_THESAURUS) == "waht is the polciy"
 
 
 def test_a_long_question_is_not_corrected() -> None:
-    assert correct_spelling("waht " * (MAX_CORRECTED_LENGTH // 5), HELD.__contains__, Vocabulary()).startswith(
+    assert correct_spelling("waht " * (MAX_CORRECTED_LENGTH // 5), STORED_TERMS.__contains__, Vocabulary()).startswith(
         "what what"
     )
-    long = "waht " * MAX_CORRECTED_LENGTH
-    assert correct_spelling(long, HELD.__contains__, Vocabulary()) == long
+    long_query = "waht " * MAX_CORRECTED_LENGTH
+    assert correct_spelling(long_query, STORED_TERMS.__contains__, Vocabulary()) == long_query

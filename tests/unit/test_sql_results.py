@@ -26,12 +26,14 @@ from everhold.evaluation.sql_levels import find_level, is_single_table, is_sorte
         ([], [(1,)], False, False),
     ],
 )
-def test_results_are_compared_as_bags(expected: Rows, actual: Rows, is_ordered: bool, equal: bool) -> None:
+def test_results_are_compared_as_bags_unless_they_are_ordered(
+    expected: Rows, actual: Rows, is_ordered: bool, equal: bool
+) -> None:
     assert are_equal(expected, actual, is_ordered) is equal
 
 
 @pytest.mark.parametrize(
-    ("sql", "level", "single"),
+    ("sql", "level", "is_single"),
     [
         ("SELECT count(*) FROM a", "easy", True),
         ("SELECT x FROM a WHERE y = 1", "easy", True),
@@ -41,8 +43,8 @@ def test_results_are_compared_as_bags(expected: Rows, actual: Rows, is_ordered: 
         ("SELECT x FROM a EXCEPT SELECT a.x FROM a JOIN b ON a.i = b.i WHERE b.y = 1 AND b.z = 2", "extra", False),
     ],
 )
-def test_queries_have_levels_of_difficulty(sql: str, level: str, single: bool) -> None:
-    assert (find_level(sql), is_single_table(sql)) == (level, single)
+def test_queries_have_levels_of_difficulty(sql: str, level: str, is_single: bool) -> None:
+    assert (find_level(sql), is_single_table(sql)) == (level, is_single)
 
 
 def test_only_the_order_of_the_outer_query_matters() -> None:
@@ -55,7 +57,7 @@ def make_outcome(confidence: float, right: bool, database: str = "a", clean: flo
     return SqlOutcome(SqlQuestion(database, "q", "SELECT 1 FROM t"), "SELECT 1", confidence, features, right, right)
 
 
-def test_coverage_is_the_largest_share_with_the_precision() -> None:
+def test_coverage_is_the_largest_share_with_the_required_precision() -> None:
     outcomes = [make_outcome(0.9, True), make_outcome(0.8, True), make_outcome(0.7, False), make_outcome(0.6, True)]
     curve = trace_curve(outcomes)
     assert [point["precision"] for point in curve] == [1.0, 1.0, 0.6667, 0.75]
@@ -63,14 +65,16 @@ def test_coverage_is_the_largest_share_with_the_precision() -> None:
     assert summarise(outcomes)["test_suite"] == 0.75
 
 
-def test_equal_confidence_is_answered_together() -> None:
+def test_outcomes_of_equal_confidence_are_one_point_of_the_curve() -> None:
     outcomes = [make_outcome(0.9, True), make_outcome(0.9, False)]
     assert [point["coverage"] for point in trace_curve(outcomes)] == [1.0]
     assert find_coverage(trace_curve(outcomes), 0.9) == 0.0
 
 
-def test_weights_follow_what_was_right() -> None:
+def test_a_feature_of_right_answers_gets_a_high_weight() -> None:
     outcomes = [make_outcome(0.5, bool(number % 2), f"db{number % 3}", float(number % 2)) for number in range(60)]
     assert fit_weights(outcomes)["clean"] > 1
-    judged = leave_databases_out(outcomes)
-    assert min(o.confidence for o in judged if o.test_suite) > max(o.confidence for o in judged if not o.test_suite)
+    cross_validated = leave_databases_out(outcomes)
+    right = [outcome.confidence for outcome in cross_validated if outcome.test_suite]
+    wrong = [outcome.confidence for outcome in cross_validated if not outcome.test_suite]
+    assert min(right) > max(wrong)

@@ -23,10 +23,10 @@ NOBODY = 65534
 @pytest.fixture
 def path() -> Iterator[Path]:
     """The path of a closed store. Anybody may enter the folders above it, unlike those of `tmp_path`."""
-    with TemporaryDirectory() as place:
-        folder = Path(place, "folder")
+    with TemporaryDirectory() as parent:
+        folder = Path(parent, "folder")
         folder.mkdir()
-        Path(place).chmod(0o777)
+        Path(parent).chmod(0o777)
         with closing(SqliteRecords(SqliteOptions(path=folder / "memory.db"))) as records:
             records.commit([Put(make_row(Organization, "org", "org")), Put(make_row(Memory, "org", "m"))])
         yield folder / "memory.db"
@@ -34,7 +34,7 @@ def path() -> Iterator[Path]:
 
 @contextmanager
 def read_only(path: Path, mode: int = 0o444) -> Iterator[None]:
-    """Take the right to write the folder of a file from everybody, root too, and give the file this mode."""
+    """Make the folder of a file read-only, even for root, and give each file in it this mode."""
     user = os.geteuid()
     for file in path.parent.iterdir():
         file.chmod(mode)
@@ -48,13 +48,13 @@ def read_only(path: Path, mode: int = 0o444) -> Iterator[None]:
         path.parent.chmod(0o755)
 
 
-def address(path: Path) -> str:
+def make_read_only_address(path: Path) -> str:
     return f"sqlite:///{path}?mode=ro"
 
 
 def test_a_closed_file_is_read(path: Path) -> None:
     with read_only(path):
-        records, candidates = stores.open_store(settings.load(address(path)))
+        records, candidates = stores.open_store(settings.load(make_read_only_address(path)))
         assert records.count(Memory, "org") == 1
         assert [row.id for row in records.scan(Memory, "org")] == ["m"]
         with pytest.raises(StoreReadOnly):
@@ -64,14 +64,14 @@ def test_a_closed_file_is_read(path: Path) -> None:
         assert list(path.parent.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("asked", [True, False], ids=["asked to read", "not asked"])
-def test_an_engine_recalls_from_a_read_only_folder(path: Path, asked: bool) -> None:
+@pytest.mark.parametrize("in_address", [True, False], ids=["read-only address", "plain address"])
+def test_an_engine_recalls_from_a_read_only_folder(path: Path, in_address: bool) -> None:
     writer = Store("sqlite", str(path))
     writer.open().scope(user="alice").remember("Prefers backend work over design")
     writer.close()
     shutil.rmtree(f"{path}.vectors", ignore_errors=True)
     with read_only(path):
-        reader = Store("sqlite", address(path) if asked else str(path))
+        reader = Store("sqlite", make_read_only_address(path) if in_address else str(path))
         [hit] = reader.open().scope(user="alice").recall("backend or design work?")
         assert hit.memory.text == "Prefers backend work over design"
         reader.close()
@@ -79,21 +79,21 @@ def test_an_engine_recalls_from_a_read_only_folder(path: Path, asked: bool) -> N
 
 def test_a_store_in_a_read_only_folder_can_be_moved(path: Path) -> None:
     with read_only(path):
-        moved = Everhold.move(address(path), str(path.parents[1] / "copy.db"))
-    assert moved.tables["memories"].rows == 1
+        report = Everhold.move(make_read_only_address(path), str(path.parents[1] / "copy.db"))
+    assert report.tables["memories"].rows == 1
 
 
 def test_a_file_with_commits_beside_it_is_not_read_without_them(path: Path) -> None:
     unclosed = path.with_name("unclosed.db")
     with closing(SqliteRecords(SqliteOptions(path=path))) as records:
         records.commit([Patch(Memory, ("org", "m"), {"text": "only in the log"})])
-        for end in ("", "-wal"):
-            shutil.copy(f"{path}{end}", f"{unclosed}{end}")
+        for suffix in ("", "-wal"):
+            shutil.copy(f"{path}{suffix}", f"{unclosed}{suffix}")
     with (
         read_only(path),
         pytest.raises(StoreReadOnly, match=r"was not closed \(unclosed.db-wal is next to it\).*; copy"),
     ):
-        stores.open_store(settings.load(address(unclosed)))
+        stores.open_store(settings.load(make_read_only_address(unclosed)))
     with closing(SqliteRecords(SqliteOptions(path=unclosed, read_only=True))) as copied:
         assert copied.get(Memory, "org", ["m"])["m"].text == "only in the log"
 

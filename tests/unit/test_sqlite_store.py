@@ -27,8 +27,8 @@ from everhold.schema.operations import Delete, Increment, Op, Patch, Put, Where
 from everhold.testing.records_rows import make_row
 
 THREADS, PROCESSES, COMMITS = 16, 4, 25
-PROCESS = multiprocessing.get_context("spawn")
-LARGE = "ข้อความ " * 4000
+SPAWN = multiprocessing.get_context("spawn")
+LARGE_TEXT = "ข้อความ " * 4000
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def records(path: Path) -> Iterator[SqliteRecords]:
     store.close()
 
 
-def begin(records: SqliteRecords) -> None:
+def put_first_rows(records: SqliteRecords) -> None:
     records.commit([Put(make_row(Organization, "org", "org")), Put(make_row(Memory, "org", "m"))])
 
 
@@ -79,7 +79,7 @@ def test_every_reader_uses_the_settings(records: SqliteRecords) -> None:
 
 
 def test_only_the_owner_can_read_the_files(records: SqliteRecords, path: Path) -> None:
-    begin(records)
+    put_first_rows(records)
     files = sorted(path.parent.iterdir())
     assert {file.name for file in files} == {"memory.db", "memory.db-wal", "memory.db-shm"}
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
@@ -87,13 +87,13 @@ def test_only_the_owner_can_read_the_files(records: SqliteRecords, path: Path) -
 
 
 def test_no_reference_is_broken(records: SqliteRecords) -> None:
-    begin(records)
+    put_first_rows(records)
     assert records.query("PRAGMA integrity_check", ()) == [("ok",)]
     assert records.query("PRAGMA foreign_key_check", ()) == []
 
 
 def test_more_values_can_be_asked_for_than_a_statement_may_bind(records: SqliteRecords) -> None:
-    begin(records)
+    put_first_rows(records)
     records._readers.run(lambda reader: reader.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 32_766))
     ids = ["m", *map(str, range(40_000))]
     assert [row.id for row in records.scan(Memory, "org", [Where("id", Op.IN, ids)])] == ["m"]
@@ -104,7 +104,7 @@ def test_more_values_can_be_asked_for_than_a_statement_may_bind(records: SqliteR
 
 
 def test_sixteen_threads_write_without_being_refused(records: SqliteRecords) -> None:
-    begin(records)
+    put_first_rows(records)
     write_many(records, "thread", THREADS)
     assert records.count(Memory, "org") == THREADS * COMMITS + 1
     assert records.get(Memory, "org", ["m"])["m"].access_count == THREADS * COMMITS
@@ -128,9 +128,9 @@ def write_from_process(path: Path, number: int, start: Event) -> None:
 
 
 def test_four_processes_write_one_file_without_being_refused(records: SqliteRecords, path: Path) -> None:
-    begin(records)
-    start = PROCESS.Event()
-    workers = [PROCESS.Process(target=write_from_process, args=(path, number, start)) for number in range(PROCESSES)]
+    put_first_rows(records)
+    start = SPAWN.Event()
+    workers = [SPAWN.Process(target=write_from_process, args=(path, number, start)) for number in range(PROCESSES)]
     for worker in workers:
         worker.start()
     start.set()
@@ -146,8 +146,8 @@ def open_from_process(path: Path, start: Event) -> None:
 
 
 def test_four_processes_create_one_file_at_once(path: Path) -> None:
-    start = PROCESS.Event()
-    workers = [PROCESS.Process(target=open_from_process, args=(path, start)) for _ in range(PROCESSES)]
+    start = SPAWN.Event()
+    workers = [SPAWN.Process(target=open_from_process, args=(path, start)) for _ in range(PROCESSES)]
     for worker in workers:
         worker.start()
     start.set()
@@ -155,7 +155,7 @@ def test_four_processes_create_one_file_at_once(path: Path) -> None:
         worker.join(600)
     assert [worker.exitcode for worker in workers] == [0] * PROCESSES
     with closing(SqliteRecords(SqliteOptions(path=path))) as records:
-        begin(records)
+        put_first_rows(records)
 
 
 def hold_lock(path: Path, locked: Event, release: Event) -> None:
@@ -168,9 +168,9 @@ def hold_lock(path: Path, locked: Event, release: Event) -> None:
 
 def test_a_writer_gives_up_after_the_configured_wait(path: Path) -> None:
     with closing(SqliteRecords(SqliteOptions(path=path, busy_seconds=0.3))) as records:
-        begin(records)
-        locked, release = PROCESS.Event(), PROCESS.Event()
-        holder = PROCESS.Process(target=hold_lock, args=(path, locked, release))
+        put_first_rows(records)
+        locked, release = SPAWN.Event(), SPAWN.Event()
+        holder = SPAWN.Process(target=hold_lock, args=(path, locked, release))
         holder.start()
         try:
             assert locked.wait(300)
@@ -189,7 +189,7 @@ def test_a_writer_gives_up_after_the_configured_wait(path: Path) -> None:
 
 def test_a_thread_gives_up_after_the_configured_wait(path: Path) -> None:
     with closing(SqliteRecords(SqliteOptions(path=path, busy_seconds=0.2))) as records:
-        begin(records)
+        put_first_rows(records)
         refused = {"text": "refused"}
         with records._write_lock, ThreadPoolExecutor() as pool, pytest.raises(StoreBusy, match="other threads wrote"):
             pool.submit(records.commit, [Patch(Memory, ("org", "m"), refused)]).result()
@@ -198,7 +198,7 @@ def test_a_thread_gives_up_after_the_configured_wait(path: Path) -> None:
 
 def test_a_writer_waits_for_another_that_ends_in_time(path: Path) -> None:
     with closing(SqliteRecords(SqliteOptions(path=path))) as records:
-        begin(records)
+        put_first_rows(records)
         with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other:
             other.execute("BEGIN IMMEDIATE")
             timer = threading.Timer(0.3, other.execute, ["ROLLBACK"])
@@ -212,7 +212,7 @@ def test_a_writer_waits_for_another_that_ends_in_time(path: Path) -> None:
 
 
 def test_a_store_opened_read_only_reads_and_refuses_to_write(records: SqliteRecords, path: Path) -> None:
-    begin(records)
+    put_first_rows(records)
     with closing(SqliteRecords(SqliteOptions(path=path, read_only=True))) as reader:
         assert reader.count(Memory, "org") == 1
         with pytest.raises(StoreReadOnly, match="read-only"):
@@ -230,10 +230,10 @@ def test_a_missing_store_is_not_created_by_reading(path: Path) -> None:
 # a full disk
 
 
-def fill(records: SqliteRecords) -> int:
+def fill_disk(records: SqliteRecords) -> int:
     """Store large memories until the disk is full, and return the number of acknowledged ones."""
     for number in range(10_000):
-        rows = [make_row(Memory, "org", f"{number:05}-{part}", text=LARGE) for part in range(4)]
+        rows = [make_row(Memory, "org", f"{number:05}-{part}", text=LARGE_TEXT) for part in range(4)]
         try:
             records.commit([Put(row) for row in rows])
         except StoreFull:
@@ -245,7 +245,7 @@ def assert_intact(records: SqliteRecords, commits: int) -> None:
     """Assert that exactly the acknowledged commits are stored and the file is intact."""
     rows = records.scan(Memory, "org", [Where("id", Op.GT, "0")])
     assert len([row for row in rows if row.id != "m"]) == commits * 4
-    assert all(row.text == LARGE for row in rows if row.id != "m")
+    assert all(row.text == LARGE_TEXT for row in rows if row.id != "m")
     assert records.query("PRAGMA integrity_check", ()) == [("ok",)]
 
 
@@ -254,55 +254,54 @@ def test_a_full_store_is_reported_and_keeps_its_rows(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         pages = connection.execute("PRAGMA page_count").fetchone()[0]
     with closing(SqliteRecords(SqliteOptions(path=path, maximum_pages=pages + 300))) as records:
-        begin(records)
-        commits = fill(records)
+        put_first_rows(records)
+        commits = fill_disk(records)
         assert commits > 0
         assert_intact(records, commits)
         records.commit([Delete(Memory, ("org", "00000-0"))])
-        records.commit([Put(make_row(Memory, "org", "00000-0", text=LARGE))])
+        records.commit([Put(make_row(Memory, "org", "00000-0", text=LARGE_TEXT))])
         assert_intact(records, commits)
     with closing(SqliteRecords(SqliteOptions(path=path))) as records:
         assert_intact(records, commits)
-        assert try_one_more_write(records)
+        write_one_more(records)
 
 
-def try_one_more_write(records: SqliteRecords) -> bool:
-    records.commit([Put(make_row(Memory, "org", "after", text=LARGE))])
-    return True
+def write_one_more(records: SqliteRecords) -> None:
+    records.commit([Put(make_row(Memory, "org", "after", text=LARGE_TEXT))])
 
 
-def fill_with_limit(path: Path, size: int, counted: "multiprocessing.Queue[int | str]") -> None:
+def fill_with_limit(path: Path, size: int, results: "multiprocessing.Queue[int | str]") -> None:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
     records = SqliteRecords(SqliteOptions(path=path))
-    begin(records)
+    put_first_rows(records)
     try:
-        counted.put(fill(records))
+        results.put(fill_disk(records))
     except StoreError as error:
-        counted.put(f"{type(error).__name__}: {error}")
+        results.put(f"{type(error).__name__}: {error}")
 
 
 def test_acknowledged_commits_survive_a_full_disk(path: Path) -> None:
     SqliteRecords(SqliteOptions(path=path)).close()
-    counted: multiprocessing.Queue[int | str] = PROCESS.Queue()
+    results: multiprocessing.Queue[int | str] = SPAWN.Queue()
     size = path.stat().st_size + 2 * 1024 * 1024
-    worker = PROCESS.Process(target=fill_with_limit, args=(path, size, counted))
+    worker = SPAWN.Process(target=fill_with_limit, args=(path, size, results))
     worker.start()
-    commits = counted.get(timeout=600)
+    commits = results.get(timeout=600)
     worker.join(300)
     assert isinstance(commits, int), commits
     assert commits > 0
     with closing(SqliteRecords(SqliteOptions(path=path))) as records:
         assert_intact(records, commits)
-        assert try_one_more_write(records)
+        write_one_more(records)
 
 
 # maintenance
 
 
 def test_maintenance_gives_pages_back(records: SqliteRecords, path: Path) -> None:
-    begin(records)
-    rows = [make_row(Memory, "org", f"{number:03}", text=LARGE) for number in range(100)]
+    put_first_rows(records)
+    rows = [make_row(Memory, "org", f"{number:03}", text=LARGE_TEXT) for number in range(100)]
     records.commit([Put(row) for row in rows])
     records.query("PRAGMA wal_checkpoint(TRUNCATE)", ())
     before = path.stat().st_size
@@ -354,7 +353,7 @@ def test_a_file_that_is_not_a_database_is_refused_and_not_changed(tmp_path: Path
 
 def test_another_connection_of_the_process_does_not_drop_the_locks(records: SqliteRecords, path: Path) -> None:
     """Without its locks, the next process to close the file would remove the write-ahead log that is in use."""
-    begin(records)
+    put_first_rows(records)
     SqliteRecords(SqliteOptions(path=path)).close()
     code = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('SELECT 1 FROM memories'); c.close()"
     subprocess.run([sys.executable, "-c", code, str(path)], check=True)
@@ -377,7 +376,7 @@ def test_a_folder_is_refused(tmp_path: Path) -> None:
 
 def test_a_damaged_file_is_reported(path: Path) -> None:
     with closing(SqliteRecords(SqliteOptions(path=path))) as records:
-        begin(records)
+        put_first_rows(records)
         records.query("PRAGMA wal_checkpoint(TRUNCATE)", ())
     content = bytearray(path.read_bytes())
     content[4096:] = b"\x5a" * (len(content) - 4096)

@@ -19,18 +19,18 @@ from everhold.schema.operations import Put
 from everhold.testing.records_rows import make_row
 
 THREADS = 1000
-ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+ENDLESS_QUERY = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 
 
 @pytest.fixture
 def records(tmp_path: Path) -> Iterator[SqliteRecords]:
-    with closing(SqliteRecords(SqliteOptions(tmp_path / "records.db", synchronous="NORMAL"))) as opened:
-        opened.commit([Put(make_row(Organization, "org", "org"))])
-        opened.commit([Put(make_row(Memory, "org", f"m{number}")) for number in range(600)])
-        yield opened
+    with closing(SqliteRecords(SqliteOptions(tmp_path / "records.db", synchronous="NORMAL"))) as store:
+        store.commit([Put(make_row(Organization, "org", "org"))])
+        store.commit([Put(make_row(Memory, "org", f"m{number}")) for number in range(600)])
+        yield store
 
 
-def descriptors() -> int:
+def count_descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
 
 
@@ -42,15 +42,15 @@ def run_in_thread(work: object) -> None:
 
 def test_short_lived_threads_leave_no_connections(records: SqliteRecords) -> None:
     run_in_thread(lambda: records.count(Memory, "org"))
-    before = descriptors()
+    before = count_descriptors()
     for _ in range(THREADS):
         run_in_thread(lambda: (records.get(Memory, "org", ["m1"]), next(records.columns(Memory, "org", ("id",)))))
-    assert descriptors() <= before + 2
+    assert count_descriptors() <= before + 2
 
 
 def test_descriptors_are_bounded_by_the_readers_at_once(records: SqliteRecords) -> None:
     """SQLite itself keeps the descriptors of closed connections for the next ones while others are open."""
-    before = descriptors()
+    before = count_descriptors()
     start = threading.Barrier(20)
 
     def read(_: int) -> None:
@@ -60,14 +60,14 @@ def test_descriptors_are_bounded_by_the_readers_at_once(records: SqliteRecords) 
     for _ in range(6):
         with ThreadPoolExecutor(20) as pool:
             list(pool.map(read, range(20)))
-    assert descriptors() <= before + 2 * 20
+    assert count_descriptors() <= before + 2 * 20
     assert len(records._readers._idle) <= MAX_IDLE
 
 
 def test_closing_ends_a_statement_that_takes_long(records: SqliteRecords, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("everhold.adapters.sqlite.pool.CLOSING_SECONDS", 0.2)
     with ThreadPoolExecutor() as pool:
-        endless = pool.submit(records.query, ENDLESS, ())
+        endless = pool.submit(records.query, ENDLESS_QUERY, ())
         time.sleep(0.2)
         records.close()
         assert isinstance(endless.exception(20), StoreUnavailable)

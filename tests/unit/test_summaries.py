@@ -52,10 +52,10 @@ def test_summaries_are_the_same_in_every_process() -> None:
         "print([summarise(texts[n:n + 20], 90, lambda text: len(text.split())) for n in range(0, 400, 20)])"
     )
     command = [sys.executable, "-c", program]
-    printed = {
+    outputs = {
         subprocess.run(
             command, capture_output=True, check=True, env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)}
         ).stdout
         for seed in ("1", "2", "3", "4")
     }
-    assert len(printed) == 1
+    assert len(outputs) == 1

@@ -50,10 +50,10 @@ def test_every_stop_word_is_left_out() -> None:
 
 
 def test_a_part_of_a_word_shares_all_its_terms() -> None:
-    for whole, part in (
+    for word, part in (
         ("ฉันชอบดื่มกาแฟเย็น", "กาแฟ"), ("東京都庁舎", "都庁"), ("커피를마셨다", "커피"), ("サーバー", "バー"),
     ):  # fmt: skip
-        assert set(extract_terms(part)) <= set(extract_terms(whole))
+        assert set(extract_terms(part)) <= set(extract_terms(word))
 
 
 @given(st.text())

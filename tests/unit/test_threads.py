@@ -16,29 +16,27 @@ def make_threads(lengths: list[int], rng: random.Random) -> tuple[Threads, list[
     for length in lengths:
         sessions.append(rows[:length])
         rows = rows[length:]
-    flat = [row for session in sessions for row in session]
-    numbers = [number for number, length in enumerate(lengths) for _ in range(length)]
-    return Threads(np.array(flat, np.int64), np.array(numbers), size), sessions
+    turn_rows = [row for session in sessions for row in session]
+    session_numbers = [number for number, length in enumerate(lengths) for _ in range(length)]
+    return Threads(np.array(turn_rows, np.int64), np.array(session_numbers), size), sessions
 
 
 @pytest.mark.parametrize("lengths", [[1], [5], [1, 1, 1], [20, 3, 8], [2, 30, 1, 7]], ids=str)
 def test_windows_are_slices_of_the_session(lengths: list[int]) -> None:
     rng = random.Random(sum(lengths))
     threads, sessions = make_threads(lengths, rng)
-    value = {row: rng.uniform(-1, 1) for session in sessions for row in session}
-    values = np.array([value[row] for row in threads.rows.tolist()])
-    marked = [row for row in value if rng.random() < 0.2]
+    value_by_row = {row: rng.uniform(-1, 1) for session in sessions for row in session}
+    values = np.array([value_by_row[row] for row in threads.rows.tolist()])
+    marked = [row for row in value_by_row if rng.random() < 0.2]
     for name, (before, after) in WINDOWS.items():
-        mean, used, place = (
-            threads.mean(values, name),
-            threads.find_windows_with(threads.find_places(np.array(marked, int)), name),
-            0,
-        )
+        means = threads.mean(values, name)
+        has_marked = threads.find_windows_with(threads.find_places(np.array(marked, int)), name)
+        place = 0
         for session in sessions:
             for index in range(len(session)):
                 window = session[max(0, index - before) : index + after + 1]
-                assert mean[place] == pytest.approx(sum(value[row] for row in window) / len(window)), name
-                assert used[place] == any(row in marked for row in window), name
+                assert means[place] == pytest.approx(sum(value_by_row[row] for row in window) / len(window)), name
+                assert has_marked[place] == any(row in marked for row in window), name
                 place += 1
 
 

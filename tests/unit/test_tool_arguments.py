@@ -19,46 +19,46 @@ LETTERS = "abc"
 
 
 def make_value(rng: random.Random, depth: int = 0) -> Any:
-    plain = [None, True, False, rng.randrange(-3, 5), rng.choice([0.5, 1.0, -2.5, 3.0]), rng.choice(["", "a", "zz9"])]
+    scalars = [None, True, False, rng.randrange(-3, 5), rng.choice([0.5, 1.0, -2.5, 3.0]), rng.choice(["", "a", "zz9"])]
     if depth < 2 and rng.random() < 0.4:
         if rng.random() < 0.5:
             return [make_value(rng, depth + 1) for _ in range(rng.randrange(4))]
         return {rng.choice(LETTERS): make_value(rng, depth + 1) for _ in range(rng.randrange(3))}
-    return rng.choice(plain)
+    return rng.choice(scalars)
 
 
-def make_count(rng: random.Random, inner: Any) -> int:
+def make_count(rng: random.Random, make_inner: Any) -> int:
     return rng.randrange(3)
 
 
-def make_bound(rng: random.Random, inner: Any) -> float:
+def make_bound(rng: random.Random, make_inner: Any) -> float:
     return rng.choice([0, 2.5])
 
 
-def make_two(rng: random.Random, inner: Any) -> Any:
-    return [inner(), inner()]
+def make_two_schemas(rng: random.Random, make_inner: Any) -> Any:
+    return [make_inner(), make_inner()]
 
 
-def make_one(rng: random.Random, inner: Any) -> Any:
-    return inner()
+def make_inner_schema(rng: random.Random, make_inner: Any) -> Any:
+    return make_inner()
 
 
-# How a random value of each keyword is made; `inner` makes a schema inside it.
-KEYWORDS: list[tuple[str, Callable[[random.Random, Any], Any]]] = [
-    ("type", lambda rng, inner: rng.choice(TYPES)),
-    ("type", lambda rng, inner: rng.sample(TYPES, 2)),
-    ("enum", lambda rng, inner: [make_value(rng, 1) for _ in range(3)]),
-    ("const", lambda rng, inner: make_value(rng, 1)),
-    ("properties", lambda rng, inner: {name: inner() for name in rng.sample(LETTERS, 2)}),
-    ("required", lambda rng, inner: rng.sample(LETTERS, 1)),
-    ("patternProperties", lambda rng, inner: {"[ab]": inner()}),
-    ("prefixItems", lambda rng, inner: [inner()]),
-    ("uniqueItems", lambda rng, inner: True),
-    ("pattern", lambda rng, inner: rng.choice(["^a", "b$", "[0-9]", "a|z"])),
-    ("multipleOf", lambda rng, inner: rng.choice([1, 2, 0.5])),
-    ("$ref", lambda rng, inner: "#/$defs/x"),
-    *[(keyword, make_one) for keyword in ("additionalProperties", "propertyNames", "items", "not")],
-    *[(keyword, make_two) for keyword in ("anyOf", "oneOf", "allOf")],
+# How a random value of each keyword is made; `make_inner` makes a schema inside it.
+KEYWORD_MAKERS: list[tuple[str, Callable[[random.Random, Any], Any]]] = [
+    ("type", lambda rng, make_inner: rng.choice(TYPES)),
+    ("type", lambda rng, make_inner: rng.sample(TYPES, 2)),
+    ("enum", lambda rng, make_inner: [make_value(rng, 1) for _ in range(3)]),
+    ("const", lambda rng, make_inner: make_value(rng, 1)),
+    ("properties", lambda rng, make_inner: {name: make_inner() for name in rng.sample(LETTERS, 2)}),
+    ("required", lambda rng, make_inner: rng.sample(LETTERS, 1)),
+    ("patternProperties", lambda rng, make_inner: {"[ab]": make_inner()}),
+    ("prefixItems", lambda rng, make_inner: [make_inner()]),
+    ("uniqueItems", lambda rng, make_inner: True),
+    ("pattern", lambda rng, make_inner: rng.choice(["^a", "b$", "[0-9]", "a|z"])),
+    ("multipleOf", lambda rng, make_inner: rng.choice([1, 2, 0.5])),
+    ("$ref", lambda rng, make_inner: "#/$defs/x"),
+    *[(keyword, make_inner_schema) for keyword in ("additionalProperties", "propertyNames", "items", "not")],
+    *[(keyword, make_two_schemas) for keyword in ("anyOf", "oneOf", "allOf")],
     *[(keyword, make_bound) for keyword in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")],
     *[(f"{side}{noun}", make_count) for side in ("min", "max") for noun in ("Properties", "Items", "Length")],
 ]
@@ -69,7 +69,7 @@ def make_schema(rng: random.Random, depth: int = 0) -> Any:
         return rng.random() < 0.5
     schema: dict[str, Any] = {}
     for _ in range(rng.randrange(1, 4)):
-        keyword, make = rng.choice(KEYWORDS)
+        keyword, make = rng.choice(KEYWORD_MAKERS)
         schema[keyword] = make(rng, lambda: make_schema(rng, depth + 1) if depth < 3 else True)
     return schema
 
@@ -95,7 +95,7 @@ def test_schemas_accept_what_an_independent_validator_accepts() -> None:
     assert min(verdicts.values()) > 500
 
 
-NESTED = {
+NESTED_SCHEMA = {
     "type": "object",
     "properties": {
         "filters": {"type": "array", "items": {"$ref": "#/$defs/filter"}, "maxItems": 2},
@@ -146,13 +146,13 @@ NESTED = {
 )
 def test_a_refusal_names_the_place_the_value_and_the_expected_value(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArguments, match=re.escape(message)) as caught:
-        check_arguments("search", NESTED, arguments)
+        check_arguments("search", NESTED_SCHEMA, arguments)
     assert caught.value.faults
 
 
 def test_defaults_are_filled_in_at_every_depth() -> None:
     arguments = {"filters": [{"field": "a", "inner": {"field": "b"}}]}
-    assert check_arguments("search", NESTED, arguments) == {
+    assert check_arguments("search", NESTED_SCHEMA, arguments) == {
         "filters": [{"field": "a", "negate": False, "inner": {"field": "b", "negate": False}}],
         "order": "asc",
     }
@@ -166,7 +166,8 @@ def make_deep_schema(depth: int) -> dict[str, Any]:
     return {"type": "object", "properties": {"a": schema}}
 
 
-def wrap(schema: Any) -> dict[str, Any]:
+def make_object_schema(schema: Any) -> dict[str, Any]:
+    """Return the schema of an object whose property `a` has this schema."""
     return {"type": "object", "properties": {"a": schema}}
 
 
@@ -174,33 +175,42 @@ def wrap(schema: Any) -> dict[str, Any]:
     ("schema", "message"),
     [
         ({"properties": {}}, "the schema's type is None"),
-        (wrap({"typ": "string"}), "the keyword 'typ' at /properties/a, which is not checked here; leave it out; did"),
-        (wrap({"nullable": True}), "the keyword 'nullable'"),
-        (wrap({"if": {}, "then": {}}), "the keyword 'if'"),
-        (wrap({"type": "text"}), "type is 'text' at /properties/a of the schema"),
-        (wrap({"type": []}), "type is \\[\\]"),
-        (wrap({"minLength": -1}), "minLength is -1"),
-        (wrap({"minimum": "3"}), "minimum is '3'"),
-        (wrap({"multipleOf": 0}), "multipleOf is 0"),
-        (wrap({"enum": []}), "enum is"),
-        (wrap({"required": "a"}), "required is 'a'"),
-        (wrap({"items": [{"type": "string"}]}), "an object, true or false"),
-        (wrap({"anyOf": []}), "anyOf of the schema is malformed"),
-        (wrap({"$ref": "#/$defs/none"}), "is '#/\\$defs/none'"),
-        (wrap({"$ref": "other.json#/a"}), "refer to a schema in the same document"),
-        (wrap({"$ref": "http://localhost/"}), "refer to a schema in the same document"),
-        ({**wrap({"$ref": "#/properties/a"})}, "refers to itself"),
         (
-            {**wrap(True), "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/b"}]}, "b": {"not": {"$ref": "#/$defs/a"}}}},
+            make_object_schema({"typ": "string"}),
+            "the keyword 'typ' at /properties/a, which is not checked here; leave it out; did",
+        ),
+        (make_object_schema({"nullable": True}), "the keyword 'nullable'"),
+        (make_object_schema({"if": {}, "then": {}}), "the keyword 'if'"),
+        (make_object_schema({"type": "text"}), "type is 'text' at /properties/a of the schema"),
+        (make_object_schema({"type": []}), "type is \\[\\]"),
+        (make_object_schema({"minLength": -1}), "minLength is -1"),
+        (make_object_schema({"minimum": "3"}), "minimum is '3'"),
+        (make_object_schema({"multipleOf": 0}), "multipleOf is 0"),
+        (make_object_schema({"enum": []}), "enum is"),
+        (make_object_schema({"required": "a"}), "required is 'a'"),
+        (make_object_schema({"items": [{"type": "string"}]}), "an object, true or false"),
+        (make_object_schema({"anyOf": []}), "anyOf of the schema is malformed"),
+        (make_object_schema({"$ref": "#/$defs/none"}), "is '#/\\$defs/none'"),
+        (make_object_schema({"$ref": "other.json#/a"}), "refer to a schema in the same document"),
+        (make_object_schema({"$ref": "http://localhost/"}), "refer to a schema in the same document"),
+        ({**make_object_schema({"$ref": "#/properties/a"})}, "refers to itself"),
+        (
+            {
+                **make_object_schema(True),
+                "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/b"}]}, "b": {"not": {"$ref": "#/$defs/a"}}},
+            },
             "refers to itself",
         ),
         ({"type": "object", "$schema": "http://json-schema.org/draft-04/schema#"}, "draft 2020-12"),
-        (wrap({"pattern": "(?=a)"}), "a look-around"),
+        (make_object_schema({"pattern": "(?=a)"}), "a look-around"),
         (make_deep_schema(40), "too large"),
         ({"type": "object", "properties": {f"p{n}": True for n in range(2_001)}}, "too large"),
-        (wrap({"description": "x" * 300_000}), "more than 200,000 characters"),
-        (wrap({"default": 5, "type": "string"}), "default is 5 at /properties/a of the schema; write a default that"),
-        (wrap(3), "an object, true or false"),
+        (make_object_schema({"description": "x" * 300_000}), "more than 200,000 characters"),
+        (
+            make_object_schema({"default": 5, "type": "string"}),
+            "default is 5 at /properties/a of the schema; write a default that",
+        ),
+        (make_object_schema(3), "an object, true or false"),
     ],
 )
 def test_a_schema_that_cannot_be_checked_is_refused(schema: dict[str, Any], message: str) -> None:
@@ -209,22 +219,22 @@ def test_a_schema_that_cannot_be_checked_is_refused(schema: dict[str, Any], mess
 
 
 def test_a_recursive_schema_is_allowed_if_each_step_goes_deeper_into_the_value() -> None:
-    assert "/properties/a" in check_schema(wrap({"type": "object", "properties": {"b": {"$ref": "#"}}}))
+    assert "/properties/a" in check_schema(make_object_schema({"type": "object", "properties": {"b": {"$ref": "#"}}}))
 
 
 def test_alternatives_that_multiply_end_soon() -> None:
     names = [f"d{number}" for number in range(30)]
     definitions = {
-        name: {"allOf": [{"$ref": f"#/$defs/{after}"}, {"anyOf": [{"$ref": f"#/$defs/{after}"}, True]}]}
-        for name, after in itertools.pairwise(names)
+        name: {"allOf": [{"$ref": f"#/$defs/{next_name}"}, {"anyOf": [{"$ref": f"#/$defs/{next_name}"}, True]}]}
+        for name, next_name in itertools.pairwise(names)
     }
-    schema = {**wrap({"$ref": "#/$defs/d0"}), "$defs": {**definitions, names[-1]: {"type": "string"}}}
+    schema = {**make_object_schema({"$ref": "#/$defs/d0"}), "$defs": {**definitions, names[-1]: {"type": "string"}}}
     with pytest.raises(InvalidInput, match="too complex for these arguments"):
         check_arguments("tool", schema, {"a": "x"})
 
 
 def test_deep_arguments_do_not_exhaust_the_stack() -> None:
-    schema = wrap({"$ref": "#"})
+    schema = make_object_schema({"$ref": "#"})
     value: dict[str, Any] = {}
     for _ in range(60):
         value = {"a": value}
@@ -245,13 +255,13 @@ PATTERNS = (
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_patterns_match_what_pythons_patterns_match(pattern: str) -> None:
     expected = re.compile(pattern.replace("$", r"\Z").replace("?<", "?P<"), re.ASCII)
-    rng, matched = random.Random(3), 0
+    rng, match_count = random.Random(3), 0
     for _ in range(2_000):
         text = "".join(rng.choice("abcxy_fo -1.@A2*]") for _ in range(rng.randrange(9)))
         text = text if rng.random() < 0.8 else rng.choice(["foo ", "2024-01-31", "a@b.co", "axc", "xx"]) + text
         assert compile_pattern(pattern).matches(text) == bool(expected.search(text)), text
-        matched += bool(expected.search(text))
-    assert matched
+        match_count += bool(expected.search(text))
+    assert match_count
 
 
 @pytest.mark.parametrize(

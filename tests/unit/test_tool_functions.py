@@ -25,7 +25,7 @@ class Unit(enum.Enum):
 
 
 @dataclass
-class Place:
+class Coordinates:
     latitude: float
     longitude: float = 0.0
 
@@ -34,9 +34,9 @@ class Options(TypedDict, total=False):
     verbose: bool
 
 
-class Filter(BaseModel):
+class SearchFilter(BaseModel):
     title: str
-    children: list["Filter"] = []
+    children: list["SearchFilter"] = []
 
 
 async def search(
@@ -44,9 +44,9 @@ async def search(
     limit: Annotated[int, Field(ge=1, le=100), "How many."] = 10,
     unit: Unit = Unit.CELSIUS,
     order: Literal["asc", "desc"] = "asc",
-    near: Place | None = None,
+    near: Coordinates | None = None,
     options: Options | None = None,
-    filters: list[Filter] = [],  # noqa: B006
+    filters: list[SearchFilter] = [],  # noqa: B006
     weights: dict[str, float] | None = None,
     since: date | int | None = None,
     note: str = None,  # type: ignore[assignment]  # noqa: RUF013
@@ -69,7 +69,7 @@ async def search(
     return []
 
 
-def test_a_function_says_everything_about_a_tool() -> None:
+def test_a_function_is_described_as_a_tool() -> None:
     fields = read_function(search)
     assert (fields["name"], fields["description"]) == ("search", "Find things.\n\nIn several\nlines.")
     assert fields["source_type"] == "python"
@@ -82,9 +82,9 @@ def test_a_function_says_everything_about_a_tool() -> None:
         "limit": {"type": "integer", "minimum": 1, "maximum": 100, "description": "How many.", "default": 10},
         "unit": {"$ref": "#/$defs/Unit", "default": "c"},
         "order": {"type": "string", "enum": ["asc", "desc"], "default": "asc"},
-        "near": {"anyOf": [{"$ref": "#/$defs/Place"}, null], "default": None},
+        "near": {"anyOf": [{"$ref": "#/$defs/Coordinates"}, null], "default": None},
         "options": {"anyOf": [{"$ref": "#/$defs/Options"}, null], "default": None},
-        "filters": {"type": "array", "items": {"$ref": "#/$defs/Filter"}, "default": []},
+        "filters": {"type": "array", "items": {"$ref": "#/$defs/SearchFilter"}, "default": []},
         "weights": {
             "anyOf": [{"type": "object", "additionalProperties": {"type": "number"}}, null],
             "default": None,
@@ -101,7 +101,7 @@ def test_a_function_says_everything_about_a_tool() -> None:
         "anything": {},
     }
     assert (schema["required"], schema["additionalProperties"]) == (["query"], False)
-    assert schema["$defs"]["Filter"]["properties"]["title"] == {"type": "string"}
+    assert schema["$defs"]["SearchFilter"]["properties"]["title"] == {"type": "string"}
     completed = check_arguments("search", schema, {"query": "x", "filters": [{"title": "a"}]})
     assert completed["filters"] == [{"title": "a", "children": []}]
 
@@ -133,7 +133,7 @@ def take_any_number(*cities: str) -> None:
     """Accept any number of arguments."""
 
 
-def with_object(city: "NeverImported") -> None:  # type: ignore[name-defined]  # noqa: F821
+def with_unknown_type(city: "NeverImported") -> None:  # type: ignore[name-defined]  # noqa: F821
     """Have an annotation whose type is not imported."""
 
 
@@ -151,7 +151,7 @@ def with_opaque(city: Opaque) -> None:
         (untyped, "parameter city of untyped has no annotation; add one, such as `: str`"),
         (by_position, "by_position takes city by position only"),
         (take_any_number, "take_any_number takes cities by position only"),
-        (with_object, "the annotations of with_object cannot be read"),
+        (with_unknown_type, "the annotations of with_unknown_type cannot be read"),
         (with_opaque, "cannot be written as a JSON schema"),
         (Opaque, "is not a function"),
         (Opaque(), "is not a function"),
@@ -226,7 +226,7 @@ SCHEMA = {"type": "object", "properties": {}}
         {"name": "f", "description": "d", "json_schema": SCHEMA, "tags": None},
     ],
 )
-def test_definitions_of_others_are_read(definition: dict[str, Any]) -> None:
+def test_definitions_in_other_formats_are_read(definition: dict[str, Any]) -> None:
     assert read_definition(definition) == {"name": "f", "description": "d", "json_schema": SCHEMA}
 
 

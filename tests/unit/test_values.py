@@ -12,7 +12,7 @@ from everhold.values import Value, value_class
 
 
 @dataclass(frozen=True)
-class Plain:
+class DataclassRow:
     name: str
     count: int = 0
     note: str = field(default="", compare=False)
@@ -20,7 +20,7 @@ class Plain:
 
 
 @value_class
-class Shared(Value):
+class ValueRow(Value):
     name: str
     count: int = 0
     note: str = field(default="", compare=False)
@@ -28,12 +28,12 @@ class Shared(Value):
 
 
 @value_class
-class Other(Shared):
+class OtherValueRow(ValueRow):
     pass
 
 
 @dataclass(frozen=True)
-class PlainDefaults:
+class DataclassWithDefaults:
     name: str
     names: list[str] = field(default_factory=list)
     length: int = field(init=False)
@@ -43,7 +43,7 @@ class PlainDefaults:
 
 
 @value_class
-class Defaults(Value):
+class ValueWithDefaults(Value):
     name: str
     names: list[str] = field(default_factory=list)
     length: int = field(init=False)
@@ -52,42 +52,42 @@ class Defaults(Value):
         object.__setattr__(self, "length", len(self.name))
 
 
-ROWS: list[tuple[Any, ...]] = [("a",), ("a", 1), ("b", 1), ("a", 1, "noted"), ("a", 1, "", "hidden")]
+ARGUMENTS: list[tuple[Any, ...]] = [("a",), ("a", 1), ("b", 1), ("a", 1, "noted"), ("a", 1, "", "hidden")]
 
 
-@pytest.mark.parametrize("first", ROWS)
-@pytest.mark.parametrize("second", ROWS)
+@pytest.mark.parametrize("first", ARGUMENTS)
+@pytest.mark.parametrize("second", ARGUMENTS)
 def test_values_are_equal_where_dataclasses_are(first: tuple[Any, ...], second: tuple[Any, ...]) -> None:
-    expected = Plain(*first) == Plain(*second)
-    assert (Shared(*first) == Shared(*second)) is expected
-    assert len({Shared(*first), Shared(*second)}) == (1 if expected else 2)
+    expected = DataclassRow(*first) == DataclassRow(*second)
+    assert (ValueRow(*first) == ValueRow(*second)) is expected
+    assert len({ValueRow(*first), ValueRow(*second)}) == (1 if expected else 2)
 
 
-@pytest.mark.parametrize("row", ROWS)
-def test_values_print_as_dataclasses_do(row: tuple[Any, ...]) -> None:
-    assert repr(Shared(*row)) == repr(Plain(*row)).replace("Plain", "Shared")
+@pytest.mark.parametrize("arguments", ARGUMENTS)
+def test_values_print_as_dataclasses_do(arguments: tuple[Any, ...]) -> None:
+    assert repr(ValueRow(*arguments)) == repr(DataclassRow(*arguments)).replace("DataclassRow", "ValueRow")
 
 
 def test_values_of_different_classes_differ() -> None:
-    assert Shared("a") != Other("a")
-    assert Shared("a") != Plain("a")
+    assert ValueRow("a") != OtherValueRow("a")
+    assert ValueRow("a") != DataclassRow("a")
 
 
-@pytest.mark.parametrize("kind", [PlainDefaults, Defaults])
-def test_defaults_are_made_for_each_value(kind: Callable[..., Any]) -> None:
-    first, second = kind("a"), kind(name="bc", names=["d"])
+@pytest.mark.parametrize("row_class", [DataclassWithDefaults, ValueWithDefaults])
+def test_defaults_are_made_for_each_value(row_class: Callable[..., Any]) -> None:
+    first, second = row_class("a"), row_class(name="bc", names=["d"])
     assert (first.names, first.length, second.names, second.length) == ([], 1, ["d"], 2)
-    assert first.names is not kind("a").names
+    assert first.names is not row_class("a").names
 
 
 @pytest.mark.parametrize("arguments", [(), ("a", ["b"], 3)])
 def test_wrong_arguments_are_refused_as_dataclasses_refuse_them(arguments: tuple[Any, ...]) -> None:
     errors = []
-    for kind in (PlainDefaults, Defaults):
+    for row_class in (DataclassWithDefaults, ValueWithDefaults):
         with pytest.raises(TypeError) as caught:
-            kind(*arguments)
+            row_class(*arguments)
         errors.append(str(caught.value))
-    assert errors[1] == errors[0].replace("PlainDefaults", "Defaults")
+    assert errors[1] == errors[0].replace("DataclassWithDefaults", "ValueWithDefaults")
 
 
 def test_the_signature_and_the_fields_are_known_before_the_first_value() -> None:
@@ -102,10 +102,10 @@ def test_the_signature_and_the_fields_are_known_before_the_first_value() -> None
 
 
 def test_a_value_is_frozen_and_can_be_replaced_and_pickled() -> None:
-    shared = Shared("a", 1)
+    value = ValueRow("a", 1)
     with pytest.raises(FrozenInstanceError):
-        setattr(shared, "name", "b")  # noqa: B010
+        setattr(value, "name", "b")  # noqa: B010
     with pytest.raises(FrozenInstanceError):
-        delattr(shared, "name")
-    assert replace(shared, name="b") == Shared("b", 1)
-    assert pickle.loads(pickle.dumps(shared)) == shared
+        delattr(value, "name")
+    assert replace(value, name="b") == ValueRow("b", 1)
+    assert pickle.loads(pickle.dumps(value)) == value

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from everhold import Everhold, WorkspaceFolder
-from everhold.errors import Conflict, EverholdError, InvalidInput
+from everhold.errors import Conflict, InvalidInput
 from tests.engines import CALM, KeptRecords, Store
 from tests.unit.hostile_paths import list_hostile_paths
 
@@ -39,9 +39,9 @@ def workspace(engine: Everhold, monkeypatch: pytest.MonkeyPatch) -> WorkspaceFol
     return workspace
 
 
-def make_tar(*members: tuple[Any, bytes], form: int = tarfile.GNU_FORMAT) -> bytes:
+def make_tar(*members: tuple[Any, bytes], tar_format: int = tarfile.GNU_FORMAT) -> bytes:
     output = io.BytesIO()
-    with tarfile.open(fileobj=output, mode="w", format=form) as archive:
+    with tarfile.open(fileobj=output, mode="w", format=tar_format) as archive:
         for member, content in members:
             entry = tarfile.TarInfo(member) if isinstance(member, str) else member
             entry.size = len(content) if entry.isreg() else entry.size
@@ -59,7 +59,7 @@ def make_entry(name: str, kind: bytes, link: str = "", **fields: Any) -> tarfile
 
 def make_pax(attributes: dict[str, str]) -> bytes:
     """Return a tar file with one entry that has these attributes."""
-    return make_tar((make_entry("a", tarfile.REGTYPE, pax_headers=attributes), b"x"), form=tarfile.PAX_FORMAT)
+    return make_tar((make_entry("a", tarfile.REGTYPE, pax_headers=attributes), b"x"), tar_format=tarfile.PAX_FORMAT)
 
 
 def make_zip(*members: tuple[Any, bytes], compress: int = zipfile.ZIP_DEFLATED) -> bytes:
@@ -113,7 +113,7 @@ def make_sparse_tar() -> bytes:
     return entry.tobuf(tarfile.GNU_FORMAT) + b"\x00" * 1024
 
 
-SPECIAL: dict[str, Callable[[], bytes]] = {
+SPECIAL_ARCHIVES: dict[str, Callable[[], bytes]] = {
     "symlink": lambda: make_tar((make_entry("a", tarfile.SYMTYPE, "/etc/passwd"), b"")),
     "symlink, then a file through it": lambda: make_tar(
         (make_entry("d", tarfile.SYMTYPE, "/tmp"), b""), ("d/x", b"escaped")
@@ -128,7 +128,9 @@ SPECIAL: dict[str, Callable[[], bytes]] = {
     "sparse": make_sparse_tar,
     "the same name twice": lambda: make_tar(("a", b"1"), ("a", b"2")),
     "two names but for case": lambda: make_tar(("Readme", b"1"), ("README", b"2")),
-    "two names but for composition": lambda: make_tar(("\u00e9", b"1"), ("e\u0301", b"2"), form=tarfile.PAX_FORMAT),
+    "two names but for composition": lambda: make_tar(
+        ("\u00e9", b"1"), ("e\u0301", b"2"), tar_format=tarfile.PAX_FORMAT
+    ),
     "two folders but for case": lambda: make_tar(("Lib/a", b"1"), ("lib/b", b"2")),
     "a file and a folder": lambda: make_tar(("a", b"1"), ("a/b", b"2")),
     "a folder and a file": lambda: make_tar(("a/b", b"2"), ("a", b"1")),
@@ -141,7 +143,7 @@ SPECIAL: dict[str, Callable[[], bytes]] = {
     "huge GNU name": lambda: make_gnu_long_name(2_000_000),
     "GNU name larger than the file": lambda: make_gnu_long_name(2**33),
     "long GNU name": lambda: make_tar(("d/" * 60 + "x", b"")),
-    "long pax name": lambda: make_tar(("a" * 300, b""), form=tarfile.PAX_FORMAT),
+    "long pax name": lambda: make_tar(("a" * 300, b""), tar_format=tarfile.PAX_FORMAT),
     "pax name that escapes": lambda: make_pax({"path": "../../x"}),
     "pax size that lies": lambda: make_pax({"size": "99999999999"}),
     "pax sparse": lambda: make_pax({"GNU.sparse.map": "0,1", "GNU.sparse.size": "999999999"}),
@@ -171,17 +173,15 @@ SPECIAL: dict[str, Callable[[], bytes]] = {
 }
 
 
-def refuse(workspace: WorkspaceFolder, archive: Path, errors: Any = InvalidInput) -> EverholdError:
-    """Check that an archive is refused and that neither the workspace nor what is around it has changed."""
-    around = workspace.folder.parents[3]
-    before = list_tree(around)
-    with pytest.raises(errors) as caught:
+def assert_refused(workspace: WorkspaceFolder, archive: Path, errors: Any = InvalidInput) -> None:
+    """Assert that an archive is refused, and that no file in the workspace or outside it has changed."""
+    outer_folder = workspace.folder.parents[3]  # holds the workspaces of all organizations, and the blobs
+    before = list_tree(outer_folder)
+    with pytest.raises(errors):
         workspace.extract(archive)
-    after = list_tree(around)
-    assert after == before
+    assert list_tree(outer_folder) == before
     assert [file.path for file in workspace.files()] == ["kept.txt"]
     assert workspace.verify().is_intact
-    return caught.value  # type: ignore[no-any-return]
 
 
 def list_tree(folder: Path) -> list[tuple[str, bool, int]]:
@@ -190,11 +190,11 @@ def list_tree(folder: Path) -> list[tuple[str, bool, int]]:
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-@pytest.mark.parametrize("name", SPECIAL)
+@pytest.mark.parametrize("name", SPECIAL_ARCHIVES)
 def test_special_archives_are_refused(workspace: WorkspaceFolder, tmp_path: Path, name: str) -> None:
     archive = tmp_path / "in"
-    archive.write_bytes(SPECIAL[name]())
-    refuse(workspace, archive)
+    archive.write_bytes(SPECIAL_ARCHIVES[name]())
+    assert_refused(workspace, archive)
 
 
 def test_archives_with_hostile_names_are_refused(workspace: WorkspaceFolder, tmp_path: Path) -> None:
@@ -208,6 +208,7 @@ def test_archives_with_hostile_names_are_refused(workspace: WorkspaceFolder, tmp
         if len(name) <= 100:
             block = bytearray(entry.tobuf(tarfile.USTAR_FORMAT))
             block[0:100] = name.ljust(100, b"\x00")
+            # The checksum of a header counts its own eight bytes as spaces, which sum to 256.
             block[148:156] = b"%06o\x00 " % (256 + sum(block[:148]) + sum(block[156:512]))
             archive.write_bytes(bytes(block) + bytes(1024))
         else:
@@ -215,7 +216,8 @@ def test_archives_with_hostile_names_are_refused(workspace: WorkspaceFolder, tmp
             archive.write_bytes(entry.tobuf(tarfile.GNU_FORMAT, errors="surrogatepass") + bytes(1024))
         with pytest.raises((InvalidInput, Conflict)):
             workspace.extract(archive)
-        if number % 3 == 0 and "\ud800" not in path and not any("\ud800" <= char <= "\udfff" for char in path):
+        # Every third path is also tried in a zip file, unless it cannot be encoded.
+        if number % 3 == 0 and not any("\ud800" <= char <= "\udfff" for char in path):
             output = io.BytesIO()
             with zipfile.ZipFile(output, "w") as zipped:
                 zipped.writestr(zipfile.ZipInfo(path), b"x")
@@ -227,31 +229,33 @@ def test_archives_with_hostile_names_are_refused(workspace: WorkspaceFolder, tmp
     assert [path.name for path in workspace.folder.rglob("*")] == ["kept.txt"]
 
 
-def test_entries_that_are_not_regular_files_are_refused(workspace: WorkspaceFolder, tmp_path: Path) -> None:
+def test_archives_that_are_not_regular_files_are_refused(workspace: WorkspaceFolder, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    for place in (tmp_path / "pipe", tmp_path, tmp_path / "none", Path("/dev/zero")):
-        refuse(workspace, place)
+    for path in (tmp_path / "pipe", tmp_path, tmp_path / "none", Path("/dev/zero")):
+        assert_refused(workspace, path)
 
 
 def test_names_that_clash_with_existing_files_are_refused(workspace: WorkspaceFolder, tmp_path: Path) -> None:
     for members in ((("KEPT.txt", b"x"),), (("kept.txt/a", b"x"),)):
         (tmp_path / "in").write_bytes(make_tar(*members))
-        refuse(workspace, tmp_path / "in", (InvalidInput, Conflict))
+        assert_refused(workspace, tmp_path / "in", (InvalidInput, Conflict))
 
 
-@pytest.mark.parametrize("pack", ["", "gz", "bz2", "xz", "zip"])
-def test_honest_archives_are_taken(engine: Everhold, workspace: WorkspaceFolder, tmp_path: Path, pack: str) -> None:
+@pytest.mark.parametrize("compression", ["", "gz", "bz2", "xz", "zip"])
+def test_ordinary_archives_are_extracted(
+    engine: Everhold, workspace: WorkspaceFolder, tmp_path: Path, compression: str
+) -> None:
     members = (("docs/a.md", b"hello"), ("b" * 120 + ".txt", b"x" * 9000), ("é/日本.txt", b""))
     archive = tmp_path / "in"
-    if pack == "zip":
+    if compression == "zip":
         archive.write_bytes(make_zip(("docs/", b""), *members))
     else:
-        with tarfile.open(archive, f"w:{pack}") as target:  # type: ignore[call-overload]
+        with tarfile.open(archive, f"w:{compression}") as target:  # type: ignore[call-overload]
             target.addfile(make_entry("./docs", tarfile.DIRTYPE))
             for name, content in members:
                 entry = tarfile.TarInfo(f"./{name}")
                 entry.size = len(content)
                 target.addfile(entry, io.BytesIO(content))
-    taken = engine.scope().workspace(f"honest-{pack or 'tar'}")
-    assert taken.extract(archive) == sorted(name for name, _ in members)
-    assert {name: taken.read(name) for name, _ in members} == dict(members)
+    extracted = engine.scope().workspace(f"ordinary-{compression or 'tar'}")
+    assert extracted.extract(archive) == sorted(name for name, _ in members)
+    assert {name: extracted.read(name) for name, _ in members} == dict(members)

@@ -55,7 +55,8 @@ def test_folding_is_stable_and_ignores_case(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"), [("README", "readme"), ("é", "e\u0301"), ("É", "e\u0301"), ("straße", "STRASSE"), ("\u212a", "k")]
+    ("first", "second"),
+    [("README", "readme"), ("é", "e\u0301"), ("É", "e\u0301"), ("straße", "STRASSE"), ("\u212a", "k")],
 )
-def test_names_that_a_file_system_may_confuse_have_one_form(one: str, other: str) -> None:
-    assert fold_path(f"a/{one}") == fold_path(f"A/{other}")
+def test_names_that_a_file_system_may_confuse_have_one_form(first: str, second: str) -> None:
+    assert fold_path(f"a/{first}") == fold_path(f"A/{second}")

@@ -9,10 +9,10 @@ from everhold.errors import InvalidSettings
 from everhold.evaluation.precision_format import load_document
 from everhold.yaml_files import load_yaml
 
-BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
+ALIAS_BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
 
-HOSTILE = {
-    "alias bomb": (BOMB, "the alias *a0 is not allowed; write the value out in line 2"),
+HOSTILE_SETTINGS = {
+    "alias bomb": (ALIAS_BOMB, "the alias *a0 is not allowed; write the value out in line 2"),
     "self-reference": ("storage: &a [*a]\n", "the alias *a is not allowed"),
     "reference to the whole": ("&a\nstorage: *a\n", "the alias *a is not allowed"),
     "merge": ("a: &a {x: 1}\nb:\n  <<: *a\n", "the alias *a is not allowed"),
@@ -33,14 +33,14 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", HOSTILE_SETTINGS)
 def test_hostile_settings_are_refused(name: str, tmp_path: Path) -> None:
-    text, words = HOSTILE[name]
+    text, message = HOSTILE_SETTINGS[name]
     file = tmp_path / "settings.yaml"
     file.write_text(text, "utf-8")
     with pytest.raises(InvalidSettings) as caught:
         settings.load(file)
-    assert words in str(caught.value)
+    assert message in str(caught.value)
     assert str(caught.value).count(str(file)) == 1
     assert len(str(caught.value)) < 400
 
@@ -59,7 +59,7 @@ def test_ordinary_settings_are_read(tmp_path: Path) -> None:
 
 def test_a_precision_suite_is_bounded_too(tmp_path: Path) -> None:
     file = tmp_path / "suite.yaml"
-    for text, words in ((BOMB, "alias"), ("a: " + "[" * 10_000, "deeper than 32 levels")):
+    for text, message in ((ALIAS_BOMB, "alias"), ("a: " + "[" * 10_000, "deeper than 32 levels")):
         file.write_text(text, "utf-8")
-        with pytest.raises(ValueError, match=words):
+        with pytest.raises(ValueError, match=message):
             load_document(file)

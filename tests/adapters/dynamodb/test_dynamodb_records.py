@@ -15,55 +15,55 @@ from everhold.adapters.files import FileBlobs
 from everhold.errors import InvalidSettings, StoreBusy, StoreUnavailable
 from everhold.model import Memory, Organization, Outbox, Tag, User
 from everhold.schema.operations import Delete, Hide, Op, Patch, Put, Where
-from tests.dynamo_table import NUMBERS, ORGANIZATION, Spy, assert_within_limits, memory, texts, use_options
+from tests.dynamo_table import NUMBERS, ORGANIZATION, Spy, assert_within_limits, make_memory, scan_ids, use_options
 from tests.engines import Store
 from tests.servers.dynamodb import CREDENTIALS, DynamoServer
 
 
 def test_a_small_commit_is_one_transaction(records: DynamoRecords, spy: Spy) -> None:
-    records.commit([Put(memory(f"m{number}")) for number in range(5)])
+    records.commit([Put(make_memory(f"m{number}")) for number in range(5)])
     assert len(spy.list_calls("transact_write_items")) == 1
     assert spy.list_calls("batch_write_item") == []
     assert_within_limits(spy)
 
 
-@pytest.mark.parametrize("number", [98, 99, 100, 101, 350])
-def test_a_commit_of_any_size_is_stored_whole(records: DynamoRecords, spy: Spy, number: int) -> None:
-    records.commit([Put(memory(f"m{index}")) for index in range(number)])
-    assert texts(records) == {f"m{index}" for index in range(number)}
+@pytest.mark.parametrize("size", [98, 99, 100, 101, 350])
+def test_a_commit_of_any_size_is_stored_whole(records: DynamoRecords, spy: Spy, size: int) -> None:
+    records.commit([Put(make_memory(f"m{index}")) for index in range(size)])
+    assert scan_ids(records) == {f"m{index}" for index in range(size)}
     assert_within_limits(spy)
 
 
 def test_a_commit_of_many_bytes_is_split_too(records: DynamoRecords, spy: Spy) -> None:
-    records.commit([Put(memory(f"m{index}", text="x" * 120_000)) for index in range(50)])
-    assert texts(records) == {f"m{index}" for index in range(50)}
+    records.commit([Put(make_memory(f"m{index}", text="x" * 120_000)) for index in range(50)])
+    assert scan_ids(records) == {f"m{index}" for index in range(50)}
     assert_within_limits(spy)
 
 
-def blobs_in(folder: Path) -> list[Path]:
+def list_blobs(folder: Path) -> list[Path]:
     return [path for path in (folder / "blobs").rglob("*") if path.is_file()]
 
 
 def test_a_row_too_large_for_an_item_is_stored_in_a_blob(records: DynamoRecords, spy: Spy, tmp_path: Path) -> None:
     text = "é" * 450_000
-    records.commit([Put(memory("large", text=text)), Put(memory("small"))])
+    records.commit([Put(make_memory("large", text=text)), Put(make_memory("small"))])
     assert records.get(Memory, ORGANIZATION, ["large"])["large"].text == text
     records.commit([Patch(Memory, (ORGANIZATION, "large"), {"importance": 0.9})])
     records.commit([Hide(Organization, (ORGANIZATION,), "d1", clock.now())])
     row = records.get(Memory, ORGANIZATION, ["large"], deleted=True)["large"]
     assert (row.text, row.importance, row.is_deleted) == (text, 0.9, True)
     assert_within_limits(spy)
-    assert len(blobs_in(tmp_path)) == 1, "blobs of the earlier value are left"
+    assert len(list_blobs(tmp_path)) == 1, "blobs of the earlier value are left"
 
 
 def test_lookups_use_an_index_and_not_the_whole_partition(records: DynamoRecords, spy: Spy) -> None:
     now = clock.now()
     users = [User(id=name, organization_id=ORGANIZATION, name=name, created_at=now, updated_at=now) for name in "ab"]
     records.commit(
-        [*map(Put, users), *[Put(memory(f"{name}{index}", user_id=name)) for name in "ab" for index in range(20)]]
+        [*map(Put, users), *[Put(make_memory(f"{name}{index}", user_id=name)) for name in "ab" for index in range(20)]]
     )
     spy.sent.clear()
-    assert texts(records, Where("user_id", Op.EQ, "a")) == {f"a{index}" for index in range(20)}
+    assert scan_ids(records, Where("user_id", Op.EQ, "a")) == {f"a{index}" for index in range(20)}
     [query] = spy.list_calls("query")
     assert query["IndexName"] == "by1"
 
@@ -72,7 +72,7 @@ def test_lookups_use_an_index_and_not_the_whole_partition(records: DynamoRecords
 def test_a_search_by_id_reads_only_the_items_with_these_ids(
     records: DynamoRecords, spy: Spy, row_ids: list[str]
 ) -> None:
-    records.commit([Put(memory(f"m{number}")) for number in range(60)])
+    records.commit([Put(make_memory(f"m{number}")) for number in range(60)])
     condition = Where("id", Op.IN, row_ids) if len(row_ids) > 1 else Where("id", Op.EQ, row_ids[0])
     rows = len(set(row_ids) - {"missing"})
     for search in (
@@ -89,7 +89,9 @@ def test_a_search_by_id_reads_only_the_items_with_these_ids(
         assert len(spy.sent) <= 3, "the items, and the head before and after them"
 
 
-def test_the_feed_continues_after_the_end_of_a_stretch(records: DynamoRecords, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_feed_continues_after_the_end_of_a_partition(
+    records: DynamoRecords, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("everhold.adapters.dynamodb.items.ROWS_PER_PARTITION", 7)
     lines = [
         Outbox(organization_id=ORGANIZATION, entity="memories", entity_id=str(index), operation="put")
@@ -142,18 +144,18 @@ def test_an_address_without_a_server_is_unavailable() -> None:
 
 
 def test_a_purged_row_leaves_no_blob(records: DynamoRecords, dynamo: Dynamo, tmp_path: Path) -> None:
-    records.commit([Put(memory(name, text=name * 200_000)) for name in ("a", "b")])
+    records.commit([Put(make_memory(name, text=name * 200_000)) for name in ("a", "b")])
     records.commit([Patch(Memory, (ORGANIZATION, "a"), {"importance": 0.9})])
-    records.commit([Delete(Memory, (ORGANIZATION, "b")), *[Put(memory(f"m{index}")) for index in range(120)]])
-    assert len(blobs_in(tmp_path)) == 1
+    records.commit([Delete(Memory, (ORGANIZATION, "b")), *[Put(make_memory(f"m{index}")) for index in range(120)]])
+    assert len(list_blobs(tmp_path)) == 1
     records.commit([Delete(Memory, (ORGANIZATION, "a"))])
-    assert blobs_in(tmp_path) == []
+    assert list_blobs(tmp_path) == []
     assert list(dynamo.query("*gone")) == []
 
 
 def test_the_doctor_names_every_row_whose_blob_is_gone_or_damaged(records: DynamoRecords, tmp_path: Path) -> None:
-    records.commit([Put(memory(name, text=name * 200_000)) for name in ("a", "b")])
-    missing, damaged = blobs_in(tmp_path)
+    records.commit([Put(make_memory(name, text=name * 200_000)) for name in ("a", "b")])
+    missing, damaged = list_blobs(tmp_path)
     missing.unlink()
     damaged.write_bytes(b"something else")
     problems = records.find_problems()
@@ -169,29 +171,29 @@ def test_maintenance_removes_a_blob_that_could_not_be_deleted(
             raise StoreUnavailable("the disk is gone")
 
     other = DynamoRecords(options, UndeletableBlobs(str(tmp_path / "blobs")))
-    other.commit([Put(memory("a", text="a" * 200_000))])
+    other.commit([Put(make_memory("a", text="a" * 200_000))])
     other.commit([Delete(Memory, (ORGANIZATION, "a"))])
     other.close()
-    assert len(blobs_in(tmp_path)) == 1
+    assert len(list_blobs(tmp_path)) == 1
     records.maintain()
-    assert blobs_in(tmp_path) == []
+    assert list_blobs(tmp_path) == []
 
 
 def test_a_row_is_read_while_it_moves_to_another_blob(
     records: DynamoRecords, options: DynamoOptions, tmp_path: Path
 ) -> None:
-    records.commit([Put(memory("a", text="a" * 200_000))])
-    calls_left = iter([True])
+    records.commit([Put(make_memory("a", text="a" * 200_000))])
+    first_read = iter([True])
 
     class OvertakenBlobs(FileBlobs):
         def get(self, organization_id: str, address: str) -> bytes:
-            if next(calls_left, False):
+            if next(first_read, False):
                 records.commit([Patch(Memory, (ORGANIZATION, "a"), {"importance": 0.9})])
             return super().get(organization_id, address)
 
     other = DynamoRecords(options, OvertakenBlobs(str(tmp_path / "blobs")))
     assert other.get(Memory, ORGANIZATION, ["a"])["a"].importance == 0.9
-    assert next(calls_left, None) is None
+    assert next(first_read, None) is None
     other.close()
 
 
@@ -200,7 +202,7 @@ def test_an_answer_without_some_of_the_keys_is_not_taken_as_complete(
     records: DynamoRecords, options: DynamoOptions, spy: Spy
 ) -> None:
     """DynamoDB may leave rows out of an answer when it lacks capacity; these rows must not count as missing."""
-    records.commit([Put(memory("a"))])
+    records.commit([Put(make_memory("a"))])
 
     def throttle(name: str, request: dict[str, Any], answer: Any) -> Any:
         if name != "batch_get_item":
@@ -211,10 +213,11 @@ def test_an_answer_without_some_of_the_keys_is_not_taken_as_complete(
     with pytest.raises(StoreBusy):
         records.get(Memory, ORGANIZATION, ["a"])
     with pytest.raises(StoreBusy):
-        records.commit([Put(memory("a", text="another"))])
+        records.commit([Put(make_memory("a", text="another"))])
 
 
 def test_a_truncated_value_does_not_equal_a_short_value() -> None:
+    # The digest of this text begins with 25, as the percent-encoding of "%" does.
     long = next(
         text
         for text in (f"{'x' * 160}{index}" for index in range(10_000))
@@ -226,7 +229,7 @@ def test_a_truncated_value_does_not_equal_a_short_value() -> None:
 
 def test_many_keys_with_any_characters_are_found(records: DynamoRecords) -> None:
     names = [f"m{index:02}" for index in range(40)] + ["z", "z!1"]
-    records.commit([Put(memory(name)) for name in names])
+    records.commit([Put(make_memory(name)) for name in names])
     now = clock.now()
     shared_fields = {"organization_id": ORGANIZATION, "tag": "tea", "created_at": now, "updated_at": now}
     records.commit([Put(Tag(memory_id=name, **shared_fields)) for name in names])
@@ -241,7 +244,7 @@ def test_a_comparison_with_a_negative_number_finds_every_line(records: DynamoRec
 
 def test_a_column_added_after_a_row_was_written_has_its_default(records: DynamoRecords, dynamo: Dynamo) -> None:
     layout = LAYOUTS["memories"]
-    row = memory("old")
+    row = make_memory("old")
     values = json.loads(layout.encode(row)["row"]["S"])
     del values["pinned"], values["aliases"], values["expires_at"]
     key = layout.make_key((ORGANIZATION, "old"))
