@@ -1,4 +1,4 @@
-"""Whatever happens to Chroma, the records answer meanwhile, and Chroma is repaired and used again automatically."""
+"""When Chroma fails, the records answer until Chroma is repaired, which happens automatically."""
 
 import os
 import shutil
@@ -95,7 +95,7 @@ def assert_right(store: Store, vectors: ChromaVectors) -> None:
         assert store.nearest(vectors, text, 1) == store.scan_texts(text, 1)
 
 
-def assert_well(store: Store, vectors: ChromaVectors) -> None:
+def assert_healthy(store: Store, vectors: ChromaVectors) -> None:
     """Check that Chroma itself answers, that its answers are right, and that no problem is reported."""
     assert vectors.wait(SECONDS), vectors.find_problems()
     before = fallbacks(vectors)
@@ -134,12 +134,12 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 class TestFolder:
     @pytest.mark.parametrize("damage", DAMAGES)
     def test_a_folder_damaged_while_closed_is_rebuilt(self, folder_store: Store, damage: str) -> None:
-        """Damage is noticed before the files are read: some would end the reading process, others lose documents."""
+        """Damage is noticed before the files are read: some would end the reading process, some hide documents."""
         before = folder_store.serving_generation
         DAMAGES[damage](folder_store.folder / "chroma")
         vectors = folder_store.vectors(wait=False)
         assert_right(folder_store, vectors)
-        assert_well(folder_store, vectors)
+        assert_healthy(folder_store, vectors)
         assert get_generation(vectors) > before
 
     @pytest.mark.parametrize("damage", ["zeroed", "zeroed link_lists.bin", "zeroed database", "gone"])
@@ -151,22 +151,22 @@ class TestFolder:
         assert_right(folder_store, vectors)
         assert fallbacks(vectors), "the damage was noticed"
         folder_store.add("green tea in the winter garden")
-        assert_well(folder_store, vectors)
+        assert_healthy(folder_store, vectors)
         assert get_generation(vectors) > before
 
     def test_a_folder_that_was_closed_is_opened_again(self, folder_store: Store) -> None:
         before = folder_store.serving_generation
         vectors = folder_store.vectors()
-        assert_well(folder_store, vectors)
+        assert_healthy(folder_store, vectors)
         assert get_generation(vectors) == before
 
     def test_a_folder_is_rebuilt_after_its_process_is_killed(self, folder_store: Store) -> None:
         vectors = folder_store.vectors()
         before = get_generation(vectors)
-        kill(vectors)
+        kill_process(vectors)
         assert_right(folder_store, vectors)
         assert vectors.find_problems() or vectors.serves
-        assert_well(folder_store, vectors)
+        assert_healthy(folder_store, vectors)
         assert get_generation(vectors) > before, "a folder that was not closed is rebuilt"
 
     def test_a_process_killed_several_times_is_replaced(self, folder_store: Store) -> None:
@@ -176,7 +176,7 @@ class TestFolder:
             os.kill(process, signal.SIGKILL)
             assert_right(folder_store, vectors)
             wait_for(lambda process=process: vectors._chroma.process_id not in (None, process))
-        assert_well(folder_store, vectors)
+        assert_healthy(folder_store, vectors)
 
     def test_a_second_process_on_a_folder_is_refused(self, folder_store: Store) -> None:
         """Two processes would damage a folder, so the second one is refused."""
@@ -185,7 +185,7 @@ class TestFolder:
         with pytest.raises(CannotAnswer, match="in use by another process"):
             second.ask("count", get_projection(vectors).name(get_generation(vectors)))
         second._end(kill=True)
-        assert_well(folder_store, vectors)
+        assert_healthy(folder_store, vectors)
 
     def test_a_process_that_hangs_is_replaced(self, folder_store: Store) -> None:
         vectors = folder_store.vectors()
@@ -195,7 +195,7 @@ class TestFolder:
         os.kill(process, signal.SIGSTOP)
         assert_right(folder_store, vectors)
         vectors._chroma._seconds = 10.0
-        assert_well(folder_store, vectors)
+        assert_healthy(folder_store, vectors)
         assert vectors._chroma.process_id != process
 
 
@@ -211,7 +211,7 @@ class TestServer:
         assert server_store.nearest(vectors, "a letter about glass bridges", 1) == [added]
         wait_for(vectors.find_problems)
         server.start()
-        assert_well(server_store, vectors)
+        assert_healthy(server_store, vectors)
         assert server_store.nearest(vectors, "a letter about glass bridges", 1) == [added]
         assert get_generation(vectors) == before, "its data was right, so nothing was rebuilt"
 
@@ -224,7 +224,7 @@ class TestServer:
         assert_right(store, vectors)
         wait_for(vectors.find_problems)
         server.start()
-        assert_well(store, vectors)
+        assert_healthy(store, vectors)
         store.close()
 
     @pytest.mark.parametrize("damage", ["zeroed", "zeroed link_lists.bin", "zeroed data_level0.bin"])
@@ -240,7 +240,7 @@ class TestServer:
             server.start()  # again and again, because a damaged index ends the server
             assert_right(server_store, vectors)
             time.sleep(0.05)
-        assert_well(server_store, vectors)
+        assert_healthy(server_store, vectors)
         assert get_generation(vectors) > before
 
     def test_a_server_that_lost_all_data_is_filled_again(self, server_store: Store, server: ChromaServer) -> None:
@@ -250,7 +250,7 @@ class TestServer:
         shutil.rmtree(server.folder)
         server.start()
         assert_right(server_store, vectors)
-        assert_well(server_store, vectors)
+        assert_healthy(server_store, vectors)
         assert get_generation(vectors) > before
 
     def test_a_server_that_lost_some_data_is_filled_again(self, server_store: Store) -> None:
@@ -260,9 +260,9 @@ class TestServer:
         ids = vectors._chroma.ask("list_ids", name, "acme")
         vectors._chroma.ask("remove", name, ids[:200])
         vectors.close()
-        again = server_store.vectors()
-        assert again._chroma.ask("count", name) == len(TEXTS)
-        assert_well(server_store, again)
+        reopened = server_store.vectors()
+        assert reopened._chroma.ask("count", name) == len(TEXTS)
+        assert_healthy(server_store, reopened)
 
 
 REBUILD = """
@@ -276,35 +276,35 @@ REBUILD = """
 
 
 @pytest.mark.parametrize(
-    "where",
+    "store_fixture",
     [
-        pytest.param(where, marks=pytest.mark.xdist_group(f"chroma_{where}"))
-        for where in ("folder_store", "server_store")
+        pytest.param(store_fixture, marks=pytest.mark.xdist_group(f"chroma_{store_fixture}"))
+        for store_fixture in ("folder_store", "server_store")
     ],
 )
-def test_a_rebuild_that_was_killed_is_completed(where: str, request: pytest.FixtureRequest) -> None:
-    store: Store = request.getfixturevalue(where)
+def test_a_rebuild_that_was_killed_is_completed(store_fixture: str, request: pytest.FixtureRequest) -> None:
+    store: Store = request.getfixturevalue(store_fixture)
     first = store.vectors(lease_seconds=2.0)
     before, projection = get_generation(first), get_projection(first)
     first.close()
     program = [sys.executable, "-c", textwrap.dedent(REBUILD), str(store.folder), store.address]
     process = subprocess.Popen(program, cwd=Path(__file__).parents[2])
-    begun = wait_for(projection.state.get_building)
+    building = wait_for(projection.state.get_building)
     process.kill()
     process.wait()
     assert get_generation(first) == before
     vectors = store.vectors(lease_seconds=2.0)
-    assert_well(store, vectors)
+    assert_healthy(store, vectors)
     assert get_generation(vectors) == before, "the old generation is still searched"
     wait_for(get_projection(vectors).state.take)
     vectors.rebuild()
-    assert get_generation(vectors) >= begun.generation
+    assert get_generation(vectors) >= building.generation
     assert get_projection(vectors).state.get_building() is None
-    assert_well(store, vectors)
+    assert_healthy(store, vectors)
     assert vectors._chroma.ask("count", get_projection(vectors).name(get_generation(vectors))) == len(TEXTS)
 
 
-def kill(vectors: ChromaVectors) -> None:
+def kill_process(vectors: ChromaVectors) -> None:
     process = vectors._chroma.process_id
     assert process is not None
     os.kill(process, signal.SIGKILL)
