@@ -102,11 +102,11 @@ def find_broad_excepts(modules: Iterable[Module]) -> Iterator[str]:
             if isinstance(node, ast.ExceptHandler):
                 caught = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
                 broad = {"", "Exception", "BaseException"} & {get_dotted_name(kind) for kind in caught}
-                if broad and not _raises_again(node):
+                if broad and not _is_cleanup(node):
                     yield f"{module.locate(node)} except {broad.pop()}".rstrip()
 
 
-def _raises_again(handler: ast.ExceptHandler) -> bool:
+def _is_cleanup(handler: ast.ExceptHandler) -> bool:
     """Return whether a handler only cleans up and raises the same error again."""
     last = handler.body[-1]
     return isinstance(last, ast.Raise) and last.exc is None
