@@ -14,7 +14,7 @@ from everhold.model import AccessLog, Chunk, Cycle, Memory, Organization, Outbox
 from everhold.ports.records import Records
 from everhold.schema.operations import Delete, Operation, Patch, Put
 from everhold.testing.records_machine import run_machine
-from tests.contract.stores import empty_postgres_database, postgres_database
+from tests.contract.stores import get_empty_postgres_database, get_postgres_database
 from tests.exhaustive import choose_size
 from tests.servers.postgres import PostgresServer
 
@@ -24,7 +24,7 @@ MANY = 120
 
 @pytest.fixture
 def records(postgres_server: PostgresServer) -> Iterator[PostgresRecords]:
-    records = PostgresRecords(PostgresOptions(empty_postgres_database(postgres_server)))
+    records = PostgresRecords(PostgresOptions(get_empty_postgres_database(postgres_server)))
     records.commit([Put(Organization(id="o", name="o", created_at=NOW, updated_at=NOW))])
     yield records
     records.close()
@@ -167,7 +167,7 @@ def test_lines_of_the_log_are_numbered_in_their_order(records: PostgresRecords) 
 
 def test_random_operations_find_no_difference(postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk, "MIN_ROWS", 1)
-    store = postgres_database(postgres_server)
+    store = get_postgres_database(postgres_server)
 
     def make_records() -> Records:
         store.close()  # the state machine closes the records that it was given

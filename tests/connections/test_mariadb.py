@@ -59,8 +59,8 @@ def test_everyday_questions_are_answered(shop: View) -> None:
 
 def test_statements_in_the_dialect_of_mariadb_run(shop: View) -> None:
     shop.connect("shop", url_env="SHOP_URL")
-    rows = shop.sql("SELECT DATE_FORMAT(ordered_on, '%Y-%m') AS `month`, COUNT(*) FROM orders GROUP BY 1 ORDER BY 1")
-    assert rows.rows[0] == ("2024-12", 1)
+    result = shop.sql("SELECT DATE_FORMAT(ordered_on, '%Y-%m') AS `month`, COUNT(*) FROM orders GROUP BY 1 ORDER BY 1")
+    assert result.rows[0] == ("2024-12", 1)
     assert shop.sql("SELECT IF(vip, 'yes', 'no'), name FROM customers WHERE name = 'Dan O\\'Hara'").rows == (
         ("yes", "Dan O'Hara"),
     )
@@ -105,17 +105,16 @@ def test_the_server_ends_a_long_query(engine: SandboxedDataEngine, server: Maria
     with pytest.raises(QueryTimeout):
         engine.run(make_tables(url), sleeping, replace(LIMITS, seconds=1))
     with server.connect() as connection, connection.cursor() as cursor:
-        active = "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP%'"
-        while cursor.execute(active) and cursor.fetchall() != (
-            (0,),
-        ):  # if the query never ends, the time limit of pytest ends the test
+        count_running = "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP%'"
+        # If the query never ends, the time limit of pytest ends the test.
+        while cursor.execute(count_running) and cursor.fetchall() != ((0,),):
             pass
 
 
 def test_a_wrong_password_is_reported_and_not_shown(engine: SandboxedDataEngine, url: str) -> None:
-    wrong = url.replace("reader-of-the-test", "hunter2secret")
+    wrong_url = url.replace("reader-of-the-test", "hunter2secret")
     with pytest.raises(DataUnavailable, match=r"refuses the login .*Access denied") as caught:
-        engine.run(make_tables(wrong), CheckedStatement("SELECT 1", "mysql", frozenset(), 10))
+        engine.run(make_tables(wrong_url), CheckedStatement("SELECT 1", "mysql", frozenset(), 10))
     assert "check the user and the password" in str(caught.value)
     assert "hunter2secret" not in str(caught.value)
 
@@ -125,26 +124,27 @@ def test_large_tables_are_sampled(server: MariadbServer, url: str) -> None:
         "CREATE TABLE events AS SELECT seq AS id, seq % 7 AS kind FROM seq_1_to_60000", "ANALYZE TABLE events",
         database="shop",
     )  # fmt: skip
-    read = SandboxedProfiler().profile(make_tables(url), ProfileLimits(sample_rows=1000), ignore_progress)
-    [events] = [table for table in read.tables if table.name == "events"]
+    profile = SandboxedProfiler().profile(make_tables(url), ProfileLimits(sample_rows=1000), ignore_progress)
+    [events] = [table for table in profile.tables if table.name == "events"]
     assert 50_000 < events.row_count < 70_000
     assert "statistics are those of 1,000 of about" in events.notes[0]
     server.execute("DROP TABLE events", database="shop")
 
 
 @pytest.fixture(scope="module")
-def attacked(server: MariadbServer) -> Iterator[World]:
+def attacked_world(server: MariadbServer) -> Iterator[World]:
     with build_world("mysql", prepare_mysql(server)) as world:
         yield world
 
 
-def test_the_guard_refuses_what_would_escape(attacked: World, engine: SandboxedDataEngine) -> None:
-    outcome = attack(engine, attacked, SEEDS["mysql"][:-2], 20, guarded=True)
+def test_the_guard_refuses_statements_that_would_escape(attacked_world: World, engine: SandboxedDataEngine) -> None:
+    # The last two seeds only take long, and the guard lets them pass.
+    outcome = attack(engine, attacked_world, SEEDS["mysql"][:-2], 20, guarded=True)
     assert outcome.escapes == []
     assert outcome.passed_guard <= 2 * len(MUTATIONS), "only statements that select nothing but constants may pass"
 
 
-def test_the_server_and_the_sandbox_hold_without_the_guard(attacked: World, engine: SandboxedDataEngine) -> None:
-    outcome = attack(engine, attacked, SEEDS["mysql"], 1, guarded=False)
+def test_the_server_and_the_sandbox_hold_without_the_guard(attacked_world: World, engine: SandboxedDataEngine) -> None:
+    outcome = attack(engine, attacked_world, SEEDS["mysql"], 1, guarded=False)
     assert outcome.escapes == []
     assert outcome.longest_seconds <= LIMITS.seconds + 1

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.contract.stores import Duckdb, Postgres, make_partitioned_database, postgres_database
+from tests.contract.stores import Duckdb, Postgres, get_partitioned_database, get_postgres_database
 from tests.servers.postgres import PostgresServer
 
 
@@ -17,13 +17,13 @@ def duckdb_store() -> Iterator[Duckdb]:
 
 @pytest.fixture(scope="session")
 def postgres_store(postgres_server: PostgresServer) -> Iterator[Postgres]:
-    store = postgres_database(postgres_server)
+    store = get_postgres_database(postgres_server)
     yield store
     store.quit()
 
 
 @pytest.fixture(scope="session")
 def postgres_partitioned_store(postgres_server: PostgresServer) -> Iterator[Postgres]:
-    store = make_partitioned_database(postgres_server)
+    store = get_partitioned_database(postgres_server)
     yield store
     store.quit()

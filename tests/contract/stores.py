@@ -25,7 +25,7 @@ from tests.servers.dynamodb import CREDENTIALS, DynamoServer
 from tests.servers.postgres import PostgresServer
 
 
-class Store(Protocol):
+class RecordsStore(Protocol):
     """An empty store of one kind, with functions that open, reopen and close it."""
 
     def open(self) -> Records: ...
@@ -71,38 +71,38 @@ class File:
         self.opened.clear()
 
 
-def sqlite_store(folder: Path) -> File:
-    return File(folder / "records.db", empty_sqlite_file(), lambda path: SqliteRecords(SqliteOptions(path=path)))
+def make_sqlite_store(folder: Path) -> File:
+    return File(folder / "records.db", get_empty_sqlite_file(), lambda path: SqliteRecords(SqliteOptions(path=path)))
 
 
-def duckdb_store(folder: Path) -> File:
+def make_duckdb_store(folder: Path) -> File:
     return File(
         folder / "records.duckdb",
-        empty_duckdb_file(),
+        get_empty_duckdb_file(),
         lambda path: DuckdbRecords(DuckdbOptions(path=path, threads=1)),
     )
 
 
 @cache
-def empty_sqlite_file() -> Path:
+def get_empty_sqlite_file() -> Path:
     """Return a file with the schema. It is made once, because creating it takes longer than most tests."""
     path = Path(mkdtemp(prefix="everhold-contract-")) / "empty.db"
     SqliteRecords(SqliteOptions(path=path)).close()
     return path
 
 
-def empty_postgres_database(server: PostgresServer) -> str:
+def get_empty_postgres_database(server: PostgresServer) -> str:
     """Return the address of a database that has the schema and no rows."""
-    return postgres_database(server).empty().url
+    return get_postgres_database(server).empty().url
 
 
 @cache
-def postgres_database(server: PostgresServer) -> "Postgres":
+def get_postgres_database(server: PostgresServer) -> "Postgres":
     return Postgres(server.create_database())
 
 
 @cache
-def make_partitioned_database(server: PostgresServer) -> "Postgres":
+def get_partitioned_database(server: PostgresServer) -> "Postgres":
     """Return a database whose large tables are partitioned."""
     server.create_role("application")
     url = server.create_database()
@@ -122,8 +122,10 @@ class Postgres:
         self.cleaner.execute("SET session_replication_role = replica")  # turns cascades and constraints off
 
     def empty(self) -> "Postgres":
-        beside = self.cleaner.execute("SELECT tablename FROM pg_tables WHERE tablename LIKE 'taken!_%' ESCAPE '!'")
-        names = [*TABLES, *(name for (name,) in beside.fetchall())]
+        taken_tables = self.cleaner.execute(
+            "SELECT tablename FROM pg_tables WHERE tablename LIKE 'taken!_%' ESCAPE '!'"
+        )
+        names = [*TABLES, *(name for (name,) in taken_tables.fetchall())]
         emptying = [f'DELETE FROM "{name}"' for name in names if name != "schema_versions"]
         self.cleaner.execute(";".join([*emptying, "DELETE FROM schema_versions WHERE version >= 1000"]).encode())
         return self
@@ -151,7 +153,7 @@ class Postgres:
 
 
 @cache
-def empty_duckdb_file() -> Path:
+def get_empty_duckdb_file() -> Path:
     """Return a file with the schema. It is made once, because creating it takes longer than most tests."""
     path = Path(mkdtemp(prefix="everhold-contract-")) / "empty.duckdb"
     DuckdbRecords(DuckdbOptions(path=path)).close()
@@ -163,7 +165,7 @@ class Duckdb:
 
     def __init__(self) -> None:
         self.folder = Path(mkdtemp(prefix="everhold-contract-"))
-        self.file = duckdb_store(self.folder)
+        self.file = make_duckdb_store(self.folder)
         self.records: Records | None = None
 
     def empty(self) -> "Duckdb":
@@ -236,16 +238,16 @@ class Dynamo:
 
 
 @cache
-def dynamodb_store(server: DynamoServer) -> Dynamo:
+def get_dynamodb_table(server: DynamoServer) -> Dynamo:
     return Dynamo(server)
 
 
-STORES: dict[str, Callable[[pytest.FixtureRequest, Path], Store]] = {
+STORES: dict[str, Callable[[pytest.FixtureRequest, Path], RecordsStore]] = {
     "in_memory": lambda _, __: InMemory(),
-    "sqlite": lambda _, folder: sqlite_store(folder),
+    "sqlite": lambda _, folder: make_sqlite_store(folder),
     "postgres": lambda request, _: request.getfixturevalue("postgres_store").empty(),
     "duckdb": lambda request, _: request.getfixturevalue("duckdb_store").empty(),
-    "dynamodb": lambda request, _: dynamodb_store(request.getfixturevalue("dynamodb_server")).empty(),
+    "dynamodb": lambda request, _: get_dynamodb_table(request.getfixturevalue("dynamodb_server")).empty(),
 }
-if IS_EXHAUSTIVE:  # a variant of PostgreSQL
+if IS_EXHAUSTIVE:  # PostgreSQL with partitioned tables
     STORES["postgres_parted"] = lambda request, _: request.getfixturevalue("postgres_partitioned_store").empty()

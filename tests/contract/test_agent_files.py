@@ -111,18 +111,18 @@ def test_a_file_is_imported_and_exported_as_it_was(engine: Everhold, file: Path,
     assert coder.get("empty") == memory
     assert (memory.importance, memory.pinned, memory.content, memory.agent_id) == (0.75, True, {"exit": 1}, "coder")
     assert memory.created_at == datetime(2025, 3, 1, 10, tzinfo=UTC)
-    first = export(coder, tmp_path / "first.json")
+    first_export = export(coder, tmp_path / "first.json")
     parts: dict[str, Any] = {"agent": [AGENT], "blocks": BLOCKS, "tools": TOOLS, "messages": MESSAGES}
     for part, values in parts.items():
-        rows = [first[part]] if part == "agent" else first[part]
+        rows = [first_export[part]] if part == "agent" else first_export[part]
         for row, value in zip(rows, values, strict=True):
             assert {name: row[name] for name in value} == value, part
-    assert first["state"] == DOCUMENT["state"]
+    assert first_export["state"] == DOCUMENT["state"]
     engine.scope(organization="acme", agent="copy").import_agent(tmp_path / "first.json")
-    second = export(engine.scope(organization="acme", agent="copy"), tmp_path / "second.json")
-    assert second["agent"].pop("id") == "copy"
-    assert first["agent"].pop("id") == "coder"
-    assert second == first
+    second_export = export(engine.scope(organization="acme", agent="copy"), tmp_path / "second.json")
+    assert second_export["agent"].pop("id") == "copy"
+    assert first_export["agent"].pop("id") == "coder"
+    assert second_export == first_export
 
 
 def test_an_import_changes_nothing_that_exists(engine: Everhold, file: Path) -> None:
@@ -160,15 +160,13 @@ def test_a_file_holds_nothing_of_other_users(engine: Everhold, tmp_path: Path) -
     engine.scope(user="bob", agent="coder").remember("Bob's secret")
     engine.scope(agent="coder").remember("Shared by all")
     assert [block["value"] for block in export(alice, tmp_path / "alice.json")["blocks"]] == ["Alice's own"]
-    bobs = export(engine.scope(user="bob", agent="coder"), tmp_path / "bob.json")
-    assert (bobs["blocks"], bobs["messages"], [memory["text"] for memory in bobs["memories"]]) == (
-        [], [], ["Bob's secret"]
-    )  # fmt: skip
-    whole = export(engine.scope(agent="coder"), tmp_path / "whole.json")
+    bobs_export = export(engine.scope(user="bob", agent="coder"), tmp_path / "bob.json")
+    assert (bobs_export["blocks"], bobs_export["messages"]) == ([], [])
+    assert [memory["text"] for memory in bobs_export["memories"]] == ["Bob's secret"]
+    shared_export = export(engine.scope(agent="coder"), tmp_path / "whole.json")
     assert len(alice.buffered_messages()) == 2
-    assert (whole["blocks"], whole["messages"], [memory["text"] for memory in whole["memories"]]) == (
-        [], [], ["Shared by all"]
-    )  # fmt: skip
+    assert (shared_export["blocks"], shared_export["messages"]) == ([], [])
+    assert [memory["text"] for memory in shared_export["memories"]] == ["Shared by all"]
     with pytest.raises(InvalidInput, match="exists already"):
         alice.export_agent(tmp_path / "bob.json")
     assert alice.export_agent(tmp_path / "bob.json", overwrite=True).memories == 0
@@ -185,21 +183,21 @@ def test_a_clone_is_independent_of_the_original(engine: Everhold, file: Path, tm
     assert twin.agent() == clone
     assert (twin.state(), twin.count()) == (None, 0)
     assert len(list_texts(engine, Block)) == 4
-    full = coder.clone_agent("full", blocks="share", state=True, memories=True)
+    full_clone = coder.clone_agent("full", blocks="share", state=True, memories=True)
     assert len(list_texts(engine, Block)) == 4
-    view = engine.scope(agent=full.id)
-    assert view.state().state == {"step": 7}  # type: ignore[union-attr]
-    copied, original = export(view, tmp_path / "full.json"), export(coder, tmp_path / "coder2.json")
+    full_view = engine.scope(agent=full_clone.id)
+    assert full_view.state().state == {"step": 7}  # type: ignore[union-attr]
+    copied, original = export(full_view, tmp_path / "full.json"), export(coder, tmp_path / "coder2.json")
     for part in ("blocks", "tools", "state", "memories"):
         assert copied[part] == original[part]
     twin.update_agent(system="Another")
     assert coder.agent().system == AGENT["system"]
-    for taken in ("coder", "twin"):
+    for existing_id in ("coder", "twin"):
         with pytest.raises(AlreadyExists):
-            coder.clone_agent(taken)
+            coder.clone_agent(existing_id)
     coder.delete_agent(hard=True)
     assert export(twin, tmp_path / "twin.json")["blocks"] == original["blocks"]
-    assert view.count() == 2
+    assert full_view.count() == 2
     with pytest.raises(NotFound):
         coder.clone_agent("late")
 
@@ -212,13 +210,13 @@ def test_a_letta_file_becomes_an_agent(engine: Everhold, tmp_path: Path) -> None
     assert (agent.description, agent.mcp_tools) == ("Knows when to water", ["weather"])
     assert agent.llm_config["model"] == "gpt-4o-mini"
     assert agent.tool_rules[0]["tool_name"] == "water"
-    kept = agent.metadata["letta"]
-    assert (agent.metadata["owner"], kept["tags"], kept["timezone"]) == (
+    letta_metadata = agent.metadata["letta"]
+    assert (agent.metadata["owner"], letta_metadata["tags"], letta_metadata["timezone"]) == (
         "garden team",
         ["origin:garden"],
         "Europe/Oslo",
     )
-    assert "not for anyone else" not in json.dumps(kept)
+    assert "not for anyone else" not in json.dumps(letta_metadata)
     assert imported.skipped == (
         "1 sources", "tool_exec_environment_variables (may hold secrets)", "1 messages that say nothing"
     )  # fmt: skip

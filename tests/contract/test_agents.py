@@ -38,6 +38,13 @@ def coder(engine: Everhold) -> View:
     return engine.scope(agent="coder")
 
 
+def change_value(value: Any) -> Any:
+    """Return another value of the same type."""
+    if isinstance(value, str):
+        return f"other {value}"
+    return value[:1] if isinstance(value, list) else {"changed": [1, 2.5, "ü"]}
+
+
 def test_every_column_of_an_agent_is_written_read_and_changed(engine: Everhold) -> None:
     view = engine.scope(agent="coder", user="alice")
     created = view.create_agent(**EVERY_FIELD)
@@ -45,11 +52,7 @@ def test_every_column_of_an_agent_is_written_read_and_changed(engine: Everhold) 
     assert (created.id, created.organization_id, created.created_by_id) == ("coder", "default", "alice")
     assert (created.status, created.version, created.is_deleted, created.is_implicit) == ("active", 1, False, False)
     assert engine.scope(agent="coder").agent() == created
-    changes: dict[str, Any] = {
-        name: f"other {value}" if isinstance(value, str) else type(value)(list(value)[:1]) if isinstance(value, list)
-        else {"changed": [1, 2.5, "ü"]}
-        for name, value in EVERY_FIELD.items()
-    }  # fmt: skip
+    changes = {name: change_value(value) for name, value in EVERY_FIELD.items()}
     changed = view.update_agent(expected_version=1, **changes)
     assert {name: changed.__dict__[name] for name in changes} == changes
     assert (changed.version, changed.last_updated_by_id, changed.created_at) == (2, "alice", created.created_at)
@@ -65,10 +68,10 @@ def test_every_column_of_an_agent_is_written_read_and_changed(engine: Everhold) 
 def test_an_agent_is_created_once(engine: Everhold, coder: View) -> None:
     created = coder.create_agent(system="Be brief", config={"a": [1]})
     assert coder.create_agent(system="Be brief", config={"a": (1,)}) == created
-    others: list[dict[str, Any]] = [{"system": "Be long"}, {}, {"system": "Be brief"}]
-    for other in others:
+    different_fields: list[dict[str, Any]] = [{"system": "Be long"}, {}, {"system": "Be brief"}]
+    for fields in different_fields:
         with pytest.raises(AlreadyExists, match=r"agent 'coder' exists, with other values; call update_agent\(\)"):
-            coder.create_agent(**other)
+            coder.create_agent(**fields)
     helper = engine.scope(user="bob", agent="helper")
     helper.remember("Bob likes tea")
     assert (helper.agent().is_implicit, helper.agent().name) == (True, "helper")
@@ -114,7 +117,7 @@ def test_an_agent_is_paused_resumed_and_terminated(coder: View) -> None:
     assert coder.terminate_agent().status == coder.agent().status == "terminated"
 
 
-def test_the_window_of_messages_grows_and_is_cut(engine: Everhold, coder: View) -> None:
+def test_the_message_buffer_of_an_agent_grows_and_is_cut(engine: Everhold, coder: View) -> None:
     coder.create_agent()
     chat = engine.scope(agent="coder", session="s1")
     message_ids = [chat.say(f"line {number}").id for number in range(4)]
@@ -170,20 +173,25 @@ def test_everything_that_belongs_to_an_agent_is_deleted_and_restored_with_it(eng
 
 def test_every_column_of_a_state_is_written_and_read(engine: Everhold) -> None:
     view = engine.scope(user="alice", agent="coder", session="s1")
-    ends = datetime(2999, 1, 2, 3, 4, 5, 678, UTC)
-    state = view.set_state({"plan": ["ü", 1.5, None, True]}, expires_at=ends, metadata={"by": "planner"})
+    expires_at = datetime(2999, 1, 2, 3, 4, 5, 678, UTC)
+    state = view.set_state({"plan": ["ü", 1.5, None, True]}, expires_at=expires_at, metadata={"by": "planner"})
     assert (state.organization_id, state.agent_id, state.session_id) == ("default", "coder", "s1")
     assert (state.state, state.expires_at, state.metadata) == (
         {"plan": ["ü", 1.5, None, True]},
-        ends,
+        expires_at,
         {"by": "planner"},
     )
     assert (state.version, state.created_by_id, state.is_deleted) == (1, "alice", False)
     assert view.state() == state
-    again = view.set_state("text")
-    assert (again.state, again.expires_at, again.metadata, again.version) == ("text", None, {"by": "planner"}, 2)
-    assert (again.id, again.created_at, again.last_updated_by_id) == (state.id, state.created_at, "alice")
-    assert view.state() == again
+    replaced = view.set_state("text")
+    assert (replaced.state, replaced.expires_at, replaced.metadata, replaced.version) == (
+        "text",
+        None,
+        {"by": "planner"},
+        2,
+    )
+    assert (replaced.id, replaced.created_at, replaced.last_updated_by_id) == (state.id, state.created_at, "alice")
+    assert view.state() == replaced
     values: list[Any] = [[], 0, False, None, {"a": {}}]
     for value in values:
         assert view.set_state(value).state == value
@@ -218,21 +226,21 @@ def test_an_agent_has_a_state_per_session_and_one_without_a_session(engine: Ever
 def test_a_state_expires_and_is_purged(engine: Everhold, coder: View) -> None:
     with pytest.raises(InvalidInput, match="both say when the state expires"):
         coder.set_state(1, expires_at=datetime(2999, 1, 1, tzinfo=UTC), ttl=timedelta(days=1))
-    for past in ({"ttl": timedelta(0)}, {"expires_at": datetime(2001, 1, 1, tzinfo=UTC)}, {"ttl": timedelta.max}):
+    for expiry in ({"ttl": timedelta(0)}, {"expires_at": datetime(2001, 1, 1, tzinfo=UTC)}, {"ttl": timedelta.max}):
         with pytest.raises(InvalidInput):
-            coder.set_state(1, **past)
-    kept = coder.set_state({"step": 1}, ttl=timedelta(hours=1))
-    assert kept.expires_at is not None
-    assert timedelta(0) <= kept.updated_at + timedelta(hours=1) - kept.expires_at < timedelta(minutes=1)
-    assert coder.update_state({"more": 2}).expires_at == kept.expires_at
-    brief = coder.set_state("soon gone", ttl=timedelta(milliseconds=1), metadata={"a": 1})
+            coder.set_state(1, **expiry)
+    state = coder.set_state({"step": 1}, ttl=timedelta(hours=1))
+    assert state.expires_at is not None
+    assert timedelta(0) <= state.updated_at + timedelta(hours=1) - state.expires_at < timedelta(minutes=1)
+    assert coder.update_state({"more": 2}).expires_at == state.expires_at
+    expired = coder.set_state("soon gone", ttl=timedelta(milliseconds=1), metadata={"a": 1})
     while coder.state() is not None:
         pass
     assert not coder.clear_state()
     with pytest.raises(StaleVersion, match="is at version 0, not 3"):
-        coder.set_state("late", expected_version=brief.version)
-    fresh = coder.set_state("new", expected_version=0)
-    assert (fresh.version, fresh.metadata, fresh.expires_at) == (4, {}, None)
+        coder.set_state("late", expected_version=expired.version)
+    replacement = coder.set_state("new", expected_version=0)
+    assert (replacement.version, replacement.metadata, replacement.expires_at) == (4, {}, None)
     coder.clear_state()
     run_purge(get_records(engine), datetime.now(UTC) + 2 * GRACE)
     assert get_records(engine).count(AgentState, "default", deleted=True) == 0
@@ -266,11 +274,11 @@ def test_a_state_is_compared_before_it_is_set(coder: View) -> None:
 def test_writers_at_the_same_time_make_one_state(any_store: Store) -> None:
     engine = any_store.open()
     views = [engine.scope(agent="coder"), engine.scope(agent="coder", session="s1")]
-    won: list[int] = []
+    first_versions: list[int] = []
 
     def write(view: View, number: int) -> None:
         try:
-            won.append(view.set_state({"first": number}, expected_version=0).version)
+            first_versions.append(view.set_state({"first": number}, expected_version=0).version)
         except StaleVersion:
             view.update_state({f"key {number}": number})
 
@@ -279,7 +287,7 @@ def test_writers_at_the_same_time_make_one_state(any_store: Store) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(won) == 2
+    assert len(first_versions) == 2
     for view in views:
         state = view.state()
         assert state is not None
@@ -294,7 +302,7 @@ def test_changes_of_agents_and_states_are_events(engine: Everhold, coder: View) 
     coder.clear_state()
     alice = engine.scope(user="alice", agent="coder", session="s1")
     alice.set_state(2)
-    seen = [(event.operation, event.entity) for event in coder.events() if event.entity != "organization"]
-    assert seen[:4] == [("put", "agent"), ("put", "agent"), ("put", "agent_state"), ("delete", "agent_state")]
+    operations = [(event.operation, event.entity) for event in coder.events() if event.entity != "organization"]
+    assert operations[:4] == [("put", "agent"), ("put", "agent"), ("put", "agent_state"), ("delete", "agent_state")]
     assert [event.entity for event in alice.events()].count("agent_state") == 1
     assert "agent_state" not in [event.entity for event in engine.scope(user="bob").events()]

@@ -22,12 +22,12 @@ def coder(engine: Everhold) -> View:
     return engine.scope(user="alice", agent="coder")
 
 
-def find(view: View, question: str, **options: object) -> list[str]:
+def find_texts(view: View, question: str, **options: object) -> list[str]:
     return [hit.text for hit in view.recall(question, among="block", minimum=0, k=50, **options)]
 
 
-def find_words(view: View, question: str, **options: object) -> list[str]:
-    """Return the blocks that have a word of the question."""
+def find_texts_by_words(view: View, question: str, **options: object) -> list[str]:
+    """Return the texts of the blocks that have a word of the question."""
     hits = view.recall(question, among="block", minimum=1e-6, k=50, recipe="words", **options)
     return [hit.text for hit in hits]
 
@@ -168,7 +168,7 @@ def test_earlier_values_are_listed_compared_and_restored(engine: Everhold, coder
     block = coder.create_block("human", "a", id="b1")
     for number, value in enumerate(("b", "c", "d"), 2):
         assert coder.write_block("human", value, reason=f"to {value}").version == number
-    versions = [block, *(coder.block("human"),)]
+    latest = coder.block("human")
     revisions = [
         (revision.revision, revision.value["value"], revision.reason) for revision in coder.block_history("b1")
     ]
@@ -178,7 +178,7 @@ def test_earlier_values_are_listed_compared_and_restored(engine: Everhold, coder
     history = coder.block_history("human")
     assert [revision.owner_kind for revision in history] == ["block"] * 3
     assert [revision.known_from for revision in history] == [block.created_at, *(r.known_to for r in history[:-1])]
-    assert versions[-1].updated_at == history[-1].known_to
+    assert latest.updated_at == history[-1].known_to
     for revision in history:
         earlier = coder.block("human", as_of=revision.known_from)
         assert (earlier.value, earlier.version) == (revision.value["value"], revision.revision)
@@ -237,16 +237,16 @@ def test_concurrent_edits_of_one_block_lose_nothing(engine: Everhold, coder: Vie
     coder.create_block("state", "0")
 
     def edit(writer: int) -> tuple[int, int]:
-        lost = won = 0
+        written = conflicts = 0
         rng = random.Random(writer)
         for number in range(6):
             coder.append_block("log", f"{writer}-{number}")
             try:
                 coder.write_block("state", f"{writer} {number} {rng.random()}")
-                won += 1
+                written += 1
             except StaleVersion as error:
-                lost += error.current_version is not None
-        return won, lost
+                conflicts += error.current_version is not None
+        return written, conflicts
 
     with ThreadPoolExecutor(2) as pool:
         results = list(pool.map(edit, range(2)))
@@ -254,15 +254,15 @@ def test_concurrent_edits_of_one_block_lose_nothing(engine: Everhold, coder: Vie
     assert sorted(lines) == sorted(f"{writer}-{number}" for writer in range(2) for number in range(6))
     assert [line for line in lines if line.startswith("0")] == [f"0-{number}" for number in range(6)]
     assert [revision.revision for revision in coder.block_history("log")] == list(range(1, 13))
-    won = sum(count for count, _ in results)
-    assert coder.block("state").version == 1 + won == len(coder.block_history("state")) + 1
-    assert won + sum(lost for _, lost in results) == 12
+    written = sum(count for count, _ in results)
+    assert coder.block("state").version == 1 + written == len(coder.block_history("state")) + 1
+    assert written + sum(conflicts for _, conflicts in results) == 12
     values = [revision.value["value"] for revision in coder.block_history("log")]
     assert all(later.startswith(earlier) for earlier, later in pairwise(values))
-    assert find_words(coder, "0-5 1-5")[:1] == [coder.block("log").value]
+    assert find_texts_by_words(coder, "0-5 1-5")[:1] == [coder.block("log").value]
 
 
-def test_which_scopes_see_which_blocks(engine: Everhold, coder: View) -> None:
+def test_each_scope_sees_its_own_blocks(engine: Everhold, coder: View) -> None:
     engine.scope(agent="coder").create_block("persona", "Careful persona", id="persona")
     coder.create_block("human", "Alice persona", id="alice-human")
     engine.scope(user="bob", agent="coder").create_block("human", "Bob persona", id="bob-human")
@@ -312,23 +312,23 @@ def test_which_scopes_see_which_blocks(engine: Everhold, coder: View) -> None:
 def test_blocks_are_found_by_their_current_text(engine: Everhold, coder: View) -> None:
     block = coder.create_block("human", "Alice grows roses", id="b1")
     coder.create_block("plan", "Water the tulips on Monday")
-    assert find_words(coder, "roses") == ["Alice grows roses"]
+    assert find_texts_by_words(coder, "roses") == ["Alice grows roses"]
     coder.write_block("human", "Alice sails boats\n" * 40)
-    assert find_words(coder, "roses") == []
-    assert find_words(coder, "sails") == [coder.block("human").value]
+    assert find_texts_by_words(coder, "roses") == []
+    assert find_texts_by_words(coder, "sails") == [coder.block("human").value]
     coder.undo_block("human")
-    assert find_words(coder, "boats") == []
+    assert find_texts_by_words(coder, "boats") == []
     [hit] = coder.recall("roses", among="block", recipe="words", minimum=1e-6)
     assert (hit.kind, hit.id, hit.record) == ("block", "b1", coder.block("b1"))
-    assert find_words(coder, "roses", as_of=block.created_at - timedelta(hours=1)) == []
-    both = coder.recall("tulips roses", among=["memory", "block"], minimum=0)
-    assert {hit.kind for hit in both} == {"block"}
+    assert find_texts_by_words(coder, "roses", as_of=block.created_at - timedelta(hours=1)) == []
+    hits = coder.recall("tulips roses", among=["memory", "block"], minimum=0)
+    assert {hit.kind for hit in hits} == {"block"}
     tester = engine.scope(agent="tester")
-    assert find(tester, "roses") == []
+    assert find_texts(tester, "roses") == []
     engine.scope().attach_block("b1", agent="tester")
-    assert find(tester, "roses") == ["Alice grows roses"]
+    assert find_texts(tester, "roses") == ["Alice grows roses"]
     engine.scope().detach_block("b1", agent="tester")
-    assert find(tester, "roses") == []
+    assert find_texts(tester, "roses") == []
     labelled = coder.recall("roses tulips", among="block", minimum=0, where={"label": "plan"})
     assert [hit.text for hit in labelled] == ["Water the tulips on Monday"]
 
@@ -350,14 +350,14 @@ def test_blocks_are_copied_from_templates(engine: Everhold, coder: View) -> None
         "d",
     )
     assert (from_template.template_name, from_template.is_template, from_template.user_id) == ("kind", False, "alice")
-    other = coder.create_block("human", "Name: Alice", template="people", limit=100)
-    assert (other.value, other.limit) == ("Name: Alice", 100)
+    limited_copy = coder.create_block("human", "Name: Alice", template="people", limit=100)
+    assert (limited_copy.value, limited_copy.limit) == ("Name: Alice", 100)
     everybody.write_block("t1", "You are strict")
     assert coder.block("persona").value == "You are kind"
     assert coder.create_block("voice", template="t1").value == "You are strict"
-    assert sorted(find(everybody, "You are kind")) == ["Name: Alice", "You are kind", "You are strict"]
-    by_filter = find(everybody, "kind", where={"is_template": True})
-    assert sorted(by_filter) == ["Name: unknown", "You are strict"]
+    assert sorted(find_texts(everybody, "You are kind")) == ["Name: Alice", "You are kind", "You are strict"]
+    template_texts = find_texts(everybody, "kind", where={"is_template": True})
+    assert sorted(template_texts) == ["Name: unknown", "You are strict"]
     assert "unknown" not in coder.render_blocks() + coder.context("unknown", budget=2000).text
     for call in (
         lambda: everybody.attach_block("t1", agent="coder"),
@@ -379,11 +379,11 @@ def test_a_deleted_block_is_restored(engine: Everhold, coder: View) -> None:
     for call in (coder.block, coder.delete_block, coder.undo_block):
         with pytest.raises(NotFound, match="no block 'human' in this scope"):
             call("human")
-    assert (find(coder, "tea"), coder.render_blocks()) == ([], "")
+    assert (find_texts(coder, "tea"), coder.render_blocks()) == ([], "")
     with pytest.raises(NotFound):
         engine.scope(user="bob", agent="coder").restore_block("b1")
     restored = coder.restore_block("human")
-    assert (restored.value, coder.block_agents("human"), find(coder, "tea")) == (
+    assert (restored.value, coder.block_agents("human"), find_texts(coder, "tea")) == (
         "Alice likes tea", ["coder"], ["Alice likes tea"]
     )  # fmt: skip
     with pytest.raises(NotFound, match="block 'b1' is not deleted; there is nothing to restore"):

@@ -29,8 +29,8 @@ _NUMBERS = itertools.count()
 
 
 @dataclass(frozen=True)
-class Pair:
-    """An engine that writes and one that reads, perhaps the same, and an organization that no other test uses."""
+class Tenant:
+    """An organization that no other test uses, an engine that writes its rows, and one that reads them."""
 
     writer: Everhold
     reader: Everhold
@@ -45,7 +45,7 @@ class Pair:
 
 @pytest.fixture(scope="module", params=EVERY_STORE)
 def engines(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Everhold]]:
-    """Two engines for all tests of this file, because opening a store takes longer than most tests."""
+    """Two engines (on DuckDB one) for all tests of this file, because opening a store takes longer than most tests."""
     with pytest.MonkeyPatch.context() as patch:
         store = make_store(request.param, request, tmp_path_factory.mktemp("tables"), patch)
         # Only one engine at a time may have a DuckDB file open.
@@ -54,14 +54,14 @@ def engines(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.fixture
-def pair(engines: list[Everhold]) -> Pair:
-    return Pair(engines[0], engines[-1], f"organization-{next(_NUMBERS)}")
+def tenant(engines: list[Everhold]) -> Tenant:
+    return Tenant(engines[0], engines[-1], f"organization-{next(_NUMBERS)}")
 
 
-def export_rows(pair: Pair, folder: Path, table: str) -> list[dict[str, Any]]:
+def export_rows(tenant: Tenant, folder: Path, table: str) -> list[dict[str, Any]]:
     """Return the rows of a table as an export writes them."""
     path = folder / f"{table}.jsonl"
-    pair.reader.export(path, organization=pair.organization)
+    tenant.reader.export(path, organization=tenant.organization)
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     return [line["row"] for line in lines if line.get("table") == table]
 
@@ -69,53 +69,53 @@ def export_rows(pair: Pair, folder: Path, table: str) -> list[dict[str, Any]]:
 # users, projects, chats and what was said in them
 
 
-def test_every_column_of_user_is_written_and_read(pair: Pair) -> None:
+def test_every_column_of_user_is_written_and_read(tenant: Tenant) -> None:
     """id, email, password, time zone."""
-    pair.writer.create_user(
-        "u1", organization=pair.organization, email="a@example.org", password="correct horse", timezone="Asia/Bangkok"
+    tenant.writer.create_user(
+        "u1", organization=tenant.organization, email="a@example.org", password="correct horse", timezone="Asia/Bangkok"
     )
-    user = pair.reader.get_user("u1", organization=pair.organization)
+    user = tenant.reader.get_user("u1", organization=tenant.organization)
     assert (user.id, user.email, user.timezone) == ("u1", "a@example.org", "Asia/Bangkok")
     assert user.password_hash is not None
     assert "correct" not in user.password_hash
-    assert pair.reader.sign_in("a@example.org", "correct horse", organization=pair.organization).id == "u1"
+    assert tenant.reader.sign_in("a@example.org", "correct horse", organization=tenant.organization).id == "u1"
     with pytest.raises(AlreadyExists):
-        pair.reader.create_user("u2", organization=pair.organization, email="a@example.org")
+        tenant.reader.create_user("u2", organization=tenant.organization, email="a@example.org")
 
 
-def test_every_column_of_project_is_written_and_read(pair: Pair) -> None:
+def test_every_column_of_project_is_written_and_read(tenant: Tenant) -> None:
     """id, user, name, description; a user has several."""
-    pair.writer.create_user("u1", organization=pair.organization)
+    tenant.writer.create_user("u1", organization=tenant.organization)
     for name in ("p1", "p2"):
-        pair.writer.create_project(
-            name, organization=pair.organization, user="u1", name=f"Project {name}", description="Sales of 2026"
+        tenant.writer.create_project(
+            name, organization=tenant.organization, user="u1", name=f"Project {name}", description="Sales of 2026"
         )
-    project = pair.reader.get_project("p1", organization=pair.organization)
+    project = tenant.reader.get_project("p1", organization=tenant.organization)
     assert (project.id, project.user_id, project.name, project.description) == (
         "p1", "u1", "Project p1", "Sales of 2026"
     )  # fmt: skip
-    listed = pair.reader.list_projects(organization=pair.organization, user="u1")
+    listed = tenant.reader.list_projects(organization=tenant.organization, user="u1")
     assert {project.id for project in listed} == {"p1", "p2"}
 
 
-def test_every_column_of_chat_session_is_written_and_read(pair: Pair) -> None:
+def test_every_column_of_chat_session_is_written_and_read(tenant: Tenant) -> None:
     """id, project, title; a project has several."""
     for name in ("s1", "s2"):
-        pair.write(project="p1", user="u1", session=name).open_session(title=f"Chat {name}")
-    sessions = {session.id: session for session in pair.read(project="p1").sessions()}
+        tenant.write(project="p1", user="u1", session=name).open_session(title=f"Chat {name}")
+    sessions = {session.id: session for session in tenant.read(project="p1").sessions()}
     assert {name: session.title for name, session in sessions.items()} == {"s1": "Chat s1", "s2": "Chat s2"}
     assert {(session.project_id, session.user_id) for session in sessions.values()} == {("p1", "u1")}
     assert sessions["s1"].created_at == sessions["s1"].last_active
-    assert not pair.read(project="p2").sessions()
+    assert not tenant.read(project="p2").sessions()
 
 
-def test_every_column_of_conversation_is_written_and_read(pair: Pair) -> None:
+def test_every_column_of_conversation_is_written_and_read(tenant: Tenant) -> None:
     """id, session, role, message, references."""
-    chat = pair.write(project="p1", user="u1", session="s1")
+    chat = tenant.write(project="p1", user="u1", session="s1")
     references = [{"source": "report.csv", "rows": [1, 2]}, {"message": "m1"}]
     chat.say("How much did we sell?", id="m1", created_at=START)
     chat.say("Twelve", id="m2", role="assistant", references=references, created_at=START + timedelta(seconds=1))
-    first, second = pair.read(project="p1", user="u1", session="s1").messages(oldest_first=True).messages
+    first, second = tenant.read(project="p1", user="u1", session="s1").messages(oldest_first=True).messages
     assert (first.id, first.role, first.text, first.references) == ("m1", "user", "How much did we sell?", [])
     assert (second.id, second.role, second.text, second.references) == ("m2", "assistant", "Twelve", references)
     assert {(message.session_id, message.project_id, message.user_id) for message in (first, second)} == {
@@ -124,22 +124,25 @@ def test_every_column_of_conversation_is_written_and_read(pair: Pair) -> None:
     assert (first.created_at, first.position, second.position) == (START, 0, 1)
 
 
-def test_every_column_of_episode_is_written_and_read(pair: Pair) -> None:
+def test_every_column_of_episode_is_written_and_read(tenant: Tenant) -> None:
     """id, session, span, summary, level, parents, first and last message, counts, whether it is active."""
     texts = ["We adopted a greyhound called Juniper.", "Her vaccination is in Leeds.", "She sleeps all day."]
-    chat = pair.write(project="p1", user="u1", agent="a1", session="s1")
+    chat = tenant.write(project="p1", user="u1", agent="a1", session="s1")
     chat.open_session(title="The dog")
     for number, text in enumerate(texts):
-        chat.say(text, id=f"{pair.organization}-{number}", name="Ann", created_at=START + timedelta(minutes=number))
+        chat.say(text, id=f"{tenant.organization}-{number}", name="Ann", created_at=START + timedelta(minutes=number))
     chat.end_session()
-    reader = pair.read(user="u1")
+    reader = tenant.read(user="u1")
     [episode] = reader.episodes()
     assert (episode.project_id, episode.user_id, episode.agent_id, episode.session_id) == ("p1", "u1", "a1", "s1")
     assert (episode.span_from, episode.span_to) == (START, START + timedelta(minutes=2))
     assert (episode.level, episode.message_count, episode.is_active) == (1, 3, True)
-    assert (episode.first_message_id, episode.last_message_id) == (f"{pair.organization}-0", f"{pair.organization}-2")
+    assert (episode.first_message_id, episode.last_message_id) == (
+        f"{tenant.organization}-0",
+        f"{tenant.organization}-2",
+    )
     assert "Juniper" in episode.summary
-    assert episode.token_count == sum(pair.reader.tokens(text) for text in texts)
+    assert episode.token_count == sum(tenant.reader.tokens(text) for text in texts)
     assert episode.participants == ["Ann"]
     levels = {level: reader.episodes(level=level).episodes for level in ("session", "day", "week", "month", "year")}
     assert {rollup.id for rows in levels.values() for rollup in rows} == set(episode.parent_ids)
@@ -154,29 +157,29 @@ def test_every_column_of_episode_is_written_and_read(pair: Pair) -> None:
 # profiles, sessions, entries and what refers to them
 
 
-def test_every_column_of_user_profiles_is_written_and_read(pair: Pair) -> None:
+def test_every_column_of_user_profiles_is_written_and_read(tenant: Tenant) -> None:
     """user_id, created_at, updated_at, profile_data, preferences, is_active."""
-    created = pair.writer.create_user(
-        "u1", organization=pair.organization, profile=NESTED, preferences={"tea": "green"}
+    created = tenant.writer.create_user(
+        "u1", organization=tenant.organization, profile=NESTED, preferences={"tea": "green"}
     )
-    pair.writer.create_user("u2", organization=pair.organization)
-    user = pair.reader.get_user("u1", organization=pair.organization)
+    tenant.writer.create_user("u2", organization=tenant.organization)
+    user = tenant.reader.get_user("u1", organization=tenant.organization)
     assert (user.profile, user.preferences, user.status) == (NESTED, {"tea": "green"}, "active")
     assert user.created_at == user.updated_at == created.created_at
-    pair.writer.update_user("u1", organization=pair.organization, status="inactive", preferences={"tea": "black"})
-    user = pair.reader.get_user("u1", organization=pair.organization)
+    tenant.writer.update_user("u1", organization=tenant.organization, status="inactive", preferences={"tea": "black"})
+    user = tenant.reader.get_user("u1", organization=tenant.organization)
     assert (user.profile, user.preferences, user.status) == (NESTED, {"tea": "black"}, "inactive")
     assert user.updated_at > user.created_at == created.created_at
     by_status = {
-        status: [user.id for user in pair.reader.list_users(organization=pair.organization, status=status)]
+        status: [user.id for user in tenant.reader.list_users(organization=tenant.organization, status=status)]
         for status in ("active", "inactive")
     }
     assert by_status == {"active": ["u2"], "inactive": ["u1"]}
 
 
-def test_every_column_of_sessions_is_written_and_read(pair: Pair) -> None:
+def test_every_column_of_sessions_is_written_and_read(tenant: Tenant) -> None:
     """session_id, user_id, created_at, updated_at, ended_at, metadata, summary, is_archived, session_type."""
-    chat, reader = pair.write(user="u1", session="s1"), pair.read(user="u1")
+    chat, reader = tenant.write(user="u1", session="s1"), tenant.read(user="u1")
     chat.open_session(session_type="task", metadata=NESTED)
     [session] = reader.sessions()
     assert (session.id, session.user_id, session.session_type, session.metadata) == ("s1", "u1", "task", NESTED)
@@ -190,18 +193,18 @@ def test_every_column_of_sessions_is_written_and_read(pair: Pair) -> None:
     chat.archive_session()
     [session] = reader.sessions()
     assert session.is_archived
-    pair.write(session="group").open_session(session_type="conversation")
-    assert {session.id: session.user_id for session in pair.read().sessions()} == {"s1": "u1", "group": None}
+    tenant.write(session="group").open_session(session_type="conversation")
+    assert {session.id: session.user_id for session in tenant.read().sessions()} == {"s1": "u1", "group": None}
 
 
-def test_every_column_of_memory_entries_is_written_and_read(pair: Pair) -> None:
+def test_every_column_of_memory_entries_is_written_and_read(tenant: Tenant) -> None:
     """memory_id, session_id, memory_type, content, text_content, source_agent, times, priority, is_active."""
-    writer, reader = pair.write(user="u1", session="s1"), pair.read(user="u1")
+    writer, reader = tenant.write(user="u1", session="s1"), tenant.read(user="u1")
     content = {"text": "Prefers green tea", **NESTED}
     for kind in ("conversation", "context", "user_preference", "agent_state", "entity", "interaction"):
         entry = {"content": content, "kind": kind, "source_agent": "listener", "priority": 8, "expires_at": LATER}
-        writer.remember(id=f"{pair.organization}-{kind}", created_at=START, **entry)
-        memory = reader.get(f"{pair.organization}-{kind}")
+        writer.remember(id=f"{tenant.organization}-{kind}", created_at=START, **entry)
+        memory = reader.get(f"{tenant.organization}-{kind}")
         assert (memory.session_id, memory.kind) == ("s1", kind.removeprefix("user_"))
         assert (memory.content, memory.text) == (content, "Prefers green tea")
         assert (memory.source_agent, memory.priority, memory.expires_at) == ("listener", 8, LATER)
@@ -224,15 +227,15 @@ def test_every_column_of_memory_entries_is_written_and_read(pair: Pair) -> None:
     assert reader.count() == 0
 
 
-def test_every_column_of_memory_tags_is_written_and_read(pair: Pair, tmp_path: Path) -> None:
+def test_every_column_of_memory_tags_is_written_and_read(tenant: Tenant, tmp_path: Path) -> None:
     """memory_id, tag; each pair exists once and is deleted with its memory."""
-    writer, reader = pair.write(user="u1"), pair.read(user="u1")
+    writer, reader = tenant.write(user="u1"), tenant.read(user="u1")
     tea, rain = writer.remember("Tea", tags=["drink", "茶"]), writer.remember("Rain", tags=["weather"])
     writer.tag(tea.id, "drink", "warm")
     assert reader.tags_of([tea.id, rain.id]) == {tea.id: ("drink", "warm", "茶"), rain.id: ("weather",)}
     assert reader.tags() == {"drink": 1, "warm": 1, "weather": 1, "茶": 1}
     assert [memory.id for memory in reader.list(tags="warm").memories] == [tea.id]
-    rows = export_rows(pair, tmp_path, "memory_tags")
+    rows = export_rows(tenant, tmp_path, "memory_tags")
     assert {(row["memory_id"], row["tag"]) for row in rows} >= {(tea.id, "drink"), (rain.id, "weather")}
     assert len(rows) == 4
     writer.untag(tea.id, "warm")
@@ -240,30 +243,30 @@ def test_every_column_of_memory_tags_is_written_and_read(pair: Pair, tmp_path: P
     assert reader.tags() == {"drink": 1, "茶": 1}
 
 
-def test_every_column_of_vector_embeddings_is_written_and_read(pair: Pair, tmp_path: Path) -> None:
+def test_every_column_of_vector_embeddings_is_written_and_read(tenant: Tenant, tmp_path: Path) -> None:
     """memory_id, embedding, embedding_model, created_at; one per memory and model, deleted with its memory."""
-    writer, reader = pair.write(user="u1"), pair.read(user="u1")
+    writer, reader = tenant.write(user="u1"), tenant.read(user="u1")
     axis = [1.0, *[0.0] * (OTHER_MODEL.dimensions - 1)]
-    own = writer.remember("Prefers green tea", vector={"other": axis})
+    memory = writer.remember("Prefers green tea", vector={"other": axis})
     writer.remember("Reads by the window")
     [hit] = reader.recall("", vector=axis, model="other", k=1, minimum=0, recipe="meaning")
-    assert hit.memory.id == own.id
-    rows = [row for row in export_rows(pair, tmp_path, "chunks") if row["owner_id"] == own.id]
+    assert hit.memory.id == memory.id
+    rows = [row for row in export_rows(tenant, tmp_path, "chunks") if row["owner_id"] == memory.id]
     by_model = {row["model"]: row for row in rows}
     assert len(rows) == len(by_model) == 2
     vectors = {model: np.frombuffer(base64.urlsafe_b64decode(row["vector"]), "<f2") for model, row in by_model.items()}
     assert vectors["other"].tolist() == axis
-    assert vectors["fake"].tolist() == FakeEmbedder().embed([own.text])[0].astype(np.float16).tolist()
-    assert datetime.fromisoformat(by_model["other"]["known_from"]) == own.created_at
-    writer.forget(own.id, hard=True)
-    path = tmp_path / "after"
-    path.mkdir()
-    assert own.id not in {row["owner_id"] for row in export_rows(pair, path, "chunks")}
+    assert vectors["fake"].tolist() == FakeEmbedder().embed([memory.text])[0].astype(np.float16).tolist()
+    assert datetime.fromisoformat(by_model["other"]["known_from"]) == memory.created_at
+    writer.forget(memory.id, hard=True)
+    folder = tmp_path / "after"
+    folder.mkdir()
+    assert memory.id not in {row["owner_id"] for row in export_rows(tenant, folder, "chunks")}
 
 
-def test_every_column_of_memory_relationships_is_written_and_read(pair: Pair) -> None:
+def test_every_column_of_memory_relationships_is_written_and_read(tenant: Tenant) -> None:
     """id, source_memory_id, target_memory_id, relationship_type, metadata, created_at; each triple once."""
-    writer, reader = pair.write(user="u1"), pair.read(user="u1")
+    writer, reader = tenant.write(user="u1"), tenant.read(user="u1")
     question, answer = writer.remember("Who waters the roses?"), writer.remember("Bob does")
     for kind in ("reply_to", "reference", "follow_up"):
         relationship = writer.relate(answer.id, question.id, kind, metadata=NESTED)
@@ -280,9 +283,9 @@ def test_every_column_of_memory_relationships_is_written_and_read(pair: Pair) ->
     assert not reader.relations(question.id)
 
 
-def test_every_column_of_memory_access_logs_is_written_and_read(pair: Pair) -> None:
+def test_every_column_of_memory_access_logs_is_written_and_read(tenant: Tenant) -> None:
     """memory_id, session_id, agent_id, operation, timestamp, request_data, success, error_message, ip_address."""
-    writer = pair.write(user="u1", agent="a1", session="s1")
+    writer = tenant.write(user="u1", agent="a1", session="s1")
     memory = writer.remember("Prefers green tea")
     writer.get(memory.id)
     writer.recall("What tea?")
@@ -290,12 +293,12 @@ def test_every_column_of_memory_access_logs_is_written_and_read(pair: Pair) -> N
     with pytest.raises(NotFound):
         writer.forget("mem_missing")
     writer.forget(memory.id)
-    pair.writer.flush()
-    lines = pair.read().log()
+    tenant.writer.flush()
+    lines = tenant.read().log()
     assert {(line.user_id, line.agent_id, line.session_id) for line in lines} == {("u1", "a1", "s1")}
     assert {line.operation for line in lines} == {"create", "read", "search", "update", "delete"}
-    named = {line.operation for line in lines if line.memory_id == memory.id}
-    assert named == {"create", "read", "update", "delete"}
+    operations_on_memory = {line.operation for line in lines if line.memory_id == memory.id}
+    assert operations_on_memory == {"create", "read", "update", "delete"}
     [failed] = [line for line in lines if not line.success]
     assert (failed.operation, failed.error_message, failed.request["memory"]) == ("delete", "NotFound", "mem_missing")
     assert all(line.error_message is None for line in lines if line.success)
@@ -309,13 +312,13 @@ def test_every_column_of_memory_access_logs_is_written_and_read(pair: Pair) -> N
 # conversations, messages, facts and the session of working memory
 
 
-def test_every_column_of_conversations_is_written_and_read(pair: Pair) -> None:
+def test_every_column_of_conversations_is_written_and_read(tenant: Tenant) -> None:
     """id, session_id, timestamp, metadata; several per session."""
-    chat = pair.write(user="u1", session="s1")
+    chat = tenant.write(user="u1", session="s1")
     for number, name in enumerate(("roses", "tulips")):
         chat.say(f"About {name}", conversation=name, created_at=START + timedelta(hours=number))
         chat.update_conversation(name, name=name.title(), metadata={**NESTED, "number": number})
-    reader = pair.read(user="u1", session="s1")
+    reader = tenant.read(user="u1", session="s1")
     rows = {row.id: row for row in reader.conversations()}
     assert {name: (row.session_id, row.name, row.started_at, row.metadata) for name, row in rows.items()} == {
         "roses": ("s1", "Roses", START, {**NESTED, "number": 0}),
@@ -326,9 +329,9 @@ def test_every_column_of_conversations_is_written_and_read(pair: Pair) -> None:
         reader.conversations()
 
 
-def test_every_column_of_messages_is_written_and_read(pair: Pair) -> None:
+def test_every_column_of_messages_is_written_and_read(tenant: Tenant) -> None:
     """id, conversation_id, content, role, timestamp, metadata."""
-    chat, reader = pair.write(user="u1", session="s1"), pair.read(user="u1", session="s1")
+    chat, reader = tenant.write(user="u1", session="s1"), tenant.read(user="u1", session="s1")
     for number, role in enumerate(("system", "user", "assistant", "tool")):
         at = START + timedelta(minutes=number)
         chat.say(f"As {role}", role=role, conversation="roses", id=f"m{number}", metadata=NESTED, created_at=at)
@@ -345,9 +348,9 @@ def test_every_column_of_messages_is_written_and_read(pair: Pair) -> None:
         reader.messages()
 
 
-def test_every_column_of_memory_facts_is_written_and_read(pair: Pair) -> None:
+def test_every_column_of_memory_facts_is_written_and_read(tenant: Tenant) -> None:
     """id, fact_type, content, confidence, timestamp, metadata."""
-    writer, reader = pair.write(user="u1"), pair.read(user="u1")
+    writer, reader = tenant.write(user="u1"), tenant.read(user="u1")
     text = "Occupation: software engineer; Preferences: coffee"
     for number, confidence in enumerate((0.0, 0.5, 0.95, 1.0)):
         writer.remember(
@@ -364,13 +367,13 @@ def test_every_column_of_memory_facts_is_written_and_read(pair: Pair) -> None:
             writer.remember("Out of bounds", confidence=confidence)
 
 
-def test_every_column_of_working_memory_sessions_is_written_and_read(pair: Pair) -> None:
+def test_every_column_of_working_memory_sessions_is_written_and_read(tenant: Tenant) -> None:
     """user_id, current_topic, scope, context, client, last_active, and the last messages, newest first."""
-    chat = pair.write(user="u1", session="s1")
+    chat = tenant.write(user="u1", session="s1")
     context = {"scope": "technical", "conversation_state": "active", "user_preferences": {"technical_level": "expert"}}
     chat.open_session(topic="Python frameworks", context=context, metadata={"client_info": "web_interface"})
     messages = [chat.say(f"Message {number}", id=f"m{number}") for number in range(3)]
-    working = pair.read(user="u1", session="s1").session()
+    working = tenant.read(user="u1", session="s1").session()
     assert (working.user, working.topic, working.scope, working.context) == (
         "u1", "Python frameworks", "technical", context
     )  # fmt: skip
@@ -378,7 +381,7 @@ def test_every_column_of_working_memory_sessions_is_written_and_read(pair: Pair)
     assert working.session.last_active == messages[-1].created_at
     assert [message.id for message in working.history] == ["m2", "m1", "m0"]
     assert working.last_message == messages[-1]
-    assert [session.id for session in pair.read(user="u1").sessions()] == ["s1"]
+    assert [session.id for session in tenant.read(user="u1").sessions()] == ["s1"]
     chat.update_session(topic="Databases", context={})
-    working = pair.read(user="u1", session="s1").session()
+    working = tenant.read(user="u1", session="s1").session()
     assert (working.topic, working.context) == ("Databases", {})

@@ -6,6 +6,7 @@ import pytest
 
 from everhold import Everhold, Message, View
 from everhold.errors import Conflict, InvalidInput, NotFound
+from everhold.recall.hit import Hits
 from tests.engines import Store
 
 
@@ -84,9 +85,9 @@ def test_only_the_owner_of_a_session_can_delete_it(engine: Everhold) -> None:
         with pytest.raises(Conflict, match="belongs to no user, and others may take part in it; use a scope without"):
             call()
     engine.scope(user="alice", session="diary").say("Dear diary")
-    for stranger in ({"user": "bob"}, {"organization": "acme"}, {"user": "alice", "agent": "spy"}):
+    for dimensions in ({"user": "bob"}, {"organization": "acme"}, {"user": "alice", "agent": "spy"}):
         with pytest.raises((NotFound, Conflict)):
-            engine.scope(**stranger, session="diary").delete_session(hard=True)
+            engine.scope(**dimensions, session="diary").delete_session(hard=True)
     assert list_texts(engine.scope(user="alice", session="diary").messages().messages) == ["Dear diary"]
     team.delete_session()
     assert team.restore_session().session_type == "group"
@@ -157,8 +158,8 @@ def test_messages_are_searched_with_their_neighbours(engine: Everhold, chat: Vie
     for text in ("Good morning", "Which roses should I buy?", "The red ones smell best", "Thanks", "Good night"):
         chat.say(text)
         chat.say(f"{text}, aside", conversation="aside")
-    other = engine.scope(project="garden", user="alice", agent="helper", session="s2")
-    other.say("The tractor needs fuel")
+    other_chat = engine.scope(project="garden", user="alice", agent="helper", session="s2")
+    other_chat.say("The tractor needs fuel")
     engine.scope(user="bob", session="s3").say("Bob buys roses")
     best = chat.search_messages("which roses to buy", neighbours=1, k=20, minimum=0, where={"conversation_id": None})[0]
     assert list_texts(best.turns) == ["Good morning", "Which roses should I buy?", "The red ones smell best"]
@@ -169,8 +170,8 @@ def test_messages_are_searched_with_their_neighbours(engine: Everhold, chat: Vie
     assert "The tractor needs fuel" in list_texts(hit.message for hit in everywhere)
     assert "Bob buys roses" not in list_texts(hit.message for hit in everywhere)
     assert all(hit.turns == (hit.message,) for hit in everywhere)
-    inside = other.search_messages("roses", only="session", minimum=0)
-    assert list_texts(hit.message for hit in inside) == ["The tractor needs fuel"]
+    in_session = other_chat.search_messages("roses", only="session", minimum=0)
+    assert list_texts(hit.message for hit in in_session) == ["The tractor needs fuel"]
     page = chat.search_messages("roses", k=1, minimum=0)
     assert page.cursor
     assert chat.search_messages("roses", k=1, minimum=0, cursor=page.cursor)[0].message != page[0].message
@@ -221,6 +222,14 @@ def test_recent_messages_puts_back_only_the_sessions_that_it_needs(engine: Everh
     assert list_archived() == {"s4"}
 
 
+def list_message_ids(hits: Hits) -> list[str]:
+    """Return the ids of the messages that were found, or that are the source of a memory that was found."""
+    message_ids: list[str] = []
+    for hit in hits:
+        message_ids += [hit.id] if hit.kind == "message" else hit.memory.message_ids
+    return message_ids
+
+
 def test_a_message_that_is_also_a_memory_is_one_hit(engine: Everhold) -> None:
     chat = engine.scope(user="alice", session="s1")
     added = chat.add([{"text": "I live in Lisbon and my sister lives in Porto.", "name": "Alice", "id": "m1"}, "Hello"])
@@ -230,17 +239,17 @@ def test_a_message_that_is_also_a_memory_is_one_hit(engine: Everhold) -> None:
     for recipe in ("hybrid", "words", "meaning"):
         for question in ("Where does Alice live?", "Porto", "is the heating loud?"):
             hits = chat.recall(question, among=["memory", "message"], minimum=0, k=50, recipe=recipe)
-            spoken = [name for hit in hits for name in ((hit.id,) if hit.kind == "message" else hit.memory.message_ids)]
-            assert spoken.count("m1") == 1
+            assert list_message_ids(hits).count("m1") == 1
         assert len(chat.recall("Where does Alice live?", minimum=0, k=50, recipe=recipe)) > len(added.memories)
-    loud = chat.recall("heating", among=["memory", "message"], minimum=0, k=50)
-    assert [hit.text for hit in loud].count("The heating is loud") == 1
-    pages, cursor = [], None
-    while not pages or cursor:
+    heating_hits = chat.recall("heating", among=["memory", "message"], minimum=0, k=50)
+    assert [hit.text for hit in heating_hits].count("The heating is loud") == 1
+    message_ids: list[str] = []
+    cursor = None
+    while not message_ids or cursor:
         hits = chat.recall("Lisbon", among=["memory", "message"], minimum=0, k=1, cursor=cursor)
-        pages += [name for hit in hits for name in ((hit.id,) if hit.kind == "message" else hit.memory.message_ids)]
+        message_ids += list_message_ids(hits)
         cursor = hits.cursor
-    assert pages.count("m1") == 1
+    assert message_ids.count("m1") == 1
 
 
 def test_a_group_chat_names_each_sender(engine: Everhold) -> None:

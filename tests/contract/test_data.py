@@ -64,7 +64,7 @@ def test_every_column_of_source_is_written_and_read(views: tuple[View, View], sh
     [source] = reader.sources()
     assert source == file.source
     content = shop.read_bytes()
-    own = {
+    expected = {
         "project_id": "shop",
         "name": "Shop.db",
         "path": str(shop),
@@ -74,8 +74,8 @@ def test_every_column_of_source_is_written_and_read(views: tuple[View, View], sh
         "status": "ready",
         "row_count": 60,
     }
-    assert set(Source.model_fields) == {*own, *_TRACKED}
-    assert {name: getattr(source, name) for name in own} == own
+    assert set(Source.model_fields) == {*expected, *_TRACKED}
+    assert {name: getattr(source, name) for name in expected} == expected
     assert (source.created_by_id, source.version, source.metadata["file_version"]) == ("u1", 1, 1)
 
 
@@ -84,8 +84,14 @@ def test_every_column_of_table_metadata_is_written_and_read(views: tuple[View, V
     writer, reader = views
     [file] = writer.upload(str(shop))
     customers, refunds = reader.tables()
-    key = {"column": "customer_id", "to_table": "customers", "to_column": "id", "confidence": 1.0, "declared": True}
-    own = {
+    foreign_key = {
+        "column": "customer_id",
+        "to_table": "customers",
+        "to_column": "id",
+        "confidence": 1.0,
+        "declared": True,
+    }
+    expected = {
         "project_id": "shop",
         "source_id": file.source.id,
         "connection_id": None,
@@ -93,11 +99,11 @@ def test_every_column_of_table_metadata_is_written_and_read(views: tuple[View, V
         "description": "refunds: 40 rows of id, customer id, weight kg, day",
         "row_count": 40,
         "primary_key": ["id"],
-        "foreign_keys": [key],
+        "foreign_keys": [foreign_key],
         "fingerprint": file.tables[1].table.fingerprint,
     }
-    assert set(TableMetadata.model_fields) == {*own, *_TRACKED}
-    assert {name: getattr(refunds, name) for name in own} == own
+    assert set(TableMetadata.model_fields) == {*expected, *_TRACKED}
+    assert {name: getattr(refunds, name) for name in expected} == expected
     assert refunds.fingerprint is not None
     assert refunds.fingerprint != customers.fingerprint
     assert {"content", "values", "place", "notes", "described_by"} == set(refunds.metadata)
@@ -109,7 +115,7 @@ def test_every_column_of_field_metadata_is_written_and_read(views: tuple[View, V
     writer.upload(str(shop))
     described = reader.describe("refunds")
     weight = described.fields[2]
-    own = {
+    expected = {
         "project_id": "shop",
         "table_id": described.table.id,
         "name": "weight_kg",
@@ -123,8 +129,8 @@ def test_every_column_of_field_metadata_is_written_and_read(views: tuple[View, V
         "maximum": 19.5,
         "sample_values": [0.5, 1.0, 1.5, 2.5, 3.0, 3.5, 4.5, 5.0],
     }
-    assert set(FieldMetadata.model_fields) == {*own, *_TRACKED}
-    assert {name: getattr(weight, name) for name in own} == own
+    assert set(FieldMetadata.model_fields) == {*expected, *_TRACKED}
+    assert {name: getattr(weight, name) for name in expected} == expected
     assert (weight.metadata["unit"], weight.metadata["position"], len(weight.metadata["quantiles"])) == ("kg", 2, 5)
     day = described.fields[3]
     assert (day.semantic_type, day.minimum, day.maximum) == ("date", "2024-02-01", "2024-02-28")

@@ -25,24 +25,25 @@ from everhold.schema.snapshots import list_snapshot_entities
 from everhold.testing.records_contract import RecordsContract
 from everhold.testing.records_following import make_feed_line
 from everhold.testing.records_rows import make_family
-from tests.contract.stores import STORES, Store
+from tests.contract.stores import STORES, RecordsStore
 
 
 class TestEncryptingRecords(RecordsContract):
     rounds = 2
 
     @pytest.fixture(params=["in_memory", "sqlite"])
-    def store(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    def store(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RecordsStore]:
         store = STORES[request.param](request, tmp_path)
         yield store
         store.close()
 
     @pytest.fixture
     def chosen_columns(self) -> Mapping[str, frozenset[str]]:
-        # Rules over several fields are checked before the first operation, and the names of episodes are left out.
-        others = {"revisions", "changes", "episodes"}
-        written = choose_fields(list_encryptable_fields()).written
-        return {table: columns for table, columns in written.items() if table not in others}
+        # Encryption checks rules over several fields before the first operation of a commit, and the contract does not
+        # expect this of revisions and changes. It removes the names of episodes whose summaries it encrypts.
+        excluded_tables = {"revisions", "changes", "episodes"}
+        encrypted_columns = choose_fields(list_encryptable_fields()).written
+        return {table: columns for table, columns in encrypted_columns.items() if table not in excluded_tables}
 
     @pytest.fixture
     def encrypt(self, chosen_columns: Mapping[str, frozenset[str]]) -> Callable[[Records], Records]:
@@ -53,17 +54,17 @@ class TestEncryptingRecords(RecordsContract):
         return lambda records: EncryptingRecords(records, RowCipher(keys, fields))
 
     @pytest.fixture(autouse=True)
-    def expect_gaps(self, request: pytest.FixtureRequest) -> None:
+    def expect_failures_of_ordering(self, request: pytest.FixtureRequest) -> None:
         """Expect tests that order rows by an encrypted column to fail."""
         if re.search(r"test_rows_are_ordered_by_value_and_then_by_key\[\w+-\w+-text\]", request.node.name):
             request.applymarker(pytest.mark.xfail(strict=True, raises=InvalidInput))
 
     @pytest.fixture
-    def records(self, store: Store, encrypt: Callable[[Records], Records]) -> Records:
+    def records(self, store: RecordsStore, encrypt: Callable[[Records], Records]) -> Records:
         return encrypt(store.open())
 
     @pytest.fixture
-    def reopen(self, store: Store, encrypt: Callable[[Records], Records]) -> Callable[[], Records]:
+    def reopen(self, store: RecordsStore, encrypt: Callable[[Records], Records]) -> Callable[[], Records]:
         return lambda: encrypt(store.reopen())
 
     def test_a_snapshot_has_every_row_of_every_table(
@@ -74,13 +75,13 @@ class TestEncryptingRecords(RecordsContract):
         with records.read_snapshot() as snapshot:
             for entity in list_snapshot_entities():
                 table = get_table(entity)
-                plain = {get_key(row): row.__dict__ for row in records.scan(entity, None, deleted=True)}
+                decrypted_rows = {get_key(row): row.__dict__ for row in records.scan(entity, None, deleted=True)}
                 rows = _read_values(entity, snapshot)
-                assert snapshot.count(entity) == len(rows) == len(plain)
+                assert snapshot.count(entity) == len(rows) == len(decrypted_rows)
                 for row in rows:
-                    written = plain[tuple(row[name] for name in table.key)]
-                    changed = {name for name in table.names if row[name] != written[name]}
-                    filled = {name for name in chosen_columns.get(table.name, ()) if written[name] is not None}
+                    decrypted = decrypted_rows[tuple(row[name] for name in table.key)]
+                    changed = {name for name in table.names if row[name] != decrypted[name]}
+                    filled = {name for name in chosen_columns.get(table.name, ()) if decrypted[name] is not None}
                     # The hash of a memory's text is encrypted with the text, in a shorter form.
                     hashes = {"hash"} if entity is Memory else set()
                     assert changed == filled | hashes

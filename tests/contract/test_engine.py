@@ -56,19 +56,21 @@ def combination_settings(
 ) -> dict[str, Any]:
     """The settings that make the combination."""
     folder = tmp_path_factory.mktemp("_".join(combination))
-    values: dict[str, Any] = {**CALM, "storage": address(combination.store, request, folder)}
+    values: dict[str, Any] = {**CALM, "storage": make_address(combination.store, request, folder)}
     if combination.store == "dynamodb":
         endpoint = request.getfixturevalue("dynamodb_server").url
         values |= {"dynamodb": {"endpoint": endpoint, "seconds": 60}, "blobs": str(folder / "blobs")}
     if combination.search == "chroma":
-        served = combination.store in ("postgres", "dynamodb")
-        values["vectors"] = request.getfixturevalue("chroma_server").url if served else f"chroma:///{folder / 'chroma'}"
+        uses_server = combination.store in ("postgres", "dynamodb")
+        values["vectors"] = (
+            request.getfixturevalue("chroma_server").url if uses_server else f"chroma:///{folder / 'chroma'}"
+        )
     if combination.cache == "redis":
         values["sessions"] = request.getfixturevalue("valkey_server").url
     return values
 
 
-def address(store: str, request: pytest.FixtureRequest, folder: Path) -> str:
+def make_address(store: str, request: pytest.FixtureRequest, folder: Path) -> str:
     match store:
         case "postgres":
             return str(request.getfixturevalue("postgres_server").create_database())
@@ -122,7 +124,7 @@ def engine(combination_settings: dict[str, Any], combination: Combination, exit_
 def other_engine(
     engine: Everhold, combination_settings: dict[str, Any], combination: Combination, exit_stack: ExitStack
 ) -> Everhold:
-    """Return a second engine on the store, which keeps small scopes in memory, as by default."""
+    """A second engine on the store. It keeps images of small scopes in memory, as by default."""
     if combination.store == "duckdb":
         return open_other_engine(engine, exit_stack)
     return open_engine(combination_settings, combination.search, exit_stack)
@@ -130,6 +132,7 @@ def other_engine(
 
 @pytest.fixture(scope="module")
 def reference(exit_stack: ExitStack) -> Everhold:
+    """An engine in memory, whose answers every combination must give."""
     return open_engine({**CALM, "storage": "memory://"}, "portable", exit_stack)
 
 
@@ -155,7 +158,7 @@ class TestEngine(EngineContract):
 def test_each_store_searches_by_its_own_indexes(
     store: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    combination_settings: dict[str, Any] = {"storage": address(store, request, tmp_path)}
+    combination_settings: dict[str, Any] = {"storage": make_address(store, request, tmp_path)}
     if store == "dynamodb":
         combination_settings["dynamodb"] = {"endpoint": request.getfixturevalue("dynamodb_server").url}
         for name, value in CREDENTIALS.items():

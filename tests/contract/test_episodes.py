@@ -9,15 +9,17 @@ from everhold.model import Chunk, Episode
 from tests.engines import Store, get_records
 
 START = datetime(2024, 3, 4, 9, tzinfo=UTC)  # a Monday
-TALK = {
+# When each session starts, and its messages, one per minute.
+SESSIONS = {
     "s1": (START, ["We adopted a greyhound called Juniper.", "Her vaccination is in Leeds on Friday.", "Great news!"]),
     "s2": (START + timedelta(days=1), ["The marathon in Lisbon was exhausting.", "I ran it in four hours."]),
     "s3": (START + timedelta(days=40), ["My sister opened a bakery in Porto.", "She sells rye bread."]),
 }
 
 
-def _talk(engine: Everhold, user: str = "alice") -> View:
-    for session, (start, texts) in TALK.items():
+def fill_sessions(engine: Everhold, user: str = "alice") -> View:
+    """Store the messages of all sessions, and return the user's view."""
+    for session, (start, texts) in SESSIONS.items():
         view = engine.scope(user=user, session=session)
         for number, text in enumerate(texts):
             view.say(text, id=f"{session}-{number}", name="Ann", created_at=start + timedelta(minutes=number))
@@ -26,7 +28,7 @@ def _talk(engine: Everhold, user: str = "alice") -> View:
 
 def test_episodes_roll_up_and_are_read_by_time(any_store: Store) -> None:
     engine = any_store.open()
-    alice = _talk(engine)
+    alice = fill_sessions(engine)
     assert [episode.session_id for episode in alice.episodes()] == ["s3", "s2", "s1"]
     names = {level: [row.name for row in alice.episodes(level=level)] for level in ("day", "week", "month", "year")}
     assert names == {
@@ -38,11 +40,11 @@ def test_episodes_roll_up_and_are_read_by_time(any_store: Store) -> None:
     [year] = alice.episodes(level="year")
     assert (year.message_count, year.participants) == (7, ["Ann"])
     assert {quote["session"] for quote in year.quotes} == {"s1", "s2", "s3"}
-    march = alice.summary(START, START + timedelta(days=27), budget=60)
-    assert "Porto" not in march.text
-    assert march.tokens <= 60
-    assert {quote["message"].partition("-")[0] for quote in march.quotes} == {"s1", "s2"}
-    assert len(alice.summary().quotes) > len(march.quotes)
+    march_summary = alice.summary(START, START + timedelta(days=27), budget=60)
+    assert "Porto" not in march_summary.text
+    assert march_summary.tokens <= 60
+    assert {quote["message"].partition("-")[0] for quote in march_summary.quotes} == {"s1", "s2"}
+    assert len(alice.summary().quotes) > len(march_summary.quotes)
     [hit] = alice.recall("Who opened a bakery in Porto?", among="episode", where={"level": 1}, k=1, minimum=0)
     assert hit.record.session_id == "s3"
     alice.delete_message("s3-0", hard=True)
@@ -51,7 +53,7 @@ def test_episodes_roll_up_and_are_read_by_time(any_store: Store) -> None:
 
 def test_an_episode_leads_to_its_messages(store: Store) -> None:
     engine = store.open()
-    alice = _talk(engine)
+    alice = fill_sessions(engine)
     year = alice.episode(alice.episodes(level="year").episodes[0].id)
     day = alice.episode(alice.episode(year.parts[0].id).parts[0].id)
     episode = alice.episode(day.parts[0].id)
@@ -68,7 +70,7 @@ def test_an_episode_leads_to_its_messages(store: Store) -> None:
 
 def test_deleted_messages_are_quoted_nowhere(store: Store) -> None:
     engine = store.open()
-    alice = _talk(engine)
+    alice = fill_sessions(engine)
     alice.episodes()
     alice.delete_message("s1-1", hard=True)
     alice.delete_message("s2-0")

@@ -10,7 +10,7 @@ from everhold.model import AccessLog
 from everhold.model.base import Row
 from everhold.ports.records import Records
 from everhold.testing.records_machine import run_machine
-from tests.contract.stores import STORES, Store
+from tests.contract.stores import STORES, RecordsStore
 from tests.exhaustive import TIMES, choose_size
 
 # The number of random operations, smaller on slow stores. `make contract` runs up to a hundred times as many.
@@ -22,8 +22,8 @@ PERMANENT: dict[str, tuple[type[Row], ...]] = {"postgres_parted": (AccessLog,)}
 
 
 @pytest.fixture
-def stores_to_close() -> Iterator[list[Store]]:
-    stores: list[Store] = []
+def stores_to_close() -> Iterator[list[RecordsStore]]:
+    stores: list[RecordsStore] = []
     yield stores
     for store in stores:
         store.close()
@@ -31,7 +31,7 @@ def stores_to_close() -> Iterator[list[Store]]:
 
 @pytest.mark.parametrize("name", [name for name in STORES if name != "in_memory"])
 def test_random_operations_find_no_difference(
-    name: str, request: pytest.FixtureRequest, tmp_path: Path, stores_to_close: list[Store]
+    name: str, request: pytest.FixtureRequest, tmp_path: Path, stores_to_close: list[RecordsStore]
 ) -> None:
     numbers = itertools.count()
 

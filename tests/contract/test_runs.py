@@ -48,7 +48,7 @@ def test_an_execution_has_every_column(engine: Everhold, gardener: View) -> None
     run.complete()
     fork = run.fork(0, id="run-2")
     assert (fork.execution.parent_id, fork.execution.fork_index) == ("run-1", 0)
-    assert fork.execution.evolve(id="run-1", parent_id=None, fork_index=None, **read_stamps(stored)) == stored
+    assert fork.execution.evolve(id="run-1", parent_id=None, fork_index=None, **get_version_and_times(stored)) == stored
     ended = run.finish({"litres": 5})
     assert (ended.status, ended.output, ended.error) == ("succeeded", {"litres": 5}, None)
     assert ended.ended_at is not None
@@ -62,7 +62,7 @@ def test_an_execution_has_every_column(engine: Everhold, gardener: View) -> None
         gardener.run("Water the tulips", message="m9")
 
 
-def read_stamps(execution: Execution) -> dict[str, Any]:
+def get_version_and_times(execution: Execution) -> dict[str, Any]:
     return {name: execution.__dict__[name] for name in ("created_at", "updated_at", "started_at", "version")}
 
 
@@ -130,10 +130,10 @@ def test_a_failed_action_keeps_its_error(gardener: View) -> None:
         {"code": 7, "message": "no water"},
         "failed",
     )
-    again = run.retry()
-    assert (again.attempt, again.tool, again.idempotency_key) == (2, "water", failed.idempotency_key)
-    assert (again.cycle.parent_id, again.cycle_index) == (failed.cycle.id, 1)
-    assert run.retry() == again
+    retried = run.retry()
+    assert (retried.attempt, retried.tool, retried.idempotency_key) == (2, "water", failed.idempotency_key)
+    assert (retried.cycle.parent_id, retried.cycle_index) == (failed.cycle.id, 1)
+    assert run.retry() == retried
     run.complete("ok")
     with pytest.raises(Conflict, match="has not failed"):
         run.retry()
@@ -142,23 +142,23 @@ def test_a_failed_action_keeps_its_error(gardener: View) -> None:
         run.propose("rest")
 
 
-def test_calls_are_retried_without_doubling(engine: Everhold, gardener: View) -> None:
+def test_repeated_calls_have_no_second_effect(engine: Everhold, gardener: View) -> None:
     first = gardener.run("Water the roses", idempotency_key="today")
     assert gardener.run("Water the roses", idempotency_key="today").id == first.id
     with pytest.raises(IdempotencyMismatch):
         gardener.run("Cut the roses", idempotency_key="today")
-    for other in ({"user": "bob", "agent": "gardener"}, {"user": "alice", "agent": "cook"}):
-        assert engine.scope(**other).run("Water the roses", idempotency_key="today").id != first.id
+    for dimensions in ({"user": "bob", "agent": "gardener"}, {"user": "alice", "agent": "cook"}):
+        assert engine.scope(**dimensions).run("Water the roses", idempotency_key="today").id != first.id
     step = first.propose("water", {"beds": (1, 2)}, thoughts="dry")
     assert first.propose("water", {"beds": [1, 2]}, thoughts="dry").cycle == step.cycle
     with pytest.raises(Conflict, match=r"cycle 0 of run .* has a proposal without a result"):
         first.propose("water", {"beds": [1, 3]}, thoughts="dry")
-    other = gardener.resume(first.id)
-    assert other.pending.cycle == step.cycle  # type: ignore[union-attr]
-    done = first.complete({"ok": True}, memories=["Bed 1 is wet"])
-    assert other.complete({"ok": True}, memories=["Bed 1 is wet"]) == done
+    resumed = gardener.resume(first.id)
+    assert resumed.pending.cycle == step.cycle  # type: ignore[union-attr]
+    completed = first.complete({"ok": True}, memories=["Bed 1 is wet"])
+    assert resumed.complete({"ok": True}, memories=["Bed 1 is wet"]) == completed
     with pytest.raises(Conflict, match="waits for a result"):
-        other.complete({"ok": False})
+        resumed.complete({"ok": False})
     assert len(gardener.list(where={"cycle_id": step.cycle.id})) == 1
     assert first.propose("water", {"beds": [1, 2]}, thoughts="dry").cycle_index == 1  # the same action on purpose
     with pytest.raises(Conflict, match="has no result yet"):
@@ -205,9 +205,9 @@ def test_resume_returns_the_next_step(any_store: Store) -> None:
 def test_a_cancelled_run_takes_no_result(gardener: View) -> None:
     run = gardener.run("Water the roses")
     run.propose("water")
-    other = gardener.resume()
-    assert other.cancel("It rains").status == "cancelled"
-    [step] = other.steps()
+    resumed = gardener.resume()
+    assert resumed.cancel("It rains").status == "cancelled"
+    [step] = resumed.steps()
     assert (step.status, step.error) == ("cancelled", {"message": "It rains"})
     with pytest.raises(Conflict):
         run.complete("wet")
@@ -277,15 +277,15 @@ def test_a_restored_run_has_its_numbers_back(engine: Everhold) -> None:
     run.propose("water")
     run.complete()
     engine.delete_user("alice")
-    other = bob.run("Cut")
-    assert other.propose("cut").cycle_index == 1
+    bobs_run = bob.run("Cut")
+    assert bobs_run.propose("cut").cycle_index == 1
     with pytest.raises(NotFound):
         alice.get_run("water")
     engine.restore("user", "alice")
     assert [step.cycle_index for step in alice.get_run("water").steps()] == [0]
     engine.delete_user("alice", hard=True)
     records = get_records(engine)
-    assert [row.id for row in records.scan(Execution, "default", deleted=True)] == [other.id]
+    assert [row.id for row in records.scan(Execution, "default", deleted=True)] == [bobs_run.id]
     assert len(records.scan(ActionProposal, "default", deleted=True)) == 1
 
 
@@ -325,17 +325,17 @@ def test_runs_are_visible_only_in_their_scope(engine: Everhold, gardener: View) 
     run = gardener.run("Water the roses", id="run-1")
     run.propose("water")
     strangers = ({"user": "bob"}, {"agent": "cook"}, {"project": "kitchen"}, {"organization": "acme"})
-    for names in strangers:
-        view = engine.scope(**names)
+    for dimensions in strangers:
+        view = engine.scope(**dimensions)
         for call in (view.get_run, view.resume):
             with pytest.raises(NotFound, match="no run 'run-1' in this scope"):
                 call("run-1")
         assert view.runs() == []
     with pytest.raises(IdempotencyMismatch, match="run id 'run-1' is taken"):
         engine.scope(user="bob").run("Water the roses", id="run-1")
-    anybody = engine.scope(agent="gardener").resume("run-1")
-    learned = anybody.complete("wet", memories=["Bed 1 is wet"]).memories[0]
-    assert (learned.user_id, learned.session_id) == ("alice", "s1")
+    resumed = engine.scope(agent="gardener").resume("run-1")
+    memory = resumed.complete("wet", memories=["Bed 1 is wet"]).memories[0]
+    assert (memory.user_id, memory.session_id) == ("alice", "s1")
     bob = engine.scope(user="bob", agent="gardener").run("Spy")
     with pytest.raises(NotFound):
         bob.compare("run-1")
@@ -355,12 +355,12 @@ def test_runs_are_forked_and_compared(gardener: View) -> None:
     assert [step.cycle_index for step in second.steps()] == [0]
     with pytest.raises(NotFound, match="has no cycle 3"):
         run.fork(3)
-    compared = fork.compare(run.id)
-    assert (compared.shared, len(compared.steps)) == (2, 3)
-    different = compared.first_difference
-    assert different is not None
-    assert (different.first.tool, different.second.tool) == ("pour", "water")  # type: ignore[union-attr]
-    assert not different.has_same_action
+    comparison = fork.compare(run.id)
+    assert (comparison.shared, len(comparison.steps)) == (2, 3)
+    difference = comparison.first_difference
+    assert difference is not None
+    assert (difference.first.tool, difference.second.tool) == ("pour", "water")  # type: ignore[union-attr]
+    assert not difference.has_same_action
     assert run.compare(run.id).first_difference is None
     run.finish("wet")
     story = run.story()
@@ -378,8 +378,8 @@ def test_known_at_recalls_what_was_known_when_a_cycle_began(gardener: View) -> N
         run.propose("water", {"bed": bed})
         run.complete(bed, memories=[f"Rose bed number {bed} is wet"])
     for cycle in range(3):
-        known = run.known_at(cycle, "which rose bed is wet?", k=20)
-        assert sorted(hit.text for hit in known) == [f"Rose bed number {bed} is wet" for bed in range(cycle)]
+        hits = run.known_at(cycle, "which rose bed is wet?", k=20)
+        assert sorted(hit.text for hit in hits) == [f"Rose bed number {bed} is wet" for bed in range(cycle)]
 
 
 def test_recall_with_results_returns_memories_and_results(engine: Everhold, gardener: View) -> None:
@@ -431,12 +431,12 @@ class Program:
 
     def run(self, stop_after: int, beds: int = 2) -> list[Any]:
         run = self.view.run("Water the beds", id="beds")
-        left = [stop_after]
+        calls_left = [stop_after]
 
         def count(*call: Any) -> None:
             self.calls.append(call)
-            left[0] -= 1
-            if left[0] < 0:
+            calls_left[0] -= 1
+            if calls_left[0] < 0:
                 raise KeyboardInterrupt  # like a crash: the step stays without a result
 
         @run.step
@@ -503,11 +503,11 @@ def test_a_failure_that_the_program_handled_is_raised_again(gardener: View) -> N
 
     def work(error: Exception) -> list[str]:
         run = gardener.run(f"Water with {type(error).__name__}", id=type(error).__name__)
-        seen: list[str] = []
+        events: list[str] = []
 
         @run.step
         def water() -> None:
-            seen.append("called")
+            events.append("called")
             raise error
 
         @run.step
@@ -517,8 +517,8 @@ def test_a_failure_that_the_program_handled_is_raised_again(gardener: View) -> N
         try:
             water()
         except (ValueError, TapError, StepFailed) as failure:
-            seen.append(type(failure).__name__)
-        return [*seen, rest()]
+            events.append(type(failure).__name__)
+        return [*events, rest()]
 
     assert work(ValueError("dry")) == ["called", "ValueError", "rested"]
     assert work(ValueError("dry")) == ["ValueError", "rested"]

@@ -40,11 +40,11 @@ def records(tmp_path: Path) -> Iterator[Records]:
 class TestPlainFile(RecordsContract):
     @pytest.fixture
     def reopen(self, records: Records, tmp_path: Path) -> Callable[[], Records]:
-        def again() -> Records:
+        def reopen_records() -> Records:
             records.close()
             return open_records(tmp_path)
 
-        return again
+        return reopen_records
 
 
 def test_random_operations_find_no_difference(tmp_path: Path) -> None:
@@ -74,13 +74,13 @@ def test_an_incomplete_last_line_is_ignored_and_a_damaged_line_is_reported(tmp_p
     path = tmp_path / "memories.log"
     store.open().scope(user="alice").remember("The first")
     store.close()
-    whole = path.read_bytes()
-    path.write_bytes(whole + b"0000cafe {half a li")
+    content = path.read_bytes()
+    path.write_bytes(content + b"0000cafe {half a li")
     records, _ = stores.open_store(settings.load(store.storage))
     assert records.count(Memory, "default") == 1
     records.close()
-    assert path.read_bytes() == whole
-    path.write_bytes(b"0" + whole[1:] + whole)
+    assert path.read_bytes() == content
+    path.write_bytes(b"0" + content[1:] + content)
     with pytest.raises(StoreDamaged, match="byte 0"):
         stores.open_store(settings.load(store.storage))
 

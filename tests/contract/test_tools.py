@@ -49,7 +49,7 @@ def coder(engine: Everhold) -> View:
 
 
 def test_the_table_of_tools_has_every_column(coder: View) -> None:
-    begun = datetime.now(UTC) - timedelta(seconds=1)
+    earliest = datetime.now(UTC) - timedelta(seconds=1)
     tool = coder.create_tool(
         "get_weather",
         id="tool-1",
@@ -66,7 +66,7 @@ def test_the_table_of_tools_has_every_column(coder: View) -> None:
     assert (tool.source_type, tool.source_code) == ("python", "def get_weather(city, days=3): ...\n")
     assert (tool.tags, tool.metadata) == (["weather", "Ünïcode"], {"owner": {"team": "sky"}})
     assert (tool.created_by_id, tool.last_updated_by_id, tool.is_deleted, tool.version) == ("alice", None, False, 1)
-    assert tool.created_at == tool.updated_at >= begun
+    assert tool.created_at == tool.updated_at >= earliest
     changed = coder.update_tool("tool-1", description=None, tags=[], metadata={"owner": None}, expected_version=1)
     assert coder.tool("tool-1") == changed
     assert (changed.description, changed.tags, changed.metadata) == (None, [], {"owner": None})
@@ -77,7 +77,7 @@ def test_the_table_of_tools_has_every_column(coder: View) -> None:
         coder.update_tool("tool-1", tags=["x"], expected_version=1)
 
 
-def test_the_table_of_tools_and_agents(engine: Everhold, coder: View) -> None:
+def test_tools_are_attached_to_agents_and_detached(engine: Everhold, coder: View) -> None:
     critic = engine.scope(agent="critic")
     for name in ("search", "write"):
         coder.create_tool(name, id=name, json_schema=SCHEMA)
@@ -182,13 +182,13 @@ def test_an_agent_cannot_change_a_tool_that_another_agent_has(engine: Everhold, 
 
 def test_an_organization_cannot_see_tools_of_another(engine: Everhold, coder: View) -> None:
     tool = coder.create_tool("search", attach=True)
-    other = engine.scope(organization="other", agent="coder")
-    for call in (other.tool, other.attach_tool, other.delete_tool, other.restore_tool):
+    other_view = engine.scope(organization="other", agent="coder")
+    for call in (other_view.tool, other_view.attach_tool, other_view.delete_tool, other_view.restore_tool):
         for name in ("search", tool.id):
             with pytest.raises(NotFound, match=f"no tool {name!r} in organization 'other'"):
                 call(name)
-    assert not other.tools()
-    assert other.create_tool("search", id=tool.id).organization_id == "other"
+    assert not other_view.tools()
+    assert other_view.create_tool("search", id=tool.id).organization_id == "other"
     assert coder.tool("search") == tool
 
 

@@ -58,31 +58,31 @@ def test_a_long_conversation_is_shortened(engine: Everhold, chat: View) -> None:
     assert window.tokens <= 600
     older = chat.messages(cursor=window.cursor, limit=100)
     assert len(older) + len(window.messages) == len(chat.messages(limit=100))
-    again = chat.window(budget=600, system="Be brief.", timezone="Europe/Berlin", minimum=0)
-    assert json.dumps(again.as_openai()) == json.dumps(window.as_openai())
+    repeated = chat.window(budget=600, system="Be brief.", timezone="Europe/Berlin", minimum=0)
+    assert json.dumps(repeated.as_openai()) == json.dumps(window.as_openai())
 
 
 def test_a_window_has_the_messages_of_its_conversation_that_are_not_deleted(chat: View) -> None:
     chat.say("About tea", conversation="tea")
     chat.say("About coffee", conversation="coffee")
-    wrong = chat.say("Tea is blue", role="assistant", conversation="tea")
+    wrong_answer = chat.say("Tea is blue", role="assistant", conversation="tea")
     chat.say("No, it is green", conversation="tea")
-    chat.delete_message(wrong.id)
+    chat.delete_message(wrong_answer.id)
     assert list_texts(chat.window(conversation="tea", strategy="truncate")) == ["About tea", "No, it is green"]
     assert len(chat.window(strategy="truncate").messages) == 3
     assert "blue" not in str(chat.window("Is tea blue?").as_openai())
 
 
 def test_the_summary_is_of_one_conversation(chat: View) -> None:
-    # So many episodes that they complete a section, which quotes both conversations.
+    # 44 such messages make enough episodes to complete a section, which quotes both conversations.
     for number in range(44):
         topic = ("tea", "coffee")[number % 2]
-        where = f"on a hillside of {number + 30} acres near river {number}, which we visited in week {number + 3}"
-        chat.say(f"Farm number {number} grows {topic} {where} of that year.", conversation=topic)
-    for topic, other in (("tea", "coffee"), ("coffee", "tea")):
+        place = f"on a hillside of {number + 30} acres near river {number}, which we visited in week {number + 3}"
+        chat.say(f"Farm number {number} grows {topic} {place} of that year.", conversation=topic)
+    for topic, other_topic in (("tea", "coffee"), ("coffee", "tea")):
         window = chat.window(budget=500, strategy="summarise", conversation=topic)
         assert f"grows {topic}" in window.background.text
-        assert f"grows {other}" not in str(window.as_openai())
+        assert f"grows {other_topic}" not in str(window.as_openai())
 
 
 def test_the_summary_is_of_the_turns_before_the_window(engine: Everhold, chat: View) -> None:
@@ -108,13 +108,13 @@ def test_a_scope_sees_its_own_messages_and_memories(engine: Everhold, chat: View
     chat.say("I grow tulips")
     engine.scope(user="bob", session="s2").say("I grow tulips in secret")
     engine.scope(user="bob").remember("Bob grows tulips", pinned=True)
-    window = engine.scope(user="alice", session="s3")
-    window.say("Who grows tulips?")
-    texts = list_texts(window.window())
+    alice = engine.scope(user="alice", session="s3")
+    alice.say("Who grows tulips?")
+    texts = list_texts(alice.window())
     assert "message 0 of session s1, said by user" in texts[0]
     assert "secret" not in str(texts)
     assert "Bob" not in str(texts)
-    assert list_texts(window.window(only="session")) == ["Who grows tulips?"]
+    assert list_texts(alice.window(only="session")) == ["Who grows tulips?"]
     with pytest.raises(NotFound, match="no session 's2' in this scope"):
         engine.scope(user="alice", session="s2").window()
     group = engine.scope(session="group")

@@ -19,7 +19,7 @@ HELLO = sha256(b"hello\n").hexdigest()
 
 
 @pytest.fixture(autouse=True)
-def _without_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+def turn_fsync_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """Turn `fsync` off, because files of tests need not survive a power cut."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
 
@@ -38,44 +38,46 @@ def coder(engine: Everhold) -> View:
     return engine.scope(user="alice", project="site", agent="coder")
 
 
-def add_cycle(engine: Everhold, name: str = "cyc-1") -> str:
-    """Store a cycle of the agent's run."""
+def add_cycle(engine: Everhold, cycle_id: str = "cyc-1") -> str:
+    """Store a cycle of a run of the agent, and return the id of the cycle."""
     now = datetime.now(UTC)
-    own = {"organization_id": "default", "created_at": now, "updated_at": now}
-    run = Execution(id=f"run-{name}", task="t", started_at=now, agent_id="coder", **own)
-    cycle = Cycle(id=name, execution_id=run.id, agent_id="coder", cycle_index=int(name[4:]), **own)
+    common = {"organization_id": "default", "created_at": now, "updated_at": now}
+    run = Execution(id=f"run-{cycle_id}", task="t", started_at=now, agent_id="coder", **common)
+    cycle = Cycle(
+        id=cycle_id, execution_id=run.id, agent_id="coder", cycle_index=int(cycle_id.removeprefix("cyc-")), **common
+    )
     get_records(engine).commit([Put(run), Put(cycle)])
-    return name
+    return cycle_id
 
 
-def list_disk(workspace: WorkspaceFolder) -> dict[str, bytes]:
+def read_disk(workspace: WorkspaceFolder) -> dict[str, bytes]:
     root = workspace.folder
     return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
 
 
 def test_every_column_of_a_workspace_is_written_and_read(engine: Everhold, coder: View, tmp_path: Path) -> None:
-    opened = coder.workspace("site", max_bytes=1000, max_files=5, max_file_bytes=500)
-    row = opened.workspace
+    workspace = coder.workspace("site", max_bytes=1000, max_files=5, max_file_bytes=500)
+    row = workspace.workspace
     assert (row.name, row.user_id, row.project_id, row.agent_id) == ("site", "alice", "site", "coder")
     assert (row.organization_id, row.created_by_id, row.version, row.is_deleted) == ("default", "alice", 1, False)
-    assert Path(row.root) == opened.folder
-    assert opened.folder.is_relative_to(tmp_path / "files")
+    assert Path(row.root) == workspace.folder
+    assert workspace.folder.is_relative_to(tmp_path / "files")
     assert row.metadata == {"limits": {"max_bytes": 1000, "max_files": 5, "max_file_bytes": 500}}
     assert coder.workspace("site").workspace == row == coder.workspaces()[0]
-    opened.write("a.txt", "hello\n")
+    workspace.write("a.txt", "hello\n")
     changed = coder.workspaces()[0]
     assert (changed.version, changed.last_updated_by_id, changed.created_at) == (2, "alice", row.created_at)
     assert changed.updated_at > row.updated_at
     assert coder.delete_workspace("site", preview=True).rows == {"workspaces": 1, "workspace_files": 1}
     coder.delete_workspace("site")
-    for call in (lambda: coder.workspace("site"), opened.files, opened.snapshot, lambda: opened.read("a.txt")):
+    for call in (lambda: coder.workspace("site"), workspace.files, workspace.snapshot, lambda: workspace.read("a.txt")):
         with pytest.raises(NotFound):
             call()
     restored = coder.restore_workspace("site")
     assert (restored.is_deleted, restored.deleted_at, restored.deletion_id) == (False, None, None)
-    assert opened.read("a.txt") == b"hello\n"
+    assert workspace.read("a.txt") == b"hello\n"
     coder.delete_workspace("site", hard=True)
-    assert not opened.folder.exists()
+    assert not workspace.folder.exists()
     assert not coder.workspaces()
     assert not list((tmp_path / "blobs").rglob("*/*/" + HELLO))
     assert coder.workspace("site").files() == []
@@ -91,25 +93,31 @@ def test_every_column_of_a_file_is_written_and_read(engine: Everhold, coder: Vie
     assert (written.size, written.sha256, written.cycle_id) == (6, HELLO, cycle)
     assert (written.workspace_id, written.metadata, written.version) == (workspace.id, {"n": [1]}, 1)
     assert workspace.files() == [written]
-    again = workspace.write("docs/plan.md", b"\xff\x00", executable=True, cycle=add_cycle(engine, "cyc-2"))
-    assert (again.id, again.kind, again.size, again.cycle_id, again.version) == (written.id, "document", 2, "cyc-2", 2)
-    assert again.metadata == {"n": [1], "executable": True}
+    rewritten = workspace.write("docs/plan.md", b"\xff\x00", executable=True, cycle=add_cycle(engine, "cyc-2"))
+    assert (rewritten.id, rewritten.kind, rewritten.size, rewritten.cycle_id, rewritten.version) == (
+        written.id,
+        "document",
+        2,
+        "cyc-2",
+        2,
+    )
+    assert rewritten.metadata == {"n": [1], "executable": True}
     assert os.access(workspace.folder / "docs/plan.md", os.X_OK)
     assert workspace.read("docs/plan.md") == b"\xff\x00"
     with pytest.raises(StaleVersion) as stale:
         workspace.write("docs/plan.md", "x", expected_version=1)
     assert stale.value.current_version == 2
-    for wrong in ({"cycle": "none"}, {"kind": "picture"}, {"content": 5}, {"expected_version": 7}):
+    for arguments in ({"cycle": "none"}, {"kind": "picture"}, {"content": 5}, {"expected_version": 7}):
         with pytest.raises((NotFound, InvalidInput, StaleVersion)):
-            workspace.write(**{"path": "b", "content": "x", **wrong})
+            workspace.write(**{"path": "b", "content": "x", **arguments})
     moved = workspace.move("docs/plan.md", "plan.md")
     assert (moved.path, moved.kind, moved.media_type, moved.sha256) == (
         "plan.md",
         "document",
         "text/x-plan",
-        again.sha256,
+        rewritten.sha256,
     )
-    assert list_disk(workspace) == {"plan.md": b"\xff\x00"}
+    assert read_disk(workspace) == {"plan.md": b"\xff\x00"}
     assert workspace.write("main.py", "pass").media_type == "text/x-python"
     assert [file.path for file in workspace.files(limit=1)] == ["main.py"]
     workspace.write("main/a.py", "1")
@@ -150,11 +158,11 @@ def test_every_column_of_a_snapshot_is_written_and_read(engine: Everhold, coder:
     assert (changes["tool/out.bin"].size_before, changes["tool/out.bin"].text) == (2, None)
     restored = workspace.restore(first.id)
     assert (restored.written, restored.removed) == (("a.txt", "tool/out.bin"), ("b.txt",))
-    assert list_disk(workspace) == {"a.txt": b"hello\n", "tool/out.bin": b"\x00\x01"}
+    assert read_disk(workspace) == {"a.txt": b"hello\n", "tool/out.bin": b"\x00\x01"}
     assert not workspace.diff(first.id)
     assert restored.before.manifest["pages"] == second.manifest["pages"]
     workspace.restore(second.id, "b.txt")
-    assert set(list_disk(workspace)) == {"a.txt", "tool/out.bin", "b.txt"}
+    assert set(read_disk(workspace)) == {"a.txt", "tool/out.bin", "b.txt"}
     assert workspace.verify().is_intact
     workspace.delete_snapshot(second.id)
     with pytest.raises(NotFound, match="no snapshot"):
@@ -166,12 +174,12 @@ def test_every_column_of_a_content_is_written_and_read(engine: Everhold, coder: 
     workspace.write("a.txt", "hello\n" * 100)
     workspace.write("b.txt", "hello\n" * 100)
     workspace.write("c.bin", b"\x00")
-    rows = {row.size: row for row in get_records(engine).scan(Blob, "default")}
-    assert sorted(rows) == [1, 600]
-    assert (rows[600].compression, rows[600].sha256, rows[600].id) == (
-        "zlib", sha256(b"hello\n" * 100).hexdigest(), rows[600].sha256
+    blobs_by_size = {row.size: row for row in get_records(engine).scan(Blob, "default")}
+    assert sorted(blobs_by_size) == [1, 600]
+    assert (blobs_by_size[600].compression, blobs_by_size[600].sha256, blobs_by_size[600].id) == (
+        "zlib", sha256(b"hello\n" * 100).hexdigest(), blobs_by_size[600].sha256
     )  # fmt: skip
-    assert (rows[1].compression, rows[1].generation, rows[1].is_leaving) == (None, 0, False)
+    assert (blobs_by_size[1].compression, blobs_by_size[1].generation, blobs_by_size[1].is_leaving) == (None, 0, False)
     deps = get_parts(engine).workspace_deps
     workspace.delete("a.txt")
     assert collect_garbage(deps, "default", min_age=timedelta(0)).contents == 0
@@ -260,10 +268,10 @@ def test_a_row_cannot_choose_the_folder_of_a_workspace(engine: Everhold, coder: 
     outside = tmp_path / "outside"
     outside.mkdir()
     get_records(engine).commit([Patch(Workspace, ("default", workspace.id), {"root": str(outside)})])
-    again = coder.workspace("site")
-    assert again.workspace.root == str(outside)
-    again.write("b.txt", "y")
-    assert set(list_disk(again)) == {"a.txt", "b.txt"}
+    reopened = coder.workspace("site")
+    assert reopened.workspace.root == str(outside)
+    reopened.write("b.txt", "y")
+    assert set(read_disk(reopened)) == {"a.txt", "b.txt"}
     assert not list(outside.iterdir())
 
 

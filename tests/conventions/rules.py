@@ -1,4 +1,4 @@
-"""The house rules about source files. Each is a function that yields the places in modules that break it."""
+"""The house rules about source files. Each rule is a function that yields the places in modules that break it."""
 
 import ast
 import re
@@ -14,7 +14,7 @@ ENVIRONMENT = re.compile(r"(^|\.)(environ|environb|getenv|putenv)$")
 CLOCKS = re.compile(r"(^|\.)(datetime\.(now|utcnow|today)|date\.today|time\.(time|time_ns|localtime|gmtime))$")
 CLOCK_NAMES = {"time": {"time", "time_ns", "localtime", "gmtime"}}
 # Modules that must use the names of another program's interface.
-NAMES_OF_OTHERS = ("julep.py",)
+FOREIGN_NAMES = ("julep.py",)
 VAGUE_WORDS = {"manager", "managers", "helper", "helpers", "util", "utils", "impl"}
 WORDS_OF_A_NAME = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 VERSIONED = re.compile(r"(_v|V)\d+$")
@@ -26,22 +26,22 @@ ERRORS_THAT_NEED_A_REMEDY = {
 }
 
 
-def long_files(modules: Iterable[Module]) -> Iterator[str]:
+def find_long_files(modules: Iterable[Module]) -> Iterator[str]:
     for module in modules:
         lines = len(module.text.splitlines())
         if lines > LONGEST_FILE:
             yield f"{module.name}: {lines} lines"
 
 
-def long_functions(modules: Iterable[Module]) -> Iterator[str]:
+def find_long_functions(modules: Iterable[Module]) -> Iterator[str]:
     for module in modules:
-        for function in module.functions():
-            lines = lines_without_docstring(function)
+        for function in module.list_functions():
+            lines = count_lines_without_docstring(function)
             if lines > LONGEST_FUNCTION:
-                yield f"{module.place(function)} {function.name}: {lines} lines"
+                yield f"{module.locate(function)} {function.name}: {lines} lines"
 
 
-def lines_without_docstring(function: Function) -> int:
+def count_lines_without_docstring(function: Function) -> int:
     first = function.body[0]
     docstring = 0
     if ast.get_docstring(function) is not None:
@@ -49,64 +49,64 @@ def lines_without_docstring(function: Function) -> int:
     return (function.end_lineno or function.lineno) - function.lineno + 1 - docstring
 
 
-def modules_without_docstring(modules: Iterable[Module]) -> Iterator[str]:
+def find_modules_without_docstring(modules: Iterable[Module]) -> Iterator[str]:
     for module in modules:
-        private = module.name.rpartition("/")[2].startswith("_") and not module.name.endswith("__init__.py")
-        if not private and not ast.get_docstring(module.tree):
+        is_private = module.name.rpartition("/")[2].startswith("_") and not module.name.endswith("__init__.py")
+        if not is_private and not ast.get_docstring(module.tree):
             yield module.name
 
 
-def environment_outside_settings(modules: Iterable[Module]) -> Iterator[str]:
+def find_environment_outside_settings(modules: Iterable[Module]) -> Iterator[str]:
     for module in modules:
         if module.name != "settings.py":
-            yield from _uses(module, ENVIRONMENT)
-            yield from _imports(module, {"os": {"environ", "environb", "getenv", "putenv"}})
+            yield from _find_uses(module, ENVIRONMENT)
+            yield from _find_imports(module, {"os": {"environ", "environb", "getenv", "putenv"}})
 
 
-def clocks_outside_clock(modules: Iterable[Module]) -> Iterator[str]:
+def find_clocks_outside_clock(modules: Iterable[Module]) -> Iterator[str]:
     for module in modules:
         if module.name != "clock.py":
-            yield from _uses(module, CLOCKS)
-            yield from _imports(module, CLOCK_NAMES | {"uuid": {"*"}})
+            yield from _find_uses(module, CLOCKS)
+            yield from _find_imports(module, CLOCK_NAMES | {"uuid": {"*"}})
 
 
-def _uses(module: Module, pattern: re.Pattern[str]) -> Iterator[str]:
-    for node in module.nodes():
+def _find_uses(module: Module, pattern: re.Pattern[str]) -> Iterator[str]:
+    for node in module.list_nodes():
         if isinstance(node, ast.Attribute) and pattern.search(get_dotted_name(node)):
-            yield f"{module.place(node)} {get_dotted_name(node)}"
+            yield f"{module.locate(node)} {get_dotted_name(node)}"
 
 
-def _imports(module: Module, banned: dict[str, set[str]]) -> Iterator[str]:
+def _find_imports(module: Module, banned: dict[str, set[str]]) -> Iterator[str]:
     """Yield imports of banned names, given by module; `*` bans the module itself."""
-    for node in module.nodes():
+    for node in module.list_nodes():
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if "*" in banned.get(alias.name, ()):
-                    yield f"{module.place(node)} import {alias.name}"
+                    yield f"{module.locate(node)} import {alias.name}"
         elif isinstance(node, ast.ImportFrom):
             names = banned.get(node.module or "", set())
             for alias in node.names:
                 if alias.name in names or "*" in names:
-                    yield f"{module.place(node)} from {node.module} import {alias.name}"
+                    yield f"{module.locate(node)} from {node.module} import {alias.name}"
 
 
-# Modules that may catch every exception: at the top of background threads, and around the caller's embedder.
+# Modules that may catch every exception, at the top of background threads, and around the caller's embedder.
 CATCHES_EVERYTHING = ("background.py", "adapters/caller_embedder.py")
 
 
-def broad_excepts(modules: Iterable[Module]) -> Iterator[str]:
+def find_broad_excepts(modules: Iterable[Module]) -> Iterator[str]:
     for module in modules:
         if module.name.startswith("interfaces/") or module.name in CATCHES_EVERYTHING:
             continue
-        for node in module.nodes():
+        for node in module.list_nodes():
             if isinstance(node, ast.ExceptHandler):
                 caught = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
                 broad = {"", "Exception", "BaseException"} & {get_dotted_name(kind) for kind in caught}
-                if broad and not _raises_again(node):
-                    yield f"{module.place(node)} except {broad.pop()}".rstrip()
+                if broad and not _is_cleanup(node):
+                    yield f"{module.locate(node)} except {broad.pop()}".rstrip()
 
 
-def _raises_again(handler: ast.ExceptHandler) -> bool:
+def _is_cleanup(handler: ast.ExceptHandler) -> bool:
     """Return whether a handler only cleans up and raises the same error again."""
     last = handler.body[-1]
     return isinstance(last, ast.Raise) and last.exc is None
@@ -114,22 +114,22 @@ def _raises_again(handler: ast.ExceptHandler) -> bool:
 
 def find_unfinished_or_guessed(modules: Iterable[Module]) -> Iterator[str]:
     for module in modules:
-        for node in module.nodes():
+        for node in module.list_nodes():
             if isinstance(node, ast.Name) and node.id in {"NotImplementedError", "hasattr"}:
-                yield f"{module.place(node)} {node.id}"
+                yield f"{module.locate(node)} {node.id}"
 
 
-def vague_names(modules: Iterable[Module]) -> Iterator[str]:
+def find_vague_names(modules: Iterable[Module]) -> Iterator[str]:
     for module in modules:
-        if module.name in NAMES_OF_OTHERS:
+        if module.name in FOREIGN_NAMES:
             continue
         for part in module.name.removesuffix(".py").split("/"):
             if _is_vague(part):
                 yield f"{module.name}: {part}"
-        for node in module.nodes():
+        for node in module.list_nodes():
             name = _get_defined_name(node)
             if name and _is_vague(name):
-                yield f"{module.place(node)} {name}"
+                yield f"{module.locate(node)} {name}"
 
 
 def _get_defined_name(node: ast.AST) -> str:
@@ -151,45 +151,45 @@ def _is_new(name: str) -> bool:
     return name.lstrip("_").startswith("new_") and name != "__new__"
 
 
-def errors_never_raised(modules: Iterable[Module]) -> Iterator[str]:
+def find_errors_never_raised(modules: Iterable[Module]) -> Iterator[str]:
     """Yield error classes that are never raised or created. A class with subclasses is a group and need not be."""
-    listed = list(modules)
+    modules = list(modules)
     defined = {
         node.name: {get_dotted_name(base) for base in node.bases}
-        for module in listed
+        for module in modules
         if module.name == "errors.py"
-        for node in module.nodes()
+        for node in module.list_nodes()
         if isinstance(node, ast.ClassDef)
     }
     groups = {base for bases in defined.values() for base in bases}
-    constructed = {name for module in listed for name in _errors_made(module)}
+    constructed = {name for module in modules for name in _list_created_errors(module)}
     yield from sorted(defined.keys() - groups - constructed)
 
 
-def _errors_made(module: Module) -> Iterator[str]:
-    for node in module.nodes():
+def _list_created_errors(module: Module) -> Iterator[str]:
+    for node in module.list_nodes():
         match node:
             case ast.Raise(exc=raised) if raised is not None:
                 yield get_dotted_name(raised).rpartition(".")[2]
             case ast.Call(func=called):
                 yield get_dotted_name(called).rpartition(".")[2]
-            case ast.Dict(values=values):  # a table from a driver's codes to our errors
+            case ast.Dict(values=values):  # a table that maps a driver's codes to our errors
                 yield from (get_dotted_name(value).rpartition(".")[2] for value in values)
-            case ast.Tuple(elts=values):  # or to an error and its message
+            case ast.Tuple(elts=values):  # a table may also map a code to an error and its message
                 yield from (get_dotted_name(value).rpartition(".")[2] for value in values)
 
 
 def find_errors_without_remedy(modules: Iterable[Module]) -> Iterator[str]:
     """Yield calls that create one of our errors without a remedy. `from_sentence` gets it from its sentence."""
     for module in modules:
-        for node in module.nodes():
+        for node in module.list_nodes():
             if (
                 isinstance(node, ast.Call)
                 and get_dotted_name(node.func).rpartition(".")[2] in ERRORS_THAT_NEED_A_REMEDY
             ):
                 remedies = [keyword.value for keyword in node.keywords if keyword.arg in ("remedy", None)]
                 if not any(not isinstance(remedy, ast.Constant) or remedy.value for remedy in remedies):
-                    yield f"{module.place(node)} {get_dotted_name(node.func)}"
+                    yield f"{module.locate(node)} {get_dotted_name(node.func)}"
 
 
 def find_plain_threads(modules: Iterable[Module]) -> Iterator[str]:
@@ -197,9 +197,9 @@ def find_plain_threads(modules: Iterable[Module]) -> Iterator[str]:
     for module in modules:
         if module.name == "background.py" or module.name.startswith("testing/"):
             continue
-        for node in module.nodes():
+        for node in module.list_nodes():
             if isinstance(node, ast.Call) and get_dotted_name(node.func) in {"threading.Thread", "Thread"}:
-                yield f"{module.place(node)} {get_dotted_name(node.func)}"
+                yield f"{module.locate(node)} {get_dotted_name(node.func)}"
 
 
 def find_plain_events(modules: Iterable[Module]) -> Iterator[str]:
@@ -207,6 +207,6 @@ def find_plain_events(modules: Iterable[Module]) -> Iterator[str]:
     for module in modules:
         if module.name == "interrupts.py" or module.name.startswith("testing/"):
             continue
-        for node in module.nodes():
+        for node in module.list_nodes():
             if isinstance(node, ast.Call) and get_dotted_name(node.func) in {"threading.Event", "Event"}:
-                yield f"{module.place(node)} {get_dotted_name(node.func)}"
+                yield f"{module.locate(node)} {get_dotted_name(node.func)}"

@@ -1,4 +1,4 @@
-"""Read the files of the repository, their texts and their syntax trees for the house rules."""
+"""Read the files of the repository and their syntax trees, for the house rules."""
 
 import ast
 from collections.abc import Iterable, Iterator
@@ -27,33 +27,33 @@ class Module:
 
     @cached_property
     def _nodes(self) -> list[ast.AST]:
-        return list(ast.walk(self.tree))  # many rules read them, and walking takes longer than parsing
+        return list(ast.walk(self.tree))  # many rules read the nodes, and walking takes longer than parsing
 
-    def nodes(self) -> Iterator[ast.AST]:
+    def list_nodes(self) -> Iterator[ast.AST]:
         return iter(self._nodes)
 
-    def functions(self) -> Iterator[Function]:
-        return (node for node in self.nodes() if isinstance(node, Function))
+    def list_functions(self) -> Iterator[Function]:
+        return (node for node in self.list_nodes() if isinstance(node, Function))
 
-    def place(self, node: ast.AST) -> str:
+    def locate(self, node: ast.AST) -> str:
         return f"{self.name}:{getattr(node, 'lineno', 1)}"
 
 
 @cache
-def package_modules() -> list[Module]:
+def load_package_modules() -> list[Module]:
     """Return every module of the package; all rules share one list, so that each file is parsed once."""
     paths = sorted(PACKAGE.rglob("*.py"))
     return [Module(path.relative_to(PACKAGE).as_posix(), path.read_text(encoding="utf-8")) for path in paths]
 
 
-def repository_files(folder: Path = REPOSITORY) -> Iterator[Path]:
+def list_repository_files(folder: Path = REPOSITORY) -> Iterator[Path]:
     """Yield every file of the repository that is neither generated nor installed."""
     for path in sorted(folder.iterdir()):
         is_ours = path.name in HIDDEN_BUT_OURS or not path.name.startswith(".")
         if not is_ours or path.name in GENERATED or path.name.endswith(".egg-info"):
             continue
         if path.is_dir():
-            yield from repository_files(path)
+            yield from list_repository_files(path)
         else:
             yield path
 

@@ -1,4 +1,4 @@
-"""Files, names in files and pages that documents mention exist."""
+"""The files, the names in files and the pages that documents mention exist."""
 
 import re
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ NEW_FILE = re.compile(r"new file [\w/]*?(\w+)\.py")
 LINK = re.compile(r"\]\(([\w./-]+\.md)(?:#[\w-]+)?\)")
 
 
-def files_named(path: str, root: Path = ROOT) -> list[Path]:
+def find_files(path: str, root: Path = ROOT) -> list[Path]:
     """Return the files that a path on a page may mean.
 
     A path is relative to the repository or to the package. If there is no such file, it may be a part of a longer path.
@@ -34,12 +34,12 @@ def files_named(path: str, root: Path = ROOT) -> list[Path]:
     return [file for file in partial if file.is_file()]
 
 
-def mistakes(text: str, page: Path) -> Iterator[str]:
+def find_mistakes(text: str, page: Path) -> Iterator[str]:
     for path in FILE.findall(text):
-        if not files_named(path):
+        if not find_files(path):
             yield f"no file {path}"
     for name, path in NAME_IN_FILE.findall(text):
-        if not any(re.search(rf"\b{name}\b", file.read_text()) for file in files_named(path)):
+        if not any(re.search(rf"\b{name}\b", file.read_text()) for file in find_files(path)):
             yield f"no {name} in {path}"
     for link in LINK.findall(text):
         if not (page.parent / link).is_file():
@@ -48,12 +48,12 @@ def mistakes(text: str, page: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_files_and_names_on_a_page_exist(page: Path) -> None:
-    assert list(mistakes(page.read_text(), page)) == []
+    assert list(find_mistakes(page.read_text(), page)) == []
 
 
 def test_missing_files_and_names_are_reported() -> None:
     text = "See `recall/nothing.py`, `gone_for_good` in `clock.py`, [there](nowhere.md) and `now` in `clock.py`."
-    assert list(mistakes(text, ROOT / "docs/recall.md")) == [
+    assert list(find_mistakes(text, ROOT / "docs/recall.md")) == [
         "no file recall/nothing.py",
         "no gone_for_good in clock.py",
         "no page nowhere.md",
@@ -80,8 +80,8 @@ def find_unknown_names(guide: str) -> Iterator[str]:
                 yield f"no {name} in {module}"
     files = [file for folder in ("src", "tests") for file in (ROOT / folder).rglob("*.py")]
     files.remove(Path(__file__))  # it has names that do not exist
-    known = {word for file in files for word in re.findall(r"\w+", file.read_text())}
-    yield from (f"no {name}" for name in {*PRIVATE.findall(guide), *METHOD.findall(guide)} - known - defined)
+    repository_words = {word for file in files for word in re.findall(r"\w+", file.read_text())}
+    yield from (f"no {name}" for name in {*PRIVATE.findall(guide), *METHOD.findall(guide)} - repository_words - defined)
 
 
 def test_names_in_the_guides_exist() -> None:

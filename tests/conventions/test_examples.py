@@ -88,7 +88,7 @@ def run_here(command: str) -> tuple[int, str]:
 
 def run_in_shell(command: str, folder: Path) -> tuple[int, str]:
     programs = Path(sys.executable).parent
-    done = subprocess.run(
+    completed = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", command],
         cwd=folder,
         env=os.environ | {"PATH": f"{programs}:{os.environ['PATH']}"},
@@ -98,7 +98,7 @@ def run_in_shell(command: str, folder: Path) -> tuple[int, str]:
         timeout=COMMAND_SECONDS,
         check=False,
     )
-    return done.returncode, done.stdout + done.stderr
+    return completed.returncode, completed.stdout + completed.stderr
 
 
 @pytest.fixture(scope="session")
@@ -110,7 +110,7 @@ PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 
 
 @pytest.fixture
-def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: EmbeddingParts) -> Path:
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: EmbeddingParts) -> Path:
     """Work in an empty folder, with the default settings and the shared model."""
     make_embedder = embedders.make_embedder
 
@@ -127,12 +127,12 @@ def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: EmbeddingPa
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
-def test_examples_run(page: Path, prepared: Path) -> None:
-    run_page(str(page), page.read_text(encoding="utf-8"), prepared)
+def test_examples_run(page: Path, empty_folder: Path) -> None:
+    run_page(str(page), page.read_text(encoding="utf-8"), empty_folder)
 
 
 def test_the_chat_remembers_across_sessions(
-    prepared: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    empty_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["chat_with_memory.py", "--demo"])
     runpy.run_path(str(REPOSITORY / "examples" / "chat_with_memory.py"), run_name="__main__")
@@ -145,7 +145,7 @@ def test_the_chat_remembers_across_sessions(
 
 
 def test_the_voice_assistant_talks_to_a_gateway(
-    prepared: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    empty_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["voice_assistant.py", "--demo"])
     runpy.run_path(str(REPOSITORY / "examples" / "voice_assistant.py"), run_name="__main__")

@@ -16,7 +16,7 @@ import everhold.model
 from everhold.adapters.postgres.privileges import PRIVILEGES
 from everhold.model.base import Row
 from everhold.schema.catalog import TABLES
-from tests.conventions.source_tree import PACKAGE, REPOSITORY, assert_none, repository_files
+from tests.conventions.source_tree import PACKAGE, REPOSITORY, assert_none, list_repository_files
 from tests.exhaustive import LEFT_OUT_FILES
 
 # The names are written in parts, because this file must not contain them either.
@@ -36,27 +36,30 @@ REGISTRY = re.compile(
 SHORTENS = re.compile(r"^from tests\.exhaustive import .*\bchoose_size\b", re.MULTILINE)
 
 
-def test_contract_runs_all_that_is_left_to_it(request: pytest.FixtureRequest) -> None:
-    """`make contract` has each file with tests that `make test` shortens, or leaves out of those collected here."""
+def test_make_contract_runs_every_file_that_make_test_shortens(request: pytest.FixtureRequest) -> None:
+    """`make contract` runs each file of which `make test` leaves out tests. Only files collected here are checked."""
+    missing_file = REPOSITORY / "tests/unit/test_new.py"
     listed = subprocess.run(["make", "--silent", "list-contract"], cwd=REPOSITORY, capture_output=True, check=True)
-    run = [REPOSITORY / name for name in listed.stdout.decode().split()]
-    assert all(place.exists() for place in run)
+    contract_paths = [REPOSITORY / name for name in listed.stdout.decode().split()]
+    assert all(path.exists() for path in contract_paths)
     sources = {path: path.read_text() for path in (REPOSITORY / "tests").rglob("test_*.py")}
     shortened = {path for path, source in sources.items() if SHORTENS.search(source)}
-    left = shortened | request.config.stash[LEFT_OUT_FILES]
-    assert find_missing(left, run) == []
-    assert find_missing({*left, REPOSITORY / "tests/unit/test_new.py"}, run) == [REPOSITORY / "tests/unit/test_new.py"]
+    left_out = shortened | request.config.stash[LEFT_OUT_FILES]
+    assert find_missing(left_out, contract_paths) == []
+    assert find_missing({*left_out, missing_file}, contract_paths) == [missing_file]
 
 
-def find_missing(files: Iterable[Path], places: list[Path]) -> list[Path]:
-    """Return the files that are neither among the places nor in a folder among them."""
-    return sorted(file for file in files if not any(file.is_relative_to(place) for place in places))
+def find_missing(files: Iterable[Path], paths: list[Path]) -> list[Path]:
+    """Return the files that are neither among the paths nor in a folder among them."""
+    return sorted(file for file in files if not any(file.is_relative_to(path) for path in paths))
 
 
 def test_import_rules_hold() -> None:
     lint_imports = Path(sys.executable).with_name("lint-imports")
-    done = subprocess.run([lint_imports, "--no-cache"], cwd=REPOSITORY, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    completed = subprocess.run(
+        [lint_imports, "--no-cache"], cwd=REPOSITORY, capture_output=True, text=True, check=False
+    )
+    assert completed.returncode == 0, completed.stdout + completed.stderr
 
 
 def test_types_are_published() -> None:
@@ -70,23 +73,23 @@ def test_the_rights_on_every_table_are_decided() -> None:
 
 def test_every_entity_is_in_the_glossary() -> None:
     glossary = (REPOSITORY / "GLOSSARY.md").read_text(encoding="utf-8")
-    names = sorted(entity.__name__ for entity in entities())
+    names = sorted(entity.__name__ for entity in list_entities())
     assert len(names) > 20
     assert_none(find_missing_words(glossary, names), "entities that GLOSSARY.md does not explain:")
 
 
-def entities() -> set[type[Row]]:
+def list_entities() -> set[type[Row]]:
     """Return the classes that have a table: all descendants of `Row` except base classes."""
     modules = {module.name for module in pkgutil.iter_modules(everhold.model.__path__, "everhold.model.")}
     for module in modules:
         importlib.import_module(module)
-    return {kind for kind in descendants(Row) if kind.__module__ in modules - {Row.__module__}}
+    return {kind for kind in iterate_descendants(Row) if kind.__module__ in modules - {Row.__module__}}
 
 
-def descendants(kind: type[Row]) -> Iterator[type[Row]]:
+def iterate_descendants(kind: type[Row]) -> Iterator[type[Row]]:
     for child in kind.__subclasses__():
         yield child
-        yield from descendants(child)
+        yield from iterate_descendants(child)
 
 
 def find_missing_words(text: str, words: Iterable[str]) -> Iterator[str]:
@@ -99,7 +102,7 @@ def test_a_missing_word_is_found() -> None:
 
 def test_no_registry_is_named() -> None:
     assert_none(
-        find_registry_names(repository_files()), "package registries and index addresses are the user's to set:"
+        find_registry_names(list_repository_files()), "package registries and index addresses are the user's to set:"
     )
 
 

@@ -12,12 +12,12 @@ from everhold.settings_sections import EncryptionSettings, Llm
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 
 
-def read_documented() -> dict[str, str]:
+def read_documented_defaults() -> dict[str, str]:
     return dict(re.findall(r"^\| `([a-z_.]+)` \| `?([^`|]*?)`? \|", PAGE.read_text("utf-8"), re.MULTILINE))
 
 
 def test_every_setting_is_on_the_page_and_nothing_else() -> None:
-    assert set(read_documented()) == set(list_names())
+    assert set(read_documented_defaults()) == set(list_names())
 
 
 def test_defaults_are_those_of_the_code() -> None:
@@ -25,7 +25,7 @@ def test_defaults_are_those_of_the_code() -> None:
         llm=Llm.model_construct(url=None, model=None), encryption=EncryptionSettings.model_construct(master_key=None)
     )
     wrong = {}
-    for name, shown in read_documented().items():
+    for name, shown in read_documented_defaults().items():
         value: Any = settings
         for step in name.split("."):
             value = getattr(value, step)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.conventions import rules
-from tests.conventions.source_tree import Module, assert_none, package_modules
+from tests.conventions.source_tree import Module, assert_none, load_package_modules
 
 # All tests run in one process, because they share the parsed modules, which take seconds to parse.
 pytestmark = pytest.mark.xdist_group("source tree")
@@ -28,18 +28,18 @@ LONG_BODY = "def f():\n" + "    x = 1\n" * 40
 LONG_DOCSTRING = "def f():\n    '''a\n" + "    b\n" * 60 + "    '''\n    return 1\n"
 
 RULES = [
-    Rule("a file has at most 400 lines", rules.long_files, ("\n" * 401,), ("\n" * 400,)),
-    Rule("a function has at most 40 lines", rules.long_functions, (LONG_BODY,), (LONG_DOCSTRING,)),
-    Rule("a module says what it is", rules.modules_without_docstring, ("x = 1",), ("'''What.'''",)),
+    Rule("a file has at most 400 lines", rules.find_long_files, ("\n" * 401,), ("\n" * 400,)),
+    Rule("a function has at most 40 lines", rules.find_long_functions, (LONG_BODY,), (LONG_DOCSTRING,)),
+    Rule("a module says what it is", rules.find_modules_without_docstring, ("x = 1",), ("'''What.'''",)),
     Rule(
         "only settings.py reads the environment",
-        rules.environment_outside_settings,
+        rules.find_environment_outside_settings,
         ("import os\nos.environ['A']", "import os\nos.getenv('A')", "from os import environ"),
         ("import os\nos.fsync(1)",),
     ),
     Rule(
         "only clock.py reads the time and makes ids",
-        rules.clocks_outside_clock,
+        rules.find_clocks_outside_clock,
         (
             "import datetime\ndatetime.datetime.now()",
             "from datetime import datetime\nf = datetime.utcnow",
@@ -52,7 +52,7 @@ RULES = [
     ),
     Rule(
         "`except Exception` is only at the edge of a process (interfaces/) and at the top of threads (background.py)",
-        rules.broad_excepts,
+        rules.find_broad_excepts,
         (
             "try:\n    f()\nexcept Exception:\n    pass",
             "try:\n    f()\nexcept:\n    pass",
@@ -82,7 +82,7 @@ RULES = [
     ),
     Rule(
         "names are whole words of the glossary: no Manager, Helper, Util, Impl, _v2, new_",
-        rules.vague_names,
+        rules.find_vague_names,
         (
             "class SessionManager: ...",
             "class HTTPHelper: ...",
@@ -102,7 +102,7 @@ RULES = [
     ),
     Rule(
         "every error of errors.py is raised somewhere",
-        rules.errors_never_raised,
+        rules.find_errors_never_raised,
         ("class Base(Exception): ...\nclass Lonely(Base): ...",),
         (
             "class Base(Exception): ...\nclass Used(Base): ...\nraise Used('x')",
@@ -130,7 +130,7 @@ RULES = [
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.find.__name__)
 def test_the_package_follows_the_rule(rule: Rule) -> None:
-    assert_none(rule.find(package_modules()), rule.text)
+    assert_none(rule.find(load_package_modules()), rule.text)
 
 
 @pytest.mark.parametrize(
@@ -150,4 +150,4 @@ def test_a_rule_accepts_good_code(rule: Rule, source: str) -> None:
 
 
 def test_a_vague_file_name_is_found() -> None:
-    assert list(rules.vague_names([Module("common/utils.py", "")])) == ["common/utils.py: utils"]
+    assert list(rules.find_vague_names([Module("common/utils.py", "")])) == ["common/utils.py: utils"]

@@ -1,4 +1,4 @@
-"""An agent that is killed goes on where it stopped: it loses no action and takes none twice."""
+"""An agent that is killed continues where it stopped: it loses no action and takes none twice."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.exhaustive import choose_size
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
-# `make attack` kills it 200 times on each.
+# The number of kills. `make attack` kills the agent 200 times on each store.
 KILLS = {"sqlite": choose_size(4, 12), "postgres": choose_size(2, 6)}
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.conftest import REPOSITORY
 from tests.import_hostile import HOSTILE
 
-MEGABYTES = 256
+MAX_MEGABYTES = 256
 
 
 def test_hostile_files_are_refused_or_quarantined(tmp_path: Path) -> None:
@@ -21,5 +21,5 @@ def test_hostile_files_are_refused_or_quarantined(tmp_path: Path) -> None:
     assert {name: outcome for name, outcome in outcomes.items() if not outcome["is_unchanged"]} == {}
     assert {name: outcome for name, outcome in outcomes.items() if outcome["reason"].startswith("imported")} == {}
     assert all(outcome["reason"] for outcome in outcomes.values())
-    assert max(outcome["megabytes"] for outcome in outcomes.values()) <= MEGABYTES
+    assert max(outcome["megabytes"] for outcome in outcomes.values()) <= MAX_MEGABYTES
     assert not Path("/tmp/everhold-was-here").exists()

@@ -26,6 +26,7 @@ pytestmark = [pytest.mark.slow]
 FAULTS = [fault for fault in Fault if fault is not Fault.NONE]
 QUICK = {"connect_seconds": 2, "query_seconds": 2, "retries": 1}
 NUMBERS = itertools.count()
+# How many memories are written before the fault and during it, and how often a failed call is tried again.
 BEFORE, DURING, TRIES = 4, 3, 40
 
 
@@ -33,24 +34,24 @@ BEFORE, DURING, TRIES = 4, 3, 40
 class NetworkedEngine:
     """A function that opens an engine, and the network to one of its servers.
 
-    `needed` says whether the engine cannot work without the server.
+    `needs_server` says that the engine cannot work without the server.
     """
 
     proxy: FaultProxy
     open: Callable[[], Everhold]
-    needed: bool
+    needs_server: bool
 
 
-def to_postgres(request: pytest.FixtureRequest, _: Path, resources: ExitStack) -> NetworkedEngine:
+def connect_to_postgres(request: pytest.FixtureRequest, _: Path, resources: ExitStack) -> NetworkedEngine:
     server: PostgresServer = request.getfixturevalue("postgres_server")
     database = server.create_database().partition("?")[0].rpartition("/")[2]
     proxy = resources.enter_context(FaultProxy(str(server.socket)))
     store = Store("postgres", f"postgresql://postgres@127.0.0.1:{proxy.port}/{database}")
     resources.callback(_close_store, store)
-    return NetworkedEngine(proxy, lambda: store.open(postgres=QUICK), needed=True)
+    return NetworkedEngine(proxy, lambda: store.open(postgres=QUICK), needs_server=True)
 
 
-def to_dynamodb(request: pytest.FixtureRequest, folder: Path, resources: ExitStack) -> NetworkedEngine:
+def connect_to_dynamodb(request: pytest.FixtureRequest, folder: Path, resources: ExitStack) -> NetworkedEngine:
     server: DynamoServer = request.getfixturevalue("dynamodb_server")
     patch = resources.enter_context(pytest.MonkeyPatch.context())
     for name, value in CREDENTIALS.items():
@@ -59,26 +60,26 @@ def to_dynamodb(request: pytest.FixtureRequest, folder: Path, resources: ExitSta
     store = Store("dynamodb", f"dynamodb://eu-north-1/faults{next(NUMBERS)}?endpoint=http://127.0.0.1:{proxy.port}")
     resources.callback(_close_store, store)
     return NetworkedEngine(
-        proxy, lambda: store.open(dynamodb={"seconds": 2, "retries": 1}, blobs=str(folder / "blobs")), needed=True
+        proxy, lambda: store.open(dynamodb={"seconds": 2, "retries": 1}, blobs=str(folder / "blobs")), needs_server=True
     )
 
 
-def to_valkey(_: pytest.FixtureRequest, folder: Path, resources: ExitStack) -> NetworkedEngine:
+def connect_to_valkey(_: pytest.FixtureRequest, folder: Path, resources: ExitStack) -> NetworkedEngine:
     server = resources.enter_context(ValkeyServer())
     proxy = resources.enter_context(FaultProxy(("127.0.0.1", server.port)))
     store = Store("sqlite", str(folder / "memories.db"))
     resources.callback(_close_store, store)
     settings: dict[str, Any] = {"sessions": f"redis://127.0.0.1:{proxy.port}/0", "redis": {"socket_seconds": 0.5}}
-    return NetworkedEngine(proxy, lambda: store.open(**settings), needed=False)
+    return NetworkedEngine(proxy, lambda: store.open(**settings), needs_server=False)
 
 
-def to_chroma(_: pytest.FixtureRequest, folder: Path, resources: ExitStack) -> NetworkedEngine:
+def connect_to_chroma(_: pytest.FixtureRequest, folder: Path, resources: ExitStack) -> NetworkedEngine:
     server = resources.enter_context(ChromaServer())
     proxy = resources.enter_context(FaultProxy(("127.0.0.1", int(server.url.rpartition(":")[2]))))
     store = Store("sqlite", str(folder / "memories.db"))
     resources.callback(_close_store, store)
     settings: dict[str, Any] = {"vectors": f"chroma://127.0.0.1:{proxy.port}", "chroma": {"seconds": 1}}
-    return NetworkedEngine(proxy, lambda: store.open(**settings, images={"max_memories": 0}), needed=False)
+    return NetworkedEngine(proxy, lambda: store.open(**settings, images={"max_memories": 0}), needs_server=False)
 
 
 def _close_store(store: Store) -> None:
@@ -87,7 +88,12 @@ def _close_store(store: Store) -> None:
         store.close()
 
 
-NETWORKED_ENGINES = {"postgres": to_postgres, "dynamodb": to_dynamodb, "valkey": to_valkey, "chroma": to_chroma}
+NETWORKED_ENGINES = {
+    "postgres": connect_to_postgres,
+    "dynamodb": connect_to_dynamodb,
+    "valkey": connect_to_valkey,
+    "chroma": connect_to_chroma,
+}
 
 
 @pytest.fixture
@@ -135,7 +141,7 @@ def test_acknowledged_writes_are_stored_once_and_the_engine_recovers(
         if error is None:
             stored_keys.append(key)
             continue
-        assert networked_engine.needed, error
+        assert networked_engine.needs_server, error
         assert error.retryable, error
         assert ";" in str(error), "the message has a fact and a remedy"
         failed_numbers.append(number)
@@ -169,6 +175,6 @@ def test_an_unreachable_store_is_reported(networked_engine: NetworkedEngine) -> 
     engine = networked_engine.open()
     remember_note(engine, 0)
     networked_engine.proxy.close()
-    with pytest.raises(StoreError, match=r"cannot be reached|gave no connection") as raised:
+    with pytest.raises(StoreError, match=r"cannot be reached|gave no connection") as caught:
         remember_note(engine, 1)
-    assert raised.value.retryable
+    assert caught.value.retryable

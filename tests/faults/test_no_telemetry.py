@@ -17,7 +17,9 @@ from everhold.adapters.minilm import weights
 
 REFUSE_CONNECTIONS = """
 import ctypes, struct
+# The number of the architecture, and those of the system calls connect, sendmmsg and sendto.
 NUMBERS = {"x86_64": (0xC000003E, 42, 307, 44), "aarch64": (0xC00000B7, 203, 269, 206)}
+# Instructions of the kernel's filter language, and two of its results.
 LOAD, JUMP, RETURN, KILL, ALLOW = 0x20, 0x15, 0x06, 0x80000000, 0x7FFF0000
 def refuse_connections(machine):
     architecture, connect, sendmmsg, sendto = NUMBERS[machine]
@@ -38,24 +40,24 @@ USE_EVERYTHING = """
 from pathlib import Path
 from everhold import Everhold
 folder = Path(sys.argv[2])
-given = {"data": folder / "data", "cache": folder / "cache", "embedding": {"path": sys.argv[3]}}
+options = {"data": folder / "data", "cache": folder / "cache", "embedding": {"path": sys.argv[3]}}
 for store in ("a.db", "a.duckdb"):
     vectors = f"chroma://{folder}/chroma" if store == "a.db" else "auto"
     address = f"duckdb:///{folder / store}" if store.endswith("duckdb") else str(folder / store)
-    with Everhold.open(address, vectors=vectors, images={"max_memories": 1}, **given) as engine:
+    with Everhold.open(address, vectors=vectors, images={"max_memories": 1}, **options) as engine:
         alice = engine.scope(user="alice")
         for text in ("Prefers tea", "Plays the piano", "Lives in Bergen"):
             alice.remember(text)
         engine.maintain()
         assert alice.recall("what does she drink?")
         assert engine.doctor().problems == [], engine.doctor().problems
-with Everhold.open(str(folder / "b.db"), images={"max_memories": 1}, **given) as engine:  # usearch
+with Everhold.open(str(folder / "b.db"), images={"max_memories": 1}, **options) as engine:  # usearch
     engine.scope().remember("Prefers tea")
     assert engine.scope().recall("tea")
 """
 
 
-IN_A_CHILD = """
+CONNECT_IN_A_CHILD = """
 import subprocess
 child = subprocess.run([sys.executable, "-c", "import socket; socket.socket().connect(('127.0.0.1', 9))"])
 sys.exit(child.returncode)
@@ -66,9 +68,9 @@ def run(program: str, home: Path, *arguments: str) -> subprocess.CompletedProces
     environment = {
         name: value for name, value in os.environ.items() if name in ("PATH", "PYTHONPATH", "LANG", "VIRTUAL_ENV")
     }
-    whole = f"import sys\n{REFUSE_CONNECTIONS}\nrefuse_connections(sys.argv[1])\n{program}"
+    source = f"import sys\n{REFUSE_CONNECTIONS}\nrefuse_connections(sys.argv[1])\n{program}"
     return subprocess.run(
-        [sys.executable, "-c", whole, platform.machine(), *arguments],
+        [sys.executable, "-c", source, platform.machine(), *arguments],
         env={**environment, "HOME": str(home), "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)},
         cwd=home.parent,
         capture_output=True,
@@ -98,7 +100,7 @@ def test_no_library_opens_a_connection_or_writes_to_the_home_folder(home: Path, 
         "import socket; socket.socket().connect(('127.0.0.1', 9))",
         "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 9))",
         "import socket; socket.getaddrinfo('example.org', 80)",
-        IN_A_CHILD,
+        CONNECT_IN_A_CHILD,
     ],
 )
 def test_the_check_notices_a_connection(home: Path, program: str) -> None:

@@ -71,7 +71,7 @@ def test_statements_that_take_too_long_are_ended(world: EscapeWorld, engine: San
 def test_the_attack_notices_an_escape() -> None:
     """Without a sandbox the same attack reads the secret and writes a file."""
 
-    class Open:
+    class UnguardedEngine:
         def run(self, data: Any, statement: CheckedStatement) -> QueryResult:
             rows = tuple(duckdb.connect().execute(statement.sql).fetchall())
             return QueryResult((), rows, False, 0.0, len(rows))
@@ -79,7 +79,7 @@ def test_the_attack_notices_an_escape() -> None:
     with build_world("duckdb") as world:
         assert isinstance(world.data, ParquetTables)
         seeds = ("SELECT content FROM read_text('{secret}')", "COPY (SELECT 1) TO '{write}'")
-        outcome = attack(Open(), world, seeds, 0, guarded=False)  # type: ignore[arg-type]
+        outcome = attack(UnguardedEngine(), world, seeds, 0, guarded=False)  # type: ignore[arg-type]
         assert outcome.escapes == [world.fill(seed) for seed in seeds]
 
 

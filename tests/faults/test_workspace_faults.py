@@ -49,7 +49,7 @@ def outside(tmp_path: Path) -> Path:
     return folder
 
 
-def list_disk(workspace: WorkspaceFolder) -> dict[str, bytes]:
+def read_disk(workspace: WorkspaceFolder) -> dict[str, bytes]:
     root = workspace.folder
     return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
 
@@ -57,7 +57,7 @@ def list_disk(workspace: WorkspaceFolder) -> dict[str, bytes]:
 # links
 
 
-def test_links_lead_nowhere(workspace: WorkspaceFolder, outside: Path) -> None:
+def test_links_to_files_outside_are_refused(workspace: WorkspaceFolder, outside: Path) -> None:
     workspace.write("d/a.txt", "inside")
     (workspace.folder / "link").symlink_to(outside)
     (workspace.folder / "file").symlink_to(outside / "a.txt")
@@ -83,7 +83,7 @@ def test_links_lead_nowhere(workspace: WorkspaceFolder, outside: Path) -> None:
     assert set(snapshot.manifest["refused"]) == {"link", "file", "loop", "hard"}
     workspace.write("file", "replaces the link itself")
     workspace.restore(snapshot.id)
-    assert list_disk(workspace) == {"d/a.txt": b"inside"}
+    assert read_disk(workspace) == {"d/a.txt": b"inside"}
     assert [(path.name, path.read_text()) for path in outside.iterdir()] == [("a.txt", SECRET)]
 
 
@@ -101,11 +101,11 @@ def test_a_folder_that_is_swapped_for_a_link_is_refused(workspace: WorkspaceFold
 
     thread = threading.Thread(target=swap)
     thread.start()
-    read: set[bytes] = set()
+    contents_read: set[bytes] = set()
     try:
         for number in range(150):
             for attempt in (
-                lambda: read.add(workspace.read("d/a.txt")),
+                lambda: contents_read.add(workspace.read("d/a.txt")),
                 lambda number=number: workspace.write("d/a.txt", f"inside {number}"),
                 lambda: workspace.delete("d/a.txt"),
                 workspace.scan,
@@ -116,39 +116,43 @@ def test_a_folder_that_is_swapped_for_a_link_is_refused(workspace: WorkspaceFold
         stop.set()
         thread.join()
     assert [(path.name, path.read_text()) for path in outside.iterdir()] == [("a.txt", SECRET)]
-    assert all(content.startswith(b"inside") for content in read)
-    blobs = {row.sha256 for row in records_of_workspace(workspace).scan(Blob, "default")}
-    assert not [sha for sha in blobs if load(workspace, sha) == SECRET.encode()]
+    assert all(content.startswith(b"inside") for content in contents_read)
+    blobs = {row.sha256 for row in get_records_of(workspace).scan(Blob, "default")}
+    assert not [sha for sha in blobs if load_content(workspace, sha) == SECRET.encode()]
 
 
-def records_of_workspace(workspace: WorkspaceFolder) -> Any:
+def get_records_of(workspace: WorkspaceFolder) -> Any:
     return workspace._parts.records
 
 
-def load(workspace: WorkspaceFolder, sha256: str) -> bytes:
+def load_content(workspace: WorkspaceFolder, sha256: str) -> bytes:
     return workspace._parts.workspace_deps.contents.load("default", sha256)
 
 
-def test_a_file_that_changes_while_it_is_read_is_read_again(
+def test_a_change_while_a_file_is_read_is_not_missed(
     workspace: WorkspaceFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Another program changes the file between its status and its content, and sets the old times again."""
     workspace.write("a.txt", "one")
     path = workspace.folder / "a.txt"
-    status = path.stat()
+    times = path.stat()
     workspace.scan()
-    original = os.fstat
+    fstat = os.fstat
 
-    def change_after(descriptor: int) -> os.stat_result:
-        monkeypatch.setattr(os, "fstat", original)
-        return original(descriptor)
+    def change_after_status(descriptor: int) -> os.stat_result:
+        status = fstat(descriptor)
+        if status.st_ino == path.stat().st_ino:
+            monkeypatch.setattr(os, "fstat", fstat)
+            path.write_text("six")
+            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+        return status
 
     path.write_text("two")
-    monkeypatch.setattr(os, "fstat", change_after)
+    monkeypatch.setattr(os, "fstat", change_after_status)
     workspace.scan()
-    path.write_text("six")
-    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert workspace.scan().changed == ("a.txt",)
-    assert load(workspace, workspace.files()[0].sha256) == b"six"
+    assert os.fstat is fstat, "the file was changed"
+    workspace.scan()
+    assert load_content(workspace, workspace.files()[0].sha256) == b"six"
 
 
 # crashes
@@ -162,21 +166,21 @@ STEPS = ("rename", "unlink", "open", "mkdir", "rmdir", "fsync")
 
 
 class CrashPoint:
-    """Raises `Crash` after `left` calls that change the disk or the store, unless `left` is negative."""
+    """Raises `Crash` after `calls_left` calls that change the disk or the store, unless `calls_left` is negative."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, records: Any) -> None:
-        self.left = -1
-        self.hit = False
+        self.calls_left = -1
+        self.has_crashed = False
         for name in STEPS:
             monkeypatch.setattr(os, name, self.wrap(getattr(os, name) if name != "fsync" else (lambda _: None)))
         monkeypatch.setattr(records, "commit", self.wrap(records.commit))
 
     def wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **named: Any) -> Any:
-            if self.left == 0:
-                self.hit = True
+            if self.calls_left == 0:
+                self.has_crashed = True
                 raise Crash
-            self.left -= 1
+            self.calls_left -= 1
             return original(*args, **named)
 
         return call
@@ -186,9 +190,9 @@ OLD = {"a.txt": b"old", "gone/x": b"removed", "same": b"same"}
 NEW = {"a.txt": b"new", "dir/b.txt": b"added", "same": b"same"}
 
 
-@pytest.mark.parametrize("act", ["restore", "write", "extract"])
+@pytest.mark.parametrize("verb", ["restore", "write", "extract"])
 def test_a_crash_at_any_step_leaves_the_old_or_the_new_files(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: str
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
     workspace = open_workspace(store, tmp_path)
     crash = CrashPoint(monkeypatch, store.records)
@@ -196,33 +200,33 @@ def test_a_crash_at_any_step_leaves_the_old_or_the_new_files(
         workspace.write(path, content)
     target = workspace.snapshot()
     workspace.export(tmp_path / "new.tar")
-    new = NEW if act == "restore" else {**OLD, **NEW} if act == "extract" else {**OLD, "a.txt": b"new"}
+    new = {"restore": NEW, "extract": {**OLD, **NEW}, "write": {**OLD, "a.txt": b"new"}}[verb]
     outcomes = set()
     for step in range(1_000):
         reset(workspace, OLD)
-        crash.left, crash.hit = step, False
+        crash.calls_left, crash.has_crashed = step, False
         with suppress(Crash):
-            if act == "restore":
+            if verb == "restore":
                 workspace.restore(target.id)
-            elif act == "write":
+            elif verb == "write":
                 workspace.write("a.txt", "new")
             else:
                 workspace.extract(tmp_path / "new.tar")
-        crash.left = -1
+        crash.calls_left = -1
         reopened = open_workspace(store, tmp_path)  # stands for another process
         assert reopened.read("same") == b"same"  # the first verb completes the interrupted one
-        rows = {file.path: load(reopened, file.sha256) for file in reopened.files()}
-        disk = list_disk(reopened)
+        rows = {file.path: load_content(reopened, file.sha256) for file in reopened.files()}
+        disk = read_disk(reopened)
         assert disk == rows, f"step {step}"
         assert disk in (OLD, new), f"step {step}"
         assert reopened.verify().is_intact
         outcomes.add("new" if disk == new else "old")
-        if not crash.hit:
+        if not crash.has_crashed:
             break
-        if disk == OLD and act == "restore":
+        if disk == OLD and verb == "restore":
             reopened.restore(target.id)
-            assert list_disk(reopened) == NEW
-    assert not crash.hit
+            assert read_disk(reopened) == NEW
+    assert not crash.has_crashed
     assert outcomes == {"old", "new"}
 
 
@@ -232,7 +236,7 @@ def reset(workspace: WorkspaceFolder, files: dict[str, bytes]) -> None:
             workspace.delete(file.path)
     for path, content in files.items():
         workspace.write(path, content)
-    assert list_disk(workspace) == files
+    assert read_disk(workspace) == files
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EROFS])
@@ -262,7 +266,7 @@ def test_damage_is_found(workspace: WorkspaceFolder, tmp_path: Path) -> None:
     workspace.write("a.txt", "hello " * 100)
     workspace.write("b.txt", "world")
     snapshot = workspace.snapshot()
-    by_size = {row.size: row for row in records_of_workspace(workspace).scan(Blob, "default")}
+    by_size = {row.size: row for row in get_records_of(workspace).scan(Blob, "default")}
     [blob] = (tmp_path / "blobs").rglob(by_size[600].sha256)
     blob.write_bytes(blob.read_bytes()[:-4] + b"oops")
     (workspace.folder / "b.txt").write_text("other")
@@ -271,10 +275,10 @@ def test_damage_is_found(workspace: WorkspaceFolder, tmp_path: Path) -> None:
     assert "'b.txt' was changed" in problems[0]
     assert "is damaged" in problems[1]
     workspace.delete("a.txt")
-    before = list_disk(workspace)
+    before = read_disk(workspace)
     with pytest.raises(StoreDamaged):
         workspace.restore(snapshot.id)
-    assert list_disk(workspace) == before
+    assert read_disk(workspace) == before
     blob.unlink()
     with pytest.raises(NotFound):
         workspace.restore(snapshot.id)
@@ -324,21 +328,21 @@ def test_collecting_garbage_during_writes_loses_nothing(store: Store, workspace:
 
 def test_a_content_that_is_being_deleted_is_stored_again(workspace: WorkspaceFolder, tmp_path: Path) -> None:
     workspace.write("a.txt", "hello " * 100)
-    deps, records = workspace._parts.workspace_deps, records_of_workspace(workspace)
+    deps, records = workspace._parts.workspace_deps, get_records_of(workspace)
     [row] = records.scan(Blob, "default")
     # As if a garbage collection had marked the content and then stopped.
-    records.commit([patch_leaving(row)])
+    records.commit([make_leaving_patch(row)])
     with pytest.raises(NotFound):
-        load(workspace, row.sha256)
+        load_content(workspace, row.sha256)
     workspace.write("b.txt", "hello " * 100)
     [stored] = records.scan(Blob, "default")
     assert (stored.generation, stored.is_leaving) == (1, False)
     assert not deps.contents.delete(row.evolve(is_leaving=True, version=row.version + 1))
-    assert load(workspace, row.sha256) == b"hello " * 100
+    assert load_content(workspace, row.sha256) == b"hello " * 100
     assert [path.name for path in (tmp_path / "blobs").rglob("*") if path.is_file()] == [find_address(stored)]
 
 
-def patch_leaving(row: Blob) -> Any:
+def make_leaving_patch(row: Blob) -> Any:
     return Patch(Blob, ("default", row.id), {"is_leaving": True}, row.version)
 
 
@@ -351,8 +355,8 @@ def test_contents_that_no_row_names_are_collected(store: Store, workspace: Works
     for snapshot in workspace.snapshots()[1:]:
         workspace.delete_snapshot(snapshot.id)
     assert find_garbage(deps, "default", timedelta(0)) == []  # they can still be restored
-    purge = open_with_grace(store, tmp_path)
-    purge.maintain(["purge"])
+    purging_engine = open_without_grace_period(store, tmp_path)
+    purging_engine.maintain(["purge"])
     # Three contents and three pages.
     assert collect_garbage(deps, "default", min_age=timedelta(0)).contents == 6
     assert workspace.verify().is_intact
@@ -362,5 +366,5 @@ def test_contents_that_no_row_names_are_collected(store: Store, workspace: Works
     assert not get_records(engine).scan(Blob, None, [Where("size", Op.GE, 0)])
 
 
-def open_with_grace(store: Store, folder: Path) -> Everhold:
+def open_without_grace_period(store: Store, folder: Path) -> Everhold:
     return store.open(workspaces={"folder": folder / "files"}, blobs=str(folder / "blobs"), grace_days=0)

@@ -126,7 +126,7 @@ def _write_files(engine: Everhold, folder: Path) -> None:
         question="How many orders?", masked_question="How many ?", sql="SELECT 1", dialect="duckdb", fingerprint="f",
         origin="confirmed", wins=3, losses=1, last_used=now,
     )  # fmt: skip
-    get_records(engine).commit([Put(pattern)])  # no verb writes patterns yet
+    get_records(engine).commit([Put(pattern)])  # no verb sets these counts and times
 
 
 Expected = dict[str, Any]

@@ -17,7 +17,7 @@ from everhold.schema.sql import quote
 from everhold.schema.table import Kind
 from tests.engines import Store
 
-Found = dict[str, Any]
+ViewRow = dict[str, Any]
 SQL_STORES = ("sqlite", "duckdb", "postgres")
 
 
@@ -28,7 +28,7 @@ class Report:
     store: Store
     script: str = ""
 
-    def query(self, sql: str, *values: Any) -> list[Found]:
+    def query(self, sql: str, *values: Any) -> list[ViewRow]:
         """Return the rows of a query with `?` for each value. The engine on a DuckDB file must be closed."""
         match self.store.name:
             case "sqlite":
@@ -48,11 +48,11 @@ class Report:
         finally:
             connection.close()
 
-    def read(self, preset: str, view: str) -> list[Found]:
+    def read(self, preset: str, view: str) -> list[ViewRow]:
         """Return the rows of a view that is found under its original name, as the values that a test compares."""
-        [declared] = [definition for definition in PRESETS[preset].views if definition.name == view]
+        [definition] = [candidate for candidate in PRESETS[preset].views if candidate.name == view]
         rows = self.query(f"SELECT * FROM {quote(view)}")
-        kinds = _find_kinds(declared.rows[0])
+        kinds = _find_kinds(definition.rows[0])
         return [{name: _normalise(kinds[name], value) for name, value in row.items()} for row in rows]
 
 

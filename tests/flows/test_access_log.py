@@ -20,12 +20,12 @@ from tests.engines import Store, get_records
 CANARY = "canary"
 
 
-def lines_after(engine: Everhold, view: View, act: Callable[[], object]) -> list[AccessLog]:
+def collect_added_lines(engine: Everhold, view: View, call: Callable[[], object]) -> list[AccessLog]:
     """Return the lines that a call has added, oldest first."""
     engine.flush()
-    known = {line.sequence for line in view.log(limit=10_000)}
-    act()
-    return [line for line in reversed(view.log(limit=10_000)) if line.sequence not in known]
+    earlier_sequences = {line.sequence for line in view.log(limit=10_000)}
+    call()
+    return [line for line in reversed(view.log(limit=10_000)) if line.sequence not in earlier_sequences]
 
 
 # The operation of a line, and the memory that it is about.
@@ -34,7 +34,7 @@ Expected = tuple[str, str | None]
 # Verbs of a view that add no line.
 UNLOGGED = ("log",)
 # A question in a session is also two messages and a run.
-ASKED: list[Expected] = [
+LINES_OF_A_QUESTION: list[Expected] = [
     (operation, None) for operation in ("search", "create", "create", "create", "update", "update", "create")
 ]
 # Verbs that need a scope with an agent and nothing else.
@@ -144,7 +144,7 @@ def test_every_verb_of_a_view_has_its_line(store: Store, tmp_path: Path) -> None
         ("describe", lambda: view.describe("data"), [("read", None)]),
         ("update_description", lambda: view.update_description("data", "Two numbers"), [("update", None)]),
         ("find_tables", lambda: view.find_tables("numbers"), [("search", None)]),
-        ("ask", lambda: view.ask("How many rows of data are there?"), ASKED),
+        ("ask", lambda: view.ask("How many rows of data are there?"), LINES_OF_A_QUESTION),
         ("confirm", lambda: view.confirm(find_query(engine)), [("update", None)]),
         ("correct", lambda: view.correct(find_query(engine), sql="SELECT sum(b) FROM data"), [("update", None)]),
         ("reject", lambda: view.reject(find_query(engine)), [("update", None)]),
@@ -162,7 +162,7 @@ def test_every_verb_of_a_view_has_its_line(store: Store, tmp_path: Path) -> None
     assert without_log_as == set(UNLOGGED), "failed calls of these verbs would not be logged"
     for verb, call, expected in calls:
         began = datetime.now(UTC)
-        lines = lines_after(engine, view, call)
+        lines = collect_added_lines(engine, view, call)
         assert [(line.operation, line.memory_id) for line in lines] == expected, verb
         for line in lines:
             assert (line.success, line.error_message, line.interface) == (True, None, "a test"), verb
@@ -262,9 +262,9 @@ def test_deleting_an_agent_and_importing_one_have_their_lines(store: Store, tmp_
     agent, twin = engine.scope(agent="bot"), engine.scope(agent="twin")
     agent.create_agent(system="Be kind")
     agent.export_agent(tmp_path / "agent.json")
-    assert [line.operation for line in lines_after(engine, agent, agent.delete_agent)] == ["delete"]
-    assert [line.operation for line in lines_after(engine, agent, agent.restore_agent)] == ["update"]
-    imported = lines_after(engine, twin, lambda: twin.import_agent(tmp_path / "agent.json"))
+    assert [line.operation for line in collect_added_lines(engine, agent, agent.delete_agent)] == ["delete"]
+    assert [line.operation for line in collect_added_lines(engine, agent, agent.restore_agent)] == ["update"]
+    imported = collect_added_lines(engine, twin, lambda: twin.import_agent(tmp_path / "agent.json"))
     assert [line.operation for line in imported] == ["create"]
 
 
@@ -289,16 +289,16 @@ def test_every_verb_of_a_run_has_its_line(store: Store) -> None:
     ]
     assert {verb for verb, _, _ in calls} == list_verbs(Run) - {"step"}
     for verb, call, expected in calls:
-        lines = lines_after(engine, view, call)
+        lines = collect_added_lines(engine, view, call)
         assert [line.operation for line in lines] == expected, verb
         assert all(line.request["run"] for line in lines if line.memory_id is None), verb
         actors = {(line.organization_id, line.user_id, line.agent_id, line.session_id) for line in lines}
         assert actors == {("acme", "alice", "bot", "s1")}, verb
-    [line] = lines_after(engine, view, lambda: refuse(run.propose))
+    [line] = collect_added_lines(engine, view, lambda: expect_conflict(run.propose))
     assert (line.operation, line.success, line.error_message) == ("create", False, "Conflict")
 
 
-def refuse(verb: Callable[[], object]) -> None:
+def expect_conflict(verb: Callable[[], object]) -> None:
     with pytest.raises(Conflict):
         verb()
 
@@ -338,7 +338,7 @@ def test_every_verb_of_an_engine_has_its_line(store: Store, tmp_path: Path) -> N
         **fields: str,
     ) -> None:
         arguments = {} if verb.__name__ in WITHOUT_ORGANIZATION else {"organization": "acme"}
-        lines = lines_after(engine, acme, lambda: verb(*args, **arguments, **fields))
+        lines = collect_added_lines(engine, acme, lambda: verb(*args, **arguments, **fields))
         assert {(line.operation, line.success, line.interface) for line in lines} == {(operation, True, "a test")}, verb
         for line in lines:
             ids = {"user_id": line.user_id, "session_id": line.session_id, "memory_id": line.memory_id}
@@ -386,7 +386,7 @@ def test_every_verb_of_an_engine_has_its_line(store: Store, tmp_path: Path) -> N
 
 def test_failed_calls_have_a_line(engine: Everhold, alice: View) -> None:
     alice.remember("Here", id="m1")
-    acts: list[tuple[Callable[[], object], str]] = [
+    calls: list[tuple[Callable[[], object], str]] = [
         (lambda: alice.remember(""), "create"),
         (lambda: alice.remember("x", priority=11), "create"),
         (lambda: alice.remember_many(["a", {"text": "b", "nonsense": 1}]), "create"),
@@ -410,16 +410,16 @@ def test_failed_calls_have_a_line(engine: Everhold, alice: View) -> None:
         (alice.forget_where, "delete"),
         (lambda: alice.forget_where(where={"nonsense": 1}), "delete"),
     ]
-    for act, operation in acts:
-        failed: list[str] = []
+    for call, operation in calls:
+        error_names: list[str] = []
 
-        def fail(act: Callable[[], object] = act, failed: list[str] = failed) -> None:
+        def fail(call: Callable[[], object] = call, error_names: list[str] = error_names) -> None:
             with pytest.raises(EverholdError) as caught:
-                act()
-            failed.append(type(caught.value).__name__)
+                call()
+            error_names.append(type(caught.value).__name__)
 
-        [line] = lines_after(engine, alice, fail)
-        assert (line.operation, line.success, line.error_message) == (operation, False, failed[0])
+        [line] = collect_added_lines(engine, alice, fail)
+        assert (line.operation, line.success, line.error_message) == (operation, False, error_names[0])
         assert line.user_id == "alice"
     assert engine.verify_log().intact
 
@@ -432,30 +432,34 @@ def test_a_store_that_fails_is_logged_as_a_failure(
     def fail(*_: object) -> None:
         raise StoreFull("no room")
 
-    def act() -> None:
+    def remember_without_room() -> None:
         with monkeypatch.context() as patched:
             patched.setattr(type(get_records(engine)), "commit", fail)
             with pytest.raises(StoreFull):
                 alice.remember("Not kept")
 
-    [line] = lines_after(engine, alice, act)
+    [line] = collect_added_lines(engine, alice, remember_without_room)
     assert (line.operation, line.success, line.error_message) == ("create", False, "StoreFull")
 
 
 def test_no_word_of_a_memory_or_a_question_is_in_the_log(engine: Everhold, alice: View) -> None:
-    def say(n: int) -> str:
-        return f"{CANARY} text {n}"
+    def make_text(number: int) -> str:
+        return f"{CANARY} text {number}"
 
-    memory = alice.remember(say(1), tags=[f"{CANARY}-tag"], speaker=CANARY, aliases=[CANARY], metadata={"m": CANARY})
-    other = alice.remember(content={"text": say(2), CANARY: CANARY}, provenance={"p": CANARY}, source_agent=CANARY)
-    alice.revise(memory.id, text=say(3), reason=f"{CANARY} reason", metadata={CANARY: CANARY})
-    alice.supersede(other.id, say(4))
-    alice.recall(say(5), where={"text": {"contains": CANARY}}, tags=f"{CANARY}-tag", minimum=0.1)
+    memory = alice.remember(
+        make_text(1), tags=[f"{CANARY}-tag"], speaker=CANARY, aliases=[CANARY], metadata={"m": CANARY}
+    )
+    second = alice.remember(
+        content={"text": make_text(2), CANARY: CANARY}, provenance={"p": CANARY}, source_agent=CANARY
+    )
+    alice.revise(memory.id, text=make_text(3), reason=f"{CANARY} reason", metadata={CANARY: CANARY})
+    alice.supersede(second.id, make_text(4))
+    alice.recall(make_text(5), where={"text": {"contains": CANARY}}, tags=f"{CANARY}-tag", minimum=0.1)
     alice.list(where={"metadata.m": CANARY}, tags=CANARY)
-    alice.relate(memory.id, other.id, CANARY, metadata={"note": CANARY})
+    alice.relate(memory.id, second.id, CANARY, metadata={"note": CANARY})
     alice.tag(memory.id, CANARY)
     alice.undo(memory.id)
-    for act in (
+    for call in (
         lambda: alice.remember(f"{CANARY}\x00"),
         lambda: alice.remember(CANARY, **{f"{CANARY}_field": CANARY}),
         lambda: alice.recall(f"{CANARY}\x00"),
@@ -467,7 +471,7 @@ def test_no_word_of_a_memory_or_a_question_is_in_the_log(engine: Everhold, alice
         lambda: alice.forget_where(where={CANARY: CANARY}),
     ):
         with pytest.raises(EverholdError):
-            act()
+            call()
     alice.forget_where(where={"text": {"contains": CANARY}})
     engine.flush()
     lines = get_records(engine).scan(AccessLog, None)
@@ -482,16 +486,16 @@ def test_lines_of_reads_are_written_and_sealed_in_the_background(store: Store) -
     alice = engine.scope(user="alice")
     memory = alice.remember("Seen")
     alice.recall("seen")
-    other = store.open()
+    other_engine = store.open()
     deadline = time.monotonic() + 150
     while time.monotonic() < deadline:
-        lines = get_records(other).scan(AccessLog, "default")
+        lines = get_records(other_engine).scan(AccessLog, "default")
         if len(lines) == 2 and all(line.sealed for line in lines):
             break
         time.sleep(0.05)
     assert [line.operation for line in lines] == ["create", "search"]
-    assert [line.sealed for line in lines] == [1, 2], "the sealer comes after them by itself"
-    assert other.scope(user="alice").get(memory.id).access_count == 1
+    assert [line.sealed for line in lines] == [1, 2], "the sealer follows by itself"
+    assert other_engine.scope(user="alice").get(memory.id).access_count == 1
 
 
 def test_by_default_lines_are_written_within_a_second(sqlite_store: Store) -> None:
@@ -504,18 +508,18 @@ def test_the_line_of_a_write_is_in_its_commit(store: Store) -> None:
 
 
 def test_strict_mode_writes_before_it_answers(store: Store) -> None:
-    engine, other = store.open(log={"mode": "strict"}), store.open()
+    engine, other_engine = store.open(log={"mode": "strict"}), store.open()
     alice = engine.scope(user="alice")
     memory = alice.remember("Seen")
     alice.recall("seen")
     alice.get(memory.id)
     with pytest.raises(EverholdError):
         alice.get("nothing")
-    lines = get_records(other).scan(AccessLog, "default", order="sequence")
+    lines = get_records(other_engine).scan(AccessLog, "default", order="sequence")
     assert [(line.operation, line.success) for line in lines] == [
         ("create", True), ("search", True), ("read", True), ("read", False),
     ]  # fmt: skip
-    assert other.scope(user="alice").get(memory.id).access_count == 2
+    assert other_engine.scope(user="alice").get(memory.id).access_count == 2
 
 
 def test_closing_writes_waiting_lines(store: Store) -> None:
@@ -530,8 +534,8 @@ def test_closing_writes_waiting_lines(store: Store) -> None:
     assert operations == ["create", *["search"] * 5]
 
 
-def test_lines_about_purged_memories(engine: Everhold, alice: View) -> None:
-    """A memory is purged between a read and its line: the line still names its id."""
+def test_a_line_about_a_purged_memory_still_names_it(engine: Everhold, alice: View) -> None:
+    """The memory is purged after it was read and before the line of the read is written."""
     memory = alice.remember("Short-lived")
     alice.get(memory.id)
     session = engine.scope(user="alice", session="s1")
@@ -572,7 +576,7 @@ def test_lines_name_the_address_of_the_client_that_a_server_works_for(engine: Ev
         alice.recall("tea")
     finally:
         caller_address.reset(token)
-    alice.recall("coffee")  # writes the line of the recall before it too, without an address of its own
+    alice.recall("coffee")  # also writes the waiting line of the recall before; this call has no address
     lines = {(line.operation, line.ip_address) for line in alice.log()}
     assert lines == {("create", "203.0.113.7"), ("search", "203.0.113.7"), ("search", None)}
     assert engine.verify_log().intact

@@ -114,12 +114,12 @@ def test_an_implicit_account_is_completed_by_creating_it(engine: Everhold) -> No
     assert engine.scope(organization="acme", user="alice").get(memory.id).text == "Alice rows"
     assert engine.create_project("moon", organization="acme", name="Moon").name == "Moon"
     assert engine.create_organization("acme", "Acme").name == "Acme"
-    again: tuple[Callable[[], object], ...] = (
+    repeated_calls: tuple[Callable[[], object], ...] = (
         lambda: engine.create_user("alice", organization="acme"),
         lambda: engine.create_project("moon", organization="acme"),
         lambda: engine.create_organization("acme"),
     )
-    for create in again:
+    for create in repeated_calls:
         with pytest.raises(AlreadyExists, match="exists; choose another id"):
             create()
     engine.scope(organization="acme", user="bob").remember("Bob rows")

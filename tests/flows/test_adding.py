@@ -21,7 +21,7 @@ def chat(engine: Everhold) -> View:
     return engine.scope(user="alice", session="monday")
 
 
-def facts(view: View) -> set[str]:
+def list_memory_texts(view: View) -> set[str]:
     return {memory.text for memory in view.list()}
 
 
@@ -37,7 +37,7 @@ def test_one_call_stores_turns_and_facts(any_store: Store) -> None:
     assert [message.role for message in added.messages] == ["user", "assistant", "user"]
     assert list_texts(chat) == ["Hi! I live in Lisbon.", "I live in a computer.", "I'm a nurse."]
     assert {memory.message_id for memory in added.memories} == {"m1", "m3"}
-    assert facts(chat) == {memory.text for memory in added.memories} >= {"Alice lives in Lisbon."}
+    assert list_memory_texts(chat) == {memory.text for memory in added.memories} >= {"Alice lives in Lisbon."}
     for memory in added.memories:
         assert (memory.user_id, memory.agent_id, memory.session_id, memory.reach) == ("alice", "bot", None, "agent")
     later = engine.scope(user="alice", agent="bot", session="tuesday")
@@ -48,24 +48,24 @@ def test_one_call_stores_turns_and_facts(any_store: Store) -> None:
 def test_adding_again_adds_nothing(engine: Everhold, chat: View) -> None:
     first = chat.add(TURNS)
     before = {memory.id: memory for memory in chat.list()}
-    again = chat.add(TURNS)
-    assert again.messages == first.messages
-    assert {memory.id for memory in again.memories} == before.keys()
+    repeated = chat.add(TURNS)
+    assert repeated.messages == first.messages
+    assert {memory.id for memory in repeated.memories} == before.keys()
     assert {memory.id: memory for memory in chat.list()} == before
     [residence] = [memory for memory in first.memories if memory.message_id == "m1"]
     chat.forget(residence.id, hard=True)
     assert residence.id not in {memory.id for memory in chat.add(TURNS).memories}
-    assert residence.text not in facts(chat)
+    assert residence.text not in list_memory_texts(chat)
 
 
 def test_a_newer_fact_supersedes_an_older_one_of_another_session(engine: Everhold, chat: View) -> None:
     [old] = chat.add(["I live in Bangkok.", "Hello!"]).memories
-    named = {"content": "I live in Lisbon now.", "name": "Ally Moss"}
-    [new] = engine.scope(user="alice", session="tuesday").add([named]).memories
+    turn = {"content": "I live in Lisbon now.", "name": "Ally Moss"}
+    [new] = engine.scope(user="alice", session="tuesday").add([turn]).memories
     assert chat.get(old.id).superseded_by == new.id
     [newest] = chat.add(["I live in Faro."]).memories
     assert chat.get(new.id).superseded_by == newest.id
-    said = [
+    turns = [
         "I drive a Ford Fiesta.",
         "We sold the Fiesta and bought a Kona.",
         "I cancelled FitBox and joined PureGym.",
@@ -73,16 +73,16 @@ def test_a_newer_fact_supersedes_an_older_one_of_another_session(engine: Everhol
         "My parrot Kiwi is green.",
         "How was your day? Mine was long.",
     ]
-    drawn = engine.scope(user="kim", session="k").add(said).memories
-    assert [memory.text for memory in drawn] == [
+    memories = engine.scope(user="kim", session="k").add(turns).memories
+    assert [memory.text for memory in memories] == [
         "User drives a Ford Fiesta.",
-        *said[1:3],
+        *turns[1:3],
         "User has a parrot called Kiwi.",
-        said[4],
+        turns[4],
     ]
-    assert drawn[0].superseded_by == drawn[1].id
-    both = engine.scope(user="bob", session="b").add(["I live in Rome.", "I live in Oslo."]).memories
-    assert both[0].superseded_by == both[1].id
+    assert memories[0].superseded_by == memories[1].id
+    residences = engine.scope(user="bob", session="b").add(["I live in Rome.", "I live in Oslo."]).memories
+    assert residences[0].superseded_by == residences[1].id
 
 
 def test_sessions_without_a_user_keep_their_facts(engine: Everhold) -> None:
@@ -144,7 +144,7 @@ def test_a_message_is_hidden_and_restored(any_store: Store) -> None:
         assert [message.id for message in chat.session().history] == ["m3", "m2"]
     assert "Hi!" not in chat.context("Lisbon").text
     assert "m1" not in {hit.id for hit in chat.recall("Lisbon", among="message", minimum=0)}
-    assert "Alice lives in Lisbon." in facts(chat)
+    assert "Alice lives in Lisbon." in list_memory_texts(chat)
     with pytest.raises(NotFound):
         chat.delete_message("m1")
     assert chat.say("Goodbye").position == 3
@@ -156,7 +156,7 @@ def test_a_message_is_hidden_and_restored(any_store: Store) -> None:
     assert {"delete", "update"} <= {line.operation for line in chat.log() if line.request.get("message") == "m1"}
 
 
-def test_a_purged_message_takes_its_facts(any_store: Store) -> None:
+def test_a_purged_message_takes_its_facts_with_it(any_store: Store) -> None:
     engine = any_store.open()
     chat = engine.scope(user="alice", session="monday")
     chat.add([*TURNS, {"text": "I live in Lisbon.", "name": "Alice", "id": "m4"}])
@@ -168,7 +168,7 @@ def test_a_purged_message_takes_its_facts(any_store: Store) -> None:
     chat.delete_message("m1", hard=True)
     assert chat.get(residence.id).message_ids == ("m4",), "another message states it too"
     chat.delete_message("m4", hard=True)
-    assert facts(chat) == set()
+    assert list_memory_texts(chat) == set()
     assert engine.doctor().problems == []
 
 
@@ -177,9 +177,9 @@ def test_purging_a_session_purges_a_fact_that_it_states_twice(engine: Everhold, 
     engine.scope(user="alice", session="tuesday").add([{"text": "I'm a nurse.", "name": "Alice"}])
     chat.remember("Alice prefers tea.", kind="fact")
     engine.delete_session("monday")
-    assert facts(engine.scope(user="alice")) == {"Alice lives in Lisbon.", "Alice works as a nurse."}
+    assert list_memory_texts(engine.scope(user="alice")) == {"Alice lives in Lisbon.", "Alice works as a nurse."}
     engine.delete_session("monday", hard=True)
-    assert facts(engine.scope(user="alice")) == {"Alice works as a nurse."}
+    assert list_memory_texts(engine.scope(user="alice")) == {"Alice works as a nurse."}
 
 
 def test_a_fact_that_was_also_remembered_directly_stays(engine: Everhold, chat: View) -> None:
@@ -223,7 +223,7 @@ def test_only_scopes_that_read_a_message_can_delete_it(engine: Everhold, chat: V
         assert view.delete_message(name).id == name
 
 
-def test_forgetting_says_which_message_still_says_it(engine: Everhold, chat: View) -> None:
+def test_forgetting_a_fact_names_the_message_that_states_it(engine: Everhold, chat: View) -> None:
     memories = {memory.message_id: memory for memory in chat.add(TURNS).memories}
     preview = chat.forget_where(where={"id": memories["m1"].id}, preview=True)
     assert [message.id for message in preview.messages] == ["m1"]
@@ -234,8 +234,8 @@ def test_forgetting_says_which_message_still_says_it(engine: Everhold, chat: Vie
     assert list_texts(chat) == ["I live in a computer.", "I'm a nurse."]
     chat.forget(memories["m3"].id, hard=True, with_messages=True)
     assert list_texts(chat) == ["I live in a computer."]
-    own = chat.remember("A note of my own")
-    assert chat.forget(own.id, with_messages=True).message_id is None
+    note = chat.remember("A note of my own")
+    assert chat.forget(note.id, with_messages=True).message_id is None
     forged = chat.remember("Forged", provenance={"message": engine.scope(user="bob", session="b").say("Bob's").id})
     assert chat.forget_where(where={"id": forged.id}).messages == ()
     chat.undo()

@@ -15,7 +15,7 @@ from everhold.model import AgentState, Session
 from everhold.model.agent import make_state_id
 from everhold.schema.operations import Put
 from tests.engines import Store, find_tables_with, get_records
-from tests.flows.test_hostile_agent_files import GOOD
+from tests.flows.test_hostile_agent_files import AGENT_FILE
 from tests.purging import GRACE, run_purge
 
 
@@ -73,19 +73,19 @@ def test_a_row_of_another_owner_under_the_id_of_a_state_is_replaced(engine: Ever
     assert view.state().state == "mine"  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("way", ["agent", "session", "user", "maintenance"])
-def test_a_purged_state_leaves_no_trace(engine: Everhold, way: str) -> None:
+@pytest.mark.parametrize("deletion", ["agent", "session", "user", "maintenance"])
+def test_a_purged_state_leaves_no_trace(engine: Everhold, deletion: str) -> None:
     view = engine.scope(user="alice", agent="coder", session="s1")
     view.say("hello")
     view.set_state({"note": "zanzibar"}, metadata={"by": "zanzibar"})
-    if way == "agent":
+    if deletion == "agent":
         engine.scope(agent="coder").update_agent(system="zanzibar")
         engine.scope(agent="coder").delete_agent()
         engine.scope(agent="coder").delete_agent(hard=True)
-    elif way == "session":
+    elif deletion == "session":
         view.delete_session()
         view.delete_session(hard=True)
-    elif way == "maintenance":
+    elif deletion == "maintenance":
         view.delete_session()
         run_purge(get_records(engine), datetime.now(UTC) + 2 * GRACE)
         assert get_records(engine).count(AgentState, "default", deleted=True) == 0
@@ -122,7 +122,7 @@ def test_with_strict_scopes_an_agent_is_created_first(store: Store, tmp_path: Pa
     with pytest.raises(NotFound, match="no agent 'coder'"):
         coder.set_state(1)
     path = tmp_path / "agent.json"
-    path.write_text(json.dumps(GOOD), "utf-8")
+    path.write_text(json.dumps(AGENT_FILE), "utf-8")
     coder.import_agent(path)
     assert coder.set_state(1).version == 2
     assert coder.count() == 2
@@ -137,10 +137,10 @@ def test_several_engines_count_in_one_state(store: Store) -> None:
     def count(view: View) -> None:
         for _ in range(5):
             while True:
-                seen = view.state()
-                number = 0 if seen is None else seen.state["count"]
+                stored = view.state()
+                number = 0 if stored is None else stored.state["count"]
                 try:
-                    view.set_state({"count": number + 1}, expected_version=0 if seen is None else seen.version)
+                    view.set_state({"count": number + 1}, expected_version=0 if stored is None else stored.version)
                 except StaleVersion:
                     continue
                 break

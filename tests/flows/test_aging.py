@@ -12,7 +12,7 @@ from everhold.schema.operations import Increment
 from everhold.testing.logical_hash import hash_logically
 from tests.engines import Store, get_records
 
-PRUNING_ONLY: dict[str, Any] = {"decay": False}  # pruning only
+PRUNING_ONLY: dict[str, Any] = {"decay": False}
 
 
 def remember_long_ago(engine: Everhold, text: str, days: float = 0, user: str = "alice", **fields: Any) -> str:
@@ -36,7 +36,7 @@ def test_unused_memories_decay_and_used_ones_recover(any_store: Store) -> None:
         "important": remember_long_ago(engine, "Alice plants elms", 10, priority=8),
         "other": remember_long_ago(engine, "Bob plants pines", 20, "bob"),
     }
-    records, before = get_records(engine), hash_logically(get_records(engine))
+    records, hash_before = get_records(engine), hash_logically(get_records(engine))
     assert engine.maintain(["decay"], dry_run=True)["decay"].counts == {"memories": 2}
     report = engine.maintain(["decay"])
     assert report["decay"].counts == {"memories": 2}
@@ -47,7 +47,7 @@ def test_unused_memories_decay_and_used_ones_recover(any_store: Store) -> None:
 
     undone = engine.undo_run(report.run_id)
     assert (undone.count, undone.skipped) == (2, ())
-    assert hash_logically(records) == before
+    assert hash_logically(records) == hash_before
 
     engine.maintain(["decay"])
     engine.flush()  # `get` above is a use
@@ -73,20 +73,20 @@ def test_a_decayed_memory_is_ranked_lower(store: Store) -> None:
 
 def test_pruning_by_age_is_undone_alone_or_with_its_run(any_store: Store) -> None:
     engine = any_store.open(maintenance={**PRUNING_ONLY, "prune_after_days": 30})
-    old = [remember_long_ago(engine, f"note {number}", 31) for number in range(3)]
-    kept = [remember_long_ago(engine, "young", 29), remember_long_ago(engine, "pinned", 99, pinned=True)]
-    records, before = get_records(engine), hash_logically(get_records(engine))
+    old_ids = [remember_long_ago(engine, f"note {number}", 31) for number in range(3)]
+    kept_ids = [remember_long_ago(engine, "young", 29), remember_long_ago(engine, "pinned", 99, pinned=True)]
+    records, hash_before = get_records(engine), hash_logically(get_records(engine))
     alice = engine.scope(user="alice")
     assert engine.maintain(["prune"], dry_run=True)["prune"].counts == {"memories": 3}
     report = engine.maintain(["prune"])
     assert report["prune"].counts == {"memories": 3}
-    assert {memory.id for memory in alice.list().memories} == set(kept)
+    assert {memory.id for memory in alice.list().memories} == set(kept_ids)
 
-    assert alice.undo(old[0]).reason == "pruned: not used"
-    assert {memory.id for memory in alice.list().memories} == {*kept, old[0]}
+    assert alice.undo(old_ids[0]).reason == "pruned: not used"
+    assert {memory.id for memory in alice.list().memories} == {*kept_ids, old_ids[0]}
     assert report.run_id is not None
     assert engine.undo_run(report.run_id).count == 2
-    assert hash_logically(records) == before
+    assert hash_logically(records) == hash_before
     assert engine.maintain(["prune"])["prune"].counts == {}, "what a person brought back is not pruned again"
 
 
@@ -111,18 +111,18 @@ def test_the_budget_keeps_the_most_important(any_store: Store) -> None:
 
 def test_the_budget_may_be_in_bytes(store: Store) -> None:
     engine = store.open(maintenance={**PRUNING_ONLY, "max_megabytes": 0.0001})
-    kept = remember_long_ago(engine, "b" * 60, priority=4)
+    kept_id = remember_long_ago(engine, "b" * 60, priority=4)
     for text, priority in (("a" * 60, 3), ("c" * 40, 2)):
         remember_long_ago(engine, text, priority=priority)
     engine.maintain(["prune"])
-    assert set(read_strengths(engine)) == {kept}
+    assert set(read_strengths(engine)) == {kept_id}
 
 
 def test_nothing_is_pruned_by_default(store: Store) -> None:
     engine = store.open()
-    kept = remember_long_ago(engine, "ten years old", 3650, priority=1)
+    memory_id = remember_long_ago(engine, "ten years old", 3650, priority=1)
     assert engine.maintain()["prune"].counts == {}
-    assert engine.scope(user="alice").get(kept).strength == 0.1
+    assert engine.scope(user="alice").get(memory_id).strength == 0.1
 
 
 def test_old_runs_and_their_decay_are_dropped(store: Store) -> None:
@@ -145,8 +145,8 @@ def test_a_purge_removes_a_memory_from_the_journal_of_decay(store: Store) -> Non
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"half_life_days": 0}, {"prune_below": 1.5}, {"max_memories": 0}, {"exempt_priority": 11}]
+    "rule", [{"half_life_days": 0}, {"prune_below": 1.5}, {"max_memories": 0}, {"exempt_priority": 11}]
 )
-def test_rules_out_of_bounds_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(InvalidSettings, match=f"maintenance.{next(iter(wrong))}"):
-        Everhold.open("memory://", maintenance=wrong)
+def test_rules_out_of_bounds_are_refused(rule: dict[str, Any]) -> None:
+    with pytest.raises(InvalidSettings, match=f"maintenance.{next(iter(rule))}"):
+        Everhold.open("memory://", maintenance=rule)

@@ -22,8 +22,8 @@ LIVES_FOLDER = Path(__file__).resolve().parents[1] / "lives"
 def lives() -> list[Life]:
     """Three lives with a third of their questions each."""
     names = ("a-teacher", "c-retiree", "f-scientist")
-    whole = read_lives([LIVES_FOLDER / f"{name}.json" for name in names])
-    return [life.model_copy(update={"questions": life.questions[::3]}) for life in whole]
+    full_lives = read_lives([LIVES_FOLDER / f"{name}.json" for name in names])
+    return [life.model_copy(update={"questions": life.questions[::3]}) for life in full_lives]
 
 
 def test_cross_validation_gives_the_same_hits_as_recall(lives: list[Life], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +62,7 @@ def test_only_the_named_parts_are_fitted(lives: list[Life]) -> None:
     with Everhold.open("memory://") as engine:
         examples = list(answer_folds.ask_questions(engine, lives[0]))
     fitted = fit_weights(examples, (), ["chance"])
-    kept = {name: value for name, value in judging.FITTED.items() if name not in ("chance", "base")}
-    assert {name: fitted[name] for name in kept} == kept
+    unfitted = {name: value for name, value in judging.FITTED.items() if name not in ("chance", "base")}
+    assert {name: fitted[name] for name in unfitted} == unfitted
     assert fitted["chance"] != judging.FITTED["chance"]
     assert fitted["chance"].keys() == judging.FITTED["chance"].keys()

@@ -61,12 +61,12 @@ def ask(view: View, question: str) -> list[str]:
 
 def test_i_is_the_user_whatever_name_is_stored(engine: Everhold) -> None:
     """A speaker's name, the user's own name in the text, other people, and the assistant's words about itself."""
-    told = engine.scope(user="kim")
-    told.remember("I moved to Chiang Mai", speaker="Kim")
-    [named] = told.recall("Where do I live?")
+    with_speaker = engine.scope(user="kim")
+    with_speaker.remember("I moved to Chiang Mai", speaker="Kim")
+    [spoken_hit] = with_speaker.recall("Where do I live?")
     without_speaker = engine.scope(user="kai")
     without_speaker.remember("I moved to Chiang Mai")
-    assert [hit.score for hit in without_speaker.recall("Where do I live?")] == [named.score]
+    assert [hit.score for hit in without_speaker.recall("Where do I live?")] == [spoken_hit.score]
     valerie = engine.scope(user="valerie", session="chat")
     valerie.add([{"role": "assistant", "text": "I'm a language model, I live in the cloud."}])
     for text in ("Boris is allergic to nuts.", "Valerie moved to Lübeck."):
@@ -173,13 +173,13 @@ def test_replaced_memories_can_be_searched_and_form_a_timeline() -> None:
         mia.remember("I like figs")
         question = "Where do I live?"
         assert [hit.memory.id for hit in mia.recall(question)] == [new.id]
-        both = mia.recall(question, include_superseded=True)
-        assert {hit.memory.id for hit in both} == {old.id, new.id}
+        hits = mia.recall(question, include_superseded=True)
+        assert {hit.memory.id for hit in hits} == {old.id, new.id}
         missed = mia.why_not(old.id, question)
         assert missed.reasons[0].startswith("it was replaced")
         assert missed.admitted_by == {"include_superseded": True}
-        for past in ("Where did I live before Denver?", "Where did I use to live?"):
-            assert mia.recall(past)[0].memory.id == old.id, past
+        for past_question in ("Where did I live before Denver?", "Where did I use to live?"):
+            assert mia.recall(past_question)[0].memory.id == old.id, past_question
         assert mia.why_not(old.id, question, include_superseded=True).returned
         periods = mia.timeline(question)
         assert [period.memory.id for period in periods] == [old.id, new.id]

@@ -1,5 +1,6 @@
 """Messages of ended sessions move to cold storage, and back into the tables when they are needed."""
 
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import timedelta
@@ -56,10 +57,10 @@ def read_texts(view: View) -> list[str | None]:
 
 
 def test_messages_leave_the_tables_and_come_back_unchanged(archive_store: tuple[Store, dict[str, Any]]) -> None:
-    store, values = archive_store
-    engine = store.open(**values)
+    store, settings = archive_store
+    engine = store.open(**settings)
     view, records = talk(engine), get_records(engine)
-    texts, before = read_texts(view), hash_rows(records)
+    texts, hashes_before = read_texts(view), hash_rows(records)
     view.archive_session()
     assert engine.maintain(["archive"], dry_run=True)["archive"].counts == {"sessions": 1}
     assert archive(engine) == {"sessions": 1, "messages": 3}
@@ -70,7 +71,7 @@ def test_messages_leave_the_tables_and_come_back_unchanged(archive_store: tuple[
     assert archive(engine) == {}
 
     assert read_texts(view) == texts
-    assert hash_rows(records) == before
+    assert hash_rows(records) == hashes_before
     assert not records.scan(SessionArchive, None, deleted=True)
     assert not records.scan(ArchiveFile, None)
     assert len(engine.scope(user="alice").recall(SECRET, among="message").hits) == 3
@@ -91,7 +92,7 @@ def list_files(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
-def archive_one(engine: Everhold, **session: Any) -> View:
+def archive_new_session(engine: Everhold, **session: Any) -> View:
     view = talk(engine, **session)
     view.archive_session()
     archive(engine)
@@ -125,16 +126,16 @@ def test_a_long_session_has_several_archives(engine: Everhold) -> None:
 
 
 def test_a_reopened_session_continues_where_it_ended(engine: Everhold) -> None:
-    view = archive_one(engine)
+    view = archive_new_session(engine)
     view.reopen_session()
     assert view.say("hello again").position == 3
     assert len(view.messages()) == 4
     assert archive(engine) == {}
 
 
-@pytest.mark.parametrize("verb", ["messages", "around", "session", "search", "context", "window", "forgotten"])
+@pytest.mark.parametrize("verb", ["messages", "around", "session", "search", "context", "window", "delete"])
 def test_every_verb_that_reads_messages_puts_them_back(engine: Everhold, verb: str) -> None:
-    view = archive_one(engine)
+    view = archive_new_session(engine)
     text = f"{SECRET} number 2 of s1"
     result = {
         "messages": lambda: view.messages(limit=1),
@@ -143,34 +144,34 @@ def test_every_verb_that_reads_messages_puts_them_back(engine: Everhold, verb: s
         "search": lambda: view.search_messages(text),
         "context": lambda: view.context(text),
         "window": lambda: view.window(text),
-        "forgotten": lambda: view.delete_message("s1-2"),
+        "delete": lambda: view.delete_message("s1-2"),
     }[verb]()
     assert text in str(result)
     assert not get_records(engine).scan(SessionArchive, None)
 
 
 def test_an_archived_session_is_found_through_its_episodes(engine: Everhold) -> None:
-    archive_one(engine)
+    archive_new_session(engine)
     [hit, *_] = engine.scope(user="alice").recall(f"{SECRET} number 2 of s1", among="episode")
     assert hit.record.__dict__["session_id"] == "s1"
     assert get_records(engine).scan(SessionArchive, None)
 
 
 def test_a_retry_of_an_archived_message_changes_nothing(engine: Everhold) -> None:
-    view = archive_one(engine)
+    view = archive_new_session(engine)
     assert view.say(f"{SECRET} number 0 of s1", id="s1-0").position == 0
     assert len(view.messages()) == 3
 
 
 def test_no_message_is_lost_if_its_id_is_reused(engine: Everhold) -> None:
-    view = archive_one(engine)
+    view = archive_new_session(engine)
     engine.scope(user="alice", session="s2").say("another one", id="s1-1")
     assert read_texts(view) == [f"{SECRET} number {number} of s1" for number in range(3)]
     assert view.messages(oldest_first=True).messages[1].metadata == {"archived_id": "s1-1"}
 
 
 def test_a_session_without_its_files_says_what_to_do(sqlite_store: Store, engine: Everhold, files: Path) -> None:
-    view = archive_one(engine)
+    view = archive_new_session(engine)
     with pytest.raises(InvalidSettings, match="set `blobs`"):
         sqlite_store.open().scope(user="alice", session="s1").messages()
     [file] = list_files(files)
@@ -182,7 +183,7 @@ def test_a_session_without_its_files_says_what_to_do(sqlite_store: Store, engine
 
 
 def test_doctor_reads_every_archive(sqlite_store: Store, engine: Everhold, files: Path) -> None:
-    archive_one(engine)
+    archive_new_session(engine)
     assert engine.doctor().problems == []
     [problem] = sqlite_store.open().doctor().problems
     assert problem.endswith("set `blobs` to the location of the archived files")
@@ -202,7 +203,7 @@ def test_doctor_reads_every_archive(sqlite_store: Store, engine: Everhold, files
 
 def test_doctor_reads_archives_in_the_records(sqlite_store: Store) -> None:
     engine = sqlite_store.open()
-    archive_one(engine)
+    archive_new_session(engine)
     [row] = get_records(engine).scan(SessionArchive, None)
     get_records(engine).commit([Patch(SessionArchive, ("default", row.id), {"content": (row.content or b"")[:-9]})])
     [problem] = engine.doctor().problems
@@ -210,7 +211,7 @@ def test_doctor_reads_archives_in_the_records(sqlite_store: Store) -> None:
 
 
 def test_chunks_of_a_retired_model_are_made_again(sqlite_store: Store) -> None:
-    view = archive_one(sqlite_store.open())
+    view = archive_new_session(sqlite_store.open())
     engine = sqlite_store.open(FakeEmbedder("another", 16))
     view = engine.scope(user="alice", session="s1")
     engine.maintain(["reembed"])
@@ -230,7 +231,7 @@ def assert_erased(engine: Everhold, files: Path) -> None:
 
 
 def test_a_deleted_session_is_restored_with_its_archive(engine: Everhold) -> None:
-    view = archive_one(engine)
+    view = archive_new_session(engine)
     assert engine.delete_session("s1", preview=True).rows["messages"] == 3
     engine.delete_session("s1")
     with pytest.raises(NotFound):
@@ -265,7 +266,7 @@ def test_purging_after_the_grace_period_deletes_all_rows(sqlite_store: Store, fi
 
 @pytest.mark.parametrize("kind", ["user", "organization"])
 def test_a_hard_deletion_leaves_nothing_behind(engine: Everhold, files: Path, kind: str) -> None:
-    archive_one(engine)
+    archive_new_session(engine)
     getattr(engine, f"delete_{kind}")({"user": "alice", "organization": "default"}[kind], hard=True)
     assert_erased(engine, files)
 
@@ -313,7 +314,7 @@ def test_messages_of_a_user_deleted_during_archiving_stay_hidden(engine: Everhol
 
 
 def test_one_archived_message_is_deleted_and_restored(engine: Everhold, files: Path) -> None:
-    view = archive_one(engine)
+    view = archive_new_session(engine)
     alice = engine.scope(user="alice")
     with pytest.raises(NotFound):
         engine.scope(user="bob").delete_message("s1-1")
@@ -341,21 +342,21 @@ def test_forgetting_names_archived_messages(engine: Everhold) -> None:
 
 def test_an_export_holds_archived_messages(engine: Everhold, tmp_path: Path) -> None:
     view = talk(engine)
-    before = hash_rows(get_records(engine))
+    hashes_before = hash_rows(get_records(engine))
     view.archive_session()
     archive(engine)
     engine.export(tmp_path / "bundle.jsonl")
     assert view.sessions()[0].archived_messages == 3  # an export puts nothing back
-    with Everhold.open("memory://", embedder=FakeEmbedder()) as other:
-        other.load(tmp_path / "bundle.jsonl")
-        assert hash_rows(get_records(other)) == before
-        assert len(other.scope(user="alice", session="s1").messages()) == 3
+    with Everhold.open("memory://", embedder=FakeEmbedder()) as copy:
+        copy.load(tmp_path / "bundle.jsonl")
+        assert hash_rows(get_records(copy)) == hashes_before
+        assert len(copy.scope(user="alice", session="s1").messages()) == 3
     assert engine.load(tmp_path / "bundle.jsonl").added == 0
     assert len(view.messages()) == 3
 
 
 def test_a_move_takes_the_files_along(sqlite_store: Store, engine: Everhold, files: Path, tmp_path: Path) -> None:
-    view = archive_one(engine)
+    view = archive_new_session(engine)
     engine.flush()
     target = tmp_path / "moved.db"
     with pytest.raises(InvalidSettings, match="set `blobs`"):
@@ -375,10 +376,10 @@ class SimulatedKill(BaseException):
 
 
 class KillAfterSteps:
-    """Raise `SimulatedKill` before or after a chosen write to the store or to files."""
+    """Raises `SimulatedKill` after `steps_left` steps. Each write to a store or file is two steps: before and after."""
 
     def __init__(self, patched: pytest.MonkeyPatch) -> None:
-        self.left: float = float("inf")
+        self.steps_left: float = float("inf")
         for owner, name in ((SqliteRecords, "commit"), (FileBlobs, "put"), (FileBlobs, "delete")):
             patched.setattr(owner, name, self._count(getattr(owner, name)))
 
@@ -392,32 +393,32 @@ class KillAfterSteps:
         return run
 
     def _take(self) -> None:
-        self.left -= 1
-        if self.left < 0:
+        self.steps_left -= 1
+        if self.steps_left < 0:
             raise SimulatedKill
 
 
-@pytest.mark.parametrize("work", ["archive", "read"])
+@pytest.mark.parametrize("action", ["archive", "read"])
 def test_a_kill_at_any_step_loses_nothing(
-    sqlite_store: Store, files: Path, monkeypatch: pytest.MonkeyPatch, work: str
+    sqlite_store: Store, files: Path, monkeypatch: pytest.MonkeyPatch, action: str
 ) -> None:
-    steps = KillAfterSteps(monkeypatch)
+    kill = KillAfterSteps(monkeypatch)
     for step in range(100):
         engine = sqlite_store.open(blobs=str(files))
         view = talk(engine, f"s{step}")
         view.archive_session()
-        if work == "read":
+        if action == "read":
             archive(engine)
-        steps.left = step
+        kill.steps_left = step
         with suppress(SimulatedKill):
-            archive(engine) if work == "archive" else view.messages()
-        survived, steps.left = steps.left >= 0, float("inf")
+            archive(engine) if action == "archive" else view.messages()
+        survived, kill.steps_left = kill.steps_left >= 0, float("inf")
         engine = sqlite_store.open(blobs=str(files))
         records = get_records(engine)
         records.commit([Delete(Lease, ("archive",))])  # as if the lease of the dead process had expired
-        archived = [name for (names,) in records.columns(SessionArchive, None, ("message_ids",)) for name in names]
+        archived = itertools.chain(*(ids for (ids,) in records.columns(SessionArchive, None, ("message_ids",))))
         listed = [message.id for message in records.scan(Message, None)]
-        assert sorted(archived + listed) == sorted(f"s{step}-{number}" for number in range(3))
+        assert sorted([*archived, *listed]) == sorted(f"s{step}-{number}" for number in range(3))
         archive(engine)
         assert len(list_files(files)) == records.count(ArchiveFile, None) == records.count(SessionArchive, None)
         assert len(engine.scope(user="alice", session=f"s{step}").messages()) == 3

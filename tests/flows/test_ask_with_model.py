@@ -87,7 +87,7 @@ def endpoint(shared_endpoint: ChatEndpoint) -> ChatEndpoint:
 
 
 @pytest.fixture(autouse=True)
-def pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+def skip_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("everhold.retries.time.sleep", lambda seconds: None)
 
 
@@ -162,20 +162,21 @@ def test_yaml_writes_off_as_false(tmp_path: Path) -> None:
 def test_agreement_raises_the_confidence(shop: View, endpoint: ChatEndpoint) -> None:
     question = "total amount of the web in France"
     endpoint.script = ["NONE", "SELECT sum(o.amount) FROM orders o WHERE o.country = 'france' AND channel = 'web'"]
-    alone = shop.ask(question)
-    both = shop.ask(question)
-    assert alone.table.rows == both.table.rows == ((35,),)
-    assert both.confidence == pytest.approx(1 - (1 - alone.confidence) * 0.4, abs=1e-3)
-    assert both.restatement == alone.restatement
-    assert not any("language model" in line for line in both.assumptions)
+    rules_answer = shop.ask(question)
+    agreed_answer = shop.ask(question)
+    assert rules_answer.table.rows == agreed_answer.table.rows == ((35,),)
+    # The answer is wrong only if the model is wrong too, for which the chance is 0.4.
+    assert agreed_answer.confidence == pytest.approx(1 - (1 - rules_answer.confidence) * 0.4, abs=1e-3)
+    assert agreed_answer.restatement == rules_answer.restatement
+    assert not any("language model" in line for line in agreed_answer.assumptions)
 
 
 def test_two_empty_results_do_not_agree(shop: View, endpoint: ChatEndpoint) -> None:
     question = "orders in the store in France"
     endpoint.script = ["NONE", "SELECT order_id FROM orders WHERE amount < 0"]
-    alone, both = shop.ask(question), shop.ask(question)
-    assert alone.table.rows == both.table.rows == ()
-    assert both.confidence <= alone.confidence
+    rules_answer, answer = shop.ask(question), shop.ask(question)
+    assert rules_answer.table.rows == answer.table.rows == ()
+    assert answer.confidence <= rules_answer.confidence
 
 
 def test_disagreement_is_a_choice(shop: View, endpoint: ChatEndpoint, store: Store) -> None:
@@ -256,10 +257,10 @@ def test_a_follow_up_of_a_model_is_read_by_the_model(shop: View, endpoint: ChatE
 
 
 def make_judged_run(number: int, feedback: str, user: str = "bob", **metadata: Any) -> QueryRun:
-    known = {"origin": "model", "language_model": {"model": "tiny"}, "user": user}
+    defaults = {"origin": "model", "language_model": {"model": "tiny"}, "user": user}
     return make_row(
         QueryRun, "default", f"judged-{user}-{number}", project_id="shop", session_id=None, pattern_id=None,
-        feedback=feedback, sql="SELECT 1", metadata={**known, **metadata},
+        feedback=feedback, sql="SELECT 1", metadata={**defaults, **metadata},
     )  # fmt: skip
 
 
@@ -276,12 +277,12 @@ def test_verdicts_decide_the_confidence_of_a_model(store: Store, shop: View, end
 
     endpoint.script = ["SELECT count(*) FROM orders WHERE amount > 100"] * 3
     answer = bob.ask(UNSURE)
-    assert answer.confidence == (6 + 9) / (10 + 10)
-    judged = "9 of 10 of its answers that were judged were right"
-    assert answer.assumptions[0] == f"the language model 'tiny' wrote the statement; {judged}"
+    assert answer.confidence == (6 + 9) / (10 + 10)  # at first, a model counts as right in 6 of 10 answers
+    verdicts = "9 of 10 of its answers that were judged were right"
+    assert answer.assumptions[0] == f"the language model 'tiny' wrote the statement; {verdicts}"
     items = {item.text: item for item in bob.learned() if item.kind == "model"}
     assert (items["tiny"].wins, items["tiny"].losses, items["tiny"].status, items["tiny"].why) == (
-        9, 1, "active", judged,
+        9, 1, "active", verdicts,
     )  # fmt: skip
     assert items["tiny"].meaning == "its statements are right with a chance of 0.75"
     assert (items["other"].status, items["other"].losses) == ("held back", 1)
@@ -291,12 +292,12 @@ def test_verdicts_decide_the_confidence_of_a_model(store: Store, shop: View, end
     assert shop.ask("What is the churn of the web?").confidence == 0.6, "verdicts of another user do not count"
 
 
-RECORDS = [
+CONFIDENCES = [
     (0, 0, 0.6), (4, 0, 0.6), (0, 4, 0.6), (5, 0, 0.7333), (3, 2, 0.6), (0, 5, 0.4), (0, 40, 0.35), (200, 0, 0.85),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("right", "wrong", "confidence"), RECORDS)
+@pytest.mark.parametrize(("right", "wrong", "confidence"), CONFIDENCES)
 def test_a_few_verdicts_change_little(right: int, wrong: int, confidence: float) -> None:
     assert ModelRecord(right, wrong).confidence == confidence
 
@@ -304,7 +305,7 @@ def test_a_few_verdicts_change_little(right: int, wrong: int, confidence: float)
 # a model that fails
 
 
-def drip() -> str:
+def make_long_reply() -> str:
     return " " * 9_000_000 + "NONE"
 
 
@@ -312,7 +313,7 @@ NO_COMPLETION = "answered something other than a chat completion"
 BROKEN: list[tuple[Any, str]] = [
     (401, "refused the key"), (404, "answered with status 404"), (500, "answered with status 500"),
     (b"<html>", NO_COMPLETION), (b"", NO_COMPLETION), (b'{"choices": []}', NO_COMPLETION),
-    (b'{"choices": [{"message": {"content": 5}}]}', NO_COMPLETION), (drip, NO_COMPLETION),
+    (b'{"choices": [{"message": {"content": 5}}]}', NO_COMPLETION), (make_long_reply, NO_COMPLETION),
     (b"\xff\xfe", NO_COMPLETION), (b"[" * 100_000, NO_COMPLETION),
 ]  # fmt: skip
 
@@ -422,11 +423,11 @@ def test_values_are_sent_if_it_is_allowed(store: Store, endpoint: ChatEndpoint) 
     assert '"samples": ["Quetzalburg", "France", "Zyxwick"]' in endpoint.prompts[0]
 
 
-def test_only_the_scope_s_names_are_sent(shop: View, store: Store, endpoint: ChatEndpoint, tmp_path: Path) -> None:
+def test_only_names_of_the_scope_are_sent(shop: View, store: Store, endpoint: ChatEndpoint, tmp_path: Path) -> None:
     engine = store.opened[0]
     (tmp_path / "secret_salaries.csv").write_text("employee,churn\nx,1\n")
-    for other in (engine.scope(project="other"), engine.scope(organization="acme", project="shop")):
-        other.upload(str(tmp_path / "secret_salaries.csv"))
+    for view in (engine.scope(project="other"), engine.scope(organization="acme", project="shop")):
+        view.upload(str(tmp_path / "secret_salaries.csv"))
     shop.update_description("orders", "what we sold", field="amount")
     shop.ask(UNSURE)
     [prompt] = endpoint.prompts
@@ -461,8 +462,8 @@ def test_a_rejected_statement_is_not_proposed_again(shop: View, endpoint: ChatEn
     answer = shop.ask(question)
     assert answer.table.rows == ((15,),)
     shop.reject(answer.query)
-    again = shop.ask(question)
-    assert (again.status, again.assumptions) == (
+    refusal = shop.ask(question)
+    assert (refusal.status, refusal.assumptions) == (
         AnswerStatus.CANNOT, ("the statement of the language model was rejected before",),
     )  # fmt: skip
 
@@ -470,17 +471,17 @@ def test_a_rejected_statement_is_not_proposed_again(shop: View, endpoint: ChatEn
 def test_prompts_are_recorded_without_their_content(shop: View, endpoint: ChatEndpoint, store: Store) -> None:
     endpoint.script = ["SELECT nothing FROM orders", "SELECT count(*) FROM orders"]
     query = read_query(store, shop.ask(UNSURE))
-    use = query.metadata["language_model"]
+    recorded = query.metadata["language_model"]
     hashes = [hashlib.sha256(prompt.encode()).hexdigest() for prompt in endpoint.prompts]
-    assert [prompt["sha256"] for prompt in use["prompts"]] == hashes
-    assert all(prompt["tokens"] > 100 and prompt["answer_tokens"] > 0 for prompt in use["prompts"])
-    assert {name: use[name] for name in ("model", "sent_values", "outcome")} == {
+    assert [prompt["sha256"] for prompt in recorded["prompts"]] == hashes
+    assert all(prompt["tokens"] > 100 and prompt["answer_tokens"] > 0 for prompt in recorded["prompts"])
+    assert {name: recorded[name] for name in ("model", "sent_values", "outcome")} == {
         "model": "tiny", "sent_values": False, "outcome": "proposed",
     }  # fmt: skip
     assert query.metadata["origin"] == "model"
     lines = get_records(store.opened[0]).scan(AccessLog, "default")
     [logged] = [line.request for line in lines if line.request.get("query") == query.id]
-    assert logged["language_model"] == use
+    assert logged["language_model"] == recorded
     assert "Write one" not in json.dumps([query.metadata, logged])
 
 
@@ -512,10 +513,10 @@ def test_injections_reach_neither_the_data_nor_the_answer(
     (tmp_path / "orders.csv").write_text(HOSTILE)
     shop.upload(str(tmp_path / "orders.csv"))
     data_engine = store.opened[-1]._parts.data_engine
-    run, ran = data_engine.run, []
+    run, run_statements = data_engine.run, []
 
     def record_and_run(data: Any, statement: Any, *rest: Any, **named: Any) -> Any:
-        ran.append(statement.sql)
+        run_statements.append(statement.sql)
         return run(data, statement, *rest, **named)
 
     monkeypatch.setattr(data_engine, "run", record_and_run)
@@ -526,8 +527,8 @@ def test_injections_reach_neither_the_data_nor_the_answer(
         assert (answer.status, answer.sql) == (AnswerStatus.CANNOT, "") or "DROP" not in answer.sql
         shown = " ".join([answer.sentence, answer.restatement, *answer.assumptions, *map(str, answer.table.rows)])
         assert not any(word in shown for word in ("5 million", "99 %", "deleted", "administrator"))
-    assert ran
-    for sql in ran:
+    assert run_statements
+    for sql in run_statements:
         assert check_statement(sql, "duckdb", columns).tables <= {"orders"}
     for prompt in endpoint.prompts:
         assert prompt.split("\n").count("</data>") == 1

@@ -134,8 +134,8 @@ def test_a_follow_up_continues_from_the_choice(engine: Everhold, sales: View) ->
     sales.ask("What is the total price?")
     chosen = sales.ask("What is the total price?", choice=2)
     assert sales.ask("and in 2025?").table.rows == ((12,),)
-    alone = engine.scope(project="sales")
-    assert alone.ask("and in 2025?", after=chosen.earlier).table.rows == ((12,),)
+    without_session = engine.scope(project="sales")
+    assert without_session.ask("and in 2025?", after=chosen.earlier).table.rows == ((12,),)
     queries = get_records(engine).scan(QueryRun, "default", order="created_at")
     assert [query.status for query in queries][:2] == ["clarify", "answered with assumptions"]
     assert [len(query.metadata.get("choices", ())) for query in queries][:2] == [2, 0]
@@ -165,7 +165,7 @@ def test_periods_are_counted_from_a_day(shop: View) -> None:
     "statement",
     ["DROP TABLE orders", "SELECT * FROM read_csv('/etc/passwd')", "SELECT * FROM customers", "SELECT 1; SELECT 2"],
 )
-def test_only_selects_on_own_tables_run(shop: View, statement: str) -> None:
+def test_only_queries_of_tables_in_the_scope_run(shop: View, statement: str) -> None:
     with pytest.raises(StatementRefused):
         shop.sql(statement)
     assert shop.sql("SELECT count(*) FROM orders").rows == ((4,),)

@@ -24,28 +24,28 @@ class HeldEmbedder(FakeEmbedder):
     def __init__(self) -> None:
         super().__init__()
         self.hold = False
-        self.let_go = threading.Event()
+        self.released = threading.Event()
         self.entered = threading.Event()
 
     def embed(self, texts: Sequence[str]) -> list[Any]:
         if self.hold:
             self.entered.set()
-            assert self.let_go.wait(150)
+            assert self.released.wait(150)
         return super().embed(texts)
 
 
-async def ticks_during(work: Awaitable[Any], embedder: HeldEmbedder, count: int = 100) -> tuple[int, Any]:
+async def count_ticks_during(work: Awaitable[Any], embedder: HeldEmbedder, count: int = 100) -> tuple[int, Any]:
     """Return how often the event loop ran while the work was held, and the result of the work."""
     embedder.hold = True
     task = asyncio.ensure_future(work)
-    ticked = 0
-    while not embedder.entered.is_set() or ticked < count:
+    ticks = 0
+    while not embedder.entered.is_set() or ticks < count:
         await asyncio.sleep(0.0005)
-        ticked += 1
+        ticks += 1
         assert not task.done()
     embedder.hold = False
-    embedder.let_go.set()
-    return ticked, await task
+    embedder.released.set()
+    return ticks, await task
 
 
 @pytest.fixture
@@ -53,18 +53,18 @@ def embedder() -> HeldEmbedder:
     return HeldEmbedder()
 
 
-def run(store: Store, embedder: Any, flow: Callable[[AsyncEverhold], Awaitable[None]], workers: int = 8) -> None:
+def run(store: Store, embedder: Any, use_engine: Callable[[AsyncEverhold], Awaitable[None]], workers: int = 8) -> None:
     async def run_lifecycle() -> None:
         engine = store.open(embedder)
         store.opened.remove(engine)
         async with AsyncEverhold(engine, workers) as everhold:
-            await flow(everhold)
+            await use_engine(everhold)
 
     asyncio.run(run_lifecycle())
 
 
 def test_asynchronous_verbs_do_the_same_as_the_others(store: Store, embedder: HeldEmbedder) -> None:
-    async def flow(everhold: AsyncEverhold) -> None:
+    async def use_engine(everhold: AsyncEverhold) -> None:
         await everhold.create_user("alice", email="a@x.org", password="long enough")
         alice = everhold.scope(user="alice")
         memory = await alice.remember("Likes tea", tags=["t"])
@@ -84,17 +84,17 @@ def test_asynchronous_verbs_do_the_same_as_the_others(store: Store, embedder: He
         assert (await everhold.sign_in("a@x.org", "long enough")).id == "alice"
         assert alice.scope.user == "alice"
 
-    run(store, embedder, flow)
+    run(store, embedder, use_engine)
 
 
 def test_every_verb_is_offered(sqlite_store: Store, embedder: HeldEmbedder) -> None:
-    def verbs(kind: type) -> set[str]:
+    def list_verbs(kind: type) -> set[str]:
         return {name for name, _ in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")}
 
-    async def flow(everhold: AsyncEverhold) -> None:
-        for name in verbs(Everhold) - {"close", "scope"}:
+    async def use_engine(everhold: AsyncEverhold) -> None:
+        for name in list_verbs(Everhold) - {"close", "scope"}:
             assert inspect.iscoroutinefunction(getattr(everhold, name)), name
-        for name in verbs(View) - {"events"}:
+        for name in list_verbs(View) - {"events"}:
             assert inspect.iscoroutinefunction(getattr(everhold.scope(), name)), name
         assert inspect.isasyncgenfunction(everhold.scope().events)
         assert {"recall", "remember"} <= set(dir(everhold.scope()))
@@ -102,19 +102,19 @@ def test_every_verb_is_offered(sqlite_store: Store, embedder: HeldEmbedder) -> N
             with pytest.raises(AttributeError):
                 getattr(everhold.scope(), name)
 
-    run(sqlite_store, embedder, flow)
+    run(sqlite_store, embedder, use_engine)
 
 
 def test_why_tags_and_pinned_are_read_before_recall_returns(store: Store, embedder: HeldEmbedder) -> None:
     """Tags and pinned memories can be used without waiting, even after the store was closed."""
     results: list[Hits] = []
 
-    async def flow(everhold: AsyncEverhold) -> None:
+    async def use_engine(everhold: AsyncEverhold) -> None:
         alice = everhold.scope(user="alice")
         await alice.remember("Likes tea", tags=["drink"], pinned=True)
         results.append(await alice.recall("tea", minimum=0))
 
-    run(store, embedder, flow)
+    run(store, embedder, use_engine)
     [hits] = results
     assert [hit.tags for hit in hits] == [("drink",)]
     assert [memory.text for memory in hits.pinned] == ["Likes tea"]
@@ -158,26 +158,26 @@ async def mistaken_elsewhere(alice: View) -> None:
         await engine.create_user("alice", emial="a@b.c")
         engine.scope(user="alice").recal("tea")
 """)
-    # In the repository, mypy finds there what `make lint` has learned of the package; without that it takes 15 s.
+    # In the repository, mypy finds the cache that `make lint` has written. Without it, mypy takes 15 s.
     command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(program)]
-    wrong = subprocess.run(command, check=False, capture_output=True, text=True, cwd=REPOSITORY).stdout.splitlines()
-    assert [int(line.split(":")[1]) for line in wrong if ": error:" in line] == EXPECTED_ERRORS, wrong
+    messages = subprocess.run(command, check=False, capture_output=True, text=True, cwd=REPOSITORY).stdout.splitlines()
+    assert [int(line.split(":")[1]) for line in messages if ": error:" in line] == EXPECTED_ERRORS, messages
 
 
 @pytest.mark.parametrize("verb", ["recall", "remember"])
 def test_the_loop_ticks_while_a_verb_is_slow(store: Store, embedder: HeldEmbedder, verb: str) -> None:
-    async def flow(everhold: AsyncEverhold) -> None:
+    async def use_engine(everhold: AsyncEverhold) -> None:
         alice = everhold.scope(user="alice")
         await alice.remember("Likes tea")
-        ticked, result = await ticks_during(getattr(alice, verb)("Likes something"), embedder)
-        assert ticked >= 100
+        ticks, result = await count_ticks_during(getattr(alice, verb)("Likes something"), embedder)
+        assert ticks >= 100
         assert result
 
-    run(store, embedder, flow)
+    run(store, embedder, use_engine)
 
 
 def test_many_verbs_run_at_once(store: Store, embedder: HeldEmbedder) -> None:
-    async def flow(everhold: AsyncEverhold) -> None:
+    async def use_engine(everhold: AsyncEverhold) -> None:
         alice = everhold.scope(user="alice")
         memories = await asyncio.gather(*(alice.remember(f"Tea {n % 20}") for n in range(60)))
         assert len({memory.id for memory in memories}) == 20
@@ -185,13 +185,13 @@ def test_many_verbs_run_at_once(store: Store, embedder: HeldEmbedder) -> None:
         assert [hits[0].memory.text for hits in results] == [f"Tea {n % 20}" for n in range(60)]
         assert len(await alice.list()) == 20
 
-    run(store, embedder, flow)
+    run(store, embedder, use_engine)
 
 
 def test_a_running_call_that_is_cancelled_is_completed(store: Store, embedder: HeldEmbedder) -> None:
     """Cancelling a call ends the waiting; the work is completed, and the engine stays usable."""
 
-    async def flow(everhold: AsyncEverhold) -> None:
+    async def use_engine(everhold: AsyncEverhold) -> None:
         alice = everhold.scope(user="alice")
         await alice.remember("Before")
         embedder.hold = True
@@ -203,7 +203,7 @@ def test_a_running_call_that_is_cancelled_is_completed(store: Store, embedder: H
             await task
         embedder.hold = False
         assert [memory.text for memory in await alice.list()] == ["Before"]
-        embedder.let_go.set()
+        embedder.released.set()
         for _ in range(2000):
             texts = [memory.text for memory in await alice.list()]
             if len(texts) == 2:
@@ -213,13 +213,13 @@ def test_a_running_call_that_is_cancelled_is_completed(store: Store, embedder: H
         assert (await alice.tags()) == {"t": 1}
         assert len(await alice.recall("cancelled", minimum=0)) == 2
 
-    run(store, embedder, flow)
+    run(store, embedder, use_engine)
 
 
 def test_a_waiting_call_that_is_cancelled_never_starts(store: Store, embedder: HeldEmbedder) -> None:
     """With the only worker busy, a cancelled verb never starts."""
 
-    async def flow(everhold: AsyncEverhold) -> None:
+    async def use_engine(everhold: AsyncEverhold) -> None:
         alice = everhold.scope(user="alice")
         embedder.hold = True
         first = asyncio.ensure_future(alice.remember("First"))
@@ -233,36 +233,36 @@ def test_a_waiting_call_that_is_cancelled_never_starts(store: Store, embedder: H
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(alice.remember("Third"), 0.01)
         embedder.hold = False
-        embedder.let_go.set()
+        embedder.released.set()
         await first
         assert [memory.text for memory in await alice.list()] == ["First"]
 
-    run(store, embedder, flow, workers=1)
+    run(store, embedder, use_engine, workers=1)
 
 
 def test_random_cancellations_leave_no_partial_write(store: Store, embedder: HeldEmbedder) -> None:
-    async def flow(everhold: AsyncEverhold) -> None:
+    async def use_engine(everhold: AsyncEverhold) -> None:
         alice = everhold.scope(user="alice")
         tasks = [asyncio.ensure_future(alice.remember(f"Note {n}", tags=[f"t{n}"])) for n in range(80)]
         await asyncio.sleep(0.02)
         for task in tasks[::2]:
             task.cancel()
-        done = await asyncio.gather(*tasks, return_exceptions=True)
-        acknowledged = {result.text for result in done if not isinstance(result, BaseException)}
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        acknowledged = {result.text for result in results if not isinstance(result, BaseException)}
         assert {f"Note {n}" for n in range(1, 80, 2)} <= acknowledged
         while everhold._pool._work_queue.qsize():
             await asyncio.sleep(0.01)
         await everhold.flush()
-        kept = {memory.text for memory in await alice.list(limit=100)}
-        assert acknowledged <= kept
+        stored_texts = {memory.text for memory in await alice.list(limit=100)}
+        assert acknowledged <= stored_texts
         assert len(await alice.tags()) in range(len(acknowledged), 81)
         assert (await everhold.doctor()).problems == []
 
-    run(store, embedder, flow)
+    run(store, embedder, use_engine)
 
 
 def test_closing_waits_for_running_calls(store: Store, embedder: HeldEmbedder) -> None:
-    async def flow() -> None:
+    async def use_engine() -> None:
         engine = store.open(embedder)
         store.opened.remove(engine)
         everhold = AsyncEverhold(engine)
@@ -275,18 +275,18 @@ def test_closing_waits_for_running_calls(store: Store, embedder: HeldEmbedder) -
             await asyncio.sleep(0.001)
         assert not closing.done()
         embedder.hold = False
-        embedder.let_go.set()
+        embedder.released.set()
         await closing
         assert (await task).text == "Just in time"
 
-    asyncio.run(flow())
+    asyncio.run(use_engine())
     assert [memory.text for memory in store.open().scope(user="alice").list()] == ["Just in time"]
 
 
 def test_errors_of_verbs_reach_the_caller(sqlite_store: Store, embedder: HeldEmbedder) -> None:
-    async def flow(everhold: AsyncEverhold) -> None:
+    async def use_engine(everhold: AsyncEverhold) -> None:
         with pytest.raises(NotFound, match="no memory 'nothing' in scope"):
             await everhold.scope(user="alice").get("nothing")
         assert get_records(everhold._engine).traits.name == "sqlite"
 
-    run(sqlite_store, embedder, flow)
+    run(sqlite_store, embedder, use_engine)

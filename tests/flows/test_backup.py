@@ -39,6 +39,7 @@ from everhold.model import (
 )
 from everhold.model.base import Row
 from everhold.schema.operations import Delete, Hide, Increment, Put
+from everhold.testing.fake_embedder import FakeEmbedder
 from everhold.testing.records_rows import make_family
 from tests.encrypted_engines import make_key
 from tests.engines import CALM, Store, find_tables_with, get_records, make_store, read_all_rows
@@ -49,7 +50,7 @@ STORE_STATE: tuple[type[Row], ...] = (
 )  # fmt: skip
 
 
-def compare_with(engine: Everhold, target: Path, storage: str, **options: Any) -> None:
+def restore_and_compare(engine: Everhold, target: Path, storage: str, **options: Any) -> None:
     """Restore the latest backup, and fail unless every table is equal in both stores."""
     Everhold.restore_backup(target, storage, **options)
     records, indexes = stores.open_store(settings.load(storage))
@@ -83,14 +84,14 @@ def test_every_row_of_every_kind_of_store_is_restored(store: Store, tmp_path: Pa
     first = engine.backup(target)
     assert first.is_full
     assert first.rows >= len(family)
-    compare_with(engine, target, str(tmp_path / "first.db"))
+    restore_and_compare(engine, target, str(tmp_path / "first.db"))
     alice.revise(changed.id, text="Alice plays go")
     get_records(engine).commit([Increment(Memory, ("default", kept.id), {"access_count": 3})])
     get_records(engine).commit([Delete(Memory, ("default", deleted.id))])
-    third = engine.backup(target)
-    assert third.changed_rows < third.rows / 2
-    assert third.deleted_rows >= 2
-    compare_with(engine, target, str(tmp_path / "third.db"))
+    second = engine.backup(target)
+    assert second.changed_rows < second.rows / 2
+    assert second.deleted_rows >= 2
+    restore_and_compare(engine, target, str(tmp_path / "second.db"))
     assert Everhold.verify_backup(target).intact
 
 
@@ -103,7 +104,7 @@ def test_a_backup_is_restored_into_another_kind_of_store(
     engine.scope(user="alice").remember("Alice drinks tea", tags=["drink"])
     engine.backup(target)
     target_store = make_store(kind, request, tmp_path)
-    compare_with(engine, target, target_store.storage)
+    restore_and_compare(engine, target, target_store.storage)
     restored = target_store.open()
     assert [hit.memory.text for hit in restored.scope(user="alice").recall("what does Alice drink", minimum=0)]
     assert restored.verify_log().intact
@@ -125,7 +126,7 @@ def test_an_incremental_backup_stores_only_what_changed(sqlite_store: Store, tmp
     assert result.bytes < full.bytes / 4  # of the index, too, only the changes are stored
     alice.forget(memories[3].id)
     engine.backup(target)
-    compare_with(engine, target, str(tmp_path / "restored.db"))
+    restore_and_compare(engine, target, str(tmp_path / "restored.db"))
 
 
 def test_a_change_by_another_program_is_not_missed(sqlite_store: Store, tmp_path: Path) -> None:
@@ -133,10 +134,10 @@ def test_a_change_by_another_program_is_not_missed(sqlite_store: Store, tmp_path
     memory = engine.scope(user="alice").remember("Alice drinks tea")
     engine.backup(target)
     engine.backup(target)
-    with closing(sqlite3.connect(sqlite_store.storage)) as other, other:
-        other.execute("UPDATE memories SET text = 'Alice drinks gin' WHERE id = ?", (memory.id,))
+    with closing(sqlite3.connect(sqlite_store.storage)) as connection, connection:
+        connection.execute("UPDATE memories SET text = 'Alice drinks gin' WHERE id = ?", (memory.id,))
     engine.backup(target)
-    compare_with(engine, target, str(tmp_path / "restored.db"))
+    restore_and_compare(engine, target, str(tmp_path / "restored.db"))
 
 
 def test_a_store_that_was_put_back_is_compared_row_by_row(sqlite_store: Store, tmp_path: Path) -> None:
@@ -151,7 +152,7 @@ def test_a_store_that_was_put_back_is_compared_row_by_row(sqlite_store: Store, t
     path.write_bytes(old)
     engine = sqlite_store.open()
     engine.backup(target)
-    compare_with(engine, target, str(tmp_path / "restored.db"))
+    restore_and_compare(engine, target, str(tmp_path / "restored.db"))
 
 
 def test_files_outside_the_records_come_back(sqlite_store: Store, tmp_path: Path) -> None:
@@ -162,21 +163,17 @@ def test_files_outside_the_records_come_back(sqlite_store: Store, tmp_path: Path
     (tmp_path / "sales.csv").write_text("month,amount\n1,10\n2,20\n")
     view.upload(str(tmp_path / "sales.csv"))
     assert engine.backup(target).files >= 3
-    again = engine.backup(target)
-    assert again.files >= 3
-    assert again.bytes < 20_000
-    place = str(tmp_path / "restored.db")
-    restored = Everhold.restore_backup(target, place, blobs=str(tmp_path / "other-blobs"))
-    assert restored.files == again.files
-    with Everhold.open(place, embedder=_embedder(), blobs=str(tmp_path / "other-blobs"), **CALM) as other:
-        assert other.scope(user="alice").sql("SELECT sum(amount) AS total FROM sales").rows[0][0] == 30
-        assert not other.doctor().problems
-
-
-def _embedder() -> Any:
-    from everhold.testing.fake_embedder import FakeEmbedder
-
-    return FakeEmbedder()
+    second_backup = engine.backup(target)
+    assert second_backup.files >= 3
+    assert second_backup.bytes < 20_000
+    address = str(tmp_path / "restored.db")
+    restored = Everhold.restore_backup(target, address, blobs=str(tmp_path / "other-blobs"))
+    assert restored.files == second_backup.files
+    with Everhold.open(
+        address, embedder=FakeEmbedder(), blobs=str(tmp_path / "other-blobs"), **CALM
+    ) as restored_engine:
+        assert restored_engine.scope(user="alice").sql("SELECT sum(amount) AS total FROM sales").rows[0][0] == 30
+        assert not restored_engine.doctor().problems
 
 
 # damage
@@ -195,13 +192,13 @@ def test_one_changed_byte_anywhere_is_noticed(sqlite_store: Store, tmp_path: Pat
     assert len(files) > 10
     for path in files:
         content = path.read_bytes()
-        places = {len(content) - 1, rng.randrange(len(content))}
-        for address in places:
+        offsets = {len(content) - 1, rng.randrange(len(content))}
+        for offset in offsets:
             damaged = bytearray(content)
-            damaged[address] ^= 1 << rng.randrange(8)
+            damaged[offset] ^= 1 << rng.randrange(8)
             path.write_bytes(damaged)
             ids = [entry.id for entry in Everhold.list_backups(target)]
-            assert not all(Everhold.verify_backup(target, name).intact for name in ids), f"{path.name} at {address}"
+            assert not all(Everhold.verify_backup(target, name).intact for name in ids), f"{path.name} at {offset}"
         path.write_bytes(content)
     assert Everhold.verify_backup(target).intact
 
@@ -217,7 +214,7 @@ def test_a_damaged_latest_backup_does_not_prevent_the_next(sqlite_store: Store, 
     with pytest.raises(EverholdError, match="damaged"):
         Everhold.restore_backup(target, tmp_path / "restored.db", backup=last.id)
     engine.backup(target)
-    compare_with(engine, target, str(tmp_path / "restored.db"))
+    restore_and_compare(engine, target, str(tmp_path / "restored.db"))
 
 
 def test_a_missing_object_is_named(sqlite_store: Store, tmp_path: Path) -> None:
@@ -249,7 +246,7 @@ def test_damaged_keys_and_erasures_are_replaced_only_on_request(sqlite_store: St
     engine.backup(target, replace_state=True)
     assert Everhold.verify_backup(target, **keys).intact
     Everhold.restore_backup(target, tmp_path / "restored.db", **keys)
-    with Everhold.open(tmp_path / "restored.db", embedder=_embedder(), **CALM, **keys) as restored:
+    with Everhold.open(tmp_path / "restored.db", embedder=FakeEmbedder(), **CALM, **keys) as restored:
         assert not restored.scope(user="alice").list().memories
         assert restored.scope(user="bob").list().memories
 
@@ -285,28 +282,28 @@ def test_one_organization_or_one_user_is_restored(kind: str, request: pytest.Fix
         engine.scope(user="alice", session="talk", project="boat").remember("Alice drinks tea", tags=["drink"])
         engine.scope(user="bob").remember("Bob plays chess")
         engine.backup(target)
-    restored = replace_place(store, request, tmp_path, "organization")
-    Everhold.restore_backup(target, restored, organization="other")
-    with Everhold.open(restored, embedder=_embedder(), **CALM) as source_engine:
-        assert find_tables_with(source_engine, "Carol")
-        assert not find_tables_with(source_engine, "Alice")
-        assert source_engine.verify_log("other").intact
-    restored = replace_place(store, request, tmp_path, "user")
-    Everhold.restore_backup(target, restored, user="alice")
-    with Everhold.open(restored, embedder=_embedder(), **CALM) as source_engine:
-        assert find_tables_with(source_engine, "tea")
-        assert not find_tables_with(source_engine, "chess")
-        assert not find_tables_with(source_engine, "sails")
-        [hit] = source_engine.scope(user="alice").recall("tea")
+    address = make_empty_store(store, request, tmp_path, "organization")
+    Everhold.restore_backup(target, address, organization="other")
+    with Everhold.open(address, embedder=FakeEmbedder(), **CALM) as restored_engine:
+        assert find_tables_with(restored_engine, "Carol")
+        assert not find_tables_with(restored_engine, "Alice")
+        assert restored_engine.verify_log("other").intact
+    address = make_empty_store(store, request, tmp_path, "user")
+    Everhold.restore_backup(target, address, user="alice")
+    with Everhold.open(address, embedder=FakeEmbedder(), **CALM) as restored_engine:
+        assert find_tables_with(restored_engine, "tea")
+        assert not find_tables_with(restored_engine, "chess")
+        assert not find_tables_with(restored_engine, "sails")
+        [hit] = restored_engine.scope(user="alice").recall("tea")
         assert hit.memory.session_id == "talk"
-        assert not source_engine.doctor().problems
+        assert not restored_engine.doctor().problems
     with pytest.raises(NotFound, match="no user 'nobody'"):
         Everhold.restore_backup(target, tmp_path / "nobody.db", user="nobody")
     with pytest.raises(NotFound, match="no organization 'nowhere'"):
         Everhold.restore_backup(target, tmp_path / "nobody.db", organization="nowhere")
 
 
-def replace_place(store: Store, request: pytest.FixtureRequest, folder: Path, name: str) -> str:
+def make_empty_store(store: Store, request: pytest.FixtureRequest, folder: Path, name: str) -> str:
     """Return the address of another empty store of the same kind. On PostgreSQL, the only database is emptied."""
     (folder / name).mkdir()
     return make_store(store.name, request, folder / name).storage
@@ -324,7 +321,7 @@ def test_an_interrupted_restore_continues(sqlite_store: Store, tmp_path: Path) -
 
     with pytest.raises(KeyboardInterrupt):
         Everhold.restore_backup(target, restored, progress=stop)
-    compare_with(engine, target, str(restored))
+    restore_and_compare(engine, target, str(restored))
 
 
 def test_a_time_between_two_backups_is_reached(sqlite_store: Store, tmp_path: Path) -> None:
@@ -341,7 +338,7 @@ def test_a_time_between_two_backups_is_reached(sqlite_store: Store, tmp_path: Pa
     restored = Everhold.restore_backup(target, tmp_path / "then.db", as_of=moment)
     assert restored.reached == moment
     assert restored.notes
-    with Everhold.open(tmp_path / "then.db", embedder=_embedder(), **CALM) as restored_engine:
+    with Everhold.open(tmp_path / "then.db", embedder=FakeEmbedder(), **CALM) as restored_engine:
         stored = {memory.id: memory.text for memory in restored_engine.scope(user="alice").list().memories}
         assert stored == {early.id: early.text, changed.id: "Alice plays chess", between.id: between.text}
         assert late.id not in stored
@@ -359,8 +356,8 @@ def test_an_encrypted_backup_is_restored(kind: str, request: pytest.FixtureReque
     keys: dict[str, Any] = {"encryption": {"master_key": make_key(tmp_path), "per_user": True}}
     with store.open(**keys) as engine:
         alice = engine.scope(user="alice")
-        code = alice.remember("The zebra code is 1234", kind="vault")
-        alice.revise(code.id, text="The zebra code is 5678")
+        vault_memory = alice.remember("The zebra code is 1234", kind="vault")
+        alice.revise(vault_memory.id, text="The zebra code is 5678")
         memory = alice.remember("Alice hides a zebra")
         alice.revise(memory.id, text="Alice sold the zebra")
         alice.remember("Bob plays chess")
@@ -368,15 +365,15 @@ def test_an_encrypted_backup_is_restored(kind: str, request: pytest.FixtureReque
         rows = read_all_rows(engine, without=STORE_STATE)
     assert Everhold.verify_backup(target, **keys).intact
     assert not any(b"zebra" in path.read_bytes() for path in list_files(target))
-    place = replace_place(store, request, tmp_path, "restored")
+    address = make_empty_store(store, request, tmp_path, "restored")
     with pytest.raises(MasterKeyMissing):
-        Everhold.restore_backup(target, place)
+        Everhold.restore_backup(target, address)
     with pytest.raises(MasterKeyWrong):
         Everhold.verify_backup(target, encryption={"master_key": make_key(tmp_path, "other.key")})
-    Everhold.restore_backup(target, place, **keys)
-    with Everhold.open(place, embedder=_embedder(), **CALM, **keys) as restored:
+    Everhold.restore_backup(target, address, **keys)
+    with Everhold.open(address, embedder=FakeEmbedder(), **CALM, **keys) as restored:
         assert read_all_rows(restored, without=STORE_STATE) == rows
-        assert restored.scope(user="alice").get(code.id).text == "The zebra code is 5678"
+        assert restored.scope(user="alice").get(vault_memory.id).text == "The zebra code is 5678"
         assert not restored.doctor().problems
 
 
@@ -393,12 +390,12 @@ def test_an_erased_user_stays_erased_after_a_restore(is_encrypted: bool, sqlite_
     engine.scope(user="alice").remember("Alice hides another zebra")
     engine.backup(target)
     proof = engine.erase("alice")
-    assert [place.status for place in proof.backups] == ["erased"]
-    for name in (first.id, None):
-        assert Everhold.verify_backup(target, name, **keys).intact
-        place = tmp_path / f"{name}.db"
-        Everhold.restore_backup(target, place, backup=name, **keys)
-        with Everhold.open(place, embedder=_embedder(), **CALM, **keys) as restored:
+    assert [erasure.status for erasure in proof.backups] == ["erased"]
+    for backup_id in (first.id, None):
+        assert Everhold.verify_backup(target, backup_id, **keys).intact
+        path = tmp_path / f"{backup_id}.db"
+        Everhold.restore_backup(target, path, backup=backup_id, **keys)
+        with Everhold.open(path, embedder=FakeEmbedder(), **CALM, **keys) as restored:
             assert not find_tables_with(restored, "zebra")
             assert [memory.text for memory in restored.scope(user="bob").list().memories] == ["Bob plays chess"]
     engine.scope(user="bob").remember("Bob drinks tea")
@@ -433,16 +430,16 @@ def test_a_target_that_cannot_be_reached_is_named(sqlite_store: Store, tmp_path:
     engine.scope(user="alice").remember("Alice drinks tea")
     engine.backup(target)
     target.rename(tmp_path / "moved")
-    [place] = engine.erase("alice").backups
-    assert place.status == "unreached"
-    assert str(target) in place.target
-    assert place.problem
+    [target_erasure] = engine.erase("alice").backups
+    assert target_erasure.status == "unreached"
+    assert str(target) in target_erasure.target
+    assert target_erasure.problem
     assert "erasure" in "".join(engine.doctor().problems)
     (tmp_path / "moved").rename(target)
     assert engine.erase("alice").is_complete
     assert not engine.doctor().problems
     Everhold.restore_backup(target, tmp_path / "restored.db")
-    with Everhold.open(tmp_path / "restored.db", embedder=_embedder(), **CALM) as restored:
+    with Everhold.open(tmp_path / "restored.db", embedder=FakeEmbedder(), **CALM) as restored:
         assert not restored.doctor().problems
     with pytest.raises(NotFound, match="no user 'alice'"):
         engine.erase("alice")
@@ -479,7 +476,7 @@ def test_wrong_targets_are_refused(sqlite_store: Store, tmp_path: Path) -> None:
             engine.backup(address)
     engine.backup(target)
     with (
-        Everhold.open(tmp_path / "another.db", embedder=_embedder(), **CALM) as another,
+        Everhold.open(tmp_path / "another.db", embedder=FakeEmbedder(), **CALM) as another,
         pytest.raises(InvalidInput, match="backups of another store"),
     ):
         another.backup(target)
@@ -496,7 +493,7 @@ def test_old_backups_are_removed_and_the_others_stay_whole(sqlite_store: Store, 
         ids.append(engine.backup(target, keep_last=3).id)
     assert [entry.id for entry in Everhold.list_backups(target)] == ids[-3:]
     assert all(Everhold.verify_backup(target, name).intact for name in ids[-3:])
-    compare_with(engine, target, str(tmp_path / "restored.db"))
+    restore_and_compare(engine, target, str(tmp_path / "restored.db"))
 
 
 def test_a_retention_rule_keeps_the_latest_of_each_period() -> None:
@@ -532,7 +529,7 @@ def test_deleted_rows_and_the_log_are_backed_up(sqlite_store: Store, tmp_path: P
     get_records(engine).commit([Hide(Memory, ("default", memory.id), "deletion", clock.now())])
     engine.backup(target)
     Everhold.restore_backup(target, tmp_path / "restored.db")
-    with Everhold.open(tmp_path / "restored.db", embedder=_embedder(), **CALM) as restored:
+    with Everhold.open(tmp_path / "restored.db", embedder=FakeEmbedder(), **CALM) as restored:
         assert get_records(restored).count(Memory, None, deleted=True) == 1
         assert get_records(restored).count(AccessLog, None) >= 1
         assert restored.verify_log().intact

@@ -10,13 +10,13 @@ from everhold import Everhold
 from everhold.ports import feed_follower
 from everhold.schema.catalog import TABLES
 from tests.engines import Store, make_store, texts
-from tests.flows.session_stores import is_from_cache, mark
+from tests.flows.session_stores import is_from_cache, mark_cached_session
 from tests.flows.test_chroma import get_vectors, open_with_chroma
 from tests.servers.chroma import ChromaServer
 from tests.servers.valkey import ValkeyServer
 
 
-def empty(store: Store) -> None:
+def empty_store(store: Store) -> None:
     """Remove all data of a store, as an operator does before restoring into the same address."""
     if store.name != "postgres":
         for path in Path(store.storage).parent.glob(f"{Path(store.storage).name}*"):
@@ -28,7 +28,7 @@ def empty(store: Store) -> None:
 
 
 def replace_by_backup(store: Store, target: Path, **options: Any) -> None:
-    empty(store)
+    empty_store(store)
     Everhold.restore_backup(target, store.storage, **options)
 
 
@@ -44,13 +44,13 @@ def test_a_cursor_of_the_replaced_store_gets_a_gap(after_restore: int, store: St
     replace_by_backup(store, tmp_path / "backups")
     restored = store.open().scope(user="alice")
     # With 12 memories, the line numbers of the restored store become higher than those of the replaced one.
-    new = [restored.remember(f"Alice owns {number} boats").id for number in range(after_restore)]
+    ids_after_restore = [restored.remember(f"Alice owns {number} boats").id for number in range(after_restore)]
     for cursor in (0, *cursors):
         gap, *events = restored.events(after=cursor)
         assert gap.operation == "gap"
         assert gap.number > max(cursors)
-        assert [event.id for event in events if event.entity == "memory"] == new
-    assert [event.id for event in restored.events(after=gap.number)] == new
+        assert [event.id for event in events if event.entity == "memory"] == ids_after_restore
+    assert [event.id for event in restored.events(after=gap.number)] == ids_after_restore
 
 
 def test_a_stream_that_is_open_during_the_restore_gets_a_gap(tmp_path: Path, request: pytest.FixtureRequest) -> None:
@@ -76,14 +76,14 @@ def test_images_of_another_engine_are_dropped(
 ) -> None:
     monkeypatch.setattr(feed_follower, "_CHECK_SECONDS", 0.0)
     store = make_store("postgres", request, tmp_path)
-    other = store.open().scope(user="alice")
-    other.remember("Alice drinks tea")
+    alice = store.open().scope(user="alice")
+    alice.remember("Alice drinks tea")
     store.opened[0].backup(tmp_path / "backups")
-    other.remember_many([f"Alice wrote note {number}" for number in range(9)])
-    assert len(other.recall("Alice", k=20, minimum=0)) == 10
+    alice.remember_many([f"Alice wrote note {number}" for number in range(9)])
+    assert len(alice.recall("Alice", k=20, minimum=0)) == 10
     replace_by_backup(store, tmp_path / "backups")
     store.open().scope(user="alice").remember("Alice owns a boat")
-    hits = other.recall("Alice", k=20, minimum=0)
+    hits = alice.recall("Alice", k=20, minimum=0)
     assert sorted(texts(hits)) == ["Alice drinks tea", "Alice owns a boat"]
     store.close()
 
@@ -118,10 +118,10 @@ def test_sessions_cached_before_the_restore_are_not_read(
         talk.say("I drink tea")
         talk.messages(limit=1)
         engine.backup(tmp_path / "backups")
-        assert mark(engine)
+        assert mark_cached_session(engine)
         assert is_from_cache(talk)
-    with sqlite_store.open(sessions=valkey_server.url) as again:
-        assert is_from_cache(again.scope(user="alice", session="s1"))  # the same store may read them
+    with sqlite_store.open(sessions=valkey_server.url) as reopened:
+        assert is_from_cache(reopened.scope(user="alice", session="s1"))  # the same store may read them
     replace_by_backup(sqlite_store, tmp_path / "backups")
     restored = sqlite_store.open(sessions=valkey_server.url).scope(user="alice", session="s1")
     assert [message.text for message in restored.messages()] == ["I drink tea"]

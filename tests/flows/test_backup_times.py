@@ -129,7 +129,7 @@ class History:
 
 
 class Comparison(NamedTuple):
-    """Rows of a table that have other values, that are missing or superfluous, and that no backup has."""
+    """Numbers of rows of a table: with other values or missing, not expected, and lost because no backup has them."""
 
     different: int
     unexpected: int

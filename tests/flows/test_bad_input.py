@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -97,11 +98,11 @@ def assert_words(error: BaseException, words: list[str]) -> None:
         assert word in str(error), f"{word!r} is not in {error}"
 
 
-def assert_unchanged(engine: Everhold, act: Callable[[], object], error: type[Exception], words: list[str]) -> None:
+def assert_unchanged(engine: Everhold, call: Callable[[], object], error: type[Exception], words: list[str]) -> None:
     """Assert that a call fails with this error and writes only the log's line about the failure."""
     before = read_all_rows(engine)
     with pytest.raises(error) as caught:
-        act()
+        call()
     assert_words(caught.value, words)
     after = read_all_rows(engine)
     lines, earlier = after.pop("memory_access_logs"), before.pop("memory_access_logs")
@@ -114,12 +115,11 @@ def test_every_invalid_field_is_refused(durable_store: Store) -> None:
     engine = durable_store.open()
     alice = engine.scope(user="alice")
     memory = alice.remember("There before", tags=["t"])
-    for name, (fields, error, words) in BAD.items():
+    for fields, error, words in BAD.values():
         arguments = {"text": "fine", **fields}
         assert_unchanged(engine, lambda draft=arguments: alice.remember(**draft), error, words)
         assert_unchanged(engine, lambda draft=arguments: alice.remember_many(["good", draft]), error, words)
         assert_unchanged(engine, lambda draft=arguments: alice.supersede(memory.id, **draft), error, words)
-        assert name
 
 
 def test_a_text_over_the_limit_is_refused(durable_store: Store) -> None:
@@ -129,11 +129,11 @@ def test_a_text_over_the_limit_is_refused(durable_store: Store) -> None:
     words = ["1,000,001 bytes", "limit of 1,000,000", "everhold import FILE", "text_bytes"]
     assert_unchanged(engine, lambda: alice.remember("x" * 1_000_001), InvalidInput, words)
     assert_unchanged(engine, lambda: alice.remember("ก" * 333_334), InvalidInput, ["1,000,002 bytes"])
-    small = durable_store.open(text_bytes=10).scope(user="alice")
+    limited_view = durable_store.open(text_bytes=10).scope(user="alice")
     with pytest.raises(InvalidInput, match="has 11 bytes, over the limit of 10"):
-        small.remember("hello world")
+        limited_view.remember("hello world")
     with pytest.raises(InvalidInput, match="over the limit"):
-        small.revise(small.remember("short").id, text="hello world")
+        limited_view.revise(limited_view.remember("short").id, text="hello world")
 
 
 def test_an_invalid_item_is_refused(durable_store: Store) -> None:
@@ -158,9 +158,22 @@ def test_malformed_ids_in_a_scope_are_refused(sqlite_store: Store, dimension: st
     with pytest.raises(MalformedId, match="id 'a ' is malformed; use 1 to 255 printable characters without a blank"):
         engine.scope(**{dimension: "a "})
     assert read_all_rows(engine) == before
-    for fine in ("a", "x" * 255, "ภาษาไทย", "a'b\"c", "%", "_", "émile@x.org", "{}", "-", "NULL", "John Doe", "a/b"):
-        engine.scope(**{dimension: fine}).remember("Fine")
-        assert texts(engine.scope(**{dimension: fine}).recall("fine", k=1, minimum=0)) == ["Fine"]
+    for valid_id in (
+        "a",
+        "x" * 255,
+        "ภาษาไทย",
+        "a'b\"c",
+        "%",
+        "_",
+        "émile@x.org",
+        "{}",
+        "-",
+        "NULL",
+        "John Doe",
+        "a/b",
+    ):
+        engine.scope(**{dimension: valid_id}).remember("Fine")
+        assert texts(engine.scope(**{dimension: valid_id}).recall("fine", k=1, minimum=0)) == ["Fine"]
 
 
 def test_strange_ids_of_memories_are_not_found(durable_store: Store) -> None:
@@ -168,16 +181,22 @@ def test_strange_ids_of_memories_are_not_found(durable_store: Store) -> None:
     engine = durable_store.open()
     alice = engine.scope(user="alice")
     memory = alice.remember("There before")
-    for name in ["", " ", "two words", "a/b", "a\x00b", "x" * 5000, "\ud800", "'; --", "%"]:
-        for act in (
-            lambda name=name: alice.get(name), lambda name=name: alice.revise(name, text="x"),
-            lambda name=name: alice.forget(name), lambda name=name: alice.forget(name, hard=True),
-            lambda name=name: alice.supersede(name, "x"), lambda name=name: alice.undo(name),
-            lambda name=name: alice.relate(memory.id, name), lambda name=name: alice.relations(name),
-            lambda name=name: alice.history(name), lambda name=name: alice.tag(name, "t"),
-            lambda name=name: alice.untag(name, "t"),
-        ):  # fmt: skip
-            assert_unchanged(engine, act, EverholdError, [])
+    calls: tuple[Callable[[str], object], ...] = (
+        alice.get,
+        alice.history,
+        alice.forget,
+        alice.undo,
+        alice.relations,
+        lambda memory_id: alice.revise(memory_id, text="x"),
+        lambda memory_id: alice.forget(memory_id, hard=True),
+        lambda memory_id: alice.supersede(memory_id, "x"),
+        lambda memory_id: alice.relate(memory.id, memory_id),
+        lambda memory_id: alice.tag(memory_id, "t"),
+        lambda memory_id: alice.untag(memory_id, "t"),
+    )
+    for strange_id in ["", " ", "two words", "a/b", "a\x00b", "x" * 5000, "\ud800", "'; --", "%"]:
+        for call in calls:
+            assert_unchanged(engine, partial(call, strange_id), EverholdError, [])
     assert engine.doctor().problems == []
     assert alice.get(memory.id).text == "There before"
 
@@ -195,7 +214,7 @@ def test_invalid_accounts_are_refused(durable_store: Store) -> None:
     engine = durable_store.open()
     engine.create_user("alice", email="a@x.org")
     before = read_all_rows(engine, without=[AccessLog])
-    for act, error, words in (
+    for call, error, words in (
         (lambda: engine.create_user(" alice"), MalformedId, ["' alice' is malformed"]),
         (lambda: engine.create_user("b", email="nonsense"), InvalidInput, ["'nonsense' is not an e-mail address"]),
         (lambda: engine.create_user("b", password="short"), InvalidInput, ["5 characters; use at least 8"]),
@@ -211,7 +230,7 @@ def test_invalid_accounts_are_refused(durable_store: Store) -> None:
         (lambda: engine.restore("user", "alice"), NotFound, ["user 'alice' is not deleted"]),
     ):
         with pytest.raises(error) as caught:
-            act()
+            call()
         assert_words(caught.value, words)
     assert read_all_rows(engine, without=[AccessLog]) == before  # failed calls are logged
 
@@ -226,7 +245,7 @@ def test_a_store_opened_read_only_refuses_writes(sqlite_store: Store) -> None:
     engine = sqlite_store.open(storage=f"sqlite:///{sqlite_store.storage}?mode=ro")
     alice = engine.scope(user="alice")
     [memory] = alice.list()
-    for act in (
+    for call in (
         lambda: alice.remember("No"), lambda: alice.remember_many(["No", "Nor"]),
         lambda: alice.revise(memory.id, text="x"), lambda: alice.supersede(memory.id, "x"),
         lambda: alice.forget(memory.id), lambda: alice.forget(memory.id, hard=True),
@@ -235,7 +254,7 @@ def test_a_store_opened_read_only_refuses_writes(sqlite_store: Store) -> None:
         lambda: engine.delete_organization("default", hard=True),
     ):  # fmt: skip
         with pytest.raises(StoreReadOnly, match="read-only; open it"):
-            act()
+            call()
     assert texts(alice.recall("written", minimum=0)) == ["Written before"]
     assert alice.get(memory.id) == memory
     assert alice.tags() == {"t": 1}
@@ -260,13 +279,13 @@ def test_a_full_disk_is_reported(sqlite_store: Store) -> None:
     alice.remember("There before")
     pages = engine._parts.records.read_pragma("page_count")  # type: ignore[attr-defined]
     engine.close()
-    small = sqlite_store.open(sqlite={"synchronous": "NORMAL", "maximum_pages": pages + 12})
-    alice = small.scope(user="alice")
+    limited_engine = sqlite_store.open(sqlite={"synchronous": "NORMAL", "maximum_pages": pages + 12})
+    alice = limited_engine.scope(user="alice")
     accepted_ids: list[str] = []
 
     def fill() -> None:
-        for n in range(1000):
-            accepted_ids.append(alice.remember(f"Filling {n} " + "with many words " * 40).id)  # noqa: PERF401
+        for number in range(1000):
+            accepted_ids.append(alice.remember(f"Filling {number} " + "with many words " * 40).id)  # noqa: PERF401
 
     with pytest.raises(StoreFull, match=r"no space left for .*; free some disk or raise its limit"):
         fill()
@@ -274,19 +293,19 @@ def test_a_full_disk_is_reported(sqlite_store: Store) -> None:
     assert len(alice.recall("filling", k=1000, minimum=0)) == len(accepted_ids) + 1
     for _ in range(100):
         alice.get(accepted_ids[0])
-    sqlite_store.opened.remove(small)
+    sqlite_store.opened.remove(limited_engine)
     with pytest.raises(StoreFull):
-        small.close()  # there is no room for the log's waiting lines either
-    wide = sqlite_store.open()
-    stored_ids = {memory.id for memory in wide.scope(user="alice").list(limit=2000)}
+        limited_engine.close()  # there is no room for the log's waiting lines either
+    reopened = sqlite_store.open()
+    stored_ids = {memory.id for memory in reopened.scope(user="alice").list(limit=2000)}
     assert stored_ids >= set(accepted_ids)
     assert len(stored_ids) == len(accepted_ids) + 1
-    rows = read_all_rows(wide, without=[AccessLog])
+    rows = read_all_rows(reopened, without=[AccessLog])
     assert {row.owner_id for row in rows["chunks"].values()} == stored_ids  # type: ignore[attr-defined]
     announced = {row.entity_id for row in rows["outbox"].values()}  # type: ignore[attr-defined]
     assert announced == stored_ids | {"default", "alice"}
-    assert wide.doctor().problems == []
-    assert wide.scope(user="alice").remember("Room again").id not in stored_ids
+    assert reopened.doctor().problems == []
+    assert reopened.scope(user="alice").remember("Room again").id not in stored_ids
 
 
 FILL = """
@@ -314,7 +333,7 @@ def test_a_file_size_limit_of_the_system_is_reported(sqlite_store: Store) -> Non
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 
-    ran = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", script],
         capture_output=True,
         text=True,
@@ -322,11 +341,11 @@ def test_a_file_size_limit_of_the_system_is_reported(sqlite_store: Store) -> Non
         preexec_fn=limit_file_size,
         check=False,
     )
-    *kept, last = ran.stdout.splitlines()
-    assert last == "refused StoreFull", ran.stderr
+    *acknowledged_ids, last_line = process.stdout.splitlines()
+    assert last_line == "refused StoreFull", process.stderr
     engine = sqlite_store.open()
     stored_ids = {memory.id for memory in engine.scope(user="alice").list(limit=5000)}
-    assert stored_ids == set(kept)
+    assert stored_ids == set(acknowledged_ids)
     assert engine.doctor().problems == []
 
 
@@ -338,14 +357,14 @@ def test_nothing_is_left_of_a_failed_commit(engine: Everhold, alice: View, monke
     def fail(*_: object) -> None:
         raise StoreFull("no room")
 
-    for act in (
+    for call in (
         lambda: alice.remember("x" * 3000, tags=["a"]), lambda: alice.revise(memory.id, text="y"),
         lambda: alice.supersede(memory.id, "z"), lambda: alice.forget(memory.id), lambda: alice.tag(memory.id, "u"),
     ):  # fmt: skip
         with monkeypatch.context() as patched:
             patched.setattr(type(engine._parts.records), "commit", fail)
             with pytest.raises(StoreFull):
-                act()
+                call()
     after = read_all_rows(engine)
     after.pop("memory_access_logs"), before.pop("memory_access_logs")
     assert after == before
@@ -362,9 +381,9 @@ def test_every_verb_is_one_commit(engine: Everhold, alice: View, monkeypatch: py
         commit(records, operations)
 
     monkeypatch.setattr(type(engine._parts.records), "commit", count_commits)
-    elsewhere = engine.scope(organization="fresh", project="p", user="u", agent="a", session="s")
-    for act in (
-        lambda: elsewhere.remember("A text of many chunks. " * 600, tags=["t"]),
+    view_without_rows = engine.scope(organization="fresh", project="p", user="u", agent="a", session="s")
+    for call in (
+        lambda: view_without_rows.remember("A text of many chunks. " * 600, tags=["t"]),
         lambda: alice.remember_many(f"Many {n}" for n in range(300)),
         lambda: alice.revise(first.id, text="First again"), lambda: alice.supersede(first.id, "Heir", tags=["t"]),
         alice.undo, lambda: alice.tag(second.id, "a", "b"), lambda: alice.untag(second.id, "a"),
@@ -374,7 +393,7 @@ def test_every_verb_is_one_commit(engine: Everhold, alice: View, monkeypatch: py
     ):  # fmt: skip
         engine.flush()
         commits.clear()
-        act()
+        call()
         assert len(commits) == 1, commits
 
 
@@ -389,10 +408,10 @@ def test_a_provenance_may_hold_anything(name: str, request: pytest.FixtureReques
     for number, value in enumerate(ODD_VALUES):
         provenance = {name: value, "merged": ODD_VALUES}
         memory = view.remember(text, kind="fact", key=f"k{number}", provenance=provenance)
-        again = view.remember(text.replace("likes", "really likes"), kind="fact", provenance=provenance)
+        newer = view.remember(text.replace("likes", "really likes"), kind="fact", provenance=provenance)
         view.revise(memory.id, metadata={"number": number})
         # They say the same, so only one of them is a hit: the newer one.
-        assert again.id in {hit.memory.id for hit in view.recall("what does Anna like?", minimum=0)}
+        assert newer.id in {hit.memory.id for hit in view.recall("what does Anna like?", minimum=0)}
         view.context("what does Anna like?")
         view.merge_duplicates()
         assert describe_origin(view.get(memory.id), ZoneInfo("UTC")) is not None

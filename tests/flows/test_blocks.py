@@ -28,7 +28,7 @@ def fill(engine: Everhold) -> View:
     return coder
 
 
-def describe(view: View) -> list[Any]:
+def describe_blocks(view: View) -> list[Any]:
     history = view.block_history("b1")
     return [
         view.blocks(),
@@ -42,7 +42,7 @@ def describe(view: View) -> list[Any]:
     ]
 
 
-def test_a_bundle_carries_blocks_whole(
+def test_a_bundle_keeps_every_detail_of_blocks(
     request: pytest.FixtureRequest, engine: Everhold, store: Store, tmp_path: Path
 ) -> None:
     coder = fill(engine)
@@ -50,22 +50,22 @@ def test_a_bundle_carries_blocks_whole(
     folder = tmp_path / "target"
     folder.mkdir()
     target = make_store("in_memory" if store.name == "sqlite" else "sqlite", request, folder)
-    other = target.open()
-    other.load(tmp_path / "out.jsonl")
-    assert describe(other.scope(**CODER)) == describe(coder)
-    assert other.scope(**CODER).restore_block("plan").value == "Buy a spade"
+    target_engine = target.open()
+    target_engine.load(tmp_path / "out.jsonl")
+    assert describe_blocks(target_engine.scope(**CODER)) == describe_blocks(coder)
+    assert target_engine.scope(**CODER).restore_block("plan").value == "Buy a spade"
     with pytest.raises(NotFound, match="no change to undo"):
-        other.scope(**CODER).undo_block("b1")
-    assert other.doctor().problems == []
+        target_engine.scope(**CODER).undo_block("b1")
+    assert target_engine.doctor().problems == []
     target.close()
 
 
-def test_a_move_carries_blocks_whole(tmp_path: Path) -> None:
+def test_a_move_keeps_every_detail_of_blocks(tmp_path: Path) -> None:
     with Everhold.open(tmp_path / "a.db", embedder=FakeEmbedder()) as engine:
-        expected = describe(fill(engine))
+        expected = describe_blocks(fill(engine))
     Everhold.move(tmp_path / "a.db", f"duckdb:///{tmp_path / 'b.duckdb'}")
     with Everhold.open(f"duckdb:///{tmp_path / 'b.duckdb'}", embedder=FakeEmbedder()) as engine:
-        assert describe(engine.scope(**CODER)) == expected
+        assert describe_blocks(engine.scope(**CODER)) == expected
 
 
 @pytest.mark.parametrize("store", ["in_memory"], indirect=True)
@@ -80,8 +80,8 @@ def test_hostile_rows_of_a_bundle_are_refused(engine: Everhold, tmp_path: Path) 
             last.update(change)
             return rows
 
-        bad = tamper(tmp_path / "out.jsonl", tmp_path / f"{name}.jsonl", "default", change_last)
-        engine.load(bad, organization=name)
+        bundle = tamper(tmp_path / "out.jsonl", tmp_path / f"{name}.jsonl", "default", change_last)
+        engine.load(bundle, organization=name)
         return engine.scope(organization=name, **CODER)
 
     for number, restores in enumerate((2, 3, 4, 99, -1, "1", [1], {"a": 1}, True, 1.0)):
@@ -95,12 +95,14 @@ def test_hostile_rows_of_a_bundle_are_refused(engine: Everhold, tmp_path: Path) 
             undone += 1
         assert undone < 9
     value = {"value": "x", "limit": 5, "description": None, "template_name": None, "metadata": {}}
-    for number, wrong in enumerate(({}, {**value, "value": 5}, {**value, "label": "y"}, {**value, "limit": -1})):
+    for number, revision_value in enumerate(
+        ({}, {**value, "value": 5}, {**value, "label": "y"}, {**value, "limit": -1})
+    ):
         with pytest.raises(EverholdError, match="line"):
-            load("revisions", {"value": wrong}, f"revision{number}")
-    over = load("revisions", {"value": {**value, "value": "longer than five"}}, "over")
+            load("revisions", {"value": revision_value}, f"revision{number}")
+    view = load("revisions", {"value": {**value, "value": "longer than five"}}, "over")
     with pytest.raises(InvalidInput, match="would hold 16 characters, 11 over its limit of 5"):
-        over.undo_block("b1")
+        view.undo_block("b1")
     for number, change in enumerate(({"value": "x" * 2001}, {"limit": 3}, {"label": ""}, {"user_id": "nobody"})):
         with pytest.raises(EverholdError, match="line"):
             load("blocks", change, f"block{number}")
@@ -123,9 +125,10 @@ def test_blocks_of_a_scope_too_large_for_memory_are_found(store: Store) -> None:
     }
     for user, texts in expected.items():
         hits = engine.scope(user=user, agent="coder").recall("3 roses", among="block", minimum=0, k=100)
-        seen = {hit.text for hit in hits}
-        assert texts <= seen
-        assert not [text for text in seen if text.startswith("bob" if user == "alice" else ("alice", "Alice"))]
+        hit_texts = {hit.text for hit in hits}
+        assert texts <= hit_texts
+        other_user = "bob" if user == "alice" else "alice"
+        assert not [text for text in hit_texts if text.lower().startswith(other_user)]
     assert {hit.text for hit in engine.scope(agent="tester").recall("roses", among="block", minimum=0)} == {
         "Alice grows roses"
     }
@@ -164,16 +167,16 @@ def test_blocks_are_embedded_again_by_another_model(store: Store) -> None:
     reembedding = second._parts.reembedding
     assert reembedding is not None
     reembedding.wait()
-    again = second.scope(**CODER)
-    [hit] = again.recall("roses", among="block", minimum=0)
+    reembedded = second.scope(**CODER)
+    [hit] = reembedded.recall("roses", among="block", minimum=0)
     assert (hit.record, hit.why.similarity != 0) == (changed, True)
     moment = changed.updated_at
-    assert again.recall("peas", among="block", minimum=0, as_of=moment)
-    assert not again.recall("peas", among="block", minimum=0, as_of=moment - timedelta(microseconds=1))
-    again.write_block("human", "Alice rests")
+    assert reembedded.recall("peas", among="block", minimum=0, as_of=moment)
+    assert not reembedded.recall("peas", among="block", minimum=0, as_of=moment - timedelta(microseconds=1))
+    reembedded.write_block("human", "Alice rests")
     assert "peas" not in repr(get_records(second).scan(type(changed), "default"))
     with pytest.raises(InvalidInput):
-        again.append_block("human", "x" * 3000)
+        reembedded.append_block("human", "x" * 3000)
 
 
 def test_an_edit_is_repeated_after_a_concurrent_edit(store: Store) -> None:

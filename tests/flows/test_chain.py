@@ -34,13 +34,13 @@ def run_sql(store: Store, *statements: str) -> None:
 def write_lines(engine: Everhold, count: int = 8) -> None:
     for organization in ("acme", "bolt"):
         alice = engine.scope(organization=organization, user="alice", session="s1")
-        for n in range(count):
-            memory = alice.remember(f"Note {n}")
+        for number in range(count):
+            memory = alice.remember(f"Note {number}")
             alice.get(memory.id)
     engine.flush()
 
 
-# statements over the lines of acme, where :n is the sequence of its n-th line
+# Statements about the lines of acme. `:n` stands for the sequence of its n-th line.
 TAMPERING: dict[str, list[str]] = {
     "operation": [f"UPDATE {LINES} SET operation = 'read' WHERE sequence = :1"],
     "user": [f"UPDATE {LINES} SET user_id = 'mallory' WHERE sequence = :2"],
@@ -100,7 +100,7 @@ def test_tampering_is_noticed_on_postgres(store: Store) -> None:
     write_lines(engine)
     assert engine.verify_log("acme").intact
     for statements in (TAMPERING["user"], TAMPERING["one removed"], TAMPERING["places swapped"]):
-        sequences = numbers(engine)
+        sequences = list_sequences(engine)
         run_sql(store, *(fill_numbers(statement, sequences) for statement in statements))
         assert not engine.verify_log("acme").intact
         run_sql(store, f"DELETE FROM {LINES}", "DELETE FROM log_heads", "DELETE FROM counters")
@@ -108,13 +108,13 @@ def test_tampering_is_noticed_on_postgres(store: Store) -> None:
         assert engine.verify_log("acme").intact
 
 
-def numbers(engine: Everhold) -> list[int]:
+def list_sequences(engine: Everhold) -> list[int]:
     return [line.sequence for line in get_records(engine).scan(AccessLog, "acme", order="sequence")]
 
 
 def fill_numbers(statement: str, sequences: Sequence[int]) -> str:
-    for n in range(len(sequences), 0, -1):
-        statement = statement.replace(f":{n}", str(sequences[n - 1]))
+    for number in range(len(sequences), 0, -1):
+        statement = statement.replace(f":{number}", str(sequences[number - 1]))
     return statement
 
 
@@ -123,7 +123,7 @@ def assert_tampering_found(store: Store, statements: Sequence[str]) -> None:
     write_lines(engine)
     first = engine.verify_log("acme")
     assert (first.intact, first.lines, first.reason) == (True, 16, None)
-    sequences = numbers(engine)
+    sequences = list_sequences(engine)
     run_sql(store, *(fill_numbers(statement, sequences) for statement in statements))
     report = engine.verify_log("acme")
     assert not report.intact
@@ -138,14 +138,14 @@ def test_a_line_that_is_inserted_between_others_is_noticed(sqlite_store: Store) 
     """The line has a number below the last chained one, and a digest that fits its content."""
     engine = sqlite_store.open()
     write_lines(engine)
-    sequences = numbers(engine)
+    sequences = list_sequences(engine)
     assert engine.verify_log("acme").intact
-    free = sequences[3]
+    freed_sequence = sequences[3]
     run_sql(
         sqlite_store,
-        f"DELETE FROM {LINES} WHERE sequence = {free}",
+        f"DELETE FROM {LINES} WHERE sequence = {freed_sequence}",
         f"INSERT INTO {LINES} (sequence, {COPIED}) "
-        f"SELECT {free}, {COPIED} FROM {LINES} WHERE sequence = {sequences[4]}",
+        f"SELECT {freed_sequence}, {COPIED} FROM {LINES} WHERE sequence = {sequences[4]}",
     )
     assert not engine.verify_log("acme").intact
     engine.close()
@@ -157,7 +157,7 @@ def test_a_line_that_is_inserted_between_others_is_noticed(sqlite_store: Store) 
     run_sql(
         sqlite_store,
         f"INSERT INTO {LINES} (sequence, {COPIED}) "
-        f"SELECT -5, {COPIED} FROM {LINES} WHERE sequence = {numbers(engine)[4]}",
+        f"SELECT -5, {COPIED} FROM {LINES} WHERE sequence = {list_sequences(engine)[4]}",
     )
     report = engine.verify_log("acme")
     assert (report.intact, report.reason) == (False, "line -5 was not added by the engine")
@@ -165,10 +165,10 @@ def test_a_line_that_is_inserted_between_others_is_noticed(sqlite_store: Store) 
 
 def test_ordinary_operations_leave_the_chain_intact(engine: Everhold) -> None:
     alice = engine.scope(user="alice", session="s1")
-    for n in range(5):
-        memory = alice.remember(f"Note {n}")
+    for number in range(5):
+        memory = alice.remember(f"Note {number}")
         alice.get(memory.id)
-        alice.revise(memory.id, text=f"Revised {n}")
+        alice.revise(memory.id, text=f"Revised {number}")
         assert engine.verify_log().intact
         alice.forget(memory.id, hard=True)
     assert engine.verify_log().lines == 20
@@ -201,10 +201,10 @@ def test_a_long_log_is_sealed_in_batches(sqlite_store: Store, monkeypatch: pytes
 
 
 class RecordsWithCallback:
-    """Records that run a function once, just before or just after a chosen verb."""
+    """Records that call a function once, just before the nth call of a chosen verb."""
 
-    def __init__(self, records: Any, verb: str, nth: int, act: Callable[[], object]) -> None:
-        self._records, self._verb, self._left, self._act = records, verb, nth, act
+    def __init__(self, records: Any, verb: str, nth: int, callback: Callable[[], object]) -> None:
+        self._records, self._verb, self._calls_left, self._callback = records, verb, nth, callback
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._records, name)
@@ -212,9 +212,9 @@ class RecordsWithCallback:
             return method
 
         def call(*arguments: Any, **named: Any) -> Any:
-            self._left -= 1
-            if self._left == 0:
-                self._act()
+            self._calls_left -= 1
+            if self._calls_left == 0:
+                self._callback()
             return method(*arguments, **named)
 
         return call
@@ -222,25 +222,25 @@ class RecordsWithCallback:
 
 @pytest.mark.parametrize("verb", ["scan", "get", "commit"])
 @pytest.mark.parametrize("nth", [1, 2, 3, 4, 5])
-@pytest.mark.parametrize("writes", [False, True])
-def test_two_sealers_at_any_instant_make_one_chain(store: Store, verb: str, nth: int, writes: bool) -> None:
-    """Another sealer acts between any two steps of this one; there is still a single chain, which can be extended."""
-    engine, other = store.open(), store.open()
+@pytest.mark.parametrize("is_writing", [False, True])
+def test_two_sealers_at_any_instant_make_one_chain(store: Store, verb: str, nth: int, is_writing: bool) -> None:
+    """Another sealer acts between any two steps of this one. There is still one chain, and it can be extended."""
+    engine, other_engine = store.open(), store.open()
     write_lines(engine, 2)
 
-    def meanwhile() -> None:
-        if writes:
-            other.scope(organization="acme", user="bob").remember("Meanwhile")
-        chain.seal(get_records(other))
-        if writes:
-            other.scope(organization="acme", user="bob").remember("And after")
+    def seal_meanwhile() -> None:
+        if is_writing:
+            other_engine.scope(organization="acme", user="bob").remember("Meanwhile")
+        chain.seal(get_records(other_engine))
+        if is_writing:
+            other_engine.scope(organization="acme", user="bob").remember("And after")
 
-    chain.seal(RecordsWithCallback(get_records(engine), verb, nth, meanwhile))  # type: ignore[arg-type]
+    chain.seal(RecordsWithCallback(get_records(engine), verb, nth, seal_meanwhile))  # type: ignore[arg-type]
     for organization in ("acme", "bolt"):
         report = engine.verify_log(organization)
         assert report.intact, report
     engine.scope(organization="acme", user="alice").remember("It goes on")
-    report = other.verify_log("acme")
+    report = other_engine.verify_log("acme")
     assert report.intact, report
     count = get_records(engine).count(AccessLog, "acme")
     assert report.lines == count
@@ -249,41 +249,41 @@ def test_two_sealers_at_any_instant_make_one_chain(store: Store, verb: str, nth:
 @pytest.mark.parametrize("verb", ["scan", "get"])
 @pytest.mark.parametrize("nth", range(1, 9))
 def test_a_log_verifies_while_another_engine_seals(sqlite_store: Store, verb: str, nth: int) -> None:
-    engine, other = sqlite_store.open(), sqlite_store.open()
+    engine, other_engine = sqlite_store.open(), sqlite_store.open()
     write_lines(engine, 2)
     chain.seal(get_records(engine))
 
-    def meanwhile() -> None:
-        other.scope(organization="acme", user="bob").remember("Meanwhile")
-        chain.seal(get_records(other))
+    def seal_meanwhile() -> None:
+        other_engine.scope(organization="acme", user="bob").remember("Meanwhile")
+        chain.seal(get_records(other_engine))
 
-    assert chain.verify(RecordsWithCallback(get_records(engine), verb, nth, meanwhile), "acme").intact  # type: ignore[arg-type]
+    assert chain.verify(RecordsWithCallback(get_records(engine), verb, nth, seal_meanwhile), "acme").intact  # type: ignore[arg-type]
 
 
 def test_many_sealers_and_writers_make_one_chain(store: Store) -> None:
     engines = [store.open(), store.open()]
-    failed: list[BaseException] = []
+    failures: list[BaseException] = []
 
     def work(engine: Everhold, name: str) -> None:
         try:
             view = engine.scope(organization="acme", user=name)
-            for n in range(12):
-                view.remember(f"{name} {n}")
+            for number in range(12):
+                view.remember(f"{name} {number}")
                 chain.seal(get_records(engine))
         except BaseException as error:
-            failed.append(error)
+            failures.append(error)
             raise
 
     threads = [
-        threading.Thread(target=work, args=(engine, f"user{n}{index}"))
+        threading.Thread(target=work, args=(engine, f"user{number}{index}"))
         for index, engine in enumerate(engines)
-        for n in range(2)
+        for number in range(2)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert not failed
+    assert not failures
     report = engines[0].verify_log("acme")
     assert (report.intact, report.lines) == (True, 48)
 

@@ -30,20 +30,20 @@ def test_an_engine_is_closed_twice_while_threads_use_it(
         engine = store.open()
         view = engine.scope(user="u")
         view.remember("The first ferry leaves at six.")
-        begun = threading.Semaphore(0)
+        completed_calls = threading.Semaphore(0)
 
         def use(verb: Callable[[View, int], object]) -> None:
             for number in range(100_000):
                 verb(view, number)
-                begun.release()
+                completed_calls.release()
 
         with ThreadPoolExecutor(len(VERBS) + 1) as pool:
             users = [pool.submit(use, verb) for verb in VERBS]
             for _ in range(3 * len(VERBS)):
-                assert begun.acquire(timeout=300)
-            second = pool.submit(engine.close)
+                assert completed_calls.acquire(timeout=300)
+            second_close = pool.submit(engine.close)
             engine.close()
-            assert second.exception(60) is None
+            assert second_close.exception(60) is None
             assert {type(user.exception(60)) for user in users} == {StoreUnavailable}
         engine.close()
         for verb in VERBS:

@@ -20,7 +20,7 @@ def list_current_texts(view: View) -> set[str]:
     return {memory.text for memory in view.list(limit=500) if memory.superseded_by is None}
 
 
-def changes(engine: Everhold) -> list[Change]:
+def list_changes(engine: Everhold) -> list[Change]:
     return get_records(engine).scan(Change, "default", order="created_at")
 
 
@@ -49,7 +49,7 @@ def test_the_attribute_is_what_a_single_statement_is_about(
     assert alice.remember(text, **fields).attribute == attribute
 
 
-def test_the_attribute_is_the_engines_and_follows_the_text(alice: View) -> None:
+def test_the_engine_sets_the_attribute_from_the_text(alice: View) -> None:
     with pytest.raises(UnknownField, match="attribute"):
         alice.remember("Anything", attribute="user/lives_in")
     memory = alice.remember("Lives in Paris", kind="fact")
@@ -80,7 +80,7 @@ def test_a_newer_statement_supersedes_an_older_one(engine: Everhold, alice: View
     assert texts(alice.recall("live", minimum=0.0, as_of=between)) == ["I live in Bangkok"]
     [link] = get_records(engine).scan(Relationship, "default")
     assert (link.source_memory_id, link.target_memory_id, link.relationship_type) == (new.id, old.id, "supersedes")
-    [change] = changes(engine)
+    [change] = list_changes(engine)
     assert (change.kind, change.reason, change.memory_ids) == ("supersede", "replaces: lives_in", [old.id, new.id])
 
 
@@ -94,12 +94,12 @@ def test_undo_restores_the_old_and_hides_the_new(engine: Everhold, alice: View) 
     assert [memory.text for memory in alice.list()] == ["I live in Bangkok"]
     assert texts(alice.recall("live", minimum=0.0)) == ["I live in Bangkok"]
     assert not get_records(engine).scan(Relationship, "default")
-    again = alice.remember("I live in Lisbon")
-    assert alice.get(old.id).superseded_by == again.id
+    repeated = alice.remember("I live in Lisbon")
+    assert alice.get(old.id).superseded_by == repeated.id
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "left"),
+    ("old", "new", "remaining"),
     [
         ("I live in Lisbon", "I lived in Bangkok in 2015", "both"),
         ("I live in Lisbon", "My sister lives in Oslo", "both"),
@@ -116,22 +116,24 @@ def test_undo_restores_the_old_and_hides_the_new(engine: Everhold, alice: View) 
         ("My favourite colour is green", "My favourite tea is green", "both"),
     ],
 )
-def test_which_statements_supersede_which(sqlite_store: Store, old: str, new: str, left: str) -> None:
+def test_a_statement_supersedes_only_those_that_no_longer_hold(
+    sqlite_store: Store, old: str, new: str, remaining: str
+) -> None:
     alice = sqlite_store.open().scope(user="alice")
     alice.remember(old)
     alice.remember(new)
-    assert list_current_texts(alice) == ({new} if left == "new" else {old, new})
+    assert list_current_texts(alice) == ({new} if remaining == "new" else {old, new})
 
 
 def test_one_undo_restores_all_memories_that_one_statement_ended(sqlite_store: Store) -> None:
     engine = sqlite_store.open(remember={"resolve": False})
     alice = engine.scope(user="alice")
     alice.remember_many(["I live in Bangkok", "I live in Oslo"])
-    again = sqlite_store.open().scope(user="alice")
-    again.remember("I live in Lisbon")
-    assert list_current_texts(again) == {"I live in Lisbon"}
-    again.undo()
-    assert list_current_texts(again) == {"I live in Bangkok", "I live in Oslo"}
+    resolving_alice = sqlite_store.open().scope(user="alice")
+    resolving_alice.remember("I live in Lisbon")
+    assert list_current_texts(resolving_alice) == {"I live in Lisbon"}
+    resolving_alice.undo()
+    assert list_current_texts(resolving_alice) == {"I live in Bangkok", "I live in Oslo"}
 
 
 def test_an_earlier_statement_is_history(alice: View) -> None:
@@ -142,9 +144,9 @@ def test_an_earlier_statement_is_history(alice: View) -> None:
     assert alice.get(older.id) == older
     assert alice.get(newer.id).superseded_by is None
     assert texts(alice.recall("live", minimum=0.0)) == ["I live in Lisbon"]
-    since = alice.remember("I work at Globex", valid_from=now - 30 * DAY)
-    before = alice.remember("I work at Acme", valid_from=now - 300 * DAY)
-    assert (before.valid_to, alice.get(since.id).valid_to) == (since.valid_from, None)
+    globex = alice.remember("I work at Globex", valid_from=now - 30 * DAY)
+    acme = alice.remember("I work at Acme", valid_from=now - 300 * DAY)
+    assert (acme.valid_to, alice.get(globex.id).valid_to) == (globex.valid_from, None)
 
 
 def test_a_statement_that_is_not_valid_now_supersedes_nothing(alice: View) -> None:
@@ -173,13 +175,13 @@ def test_scopes_do_not_leak(engine: Everhold, alice: View) -> None:
 def test_a_value_can_change_back_to_an_earlier_one(engine: Everhold, alice: View) -> None:
     first = alice.remember("I live in Bangkok")
     alice.remember("I live in Lisbon")
-    again = alice.remember("I live in Bangkok")
-    assert again.id != first.id
+    repeated = alice.remember("I live in Bangkok")
+    assert repeated.id != first.id
     assert list_current_texts(alice) == {"I live in Bangkok"}
-    texts = ["I live in Lisbon", "I live in Bangkok", "I live in Lisbon", "I live in Bangkok", "I live in Bangkok"]
-    memories = alice.remember_many(texts)
+    statements = ["I live in Lisbon", "I live in Bangkok", "I live in Lisbon", "I live in Bangkok", "I live in Bangkok"]
+    memories = alice.remember_many(statements)
     assert list_current_texts(alice) == {"I live in Bangkok"}
-    assert memories[3].id == memories[4].id != again.id
+    assert memories[3].id == memories[4].id != repeated.id
     assert [alice.get(memory.id) for memory in memories] == memories
     assert [memory.superseded_by for memory in memories] == [memories[1].id, memories[2].id, memories[3].id, None, None]
 
@@ -200,7 +202,7 @@ def test_superseding_can_be_switched_off(sqlite_store: Store) -> None:
     memories = alice.remember_many(["I live in Bangkok", "I live in Lisbon"])
     assert list_current_texts(alice) == {"I live in Bangkok", "I live in Lisbon"}
     assert [memory.attribute for memory in memories] == ["user/lives_in"] * 2
-    assert not changes(engine)
+    assert not list_changes(engine)
 
 
 def test_a_memory_that_changes_during_the_job_is_read_again(
@@ -228,14 +230,14 @@ def test_a_memory_that_changes_during_the_job_is_read_again(
 
 
 TEA = "Anna likes green tea with milk and honey in the morning at home"
-REALLY = TEA.replace("likes", "really likes")
+TEA_REWORDED = TEA.replace("likes", "really likes")
 SHOP = "The little shop at the corner of the market opens late in the winter"
 
 
 def remember_twice(alice: View) -> tuple[Memory, Memory]:
     first = alice.remember(TEA, kind="fact", tags=["drink"], aliases=["Anni"], provenance={"from": "a"}, priority=5)
     second = alice.remember(
-        REALLY, kind="fact", tags=["anna"], aliases=["Annika"], provenance={"from": "b"}, priority=9
+        TEA_REWORDED, kind="fact", tags=["anna"], aliases=["Annika"], provenance={"from": "b"}, priority=9
     )
     return first, second
 
@@ -246,19 +248,22 @@ def test_near_duplicates_are_merged_and_undo_separates_them(engine: Everhold) ->
     alice.remember(TEA.replace("tea", "coffee"), kind="fact")
     preview = alice.merge_duplicates(preview=True)
     assert (preview.count, preview.preview, len(alice.list())) == (1, True, 3)
-    done = alice.merge_duplicates()
-    assert [(pair.kept.id, pair.merged.id) for pair in done.pairs] == [(second.id, first.id)]
-    kept = alice.get(second.id)
-    assert kept.aliases == ["Annika", "Anni"]
-    brought = {"aliases": ["Anni"], "tags": ["drink"]}
-    assert kept.provenance == {"from": "b", "merged": [{"id": first.id, "provenance": {"from": "a"}, **brought}]}
-    assert alice.tags_of([kept.id])[kept.id] == ("anna", "drink")
-    assert list_current_texts(alice) == {REALLY, TEA.replace("tea", "coffee")}
+    result = alice.merge_duplicates()
+    assert [(pair.kept.id, pair.merged.id) for pair in result.pairs] == [(second.id, first.id)]
+    merged_memory = alice.get(second.id)
+    assert merged_memory.aliases == ["Annika", "Anni"]
+    merged_fields = {"aliases": ["Anni"], "tags": ["drink"]}
+    assert merged_memory.provenance == {
+        "from": "b",
+        "merged": [{"id": first.id, "provenance": {"from": "a"}, **merged_fields}],
+    }
+    assert alice.tags_of([merged_memory.id])[merged_memory.id] == ("anna", "drink")
+    assert list_current_texts(alice) == {TEA_REWORDED, TEA.replace("tea", "coffee")}
     assert alice.recall("anni", minimum=0.0)[0].memory.id == second.id
     assert alice.merge_duplicates().count == 0
     assert alice.undo().kind == "merge"
-    back = alice.get(second.id)
-    assert (back.aliases, back.provenance) == (["Annika"], {"from": "b"})
+    separated = alice.get(second.id)
+    assert (separated.aliases, separated.provenance) == (["Annika"], {"from": "b"})
     assert alice.get(first.id).text == first.text
     assert alice.tags_of([first.id, second.id]) == {first.id: ("drink",), second.id: ("anna",)}
 
@@ -267,7 +272,7 @@ def test_a_merge_is_logged_and_journalled(engine: Everhold) -> None:
     alice = engine.scope(user="alice")
     first, second = remember_twice(alice)
     alice.merge_duplicates()
-    [change] = changes(engine)
+    [change] = list_changes(engine)
     assert (change.kind, change.memory_ids) == ("merge", [second.id, first.id])
     assert {line.memory_id for line in alice.log(operation="delete")} == {first.id}
     assert engine.verify_log().intact
@@ -304,10 +309,10 @@ def test_relative_dates_of_different_days_are_not_merged(engine: Everhold) -> No
 def test_a_merge_keeps_the_memory_that_has_a_key(engine: Everhold) -> None:
     alice = engine.scope(user="alice")
     alice.remember(TEA, kind="fact", priority=9)
-    named = alice.remember(REALLY, kind="fact", key="tea")
+    with_key = alice.remember(TEA_REWORDED, kind="fact", key="tea")
     alice.merge_duplicates()
-    assert alice.get("tea").id == named.id
-    assert list_current_texts(alice) == {REALLY}
+    assert alice.get("tea").id == with_key.id
+    assert list_current_texts(alice) == {TEA_REWORDED}
 
 
 def test_too_many_memories_are_compared_only_with_their_neighbours(

@@ -58,7 +58,7 @@ def write_duckdb(path: Path) -> None:
         connection.execute("INSERT INTO staff VALUES (1, 'Dan', 'Lisbon', 100), (2, 'Eve', 'Porto', 300)")
 
 
-def change(path: Path, *statements: str) -> None:
+def run_statements(path: Path, *statements: str) -> None:
     with sqlite3.connect(path) as connection:
         for statement in statements:
             connection.execute(statement)
@@ -102,7 +102,7 @@ def test_questions_run_in_the_connected_database(shop: View) -> None:
 
 def test_new_rows_of_the_connected_database_are_seen(shop: View, tmp_path: Path) -> None:
     assert shop.ask("How many orders are there?").table.rows == ((4,),)
-    change(tmp_path / "shop.sqlite", "INSERT INTO orders VALUES (5, 2, 1, '2025-03-01')")
+    run_statements(tmp_path / "shop.sqlite", "INSERT INTO orders VALUES (5, 2, 1, '2025-03-01')")
     assert shop.ask("How many orders are there?").table.rows == ((5,),)
 
 
@@ -151,15 +151,15 @@ def test_an_endless_view_is_known_by_its_columns(kind: str, tmp_path: Path) -> N
         "CREATE VIEW endless AS SELECT sum(a.a * b.a * c.a * d.a) AS n FROM short a, short b, short c, short d",
     ]
     if kind == "sqlite":
-        change(path, *statements)
+        run_statements(path, *statements)
     else:
         with duckdb.connect(str(path)) as connection:
             for statement in statements:
                 connection.execute(statement)
     data = DatabaseTables(parse_address(f"{kind}:///{path}"))
-    read = SandboxedProfiler().profile(data, ProfileLimits(statement_seconds=0.5), ignore_progress)
-    assert [(table.name, bool(table.notes)) for table in read.tables] == [("endless", True), ("short", False)]
-    assert [column.name for column in read.tables[0].columns] == ["n"]
+    profile = SandboxedProfiler().profile(data, ProfileLimits(statement_seconds=0.5), ignore_progress)
+    assert [(table.name, bool(table.notes)) for table in profile.tables] == [("endless", True), ("short", False)]
+    assert [column.name for column in profile.tables[0].columns] == ["n"]
 
 
 def test_a_locked_duckdb_file_is_reported(engine: Everhold, tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_a_question_runs_in_one_place(shop: View, tmp_path: Path) -> None:
 
 def test_a_place_is_named_if_several_could_answer(shop: View, tmp_path: Path) -> None:
     write_sqlite(tmp_path / "second.sqlite")
-    change(tmp_path / "second.sqlite", "DELETE FROM orders WHERE id > 1")
+    run_statements(tmp_path / "second.sqlite", "DELETE FROM orders WHERE id > 1")
     shop.connect("second", f"sqlite:///{tmp_path / 'second.sqlite'}")
     answer = shop.ask("How many orders are there?")
     assert "the connection 'second' could answer it too" in answer.assumptions[-1]
@@ -201,9 +201,9 @@ def test_a_place_is_named_if_several_could_answer(shop: View, tmp_path: Path) ->
 def test_a_refresh_notices_what_changed(engine: Everhold, shop: View, tmp_path: Path) -> None:
     shop.update_description("orders", "What was bought")
     shop.update_description("customers", "home town", field="city")
-    before = {table.table_name: table.id for table in shop.tables()}
+    ids_before = {table.table_name: table.id for table in shop.tables()}
     assert shop.refresh_connection("sales").changes == ()
-    change(
+    run_statements(
         tmp_path / "shop.sqlite",
         "ALTER TABLE orders RENAME COLUMN amount TO price",
         "CREATE TABLE shops (id INTEGER PRIMARY KEY, street TEXT)",
@@ -222,18 +222,20 @@ def test_a_refresh_notices_what_changed(engine: Everhold, shop: View, tmp_path: 
     assert shop.describe("orders").table.description == "What was bought"
     assert [field.name for field in shop.describe("orders").fields] == ["id", "customer_id", "price", "ordered_on"]
     assert shop.describe("customers").fields[2].description == "home town"
-    after = {table.table_name: table.id for table in shop.tables()}
-    assert before.items() <= after.items()
+    ids_after = {table.table_name: table.id for table in shop.tables()}
+    assert ids_before.items() <= ids_after.items()
     assert shop.find_tables("Storgata")[0].table.table_name == "shops"
-    change(tmp_path / "shop.sqlite", "DROP TABLE shops")
+    run_statements(tmp_path / "shop.sqlite", "DROP TABLE shops")
     [removal] = shop.refresh_connection("sales").changes
     assert (removal.table, removal.kind) == ("shops", "removed")
     assert not [hit for hit in shop.find_tables("shops in a street") if hit.table.table_name == "shops"]
     owners = {
         row.owner_id for row in get_records(engine).scan(Chunk, "default") if row.owner_kind in ("table", "field")
     }
-    known = {row.id for entity in (TableMetadata, FieldMetadata) for row in get_records(engine).scan(entity, "default")}
-    assert owners == known
+    described_ids = {
+        row.id for entity in (TableMetadata, FieldMetadata) for row in get_records(engine).scan(entity, "default")
+    }
+    assert owners == described_ids
 
 
 def test_a_connection_is_deleted_and_restored(engine: Everhold, shop: View, tmp_path: Path) -> None:

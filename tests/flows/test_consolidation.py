@@ -194,9 +194,9 @@ def test_consolidation_displaces_no_answer(engine: Everhold) -> None:
 # reflections
 
 
-def mention(view: View, *days: int, where: str = "at the harbour") -> list[Memory]:
+def mention(view: View, *days: int, place: str = "at the harbour") -> list[Memory]:
     return [
-        view.remember(f"On walk {number} I met Ingrid {where}", kind="observation", created_at=make_day(number))
+        view.remember(f"On walk {number} I met Ingrid {place}", kind="observation", created_at=make_day(number))
         for number in days
     ]
 

@@ -23,9 +23,9 @@ def chat(engine: Everhold) -> View:
 def add_block(engine: Everhold, label: str, value: str, **fields: object) -> Block:
     now = clock.now()
     agent = fields.pop("agent", None)
-    stamps = {"organization_id": "default", "created_at": now, "updated_at": now}
-    block = Block.model_validate({"id": clock.make_id("blk"), "label": label, "value": value, **stamps, **fields})
-    link = {"block_id": block.id, "block_label": label, "agent_id": agent, **stamps}
+    common = {"organization_id": "default", "created_at": now, "updated_at": now}
+    block = Block.model_validate({"id": clock.make_id("blk"), "label": label, "value": value, **common, **fields})
+    link = {"block_id": block.id, "block_label": label, "agent_id": agent, **common}
     get_records(engine).commit([Put(block), *([Put(BlockAgent.model_validate(link))] if agent else [])])
     return block
 
@@ -34,12 +34,12 @@ def summarise(engine: Everhold, session: str, summary: str) -> None:
     get_records(engine).commit([Patch(Session, ("default", session), {"summary": summary})])
 
 
-def lines(view: View, question: str = "tea", **options: object) -> list[str]:
+def list_lines(view: View, question: str = "tea", **options: object) -> list[str]:
     arguments = {"budget": 1000, "minimum": 0.0, **options}
     return view.context(question, **arguments).text.splitlines()[1:-1]  # type: ignore[arg-type]
 
 
-def today() -> str:
+def format_today() -> str:
     now = clock.now()
     return f"{now.day} {now:%B} {now.year}"
 
@@ -54,7 +54,7 @@ def test_all_sections_are_shown_in_their_order(engine: Everhold, chat: View) -> 
         chat.remember(text, kind="conversation", speaker="Alice", occurred_at=spring)
     add_block(engine, "persona", "Speaks kindly", agent="guide")
     summarise(engine, "s1", "They talk about drinks")
-    found_lines = lines(chat, "who drinks tea?", include="user")
+    found_lines = list_lines(chat, "who drinks tea?", include="user")
     source = "[said by Alice on 3 May 2026]"
     assert found_lines[:-2] == [
         "Pinned:",
@@ -62,7 +62,7 @@ def test_all_sections_are_shown_in_their_order(engine: Everhold, chat: View) -> 
         "Core memory:",
         "- [persona] Speaks kindly",
         "Summary of this session:",
-        f"- [{today()}] They talk about drinks",
+        f"- [{format_today()}] They talk about drinks",
         "Recent turns of this session:",
         f"- {source} Which tea do you like?",
         f"- {source} Something without milk",
@@ -80,23 +80,23 @@ def test_turns_of_the_session_are_shown_in_order_and_only_to_its_user(engine: Ev
     mine.remember("Something without milk", kind="conversation", speaker="Alice")
     mine.say("Then take green tea", role="assistant")
     mine.say("tool result", role="tool", name="kettle")
-    assert lines(mine)[:5] == [
+    assert list_lines(mine)[:5] == [
         "Recent turns of this session:",
-        f"- [said by user on {today()}] Which tea do you like?",
-        f"- [said by Alice on {today()}] Something without milk",
-        f"- [said by assistant on {today()}] Then take green tea",
-        f"- [said by kettle on {today()}] tool result",
+        f"- [said by user on {format_today()}] Which tea do you like?",
+        f"- [said by Alice on {format_today()}] Something without milk",
+        f"- [said by assistant on {format_today()}] Then take green tea",
+        f"- [said by kettle on {format_today()}] tool result",
     ]
-    for other in (
+    for view in (
         engine.scope(user="alice", project="p2", session="s1"),
         engine.scope(user="bob", session="s1"),
         engine.scope(organization="other", user="alice", session="s1"),
     ):
-        assert lines(other) == [], other.scope
+        assert list_lines(view) == [], view.scope
     elsewhere = engine.scope(user="alice", session="s2")
-    assert lines(elsewhere, only="session") == []
-    assert lines(elsewhere) == [
-        "Recalled for the question:", f"- [said by Alice on {today()}] Something without milk"
+    assert list_lines(elsewhere, only="session") == []
+    assert list_lines(elsewhere) == [
+        "Recalled for the question:", f"- [said by Alice on {format_today()}] Something without milk"
     ]  # fmt: skip
 
 
@@ -111,7 +111,7 @@ def test_only_pinned_memories_that_are_valid_now_are_shown(engine: Everhold) -> 
     alice.supersede(alice.remember("Lives in Rome", pinned=True).id, "Lives in Oslo", pinned=True, priority=9)
     engine.scope(user="bob").remember("Of bob", pinned=True)
     engine.scope(organization="other", user="alice").remember("Of another alice", pinned=True)
-    pinned = [line.partition("] ")[2] for line in lines(alice) if line.startswith("- ")]
+    pinned = [line.partition("] ")[2] for line in list_lines(alice) if line.startswith("- ")]
     assert pinned == ["Lives in Oslo", "Holds"]
 
 
@@ -123,36 +123,36 @@ def test_pinned_memories_of_a_wider_reach_are_shown_with_include(engine: Everhol
     chat.remember("Of this session", pinned=True)
 
     def read_items(*include: str) -> set[str]:
-        return {line.partition("] ")[2] for line in lines(chat, include=include) if line.startswith("- ")}
+        return {line.partition("] ")[2] for line in list_lines(chat, include=include) if line.startswith("- ")}
 
     assert read_items() == {"Of this session"}
-    own = {"Of this session", "Of alice", "Of another session"}
-    assert read_items("user") == own
-    assert read_items("user", "organization") == {*own, "Of all"}
+    of_alice = {"Of this session", "Of alice", "Of another session"}
+    assert read_items("user") == of_alice
+    assert read_items("user", "organization") == {*of_alice, "Of all"}
     assert read_items("session") == {"Of this session"}
 
 
 def test_core_memory_belongs_to_one_agent_and_one_user(engine: Everhold, chat: View) -> None:
     chat.remember("Hello")
-    for other in ({"user": "bob"}, {"agent": "critic"}):
-        engine.scope(**other).remember("Hello")
+    for dimensions in ({"user": "bob"}, {"agent": "critic"}):
+        engine.scope(**dimensions).remember("Hello")
     add_block(engine, "persona", "Speaks kindly", agent="guide")
     add_block(engine, "human", "Is called Alice", user_id="alice")
     add_block(engine, "human", "Is called Bob", user_id="bob", agent="guide")
     add_block(engine, "persona", "Speaks sharply", agent="critic")
     add_block(engine, "draft", "A template", user_id="alice", is_template=True)
     add_block(engine, "rules", "Be brief", user_id="alice", agent="guide")
-    core = [line for line in lines(chat, "hello", kind="plan") if line.startswith("- ")]
+    core = [line for line in list_lines(chat, "hello", kind="plan") if line.startswith("- ")]
     assert core == ["- [persona] Speaks kindly", "- [rules] Be brief", "- [human] Is called Alice"]
-    assert not any("Is called" in line for line in lines(engine.scope(user="carol")))
+    assert not any("Is called" in line for line in list_lines(engine.scope(user="carol")))
 
 
 def test_a_session_of_another_user_adds_nothing(engine: Everhold, chat: View) -> None:
     chat.remember("Hello", kind="conversation")
     summarise(engine, "s1", "A secret of alice's")
     assert "A secret of alice's" in chat.context("hello").text
-    for other in ({"user": "bob", "session": "s1"}, {"user": "alice", "agent": "critic", "session": "s1"}):
-        assert engine.scope(**other).context("hello", minimum=0.0).text == ""
+    for dimensions in ({"user": "bob", "session": "s1"}, {"user": "alice", "agent": "critic", "session": "s1"}):
+        assert engine.scope(**dimensions).context("hello", minimum=0.0).text == ""
 
 
 def test_the_newest_turns_are_kept(engine: Everhold, chat: View) -> None:
@@ -167,9 +167,9 @@ def test_the_newest_turns_are_kept(engine: Everhold, chat: View) -> None:
 
 def test_dates_are_in_the_time_zone_of_the_user(engine: Everhold) -> None:
     engine.create_user("yuki", timezone="Asia/Tokyo")
-    late = datetime(2026, 5, 3, 20, tzinfo=UTC)
+    evening = datetime(2026, 5, 3, 20, tzinfo=UTC)
     yuki = engine.scope(user="yuki")
-    yuki.remember("Went home", occurred_at=late, pinned=True)
+    yuki.remember("Went home", occurred_at=evening, pinned=True)
     assert "[4 May 2026] Went home" in yuki.context("home").text
     assert "[3 May 2026] Went home" in yuki.context("home", timezone="UTC").text
     with pytest.raises(InvalidInput, match="timezone: no time zone 'Mars/Base'"):
@@ -228,7 +228,7 @@ def test_only_shown_memories_count_as_read(engine: Everhold) -> None:
 
 
 def test_the_verb_can_be_awaited(sqlite_store: Store) -> None:
-    async def flow() -> None:
+    async def use_engine() -> None:
         engine = sqlite_store.open()
         sqlite_store.opened.remove(engine)
         async with AsyncEverhold(engine) as everhold:
@@ -236,4 +236,4 @@ def test_the_verb_can_be_awaited(sqlite_store: Store) -> None:
             await alice.remember("Likes tea", pinned=True)
             assert "Likes tea" in str(await alice.context("tea", budget=200))
 
-    asyncio.run(flow())
+    asyncio.run(use_engine())

@@ -46,9 +46,9 @@ def check_conversations(engine: Everhold) -> None:
     ]  # fmt: skip
     cats, tea = chat.conversations()
     assert (cats.id, tea.id, tea.session_id, tea.started_at) == ("about/cats", "about tea", "s1", first.created_at)
-    named = chat.update_conversation("about tea", name="Tea", metadata={"mood": "calm"})
-    assert chat.conversations()[1] == named
-    assert (named.name, named.metadata, named.version) == ("Tea", {"mood": "calm"}, 2)
+    updated = chat.update_conversation("about tea", name="Tea", metadata={"mood": "calm"})
+    assert chat.conversations()[1] == updated
+    assert (updated.name, updated.metadata, updated.version) == ("Tea", {"mood": "calm"}, 2)
 
 
 def test_a_session_has_several_conversations(session_engine: Everhold) -> None:
@@ -69,19 +69,19 @@ def test_conversations_work_on_every_store(any_store: Store) -> None:
 
 
 def test_a_conversation_belongs_to_one_session(engine: Everhold) -> None:
-    alice, other = (engine.scope(user="alice", session=name) for name in ("s1", "s2"))
-    alice.say("one", conversation="c")
-    for view in (other, engine.scope(user="bob", session="s3")):
+    first, second = (engine.scope(user="alice", session=name) for name in ("s1", "s2"))
+    first.say("one", conversation="c")
+    for view in (second, engine.scope(user="bob", session="s3")):
         with pytest.raises(AlreadyExists, match="conversation id 'c' is taken by another session"):
             view.say("two", conversation="c")
-    assert other.say("retry", id="m1", conversation="d") == other.say("retry", id="m1", conversation="d")
+    assert second.say("retry", id="m1", conversation="d") == second.say("retry", id="m1", conversation="d")
     with pytest.raises(NotFound, match="no conversation 'c' in session 's2'"):
-        other.update_conversation("c", name="mine")
+        second.update_conversation("c", name="mine")
     with pytest.raises(NotFound):
         engine.scope(user="bob", session="s1").conversations()
     with pytest.raises(MalformedId):
-        alice.say("x", conversation=" c")
-    assert [conversation.id for conversation in alice.conversations()] == ["c"]
+        first.say("x", conversation=" c")
+    assert [conversation.id for conversation in first.conversations()] == ["c"]
 
 
 def test_conversations_move_with_their_organization(store: Store, tmp_path: Any) -> None:
@@ -109,9 +109,9 @@ def test_messages_are_imported_with_their_times(session_engine: Everhold) -> Non
     with pytest.raises(InvalidInput, match="in the future"):
         chat.say("tomorrow", created_at=clock.now() + timedelta(days=1))
     assert chat.say("now").created_at > third.created_at
-    again = chat.say("retried", id="m", created_at=clock.now())
+    retried = chat.say("retried", id="m", created_at=clock.now())
     chat.say("later")
-    assert chat.say("retried", id="m", created_at=again.created_at - timedelta(hours=1)) == again
+    assert chat.say("retried", id="m", created_at=retried.created_at - timedelta(hours=1)) == retried
 
 
 def test_memories_are_imported_with_their_times(any_store: Store) -> None:
@@ -134,7 +134,7 @@ def test_memories_are_imported_with_their_times(any_store: Store) -> None:
     assert alice.remember("Clocks differ a little", created_at=clock.now() + timedelta(seconds=20)).version == 1
 
 
-def test_when_something_was_stored_says_little_about_when_it_happened(engine: Everhold) -> None:
+def test_the_time_of_storing_counts_less_than_the_time_of_the_event(engine: Everhold) -> None:
     alice = engine.scope(user="alice")
     yesterday = clock.now() - timedelta(days=1)
     alice.remember("We had dinner at the Lua with Ana", created_at=yesterday)

@@ -14,14 +14,14 @@ from tests.engines import Store, texts
 
 def test_lists_of_memories_are_loaded(sqlite_store: Store, tmp_path: Path) -> None:
     engine = sqlite_store.open()
-    items: list[Any] = ["I everhold a sentence", {"text": "With fields \u2028 inside", "kind": "fact", "tags": ["t"]}]
+    items: list[Any] = ["A sentence alone", {"text": "With fields \u2028 inside", "kind": "fact", "tags": ["t"]}]
     (tmp_path / "a.jsonl").write_text("\n".join(json.dumps(item, ensure_ascii=False) for item in items) + "\n\n")
     (tmp_path / "b.json").write_text(json.dumps([{"text": "From an array"}, "Another"]))
     (tmp_path / "c.json").write_text(json.dumps({"text": "Only one"}))
     assert [engine.load(tmp_path / name, user="alice").count for name in ("a.jsonl", "b.json", "c.json")] == [2, 2, 1]
     alice = engine.scope(user="alice")
     assert {memory.text for memory in alice.list()} == {
-        "I everhold a sentence", "With fields \u2028 inside", "From an array", "Another", "Only one",
+        "A sentence alone", "With fields \u2028 inside", "From an array", "Another", "Only one",
     }  # fmt: skip
     assert alice.tags() == {"t": 1}
 
@@ -52,13 +52,13 @@ def test_texts_become_passages(sqlite_store: Store, tmp_path: Path, suffix: str)
     sentences = [f"Sentence number {n} speaks of things like {n * 7}." for n in range(200)]
     path = tmp_path / f"book{suffix}"
     path.write_text("\n\n".join(" ".join(sentences[n : n + 10]) for n in range(0, 200, 10)) + "\x00", "utf-8")
-    seen: list[StepProgress] = []
-    count = engine.load(path, user="alice", progress=seen.append).added
+    reports: list[StepProgress] = []
+    count = engine.load(path, user="alice", progress=reports.append).added
     alice = engine.scope(user="alice")
     memories = alice.list(limit=1000).memories
     assert count == len(memories) > 5
-    assert seen[-1] == ("importing", count, count)
-    embedded = [progress for progress in seen if progress.step == "embedding"]
+    assert reports[-1] == ("importing", count, count)
+    embedded = [progress for progress in reports if progress.step == "embedding"]
     assert embedded[0].done == 0
     assert embedded[-1].done == embedded[-1].total >= count
     assert {memory.kind for memory in memories} == {"resource"}
@@ -67,8 +67,8 @@ def test_texts_become_passages(sqlite_store: Store, tmp_path: Path, suffix: str)
         start, end = memory.provenance["span"]
         assert memory.provenance["file"] == path.name
         assert text[start:end].strip() == memory.text
-    whole = " ".join(memory.text for memory in sorted(memories, key=lambda memory: memory.provenance["span"]))
-    assert all(sentence in whole for sentence in sentences)
+    all_text = " ".join(memory.text for memory in sorted(memories, key=lambda memory: memory.provenance["span"]))
+    assert all(sentence in all_text for sentence in sentences)
     assert "number 123 " in texts(alice.recall("sentence number 123", k=1, minimum=0))[0]
     assert engine.load(path, user="alice") == ImportResult(added=0, existing=count)
     assert len(alice.list(limit=1000)) == len(memories), "the same file again adds nothing"

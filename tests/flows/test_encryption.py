@@ -158,23 +158,23 @@ def test_without_the_master_key_nothing_is_shown_or_changed(any_store: Store, tm
     ]
     engine.close()
     if case == "lost":
-        other, error = any_store.open(), MasterKeyMissing
+        reopened, error = any_store.open(), MasterKeyMissing
     else:
-        other, error = any_store.open(encryption={"master_key": make_key(tmp_path, "other.key")}), MasterKeyWrong
-    for read in list_reads(other, secret.id):
+        reopened, error = any_store.open(encryption={"master_key": make_key(tmp_path, "other.key")}), MasterKeyWrong
+    for read in list_reads(reopened, secret.id):
         with pytest.raises(error) as caught:
             read()
         assert CANARY not in str(caught.value)
-    assert other.scope(user="alice").get(plain.id).text == "Alice drinks tea"
-    for scope in (other.scope(user="bob"), other.scope(organization="new", user="bob")):
+    assert reopened.scope(user="alice").get(plain.id).text == "Alice drinks tea"
+    for scope in (reopened.scope(user="bob"), reopened.scope(organization="new", user="bob")):
         with pytest.raises(error):  # also where no key exists that the wrong one could not unwrap
             scope.remember("Bob's secret", kind="vault")
-    assert other.doctor().problems
+    assert reopened.doctor().problems
     after = [
-        (row.text, row.content, row.hash, row.version) for row in get_stored_records(other).scan(Memory, "default")
+        (row.text, row.content, row.hash, row.version) for row in get_stored_records(reopened).scan(Memory, "default")
     ]
     assert after == before
-    other.close()
+    reopened.close()
     engine = open_encrypted(any_store, tmp_path)
     assert engine.scope(user="alice").get(secret.id).text == f"The PIN is {CANARY}"
     assert engine.scope(user="bob").remember("Bob's secret", kind="vault").text == "Bob's secret"
@@ -264,14 +264,14 @@ def test_two_engines_that_create_a_key_at_once_use_the_same(store: Store, tmp_pa
 
 
 def test_a_write_never_uses_a_destroyed_key(store: Store, tmp_path: Path) -> None:
-    writer, other = open_encrypted(store, tmp_path), open_encrypted(store, tmp_path)
+    writer, other_engine = open_encrypted(store, tmp_path), open_encrypted(store, tmp_path)
     alice = writer.scope(user="alice")
     alice.remember("Before", kind="vault")  # the writer now holds the key in memory
-    other.erase("alice")
-    other.create_user("alice")  # otherwise the missing user would refuse the write
+    other_engine.erase("alice")
+    other_engine.create_user("alice")  # otherwise the missing user would refuse the write
     memory = alice.remember("After", kind="vault")
     assert is_encrypted(get_stored_records(writer).get(Memory, "default", [memory.id])[memory.id].text)
-    assert [row.text for row in other.scope(user="alice").list()] == ["After"]
+    assert [row.text for row in other_engine.scope(user="alice").list()] == ["After"]
 
 
 def test_a_purged_organization_takes_its_keys_along(store: Store, tmp_path: Path) -> None:
@@ -290,8 +290,8 @@ def test_a_moved_store_is_read_with_the_same_master_key(request: pytest.FixtureR
     engine.close()
     Everhold.move(source.storage, f"duckdb:///{tmp_path}/copy.duckdb")
     copy = Store("duckdb", f"duckdb:///{tmp_path}/copy.duckdb")
-    with copy.open() as without, pytest.raises(MasterKeyMissing):
-        without.scope(user="alice").get(memory.id)
+    with copy.open() as engine_without_key, pytest.raises(MasterKeyMissing):
+        engine_without_key.scope(user="alice").get(memory.id)
     assert open_encrypted(copy, tmp_path).scope(user="alice").get(memory.id).text == f"The PIN is {CANARY}"
     copy.close()
 

@@ -21,39 +21,39 @@ class RecordingTargets:
     """Backup targets that record erasures; one of them cannot be reached."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, str, list[str]]] = []
+        self.erasures: list[tuple[str, str, list[str]]] = []
 
     def erase_user(self, organization_id: str, user_id: str, key_ids: Sequence[str]) -> list[TargetErasure]:
-        self.told.append((organization_id, user_id, list(key_ids)))
+        self.erasures.append((organization_id, user_id, list(key_ids)))
         return [TargetErasure("/backups", "erased", 2), TargetErasure("s3://far", "unreached", problem="no network")]
 
 
-@pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "encrypted"])
-def test_nothing_of_the_user_is_left_in_any_table(any_store: Store, tmp_path: Path, encrypted: bool) -> None:
+@pytest.mark.parametrize("is_encrypted", [False, True], ids=["plain", "encrypted"])
+def test_nothing_of_the_user_is_left_in_any_table(any_store: Store, tmp_path: Path, is_encrypted: bool) -> None:
     options = {"blobs": str(tmp_path / "blobs"), "workspaces": {"folder": str(tmp_path / "files")}}
-    if encrypted:
+    if is_encrypted:
         options["encryption"] = {"master_key": make_key(tmp_path)}
     engine = any_store.open(**options)
     write_user(engine, "alice", make_canaries(len(KINDS), "alice"))
     write_user(engine, "bob", make_canaries(len(KINDS), "bob"))
-    bob = {memory.text for memory in engine.scope(user="bob").list(limit=100)}
+    bobs_texts = {memory.text for memory in engine.scope(user="bob").list(limit=100)}
     proof = engine.erase("alice")
     assert proof.is_complete
     assert not proof.remaining
     assert proof.digest == proof.compute_digest()
-    records = get_stored_records(engine) if encrypted else get_records(engine)
+    records = get_stored_records(engine) if is_encrypted else get_records(engine)
     for word in make_canaries(len(KINDS), "alice"):
         assert find_tables_with(records, word) == set()
-    assert {memory.text for memory in engine.scope(user="bob").list(limit=100)} == bob
+    assert {memory.text for memory in engine.scope(user="bob").list(limit=100)} == bobs_texts
     assert engine.verify_log().intact
     assert engine.doctor().problems == []
 
 
 def test_no_byte_is_left_in_files() -> None:
-    for encrypted in (False, True):
-        figures = run("sqlite", 5 * len(KINDS), encrypted=encrypted, with_chroma=False)
+    for is_encrypted in (False, True):
+        figures = run("sqlite", 5 * len(KINDS), encrypted=is_encrypted, with_chroma=False)
         assert figures["before"] > 0
-        assert (figures["backups"] > 0) != encrypted
+        assert (figures["backups"] > 0) != is_encrypted
         assert (figures["after"], figures["unproven"]) == (0, 0)
 
 
@@ -98,7 +98,7 @@ def test_user_erasure_names_backups_and_unreachable_ones(store: Store, tmp_path:
     targets = get_parts(engine).backup_targets = RecordingTargets()
     [key] = [key for key in engine.keys().keys if key.user == "alice"]
     proof = engine.erase("alice")
-    assert targets.told == [("default", "alice", [key.id])]
+    assert targets.erasures == [("default", "alice", [key.id])]
     assert not proof.is_complete
     assert [target.target for target in proof.backups if target.status == "unreached"] == ["s3://far"]
     assert proof.digest == proof.compute_digest()
@@ -121,10 +121,10 @@ def test_a_user_can_be_erased_without_the_master_key(store: Store, tmp_path: Pat
     engine = open_encrypted(store, tmp_path)
     engine.scope(user="alice").remember("Secret", kind="vault", aliases=["bank card"])
     engine.close()
-    without = store.open()
-    assert without.erase("alice").is_complete
-    assert get_records(without).count(Memory, "default", deleted=True) == 0
-    assert [key.subject for key in get_records(without).scan(DataKey, "default") if key.subject] == []
+    engine_without_key = store.open()
+    assert engine_without_key.erase("alice").is_complete
+    assert get_records(engine_without_key).count(Memory, "default", deleted=True) == 0
+    assert [key.subject for key in get_records(engine_without_key).scan(DataKey, "default") if key.subject] == []
 
 
 def test_an_interrupted_erasure_is_continued(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from everhold import Everhold, View
+from everhold.errors import NotFound
 from everhold.model import Change, Counter, Memory, Outbox
 from tests.engines import Store, find_tables_with, get_records, make_store
 
 CANARY = "Wolfgangsheim"
-KEPT_BY_DESIGN = ("memory_access_logs",)
 
 
 def read_texts(view: View) -> set[str]:
@@ -48,8 +48,8 @@ def test_a_fact_with_another_source_stays_without_the_trace(engine: Everhold, al
 def test_a_fact_that_was_also_stated_directly_stays(engine: Everhold, alice: View) -> None:
     turn = alice.remember("I live in Osaka.", kind="conversation", speaker="Alice")
     [fact] = [memory for memory in alice.list() if memory.id != turn.id]
-    again = alice.remember(fact.text, kind=fact.kind, speaker=fact.speaker)
-    if again.id == fact.id:
+    stated = alice.remember(fact.text, kind=fact.kind, speaker=fact.speaker)
+    if stated.id == fact.id:
         alice.forget(turn.id, hard=True)
         assert fact.id in {memory.id for memory in alice.list()}
         assert "memory" not in alice.get(fact.id).provenance
@@ -58,11 +58,11 @@ def test_a_fact_that_was_also_stated_directly_stays(engine: Everhold, alice: Vie
 def test_memories_of_another_user_are_not_purged(engine: Everhold, alice: View) -> None:
     note = alice.remember("A note of Alice")
     bob = engine.scope(user="bob")
-    theirs = bob.remember("A note of Bob", provenance={"memory": note.id})
+    bobs_note = bob.remember("A note of Bob", provenance={"memory": note.id})
     everyone = engine.scope()
-    everyone.relate(theirs.id, note.id, "derived_from")
+    everyone.relate(bobs_note.id, note.id, "derived_from")
     alice.forget(note.id, hard=True)
-    assert bob.get(theirs.id).provenance == {}
+    assert bob.get(bobs_note.id).provenance == {}
 
 
 @pytest.mark.parametrize("deletion", ["forget", "maintain", "session", "project", "user"])
@@ -111,8 +111,8 @@ def test_an_expired_turn_leaves_its_facts(store: Store) -> None:
 
 def test_a_merged_memory_loses_what_came_from_a_purged_one(engine: Everhold, alice: View) -> None:
     text = "Anna likes green tea with milk and honey in the morning at home"
-    brought: dict[str, Any] = {"aliases": [CANARY, "matcha"], "tags": [CANARY.lower()], "provenance": {"by": CANARY}}
-    merged = alice.remember(text, kind="fact", priority=5, **brought)
+    fields: dict[str, Any] = {"aliases": [CANARY, "matcha"], "tags": [CANARY.lower()], "provenance": {"by": CANARY}}
+    merged = alice.remember(text, kind="fact", priority=5, **fields)
     text = text.replace("likes", "really likes")
     memory = alice.remember(text, kind="fact", priority=9, aliases=["matcha"], tags=["drink"])
     assert alice.merge_duplicates().count == 1
@@ -136,8 +136,6 @@ def test_a_superseded_memory_no_longer_names_its_successor(engine: Everhold, ali
 
 
 def test_a_purged_idempotency_key_says_so(engine: Everhold, alice: View) -> None:
-    from everhold.errors import NotFound
-
     memory = alice.remember("Once", idempotency_key="k")
     alice.forget(memory.id, hard=True)
     with pytest.raises(NotFound, match="has been purged"):
@@ -152,8 +150,8 @@ def test_no_byte_is_left_in_the_files(name: str, request: pytest.FixtureRequest,
     for number in range(30):
         alice.remember(f"Other things, number {number}", tags=["other"])
         alice.remember(f"I live in {CANARY} street {number}.", kind="conversation", speaker="Alice", tags=["secret"])
-    named = alice.remember(f"Meets {CANARY} on Friday", tags=["secret"])
-    alice.revise(named.id, text=f"Meets {CANARY} on Monday", reason=f"{CANARY} called")
+    revised = alice.remember(f"Meets {CANARY} on Friday", tags=["secret"])
+    alice.revise(revised.id, text=f"Meets {CANARY} on Monday", reason=f"{CANARY} called")
     alice.say(f"{CANARY} again", role="user")
     assert count_hits(tmp_path)
     alice.forget_where(tags="secret", hard=True)

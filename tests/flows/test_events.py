@@ -25,9 +25,9 @@ def list_changes(view: View, after: int = 0) -> list[tuple[str, str | None, str 
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    until = monotonic() + ENOUGH_SECONDS
+    deadline = monotonic() + ENOUGH_SECONDS
     while not condition():
-        assert monotonic() < until, "the condition did not become true in time"
+        assert monotonic() < deadline, "the condition did not become true in time"
         sleep(0.01)
 
 
@@ -89,19 +89,19 @@ def test_events_that_are_no_longer_kept_are_a_gap(any_store: Store) -> None:
     engine = any_store.open()
     alice = engine.scope(user="alice")
     first = alice.remember("Likes tea")
-    [*_, seen] = alice.events()
+    [*_, last_seen] = alice.events()
     alice.remember("Likes coffee")
     records = engine._parts.records
     month_ago = clock.now() - timedelta(days=30)
-    records.commit([Put(OutboxMark(day=month_ago.date().isoformat(), last_sequence=seen.number + 1))])
+    records.commit([Put(OutboxMark(day=month_ago.date().isoformat(), last_sequence=last_seen.number + 1))])
     alice.remember("Likes water")
     outbox.trim(records, records.commit, now=clock.now(), batch=10, progress=lambda _: None)
-    [gap, *kept] = alice.events()
+    [gap, *kept_events] = alice.events()
     assert (gap.operation, gap.entity, gap.id) == ("gap", None, None)
-    assert kept[0].number > gap.number >= seen.number
-    assert first.id not in {event.id for event in kept}
-    assert list(alice.events(after=gap.number)) == kept
-    of_another_store = alice.events(after=kept[-1].number + 1000)
+    assert kept_events[0].number > gap.number >= last_seen.number
+    assert first.id not in {event.id for event in kept_events}
+    assert list(alice.events(after=gap.number)) == kept_events
+    of_another_store = alice.events(after=kept_events[-1].number + 1000)
     assert next(of_another_store).operation == "gap"
 
 

@@ -17,7 +17,7 @@ from everhold.schema.operations import Put
 from everhold.testing.records_rows import make_family
 from tests.engines import Store, get_records, make_store, ranking, read_all_rows, texts
 
-NOT_CARRIED = (AccessLog, Job, Outbox)
+NOT_IN_BUNDLES = (AccessLog, Job, Outbox)
 
 
 def fill(engine: Everhold, organization: str = "acme") -> None:
@@ -26,14 +26,14 @@ def fill(engine: Everhold, organization: str = "acme") -> None:
     alice = engine.scope(organization=organization, user="alice", project="p", agent="bot", session="s1")
     memories = alice.remember_many(
         {
-            "text": f'Note {n} กาแฟ \u2028 \x85 "quoted" {"long " * (n * 40)}',
-            "tags": [f"t{n % 3}", "ภาษา"],
-            "content": {"n": n, "nested": [None, 1.5, {"x": "\u2029"}]},
-            "priority": n % 10 + 1,
+            "text": f'Note {number} กาแฟ \u2028 \x85 "quoted" {"long " * (number * 40)}',
+            "tags": [f"t{number % 3}", "ภาษา"],
+            "content": {"n": number, "nested": [None, 1.5, {"x": "\u2029"}]},
+            "priority": number % 10 + 1,
             "aliases": ["alias"],
-            "key": f"k{n}",
+            "key": f"k{number}",
         }
-        for n in range(30)
+        for number in range(30)
     )
     alice.relate(memories[0].id, memories[1].id, "reference", metadata={"why": "test"})
     alice.revise(memories[2].id, text="Revised", reason="because")
@@ -49,15 +49,15 @@ def target(request: pytest.FixtureRequest, store: Store, tmp_path: Path) -> Any:
     """An empty store to import into: in memory if the bundle comes from SQLite, and otherwise on SQLite."""
     folder = tmp_path / "target"
     folder.mkdir()
-    new_store = make_store("in_memory" if store.name == "sqlite" else "sqlite", request, folder)
-    yield new_store
-    new_store.close()
+    target_store = make_store("in_memory" if store.name == "sqlite" else "sqlite", request, folder)
+    yield target_store
+    target_store.close()
 
 
 def read_rows(engine: Everhold, organization: str) -> dict[str, Any]:
     """Return every row of an organization that a bundle contains, without the id of the organization."""
     content: dict[str, Any] = {}
-    for name, rows in read_all_rows(engine, without=NOT_CARRIED).items():
+    for name, rows in read_all_rows(engine, without=NOT_IN_BUNDLES).items():
         rows_of_table: dict[Any, Any] = {}
         for row in rows.values():
             values = dict(row.__dict__)
@@ -73,25 +73,25 @@ def test_an_export_and_import_into_an_empty_store_keep_every_row(
     engine: Everhold, target: Store, tmp_path: Path
 ) -> None:
     fill(engine)
-    seen: list[StepProgress] = []
-    count = engine.export(tmp_path / "out.jsonl", organization="acme", progress=seen.append)
+    reports: list[StepProgress] = []
+    count = engine.export(tmp_path / "out.jsonl", organization="acme", progress=reports.append)
     lines = (tmp_path / "out.jsonl").read_text("utf-8").split("\n")
-    assert seen[0] == ("exporting", 0, count)
-    assert seen[-1] == ("exporting", count, count)
+    assert reports[0] == ("exporting", 0, count)
+    assert reports[-1] == ("exporting", count, count)
     assert count == len(lines) - 3
     assert "Must not be" not in "\n".join(lines)
-    other = target.open()
-    loaded = other.load(tmp_path / "out.jsonl")
+    target_engine = target.open()
+    loaded = target_engine.load(tmp_path / "out.jsonl")
     assert (loaded.added + loaded.log_lines, loaded.existing) == (count, 0)
     assert loaded.count > 100
-    assert read_rows(other, "acme") == read_rows(engine, "acme")
+    assert read_rows(target_engine, "acme") == read_rows(engine, "acme")
     alice = engine.scope(organization="acme", user="alice")
-    imported = other.scope(organization="acme", user="alice")
+    imported = target_engine.scope(organization="acme", user="alice")
     assert ranking(imported.recall("กาแฟ note", k=40, minimum=0)) == ranking(alice.recall("กาแฟ note", k=40, minimum=0))
     assert imported.tags() == alice.tags()
-    assert other.sign_in("a@x.org", "long enough", organization="acme").id == "alice"
+    assert target_engine.sign_in("a@x.org", "long enough", organization="acme").id == "alice"
     assert imported.undo().kind == "forget"
-    assert other.doctor().problems == []
+    assert target_engine.doctor().problems == []
 
 
 def test_a_bundle_can_be_loaded_into_another_organization(engine: Everhold, tmp_path: Path) -> None:
@@ -107,16 +107,16 @@ def test_a_bundle_can_be_loaded_into_another_organization(engine: Everhold, tmp_
 def test_loading_a_bundle_twice_adds_nothing(engine: Everhold, tmp_path: Path) -> None:
     fill(engine)
     engine.export(tmp_path / "out.jsonl", organization="acme")
-    before = read_all_rows(engine, without=NOT_CARRIED)
+    before = read_all_rows(engine, without=NOT_IN_BUNDLES)
     engine.load(tmp_path / "out.jsonl", organization="acme")
-    assert read_all_rows(engine, without=NOT_CARRIED) == before
-    first = engine.load(tmp_path / "out.jsonl", organization="bolt")
-    rows_before = read_all_rows(engine, without=NOT_CARRIED)
-    again = engine.load(tmp_path / "out.jsonl", organization="bolt")
-    assert first.added > 0
-    assert first.log_lines > 0
-    assert again == ImportResult(added=0, existing=first.added, log_lines=first.log_lines)
-    assert read_all_rows(engine, without=NOT_CARRIED) == rows_before
+    assert read_all_rows(engine, without=NOT_IN_BUNDLES) == before
+    first_import = engine.load(tmp_path / "out.jsonl", organization="bolt")
+    rows_before = read_all_rows(engine, without=NOT_IN_BUNDLES)
+    second_import = engine.load(tmp_path / "out.jsonl", organization="bolt")
+    assert first_import.added > 0
+    assert first_import.log_lines > 0
+    assert second_import == ImportResult(added=0, existing=first_import.added, log_lines=first_import.log_lines)
+    assert read_all_rows(engine, without=NOT_IN_BUNDLES) == rows_before
     assert len(engine.scope(organization="acme", user="alice").recall("note", k=100, minimum=0)) == len(
         engine.scope(organization="bolt", user="alice").recall("note", k=100, minimum=0)
     )
@@ -159,11 +159,11 @@ def test_a_damaged_line_is_named(sqlite_store: Store, tmp_path: Path, damage: by
     lines = (tmp_path / "out.jsonl").read_bytes().split(b"\n")
     lines[39] = damage
     (tmp_path / "bad.jsonl").write_bytes(b"\n".join(lines))
-    before = read_all_rows(engine, without=NOT_CARRIED)
+    before = read_all_rows(engine, without=NOT_IN_BUNDLES)
     with pytest.raises((InvalidInput, UnknownField)) as caught:
         engine.load(tmp_path / "bad.jsonl", organization="bolt")
     assert words in str(caught.value)
-    assert read_all_rows(engine, without=NOT_CARRIED) == before
+    assert read_all_rows(engine, without=NOT_IN_BUNDLES) == before
 
 
 def test_files_that_cannot_be_loaded_are_refused(sqlite_store: Store, tmp_path: Path) -> None:
@@ -186,10 +186,10 @@ def test_a_bundle_with_a_text_that_is_stored_already_is_refused(sqlite_store: St
     engine.scope(organization="acme").remember("Known")
     engine.scope(organization="bolt").remember("Known")
     engine.export(tmp_path / "out.jsonl", organization="acme")
-    before = read_all_rows(engine, without=NOT_CARRIED)
+    before = read_all_rows(engine, without=NOT_IN_BUNDLES)
     with pytest.raises(AlreadyExists, match="lines 2 to"):
         engine.load(tmp_path / "out.jsonl", organization="bolt")
-    assert read_all_rows(engine, without=NOT_CARRIED) == before
+    assert read_all_rows(engine, without=NOT_IN_BUNDLES) == before
 
 
 def export_lines(engine: Everhold, tmp_path: Path) -> list[bytes]:
@@ -204,24 +204,24 @@ def test_a_bundle_is_loaded_into_the_organization_that_it_names(
 ) -> None:
     fill(engine := sqlite_store.open())
     engine.export(tmp_path / "out.jsonl", organization="acme")
-    other = target.open()
-    other.load(tmp_path / "out.jsonl")
-    assert other.has_organization("acme")
-    assert not other.has_organization("default")
-    assert [line.operation for line in other.scope(organization="acme").log()] == ["import"]
+    target_engine = target.open()
+    target_engine.load(tmp_path / "out.jsonl")
+    assert target_engine.has_organization("acme")
+    assert not target_engine.has_organization("default")
+    assert [line.operation for line in target_engine.scope(organization="acme").log()] == ["import"]
     with pytest.raises(InvalidInput, match=r"out.jsonl is a bundle and says whose each row is; leave out user"):
-        other.load(tmp_path / "out.jsonl", user="u")
+        target_engine.load(tmp_path / "out.jsonl", user="u")
 
 
 def test_a_bundle_that_was_cut_short_is_refused_before_anything_is_written(sqlite_store: Store, tmp_path: Path) -> None:
     engine = sqlite_store.open()
     lines = export_lines(engine, tmp_path)
-    before = read_all_rows(engine, without=NOT_CARRIED)
+    before = read_all_rows(engine, without=NOT_IN_BUNDLES)
     for end in (1, 2, 40, len(lines) - 2):
         (tmp_path / "cut.jsonl").write_bytes(b"\n".join(lines[:end]) + b"\n")
         with pytest.raises(InvalidInput, match=f"cut short: it ends at line {end}, without"):
             engine.load(tmp_path / "cut.jsonl", organization="bolt")
-    assert read_all_rows(engine, without=NOT_CARRIED) == before
+    assert read_all_rows(engine, without=NOT_IN_BUNDLES) == before
 
 
 @pytest.mark.parametrize(
@@ -243,11 +243,11 @@ def test_a_bundle_that_is_not_as_it_was_exported_is_refused(
 ) -> None:
     engine = sqlite_store.open()
     lines = export_lines(engine, tmp_path)
-    before = read_all_rows(engine, without=NOT_CARRIED)
+    before = read_all_rows(engine, without=NOT_IN_BUNDLES)
     (tmp_path / "other.jsonl").write_bytes(b"\n".join(change(lines)))
     with pytest.raises(InvalidInput, match=words):
         engine.load(tmp_path / "other.jsonl", organization="bolt")
-    assert read_all_rows(engine, without=NOT_CARRIED) == before
+    assert read_all_rows(engine, without=NOT_IN_BUNDLES) == before
 
 
 def test_other_line_ends_and_blank_lines_at_the_end_do_not_matter(sqlite_store: Store, tmp_path: Path) -> None:
@@ -291,10 +291,10 @@ def test_rows_that_refer_to_their_own_table_are_imported(engine: Everhold, targe
             parent = parent.model_copy(update=changes)
             records.commit([Put(parent)])
     engine.export(tmp_path / "out.jsonl", organization="acme")
-    other = target.open()
-    other.load(tmp_path / "out.jsonl")
+    target_engine = target.open()
+    target_engine.load(tmp_path / "out.jsonl")
     for entity in (Cycle, Snapshot):
-        assert get_records(other).scan(entity, "acme") == records.scan(entity, "acme")
+        assert get_records(target_engine).scan(entity, "acme") == records.scan(entity, "acme")
 
 
 # the file of an export
@@ -305,21 +305,21 @@ def test_an_export_that_fails_leaves_an_existing_file_unchanged(sqlite_store: St
     engine.scope().remember("Prefers tea")
     folder = tmp_path / "out"
     folder.mkdir()
-    place = folder / "mine.jsonl"
-    place.write_text("precious", "utf-8")
+    file = folder / "mine.jsonl"
+    file.write_text("precious", "utf-8")
     with pytest.raises(InvalidInput, match=r"mine.jsonl exists already; name another file, or pass overwrite=True"):
-        engine.export(place)
+        engine.export(file)
     with pytest.raises(NotFound):
-        engine.export(place, organization="nobody", overwrite=True)
+        engine.export(file, organization="nobody", overwrite=True)
 
-    def full(_: StepProgress) -> None:
+    def fail_for_lack_of_space(_: StepProgress) -> None:
         raise OSError("no space left")
 
     with pytest.raises(OSError, match="no space"):
-        engine.export(place, overwrite=True, progress=full)
+        engine.export(file, overwrite=True, progress=fail_for_lack_of_space)
     assert [(path.name, path.read_text("utf-8")) for path in folder.iterdir()] == [("mine.jsonl", "precious")]
-    count = engine.export(place, overwrite=True)
-    assert len(place.read_text("utf-8").splitlines()) == count + 2
+    count = engine.export(file, overwrite=True)
+    assert len(file.read_text("utf-8").splitlines()) == count + 2
     assert [path.name for path in folder.iterdir()] == ["mine.jsonl"]
     with pytest.raises(InvalidInput, match=r"there is no folder .*nowhere to write mine.jsonl into; create it first"):
         engine.export(folder / "nowhere/mine.jsonl")
@@ -339,13 +339,13 @@ def test_an_export_follows_no_link_and_replaces_no_pipe(sqlite_store: Store, tmp
     assert not link.is_symlink()
     assert (tmp_path / "there.jsonl").read_text("utf-8") == "precious"
     os.mkfifo(pipe)
-    read: list[str] = []
-    reader = threading.Thread(target=lambda: read.extend(pipe.read_text("utf-8").splitlines()))
+    lines_read: list[str] = []
+    reader = threading.Thread(target=lambda: lines_read.extend(pipe.read_text("utf-8").splitlines()))
     reader.start()
     engine.export(pipe)
     reader.join(100)
     assert pipe.is_fifo()
-    assert len(read) >= count + 2
+    assert len(lines_read) >= count + 2
     engine.export("/dev/null")
     assert Path("/dev/null").is_char_device()
     with pytest.raises(FileError, match=r"/dev/full cannot be written \(No space left on device\)"):

@@ -14,35 +14,35 @@ from everhold.recall.filters import make_filter
 from everhold.schema.conditions import is_match
 from tests.engines import Store, fetch_all_pages
 
-T0 = datetime(2030, 1, 1, tzinfo=UTC)
+START = datetime(2030, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
 
 
 def store_memories(view: View) -> list[Memory]:
     memories = view.remember_many(
         {
-            "text": f"Tea number {n}",
-            "kind": ("fact", "plan", "conversation")[n % 3],
-            "priority": n % 10 + 1,
-            "confidence": n / 20,
-            "trust": 1 - n / 40,
-            "level": f"L{n % 4}",
-            "score": None if n % 5 == 0 else float(n),
-            "expires_at": T0 + n * DAY if n % 2 else None,
-            "occurred_at": T0 + n * DAY,
-            "valid_to": T0 + n * DAY if n % 4 == 0 else None,
-            "pinned": n % 6 == 0,
-            "speaker": None if n % 7 == 0 else f"Speaker {n % 3}",
-            "source_agent": f"agent-{n % 2}",
-            "key": f"key/{n}" if n < 4 else None,
-            "id": f"mem_{n:02}",
-            "aliases": [f"alias{n % 3}", "Tee"] if n % 3 else [],
-            "content": {"n": n, "flag": n % 2 == 0, "list": [n, "x"]},
-            "provenance": {"file": {"name": f"file{n % 2}.md"}},
-            "metadata": {"device": {"os": ("linux", "mac")[n % 2]}, "n": n, "a'b": n},
-            "tags": [f"t{n % 2}", f"u{n % 3}"],
+            "text": f"Tea number {number}",
+            "kind": ("fact", "plan", "conversation")[number % 3],
+            "priority": number % 10 + 1,
+            "confidence": number / 20,
+            "trust": 1 - number / 40,
+            "level": f"L{number % 4}",
+            "score": None if number % 5 == 0 else float(number),
+            "expires_at": START + number * DAY if number % 2 else None,
+            "occurred_at": START + number * DAY,
+            "valid_to": START + number * DAY if number % 4 == 0 else None,
+            "pinned": number % 6 == 0,
+            "speaker": None if number % 7 == 0 else f"Speaker {number % 3}",
+            "source_agent": f"agent-{number % 2}",
+            "key": f"key/{number}" if number < 4 else None,
+            "id": f"mem_{number:02}",
+            "aliases": [f"alias{number % 3}", "Tee"] if number % 3 else [],
+            "content": {"n": number, "flag": number % 2 == 0, "list": [number, "x"]},
+            "provenance": {"file": {"name": f"file{number % 2}.md"}},
+            "metadata": {"device": {"os": ("linux", "mac")[number % 2]}, "n": number, "a'b": number},
+            "tags": [f"t{number % 2}", f"u{number % 3}"],
         }
-        for n in range(20)
+        for number in range(20)
     )
     for memory in memories[:5]:
         view.get(memory.id)
@@ -60,9 +60,9 @@ WHERE: list[dict[str, Any]] = [
     {"trust": {">": 0.9}}, {"level": "L2"}, {"level": {"!=": "L0"}}, {"level": {"<": "L2"}}, {"score": None},
     {"score": {"!=": None}},
     {"score": {">=": 7}}, {"score": {"<": 7.5}}, {"score": [None, 3.0]},
-    {"expires_at": None}, {"expires_at": {">": T0 + 5 * DAY}}, {"occurred_at": {"<=": T0 + 3 * DAY}},
-    {"occurred_at": {">": T0 + 2 * DAY, "<": T0 + 6 * DAY}}, {"occurred_at": [T0, T0 + DAY]},
-    {"occurred_at": T0 + 4 * DAY}, {"valid_to": {"!=": None}}, {"valid_from": None},
+    {"expires_at": None}, {"expires_at": {">": START + 5 * DAY}}, {"occurred_at": {"<=": START + 3 * DAY}},
+    {"occurred_at": {">": START + 2 * DAY, "<": START + 6 * DAY}}, {"occurred_at": [START, START + DAY]},
+    {"occurred_at": START + 4 * DAY}, {"valid_to": {"!=": None}}, {"valid_from": None},
     {"pinned": True}, {"pinned": False}, {"pinned": {"!=": True}}, {"pinned": [True]},
     {"speaker": "Speaker 1"}, {"speaker": None}, {"speaker": {"contains": "speaker"}}, {"speaker": {">": "Speaker 0"}},
     {"source_agent": "agent-1"}, {"key": "key/2"}, {"key": {"!=": None}}, {"text": {"contains": "NUMBER 1"}},
@@ -82,7 +82,8 @@ WHERE: list[dict[str, Any]] = [
     {"kind": "fact", "level": {">": "L0"}, "pinned": False},
     {"or": [{"kind": "fact"}, {"level": "L3"}]}, {"or": [{"kind": "fact", "level": "L0"}, {"pinned": True}]},
     {"not": {"score": {"<": 7}}}, {"not": {"score": None}}, {"not": {"kind": "fact", "level": {">": "L0"}}},
-    {"not": {"not": {"score": {"<": 7}}}}, {"not": {"or": [{"score": {">": 3}}, {"expires_at": {"<": T0 + 9 * DAY}}]}},
+    {"not": {"not": {"score": {"<": 7}}}},
+    {"not": {"or": [{"score": {">": 3}}, {"expires_at": {"<": START + 9 * DAY}}]}},
     {"and": [{"level": {">": "L0"}}, {"or": [{"pinned": True}, {"speaker": {"!=": None}}]}], "kind": ["fact", "plan"]},
     {"or": [{"metadata.n": {">": 15}}, {"kind": "plan"}], "not": {"content.flag": True}},
     {"or": [{"id": []}, {"level": {}}]}, {"not": {"speaker": {"contains": "1"}}}, {"metadata.or": None},
@@ -110,16 +111,16 @@ def test_every_field_and_operator_works_on_every_store(engine: Everhold, alice: 
     engine.scope(organization="other", user="alice").remember("Tea number 7", id="mem_07")
     engine.flush()
     memories = [memory for memory in engine._parts.records.scan(Memory, "default") if memory.user_id == "alice"]
-    some, none = 0, 0
+    matching, empty = 0, 0  # filters
     for where in WHERE:
         expected = match_in_python(memories, where)
-        some, none = some + bool(expected), none + (not expected)
+        matching, empty = matching + bool(expected), empty + (not expected)
         assert sorted(memory.id for memory in alice.list(where=where, limit=100)) == expected, where
         hits = alice.recall("tea", where=where, k=100, minimum=0)
         assert sorted(hit.memory.id for hit in hits) == expected, where
         assert alice.forget_where(where=where, preview=True).count == len(expected), where
-    assert some > 70
-    assert none > 8
+    assert matching > 70
+    assert empty > 8
 
 
 def test_every_field_can_be_named(engine: Everhold, alice: View) -> None:

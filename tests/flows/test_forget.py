@@ -11,37 +11,37 @@ from tests.engines import Store, get_records, read_all_rows, texts
 
 def test_a_forgotten_memory_is_hidden_everywhere_and_restored(engine: Everhold, alice: View) -> None:
     memory = alice.remember("Hide me", tags=["t"], key="k")
-    other = alice.remember("Hide nothing")
-    alice.relate(memory.id, other.id)
+    other_memory = alice.remember("Hide nothing")
+    alice.relate(memory.id, other_memory.id)
     alice.recall("hide")
     before = read_all_rows(engine)
     assert alice.forget("k").id == memory.id
-    for absent in (lambda: alice.get(memory.id), lambda: alice.get("k"), lambda: alice.history(memory.id),
+    for call in (lambda: alice.get(memory.id), lambda: alice.get("k"), lambda: alice.history(memory.id),
                    lambda: alice.forget(memory.id), lambda: alice.tag(memory.id, "x"),
                    lambda: alice.revise(memory.id, text="x"), lambda: alice.relations(memory.id)):  # fmt: skip
         with pytest.raises(NotFound):
-            absent()
+            call()
     assert texts(alice.recall("hide", minimum=0)) == ["Hide nothing"]
-    assert [memory.id for memory in alice.list()] == [other.id]
+    assert [memory.id for memory in alice.list()] == [other_memory.id]
     assert alice.tags() == {}
-    assert alice.relations(other.id) == []
+    assert alice.relations(other_memory.id) == []
     alice.undo(memory.id)
     assert alice.tags() == {"t": 1}
     assert alice.get("k").text == "Hide me"
-    assert len(alice.relations(other.id)) == 1
+    assert len(alice.relations(other_memory.id)) == 1
     assert sorted(texts(alice.recall("hide", minimum=0))) == ["Hide me", "Hide nothing"]
     assert read_all_rows(engine)["chunks"] == before["chunks"]
 
 
 def test_a_purged_memory_leaves_no_rows(engine: Everhold, alice: View) -> None:
     memory = alice.remember("Purge me", tags=["t"])
-    other = alice.remember("Keep me")
-    alice.relate(memory.id, other.id)
+    other_memory = alice.remember("Keep me")
+    alice.relate(memory.id, other_memory.id)
     alice.revise(memory.id, text="Purge me now")
     alice.forget(memory.id, hard=True)
     rows = read_all_rows(engine)
-    assert [row.id for row in rows["memories"].values()] == [other.id]
-    assert {row.owner_id for row in rows["chunks"].values()} == {other.id}
+    assert [row.id for row in rows["memories"].values()] == [other_memory.id]
+    assert {row.owner_id for row in rows["chunks"].values()} == {other_memory.id}
     assert rows["memory_tags"] == rows["memory_relationships"] == rows["revisions"] == {}
     assert texts(alice.recall("purge me", minimum=0)) == ["Keep me"]
     lines = [line for line in alice.log() if line.request.get("memory") == memory.id]
@@ -71,9 +71,9 @@ def test_memories_are_forgotten_by_a_filter_after_a_preview(engine: Everhold, al
     assert (preview.count, preview.preview) == (3, True)
     assert sorted(memory.text for memory in preview.memories) == ["Plan 0", "Plan 2", "Plan 4"]
     assert read_all_rows(engine)["memories"] == before
-    seen: list[int] = []
-    forgotten = alice.forget_where(kind="plan", tags="t0", hard=hard, progress=seen.append)
-    assert (forgotten.count, forgotten.preview, sum(seen)) == (3, False, 3)
+    counts: list[int] = []
+    forgotten = alice.forget_where(kind="plan", tags="t0", hard=hard, progress=counts.append)
+    assert (forgotten.count, forgotten.preview, sum(counts)) == (3, False, 3)
     assert forgotten.memories == preview.memories
     assert sorted(memory.text for memory in alice.list()) == ["Fact", "Plan 1", "Plan 3", "Plan 5"]
     assert len(engine.scope(user="bob").list()) == 1
@@ -109,28 +109,28 @@ def test_a_stopped_job_continues(store: Store, monkeypatch: pytest.MonkeyPatch, 
     alice = engine.scope(user="alice")
     alice.remember_many({"text": f"Plan {n}", "kind": "plan"} for n in range(35))
     alice.remember_many(f"Other {n}" for n in range(5))
-    done: list[int] = []
+    counts: list[int] = []
 
     def stop(count: int) -> None:
-        done.append(count)
-        if len(done) == 2:
+        counts.append(count)
+        if len(counts) == 2:
             raise Stopped
 
     with pytest.raises(Stopped):
         alice.forget_where(kind="plan", hard=hard, progress=stop)
     assert len(alice.list()) == 20
-    again = store.open()  # as after a restart
-    late = again.scope(user="alice").remember("Plan late", kind="plan")
-    [job] = [job_row for job_row in get_records(again).scan(Job, "default") if job_row.kind == "forget"]
+    restarted = store.open()  # as after a restart
+    late = restarted.scope(user="alice").remember("Plan late", kind="plan")
+    [job] = [row for row in get_records(restarted).scan(Job, "default") if row.kind == "forget"]
     assert (job.status, job.progress, job.total) == ("running", 20, 35)
-    assert forget.resume(again._parts.write_deps, job) == 15
-    memories = again.scope(user="alice").list().memories
+    assert forget.resume(restarted._parts.write_deps, job) == 15
+    memories = restarted.scope(user="alice").list().memories
     assert {memory.text for memory in memories} == {f"Other {n}" for n in range(5)} | {"Plan late"}
     assert late.id in {memory.id for memory in memories}, "the list was frozen when the job began"
-    [job] = [job_row for job_row in get_records(again).scan(Job, "default") if job_row.kind == "forget"]
+    [job] = [row for row in get_records(restarted).scan(Job, "default") if row.kind == "forget"]
     assert (job.status, job.progress, job.state) == ("done", 35, {})
-    assert len(again.scope(user="alice").recall("plan", k=50, minimum=0)) == 6
-    assert get_records(again).count(Chunk, "default") == (6 if hard else 41)
+    assert len(restarted.scope(user="alice").recall("plan", k=50, minimum=0)) == 6
+    assert get_records(restarted).count(Chunk, "default") == (6 if hard else 41)
 
 
 def test_a_job_never_leaves_its_scope(engine: Everhold, alice: View) -> None:

@@ -25,7 +25,7 @@ ANY_ID = st.text(CHARACTERS, min_size=1, max_size=ID_LENGTH).filter(is_id)
 NEIGHBOURS = (("x", "a/b"), ("x/a", "b")), (("x", "a#b"), ("x#a", "b")), (("x", "a:b"), ("x:a", "b"))
 LONGEST = "🧠" * ID_LENGTH
 MOMENT = clock.from_micros(1_700_000_000_000_000)
-SHARED = settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FEW_EXAMPLES = settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def check_separation(engine: Everhold, pairs: tuple[tuple[str, str], ...]) -> None:
@@ -34,17 +34,17 @@ def check_separation(engine: Everhold, pairs: tuple[tuple[str, str], ...]) -> No
         (organization, user): engine.scope(organization=organization, user=user, session=user)
         for organization, user in pairs
     }
-    for pair, view in views.items():
-        view.remember(f"I am {pair}", id=pair[1])
-        view.say(f"I am {pair}", id=pair[1])  # the same id and text again is a retry
-    for pair, view in views.items():
-        user = engine.scope(organization=pair[0], user=pair[1])
-        for own in (view, user):
-            assert [memory.text for memory in own.list()] == [f"I am {pair}"]
-            assert [hit.memory.text for hit in own.recall("I am", minimum=0)] == [f"I am {pair}"]
-        assert view.get(pair[1]).user_id == pair[1]
-        assert [message.text for message in view.messages()] == [f"I am {pair}"]
-        assert [message.text for message in view.session().history] == [f"I am {pair}"]
+    for scope_ids, view in views.items():
+        view.remember(f"I am {scope_ids}", id=scope_ids[1])
+        view.say(f"I am {scope_ids}", id=scope_ids[1])  # the same id and text again is a retry
+    for scope_ids, view in views.items():
+        without_session = engine.scope(organization=scope_ids[0], user=scope_ids[1])
+        for reader in (view, without_session):
+            assert [memory.text for memory in reader.list()] == [f"I am {scope_ids}"]
+            assert [hit.memory.text for hit in reader.recall("I am", minimum=0)] == [f"I am {scope_ids}"]
+        assert view.get(scope_ids[1]).user_id == scope_ids[1]
+        assert [message.text for message in view.messages()] == [f"I am {scope_ids}"]
+        assert [message.text for message in view.session().history] == [f"I am {scope_ids}"]
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def any_engine(any_store: Store) -> Everhold:
     return any_store.open()
 
 
-@SHARED
+@FEW_EXAMPLES
 @given(PAIRS, PAIRS)
 @example(*NEIGHBOURS[0])
 @example(*NEIGHBOURS[1])
@@ -67,7 +67,7 @@ def redis_engine(sqlite_store: Store, valkey_server: Any) -> Everhold:
     return sqlite_store.open(sessions=valkey_server.url)
 
 
-@SHARED
+@FEW_EXAMPLES
 @given(PAIRS, PAIRS)
 @example(*NEIGHBOURS[0])
 @example(*NEIGHBOURS[2])

@@ -98,15 +98,15 @@ def test_an_index_that_cannot_be_read_is_computed_again(
 def test_without_the_index_files_only_queued_vectors_are_kept(
     sqlite_store: Store, folder: Path, tmp_path: Path
 ) -> None:
-    alone = tmp_path / "chroma.sqlite3"
-    alone.write_bytes((folder / "chroma.sqlite3").read_bytes())
-    loaded = sqlite_store.open().load(alone)
+    database = tmp_path / "chroma.sqlite3"
+    database.write_bytes((folder / "chroma.sqlite3").read_bytes())
+    loaded = sqlite_store.open().load(database)
     [left_out] = loaded.left_out
     assert loaded.added == len(TEXTS) + 1 == loaded.vectors_kept + left_out.rows
 
 
 class PersistentData:
-    """Like the class of the object that Chroma before version 1.0 pickled."""
+    """Has the attributes of the object that Chroma before version 1.0 pickled."""
 
     def __init__(self, labels: dict[str, int]) -> None:
         self.dimensionality = 3
@@ -135,7 +135,7 @@ def test_other_pickles_have_no_labels(value: Any) -> None:
 
 
 class PointStruct(BaseModel):
-    """Like the class of the points that Qdrant's local mode pickles."""
+    """Has the fields of the points that Qdrant's local mode pickles."""
 
     id: Any
     vector: Any

@@ -56,8 +56,8 @@ def test_an_archive_of_several_systems_is_imported(engine: Everhold, folder: Pat
             archive.write(file, f"data/{file.name}")
     loaded = engine.load(path)
     assert (loaded.source, loaded.quarantined) == ("contextual, jarvis", 0)
-    [packed] = [row.reason for row in loaded.left_out]
-    assert packed == "data/session_memory.db is a database in an archive; unpack it, and import the folder"
+    [reason] = [row.reason for row in loaded.left_out]
+    assert reason == "data/session_memory.db is a database in an archive; unpack it, and import the folder"
     with zipfile.ZipFile(path, "w") as archive:
         archive.write(folder / "session_memory.db", "session_memory.db")
     with pytest.raises(InvalidInput, match=r"session_memory\.db is a database in an archive; unpack it"):
@@ -99,10 +99,10 @@ def test_a_dump_of_postgresql_is_imported(engine: Everhold, folder: Path) -> Non
 
 def test_requests_to_the_orchestrator_and_its_replies_are_imported(engine: Everhold, folder: Path) -> None:
     payload = {"memory_type": "context", "content": {"text": "Hugo keeps bees"}, "metadata": {"agent_id": "hive"}}
-    stamps = {"request_id": "req-0a1b2c3d", "timestamp": "2024-03-01T08:00:00"}
+    common = {"request_id": "req-0a1b2c3d", "timestamp": "2024-03-01T08:00:00"}
     lines = [
-        {"action": "create", "session_id": "s-9", "payload": payload, **stamps},
-        {"status": "success", "action": "create", "data": {"memory_id": "mem-0a1b2c3d"}, **stamps},
+        {"action": "create", "session_id": "s-9", "payload": payload, **common},
+        {"status": "success", "action": "create", "data": {"memory_id": "mem-0a1b2c3d"}, **common},
         {"action": "add_memory", "data": {"content": "Hugo sells honey", "memory_type": "fact", "parent_id": "x"}},
         {"status": "success", "action": "search", "data": {"results": [{**ENTRY, "similarity": 0.8}]}},
         {"action": "delete", "payload": {"memory_id": "mem-9"}},

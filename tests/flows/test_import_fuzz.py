@@ -40,7 +40,7 @@ def touch_another_organization(fuzz: Fuzz) -> None:
     fuzz.records.commit([Patch(Memory, ("bolt", "note-1"), {"revision": 1})])
 
 
-def change_what_is_held(fuzz: Fuzz) -> None:
+def change_an_existing_memory(fuzz: Fuzz) -> None:
     fuzz.records.commit([Patch(Memory, (TARGET, "note-1"), {"text": "another text"})])
 
 
@@ -57,7 +57,7 @@ def raise_an_error_of_python(fuzz: Fuzz) -> None:
     ("plant", "words"),
     [
         (touch_another_organization, "another organization changed"),
-        (change_what_is_held, "an existing memory changed"),
+        (change_an_existing_memory, "an existing memory changed"),
         (leave_an_impossible_row, "doctor says"),
         (raise_an_error_of_python, "KeyError"),
     ],

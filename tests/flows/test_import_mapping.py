@@ -54,7 +54,7 @@ def engine(sqlite_store: Store, tmp_path: Path) -> Everhold:
     return engine
 
 
-def at(hour: int, minute: int = 0, second: int = 0) -> datetime:
+def make_time(hour: int, minute: int = 0, second: int = 0) -> datetime:
     return datetime(2024, 3, 1, hour, minute, second, tzinfo=UTC)
 
 
@@ -69,7 +69,11 @@ def test_conversation_history_is_imported(engine: Everhold) -> None:
     view = engine.scope(user="alice", session="s-1")
     assert [message.text for message in view.messages()] == ["Mend it with tape", "My kite is torn"]
     hit = engine.scope(user="alice").recall("torn kite", kind="conversation", minimum=0)[0]
-    assert (hit.memory.text, hit.memory.session_id, hit.memory.occurred_at) == ("My kite is torn", "s-1", at(8, 0, 1))
+    assert (hit.memory.text, hit.memory.session_id, hit.memory.occurred_at) == (
+        "My kite is torn",
+        "s-1",
+        make_time(8, 0, 1),
+    )
 
 
 def test_session_data_is_imported(engine: Everhold) -> None:
@@ -81,11 +85,11 @@ def test_session_summary_is_imported(engine: Everhold) -> None:
 
 
 def test_session_created_at_is_imported(engine: Everhold) -> None:
-    assert engine.scope(user="alice", session="s-1").session().session.created_at == at(8)
+    assert engine.scope(user="alice", session="s-1").session().session.created_at == make_time(8)
 
 
 def test_last_interaction_is_imported(engine: Everhold) -> None:
-    assert engine.scope(user="alice", session="s-1").session().session.updated_at == at(8, 30)
+    assert engine.scope(user="alice", session="s-1").session().session.updated_at == make_time(8, 30)
 
 
 def test_turns_without_times_have_that_of_their_session(engine: Everhold, tmp_path: Path) -> None:
@@ -93,10 +97,10 @@ def test_turns_without_times_have_that_of_their_session(engine: Everhold, tmp_pa
         make_json(tmp_path / "s.json", [{**SESSION, "session_id": "s-7", "conversation_history": ["Hm", "Yes"]}])
     )
     view = engine.scope(user="alice", session="s-7")
-    assert [message.created_at.replace(microsecond=0) for message in view.messages()] == [at(8), at(8)]
-    assert view.session().session.last_active == at(8, 30)
+    assert [message.created_at.replace(microsecond=0) for message in view.messages()] == [make_time(8), make_time(8)]
+    assert view.session().session.last_active == make_time(8, 30)
     memories = view.list(only="session").memories
-    assert [(memory.created_at, memory.occurred_at) for memory in memories] == [(at(8), None)] * 2
+    assert [(memory.created_at, memory.occurred_at) for memory in memories] == [(make_time(8), None)] * 2
 
 
 # contextual_memory_pc2
@@ -166,7 +170,7 @@ def test_skill_states_are_imported(engine: Everhold) -> None:
     assert state.state == {"city": "Bangkok"}
 
 
-# other files with the same names
+# the same names in files of other kinds
 
 
 def test_importing_in_another_time_zone_adds_no_duplicates(engine: Everhold, tmp_path: Path) -> None:
@@ -189,13 +193,13 @@ def test_objects_keyed_by_id_are_imported(sqlite_store: Store, tmp_path: Path) -
     assert engine.scope(user="alice", session="s-7").session().session.summary == "A torn kite"
 
 
-def as_text(value: Any) -> Any:
+def encode_as_text(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, dict | list) else value
 
 
 def test_json_in_text_columns_of_a_database_is_read(sqlite_store: Store, tmp_path: Path) -> None:
     tables = f"CREATE TABLE contexts ({', '.join(CONTEXT)}); CREATE TABLE people ({', '.join(USER)});"
-    rows = {name: [tuple(map(as_text, row.values()))] for name, row in (("contexts", CONTEXT), ("people", USER))}
+    rows = {name: [tuple(map(encode_as_text, row.values()))] for name, row in (("contexts", CONTEXT), ("people", USER))}
     engine = sqlite_store.open()
     loaded = engine.load(make_database(tmp_path / "export.db", tables, rows))
     assert (loaded.source, loaded.quarantined) == ("voice-mapping", 0)

@@ -21,27 +21,29 @@ def engine(sqlite_store: Store) -> Everhold:
     return sqlite_store.open()
 
 
-def jarvis(path: Path, **users: list[dict[str, Any]]) -> Path:
+def write_jarvis_file(path: Path, **users: list[dict[str, Any]]) -> Path:
     return samples.make_json(path, users)
 
 
-def list_memories(view: View) -> list[str]:
+def list_texts(view: View) -> list[str]:
     return sorted(memory.text for memory in view.list().memories)
 
 
 def test_an_import_for_a_user_does_not_write_for_another(engine: Everhold, tmp_path: Path) -> None:
     rows = [{"timestamp": 1709316060.5, "memory": "Eve parks on level four"}]
-    path = jarvis(tmp_path / "j.json", eve=rows, alice=[{"timestamp": 1709316061.5, "memory": "Alice cycles"}])
+    path = write_jarvis_file(
+        tmp_path / "j.json", eve=rows, alice=[{"timestamp": 1709316061.5, "memory": "Alice cycles"}]
+    )
     loaded = engine.load(path, user="alice")
     assert (loaded.added, loaded.quarantined) == (1, 1)
     assert "it belongs to user 'eve', and the import is for user 'alice'" in loaded.faults[0].reason
-    assert list_memories(engine.scope()) == ["Alice cycles"]
+    assert list_texts(engine.scope()) == ["Alice cycles"]
 
 
 def test_users_can_be_renamed(engine: Everhold, tmp_path: Path) -> None:
     rows = [{"timestamp": 1709316060.5, "memory": "The gate is green"}]
-    engine.load(jarvis(tmp_path / "j.json", default=rows), user="alice", users={"default": "alice"})
-    assert list_memories(engine.scope(user="alice")) == ["The gate is green"]
+    engine.load(write_jarvis_file(tmp_path / "j.json", default=rows), user="alice", users={"default": "alice"})
+    assert list_texts(engine.scope(user="alice")) == ["The gate is green"]
 
 
 def test_a_session_of_another_user_is_not_written_to(engine: Everhold, tmp_path: Path) -> None:
@@ -64,7 +66,7 @@ def test_organizations_are_separate(engine: Everhold, tmp_path: Path) -> None:
     path = samples.orchestrator(tmp_path)
     engine.load(path, organization="acme")
     assert engine.load(path, organization="other").added == 6
-    assert list_memories(engine.scope()) == []
+    assert list_texts(engine.scope()) == []
     assert engine.scope(organization="acme", user="hugo").get("mem-2").text == "Hugo wants short answers"
 
 
@@ -84,7 +86,7 @@ def test_memories_of_two_users_are_not_related(engine: Everhold, tmp_path: Path)
 
 def test_an_import_of_today_is_not_taken_for_events_of_last_night(engine: Everhold, tmp_path: Path) -> None:
     rows = [{"timestamp": 1709316060.5 + number, "memory": f"Guest {number} came to dinner"} for number in range(300)]
-    engine.load(jarvis(tmp_path / "j.json", alice=rows))
+    engine.load(write_jarvis_file(tmp_path / "j.json", alice=rows))
     alice = engine.scope(user="alice")
     alice.remember("Nadia came to dinner", occurred_at=clock.now() - timedelta(hours=14))
     hits = alice.recall("who came to dinner last night?", minimum=0)
@@ -103,7 +105,7 @@ def test_a_row_without_a_time_has_that_of_its_file(engine: Everhold, tmp_path: P
 
 def test_bad_rows_can_be_corrected_and_imported(engine: Everhold, tmp_path: Path) -> None:
     rows = [{"timestamp": "last spring", "memory": "The well is deep"}, {"timestamp": 1709316061.5, "memory": "Fine"}]
-    path, quarantine = jarvis(tmp_path / "j.json", eve=rows), tmp_path / "bad.jsonl"
+    path, quarantine = write_jarvis_file(tmp_path / "j.json", eve=rows), tmp_path / "bad.jsonl"
     loaded = engine.load(path, quarantine=quarantine)
     assert (loaded.added, loaded.quarantined, loaded.quarantine) == (1, 1, quarantine)
     assert quarantine.stat().st_mode & 0o777 == 0o600
@@ -114,7 +116,7 @@ def test_bad_rows_can_be_corrected_and_imported(engine: Everhold, tmp_path: Path
     assert engine.load(quarantine).quarantined == 1
     quarantine.write_text(line.replace("last spring", "2024-04-01T00:00:00"))
     assert engine.load(quarantine).added == 1
-    assert list_memories(engine.scope(user="eve")) == ["Fine", "The well is deep"]
+    assert list_texts(engine.scope(user="eve")) == ["Fine", "The well is deep"]
 
 
 def test_a_dry_run_shows_what_maps_where(engine: Everhold, tmp_path: Path) -> None:
@@ -150,20 +152,20 @@ def test_a_dry_run_finds_relationships_and_vectors_that_cannot_be_imported(engin
 
 
 def test_progress_has_a_total(engine: Everhold, tmp_path: Path) -> None:
-    seen: list[StepProgress] = []
-    engine.load(samples.chatgpt(tmp_path), progress=seen.append)
-    assert [step for step in seen if step.step == "importing"][-1] == ("importing", 3, 3)
+    reports: list[StepProgress] = []
+    engine.load(samples.chatgpt(tmp_path), progress=reports.append)
+    assert [step for step in reports if step.step == "importing"][-1] == ("importing", 3, 3)
 
 
 def test_equal_texts_are_one_memory_and_their_relationships_stay(engine: Everhold, tmp_path: Path) -> None:
-    def entry(name: str, text: str) -> dict[str, Any]:
+    def make_entry(name: str, text: str) -> dict[str, Any]:
         return {"memory_id": name, "memory_type": "fact", "content": {"text": text}}
 
     tables = {
         "memory_entries": [
-            entry("m1", "The bus is late"),
-            entry("m2", "The bus is late"),
-            entry("m3", "So is the tram"),
+            make_entry("m1", "The bus is late"),
+            make_entry("m2", "The bus is late"),
+            make_entry("m3", "So is the tram"),
         ],
         "memory_relationships": [{"source_memory_id": "m2", "target_memory_id": "m3"}],
     }
@@ -204,9 +206,9 @@ def test_the_id_of_a_memory_begins_with_its_time(engine: Everhold, tmp_path: Pat
     rows = [{"id": name, "memory": name, "created_at": moment.isoformat()} for name in names]
     engine.load(samples.make_json(tmp_path / "mem0.json", rows))
     ids = [memory.id for memory in engine.scope().list().memories]
-    assert {decode_id(name) for name in ids} == set(names)
-    first, after = (clock.make_least_id("mem", moment + timedelta(milliseconds=later)) for later in (0, 1))
-    assert all(first < name < after for name in ids)
+    assert {decode_id(memory_id) for memory_id in ids} == set(names)
+    lowest, highest = (clock.least_id("mem", moment + timedelta(milliseconds=number)) for number in (0, 1))
+    assert all(lowest < memory_id < highest for memory_id in ids)
     assert [engine.scope().get(name).text for name in ("zebra", "encoded:new%0Aline")] == ["zebra", "new\nline"]
 
 
@@ -237,8 +239,8 @@ def test_an_option_that_a_bundle_cannot_use_is_refused(engine: Everhold, tmp_pat
         engine.load(samples.jarvis(tmp_path), source="slak")
 
 
-def test_a_store_of_ours_is_not_imported(engine: Everhold, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_a_store_of_everhold_is_not_imported(engine: Everhold, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
-    other = make_store("sqlite", request, tmp_path / "other")
+    other_store = make_store("sqlite", request, tmp_path / "other")
     with pytest.raises(InvalidInput, match="is a store of Everhold; copy it with"):
-        engine.load(other.storage)
+        engine.load(other_store.storage)

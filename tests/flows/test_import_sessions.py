@@ -74,7 +74,7 @@ def test_conversations_of_migration_rows_are_imported(engine: Everhold, tmp_path
     assert list_turns(engine, "s-1") == [("user", "My kite is torn"), ("assistant", "Mend it with tape")]
 
 
-def test_migration_rows_of_one_session_in_any_order(engine: Everhold, tmp_path: Path) -> None:
+def test_migration_rows_of_one_session_may_be_in_any_order(engine: Everhold, tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [{"session_id": "s-1", "conversation_history": turn} for turn in reversed(TURNS)]
     rows.append({"session_id": "s-1", "user_id": "alice", "session_summary": "A kite", "mood": "sad"})
     path = tmp_path / "export.json"
@@ -88,8 +88,10 @@ def test_migration_rows_of_one_session_in_any_order(engine: Everhold, tmp_path: 
 
 
 def test_turns_of_unified_memory_are_imported(engine: Everhold, tmp_path: Path) -> None:
-    def make_row(name: str, content: str, kind: str, at: float, metadata: Any, parent: str | None) -> tuple[Any, ...]:
-        return (name, content, kind, "short", 0.5, 0, None, at, None, json.dumps(metadata), "[]", "[]", parent)
+    def make_row(
+        name: str, content: str, kind: str, created_at: float, metadata: Any, parent: str | None
+    ) -> tuple[Any, ...]:
+        return (name, content, kind, "short", 0.5, 0, None, created_at, None, json.dumps(metadata), "[]", "[]", parent)
 
     rows = [
         make_row("mem-s", "Session of ivy", "session", 1709316000.0, {"user_id": "ivy", "session_id": "s-1"}, None),

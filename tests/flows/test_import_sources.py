@@ -16,17 +16,18 @@ from everhold.importers.detection import find_parts
 from everhold.importers.files import ForeignFiles
 from everhold.importers.samples import take_sample
 from everhold.model import AccessLog, Outbox
+from everhold.testing.fake_embedder import FakeEmbedder
 from tests import import_samples as samples
 from tests.engines import Store, read_all_rows
 
 Make = Callable[[Path], Path]
 
 
-def local(*parts: int, zone: str = "UTC") -> datetime:
+def make_time(*parts: int, zone: str = "UTC") -> datetime:
     return datetime(*parts, tzinfo=ZoneInfo(zone))  # type: ignore[misc,arg-type]
 
 
-def texts(view: View, question: str, **filters: Any) -> list[str]:
+def recall_texts(view: View, question: str, **filters: Any) -> list[str]:
     return [hit.memory.text for hit in view.recall(question, minimum=0, **filters)]
 
 
@@ -88,20 +89,20 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "input"
 
 
-def find_name(value: Any) -> str | None:
+def get_function_name(value: Any) -> str | None:
     return value.__name__ if callable(value) else None
 
 
-@pytest.mark.parametrize(("make", "source", "user", "question", "text"), MEMORIES, ids=find_name)
+@pytest.mark.parametrize(("make", "source", "user", "question", "text"), MEMORIES, ids=get_function_name)
 def test_memories_are_recalled(
     engine: Everhold, folder: Path, make: Make, source: str, user: str | None, question: str, text: str
 ) -> None:
     loaded = engine.load(make(folder))
     assert (loaded.source, loaded.quarantined, loaded.faults) == (source, 0, ())
-    assert text in texts(engine.scope(user=user), question)
+    assert text in recall_texts(engine.scope(user=user), question)
 
 
-@pytest.mark.parametrize(("make", "source", "user", "session", "last"), MESSAGES, ids=find_name)
+@pytest.mark.parametrize(("make", "source", "user", "session", "last"), MESSAGES, ids=get_function_name)
 def test_messages_are_listed_and_found(
     engine: Everhold,
     folder: Path,
@@ -119,7 +120,7 @@ def test_messages_are_listed_and_found(
     assert any(hit.message.text == last[1] for hit in view.search_messages(last[1], minimum=0))
 
 
-@pytest.mark.parametrize("make", EVERY_FILE, ids=find_name)
+@pytest.mark.parametrize("make", EVERY_FILE, ids=get_function_name)
 def test_importing_twice_changes_nothing(engine: Everhold, folder: Path, make: Make) -> None:
     path = make(folder)
     planned = engine.load(path, dry_run=True)
@@ -128,8 +129,8 @@ def test_importing_twice_changes_nothing(engine: Everhold, folder: Path, make: M
     first = engine.load(path)
     assert (first.added, first.existing) == (planned.added, 0)
     before = read_all_rows(engine, without=(AccessLog, Outbox))
-    again = engine.load(path)
-    assert (again.added, again.existing) == (0, first.added)
+    second = engine.load(path)
+    assert (second.added, second.existing) == (0, first.added)
     assert read_all_rows(engine, without=(AccessLog, Outbox)) == before
 
 
@@ -145,8 +146,8 @@ def test_a_session_keeps_its_ids_times_and_metadata(engine: Everhold, folder: Pa
     engine.load(samples.session_memory(folder), timezone="Asia/Bangkok")
     view = engine.scope(user="alice", session="s-kitchen")
     session = view.session().session
-    assert session.created_at == local(2024, 3, 1, 18, 0, zone="Asia/Bangkok")
-    assert session.last_active == local(2024, 3, 1, 18, 5, zone="Asia/Bangkok")
+    assert session.created_at == make_time(2024, 3, 1, 18, 0, zone="Asia/Bangkok")
+    assert session.last_active == make_time(2024, 3, 1, 18, 5, zone="Asia/Bangkok")
     assert session.metadata == {"device": "pi", "imported": {"source": "session-memory"}}
     [first, second] = view.messages(oldest_first=True)
     assert first.id == "s-kitchen/1"
@@ -159,15 +160,15 @@ def test_tables_of_the_orchestrator_are_imported(engine: Everhold, folder: Path)
     hugo = engine.scope(user="hugo")
     memory = hugo.get("mem-0a1b2c3d")
     assert (memory.kind, memory.priority, memory.source_agent) == ("context", 8, "hive_agent")
-    assert memory.created_at == memory.occurred_at == local(2024, 3, 1, 8, 0)
+    assert memory.created_at == memory.occurred_at == make_time(2024, 3, 1, 8, 0)
     assert hugo.tags() == {"bees": 1}
     assert hugo.get("mem-2").kind == "preference"
     assert [related.memory.original_id for related in hugo.relations("mem-2")] == ["mem-0a1b2c3d"]
     assert engine.get_user("hugo").preferences == {"units": "metric"}
-    assert engine.get_user("hugo").created_at == local(2024, 1, 1)
+    assert engine.get_user("hugo").created_at == make_time(2024, 1, 1)
     session = engine.scope(user="hugo", session="s-9").session().session
     assert (session.summary, session.session_type) == ("About bees", "task")
-    assert session.ended_at == local(2024, 3, 1, 9, 0)
+    assert session.ended_at == make_time(2024, 3, 1, 9, 0)
     state = engine.scope(user="hugo", agent="hive_agent", session="s-9").state()
     assert state is not None
     assert state.state == {"smoker": "lit"}
@@ -180,12 +181,10 @@ def test_tables_of_the_orchestrator_are_imported_from_json(engine: Everhold, fol
              "created_at": "2024-03-01T08:00:00", "priority": 5, "is_active": True}  # fmt: skip
     tags = [{"memory_id": "mem-5", "tag": "sport"}]
     engine.load(samples.make_json(folder / "dump.json", {"memory_tags": tags, "memory_entries": [entry]}))
-    assert texts(engine.scope(), "kayak", tags="sport") == ["Uma owns a kayak"]
+    assert recall_texts(engine.scope(), "kayak", tags="sport") == ["Uma owns a kayak"]
 
 
 def test_documents_of_chroma_that_copy_facts_are_one_memory(sqlite_store: Store, folder: Path) -> None:
-    from everhold.testing.fake_embedder import FakeEmbedder
-
     engine = sqlite_store.open(FakeEmbedder("all-MiniLM-L6-v2"))
     loaded = engine.load(samples.layered(folder))
     assert (loaded.vectors_kept, loaded.vectors_replaced) == (2, 0)
@@ -277,7 +276,7 @@ def test_dates_of_whatsapp_are_read_in_every_notation(
     (folder / "chat.txt").write_text(f"{first}Kim: Hello\n{second}Lee: Later\n", "utf-8")
     engine.load(folder / "chat.txt")
     [last, _] = engine.scope(session="whatsapp-chat").messages()
-    assert (last.name, last.created_at) == ("Lee", local(*expected))
+    assert (last.name, last.created_at) == ("Lee", make_time(*expected))
 
 
 def test_a_table_of_messages_is_sorted(engine: Everhold, folder: Path) -> None:
@@ -303,7 +302,7 @@ def test_a_list_of_memories_and_a_text_are_not_taken_for_another_system(folder: 
 
 
 def enlarge(value: Any) -> Any:
-    """Return the same format with so many or such long rows that its beginning contains only a part of it."""
+    """Repeat the rows of a document, so that the beginning of its file contains only a part of them."""
     if isinstance(value, list) and value:
         return value * 8_000
     if isinstance(value, dict) and value and all(isinstance(inner, dict) for inner in value.values()):
@@ -326,7 +325,7 @@ def enlarge(value: Any) -> Any:
         (samples.chatgpt, "chatgpt"),
         (samples.mem0_export, "mem0"),
     ],
-    ids=find_name,
+    ids=get_function_name,
 )
 def test_a_large_file_is_recognised_by_its_beginning(folder: Path, make: Make, source: str) -> None:
     path = make(folder)

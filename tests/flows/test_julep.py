@@ -80,10 +80,15 @@ def test_a_message_is_stored_recalled_for_and_answered(config: Path, tmp_path: P
     async def talk() -> list[AgentReply]:
         async with MemoryManager(config, embedder=FakeEmbedder()) as manager:
             agent = create_agent(config, manager, model=answer)
-            named = {"session_id": "s1", "user_id": "alice", "current_topic": "Drinks", "conversation_state": "active"}
-            first = await agent.process("I like green tea in the morning", named)
+            session_fields = {
+                "session_id": "s1",
+                "user_id": "alice",
+                "current_topic": "Drinks",
+                "conversation_state": "active",
+            }
+            first = await agent.process("I like green tea in the morning", session_fields)
             second = await agent.process(
-                {"content": "Which green tea do I like?", "id": "m2"}, {**named, "session_id": "s2"}
+                {"content": "Which green tea do I like?", "id": "m2"}, {**session_fields, "session_id": "s2"}
             )
             plain = await create_agent(config, manager, model=echo_last).process("hello there", "Be brief.")
             engine = await manager.open()
@@ -169,8 +174,8 @@ def test_a_message_stays_stored_if_the_model_fails(tmp_path: Path) -> None:
 
 
 def test_the_layout_has_exact_names_and_one_organization(tmp_path: Path, valkey: ValkeyServer) -> None:
-    places = {"storage": f"{tmp_path}/storage/memory.db", "vectors": f"chroma:///{tmp_path}/storage/chromadb"}
-    with Everhold.open(layout="julep", sessions=valkey.url, embedder=FakeEmbedder(), **places) as engine:
+    addresses = {"storage": f"{tmp_path}/storage/memory.db", "vectors": f"chroma:///{tmp_path}/storage/chromadb"}
+    with Everhold.open(layout="julep", sessions=valkey.url, embedder=FakeEmbedder(), **addresses) as engine:
         alice = engine.scope(user="alice", session="chat:ü{1}")
         alice.say("Hello")
         memory = alice.remember("Occupation: software engineer", kind="fact")
@@ -194,11 +199,11 @@ def test_the_layout_has_exact_names_and_one_organization(tmp_path: Path, valkey:
 
 
 def test_the_collection_is_built_again_in_its_place(tmp_path: Path) -> None:
-    places: dict[str, Any] = {
+    addresses: dict[str, Any] = {
         "storage": f"{tmp_path}/memory.db", "vectors": f"chroma:///{tmp_path}/chromadb", "sessions": "auto"
     }  # fmt: skip
     for round_number in range(3):
-        with Everhold.open(layout="julep", embedder=FakeEmbedder(), images={"max_memories": 0}, **places) as engine:
+        with Everhold.open(layout="julep", embedder=FakeEmbedder(), images={"max_memories": 0}, **addresses) as engine:
             assert get_vectors(engine).wait(SECONDS)
             engine.scope().remember(f"Fact number {round_number} about tea")
             if round_number == 1:
@@ -211,14 +216,14 @@ def test_the_collection_is_built_again_in_its_place(tmp_path: Path) -> None:
 
 def test_a_database_of_another_program_is_not_touched(tmp_path: Path) -> None:
     folder = tmp_path / "chromadb"
-    theirs = open_chroma(folder).create_collection("julep_memories", embedding_function=None)
-    theirs.add(ids=["1"], embeddings=[[1.0, 0.0]], documents=["theirs"])
-    places = {"storage": f"{tmp_path}/memory.db", "vectors": f"chroma:///{folder}", "sessions": "auto"}
-    with Everhold.open(layout="julep", embedder=FakeEmbedder(), **places) as engine:
+    foreign_collection = open_chroma(folder).create_collection("julep_memories", embedding_function=None)
+    foreign_collection.add(ids=["1"], embeddings=[[1.0, 0.0]], documents=["theirs"])
+    addresses = {"storage": f"{tmp_path}/memory.db", "vectors": f"chroma:///{folder}", "sessions": "auto"}
+    with Everhold.open(layout="julep", embedder=FakeEmbedder(), **addresses) as engine:
         engine.scope().remember("Alice likes tea")
         assert [problem for problem in engine.doctor().problems if "of another program" in problem]
         assert len(engine.scope().recall("tea", minimum=0)) == 1
-    assert theirs.get()["documents"] == ["theirs"]
+    assert foreign_collection.get()["documents"] == ["theirs"]
 
 
 def test_the_collection_may_be_on_a_server(tmp_path: Path, chroma_server: ChromaServer) -> None:
@@ -232,11 +237,11 @@ def test_the_collection_may_be_on_a_server(tmp_path: Path, chroma_server: Chroma
         get_vectors(engine).rebuild()
         assert client.get_collection("julep_memories").get()["documents"] == ["Alice likes tea"]
     client.delete_collection("julep_memories")
-    theirs = client.create_collection("julep_memories", embedding_function=None)
-    theirs.add(ids=["1"], embeddings=[[1.0, 0.0]], documents=["theirs"])
+    foreign_collection = client.create_collection("julep_memories", embedding_function=None)
+    foreign_collection.add(ids=["1"], embeddings=[[1.0, 0.0]], documents=["theirs"])
     with Everhold.open(f"{tmp_path}/b.db", embedder=FakeEmbedder(), **settings) as engine:
         assert [problem for problem in engine.doctor().problems if "of another program" in problem]
-    assert theirs.get()["documents"] == ["theirs"]
+    assert foreign_collection.get()["documents"] == ["theirs"]
     client.delete_collection("julep_memories")
 
 
@@ -262,14 +267,17 @@ def test_a_cluster_is_refused(tmp_path: Path) -> None:
 
 def test_a_julep_configuration_becomes_settings(tmp_path: Path) -> None:
     text = CONFIG.format(folder="/data", port=6380)
-    values = make_settings(read_config(text), {"timezone": "Europe/Paris"})
-    assert (values["layout"], values["storage"]) == ("julep", "sqlite:////data/storage/memory.db")
-    assert (values["vectors"], values["chroma"]) == ("chroma:////data/storage/chromadb", {"prefix": "julep_memories"})
-    assert (values["sessions"], values["timezone"]) == ("redis://127.0.0.1:6380/0", "Europe/Paris")
-    assert values["redis"] == {"ttl_seconds": 86400, "socket_seconds": 5, "health_seconds": 30}
-    assert values["sqlite"] == {"synchronous": "NORMAL", "cache_megabytes": 64, "mmap_megabytes": 64}
-    secret = {"memory": {"redis": {"host": "h", "username": "u", "password": "p@ss/w", "db": 2}}}
-    assert make_settings(secret, {})["sessions"] == "redis://u:p%40ss%2Fw@h:6379/2"
+    settings = make_settings(read_config(text), {"timezone": "Europe/Paris"})
+    assert (settings["layout"], settings["storage"]) == ("julep", "sqlite:////data/storage/memory.db")
+    assert (settings["vectors"], settings["chroma"]) == (
+        "chroma:////data/storage/chromadb",
+        {"prefix": "julep_memories"},
+    )
+    assert (settings["sessions"], settings["timezone"]) == ("redis://127.0.0.1:6380/0", "Europe/Paris")
+    assert settings["redis"] == {"ttl_seconds": 86400, "socket_seconds": 5, "health_seconds": 30}
+    assert settings["sqlite"] == {"synchronous": "NORMAL", "cache_megabytes": 64, "mmap_megabytes": 64}
+    with_password = {"memory": {"redis": {"host": "h", "username": "u", "password": "p@ss/w", "db": 2}}}
+    assert make_settings(with_password, {})["sessions"] == "redis://u:p%40ss%2Fw@h:6379/2"
     with pytest.raises(InvalidSettings, match="retry_on_timeout is not true; leave it out"):
         make_settings({"memory": {"redis": {"host": "h", "retry_on_timeout": False}}}, {})
     with pytest.raises(InvalidSettings, match=r"memory\.redis has no setting 'sokcet_timeout'"):

@@ -31,8 +31,8 @@ def read_texts(engine: Everhold) -> set[str]:
     return {memory.text for memory in engine.scope(user="alice").list(limit=100)}
 
 
-def list_generations(engine: Everhold) -> set[str]:
-    """Return the data keys with which memories are encrypted now."""
+def list_memory_key_ids(engine: Everhold) -> set[str]:
+    """Return the ids of the data keys with which memories are encrypted now."""
     rows = get_stored_records(engine).scan(Memory, "default")
     return {DataEnvelope.decode(unpack_envelope(row.text)).key_id for row in rows}
 
@@ -79,12 +79,12 @@ def test_dropping_a_field_decrypts_it_again(store: Store, tmp_path: Path) -> Non
 def test_new_data_keys_encrypt_every_row_again(any_store: Store, tmp_path: Path) -> None:
     engine = open_encrypted(any_store, tmp_path)
     write_memories(engine)
-    before, texts = list_generations(engine), read_texts(engine)
+    ids_before, texts = list_memory_key_ids(engine), read_texts(engine)
     versions = {row.id: row.version for row in get_stored_records(engine).scan(Memory, "default")}
     rotated = engine.rotate_keys()
     assert {row.id: row.version for row in get_stored_records(engine).scan(Memory, "default")} == versions
-    after = list_generations(engine)
-    assert (rotated.unreadable, len(after), after & before) == (0, 1, set())
+    ids_after = list_memory_key_ids(engine)
+    assert (rotated.unreadable, len(ids_after), ids_after & ids_before) == (0, 1, set())
     assert rotated.rows >= 30
     assert read_texts(engine) == texts
     assert sorted(key.generation for key in engine.keys().keys if key.user == "alice") == [1, 2]
@@ -107,12 +107,12 @@ def test_the_master_key_is_replaced_in_steps(store: Store, tmp_path: Path) -> No
     engine.scope(user="bob").remember("Bob's secret", kind="vault")  # wrapped by the new key: half rotated
     assert len({key.master_fingerprint for key in engine.keys().keys}) == 2
     engine.close()
-    half = store.open(encryption={"master_key": new})
+    without_former_key = store.open(encryption={"master_key": new})
     with pytest.raises(MasterKeyWrong, match="wrapped by the master key"):
-        read_texts(half)
+        read_texts(without_former_key)
     with pytest.raises(MasterKeyWrong):
-        half.rotate_keys()
-    half.close()
+        without_former_key.rotate_keys()
+    without_former_key.close()
     engine = store.open(encryption={"master_key": new, "former_keys": [old]})
     assert engine.rotate_keys(master_only=True).wrapped == 3
     assert [memory.text for memory in engine.scope(user="bob").list()] == ["Bob's secret"]
@@ -136,10 +136,10 @@ def test_an_interrupted_rotation_continues(store: Store, tmp_path: Path) -> None
     with pytest.raises(KeyboardInterrupt):
         engine.rotate_keys(progress=interrupt)
     assert read_texts(engine) == texts
-    assert len(list_generations(engine)) == 2, "rows of both generations"
+    assert len(list_memory_key_ids(engine)) == 2, "rows of both generations"
     assert any("interrupted" in problem for problem in engine.keys().problems)
     assert engine.rotate_keys().replaced == 0, "keys of the interrupted rotation are not replaced again"
-    assert len(list_generations(engine)) == 1
+    assert len(list_memory_key_ids(engine)) == 1
     assert engine.keys().problems == []
     assert read_texts(engine) == texts
 
@@ -171,7 +171,7 @@ def test_writers_continue_while_keys_are_rotated(store: Store, tmp_path: Path) -
     assert find_tables_with(get_stored_records(engine), "it runs") == set()
 
 
-_ROTATING = """
+ROTATE_KEYS = """
 import sys
 from everhold import Everhold
 from everhold.testing.fake_embedder import FakeEmbedder
@@ -191,16 +191,16 @@ def test_a_killed_rotation_continues(tmp_path: Path, request: pytest.FixtureRequ
     engine.close()
     source = f"file:{tmp_path / 'master.key'}"
     with subprocess.Popen(
-        [sys.executable, "-c", _ROTATING, store.storage, source], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", ROTATE_KEYS, store.storage, source], stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "encrypting\n"
         os.kill(process.pid, signal.SIGKILL)
     engine = open_encrypted(store, tmp_path)
     assert read_texts(engine) == texts
-    assert len(list_generations(engine)) == 2
+    assert len(list_memory_key_ids(engine)) == 2
     assert engine.rotate_keys().replaced == 0
-    assert len(list_generations(engine)) == 1
+    assert len(list_memory_key_ids(engine)) == 1
     assert read_texts(engine) == texts
     assert engine.doctor().problems == []
     engine.close()
@@ -256,16 +256,16 @@ def test_every_source_gives_the_same_key(tmp_path: Path, monkeypatch: pytest.Mon
     make_key(tmp_path)
     text = (tmp_path / "master.key").read_text()
     monkeypatch.setenv("MY_KEY", text)
-    before = keyring.get_keyring()
+    previous_keyring = keyring.get_keyring()
     keyring.set_keyring(DictionaryKeyring())
     keyring.set_password("everhold", "default", text.strip())
-    prints = set()
+    fingerprints = set()
     sources = [f"file:{tmp_path}/master.key", "env:MY_KEY", f"command:cat {tmp_path}/master.key"]
     for source in [*sources, "keyring:everhold/default"]:
         with Everhold.open("memory://", encryption={"master_key": source}) as engine:
-            prints.add(engine.keys().master_fingerprint)
-    keyring.set_keyring(before)
-    assert len(prints) == 1
+            fingerprints.add(engine.keys().master_fingerprint)
+    keyring.set_keyring(previous_keyring)
+    assert len(fingerprints) == 1
 
 
 @pytest.mark.parametrize(

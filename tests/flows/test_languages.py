@@ -8,7 +8,7 @@ from everhold import View
 from everhold.errors import EmptyQuery, InvalidInput
 from tests.engines import Store, ranking, texts
 
-PAIRS = [
+TEXTS_AND_QUERIES = [
     ("ฉันชอบดื่มกาแฟเย็นตอนเช้า", "กาแฟ"),
     ("ฉันชอบดื่มกาแฟเย็นตอนเช้า", "ตอนเช้า"),
     ("我昨天去了東京鐵塔", "東京"),
@@ -42,10 +42,10 @@ PAIRS = [
 @pytest.mark.parametrize("max_memories", [200_000, 0], ids=["images", "candidates"])
 def test_a_text_is_found_by_part_of_a_word(store: Store, max_memories: int) -> None:
     alice = store.open().scope(user="alice")
-    alice.remember_many({"text": text, "kind": "conversation"} for text in {text for text, _ in PAIRS})
+    alice.remember_many({"text": text, "kind": "conversation"} for text in {text for text, _ in TEXTS_AND_QUERIES})
     alice.remember_many(f"Filler sentence number {n}" for n in range(20))
     reader = store.open(images={"max_memories": max_memories}).scope(user="alice")
-    for text, query in PAIRS:
+    for text, query in TEXTS_AND_QUERIES:
         hits = reader.recall(query, recipe="words", minimum=1e-6, k=50)
         assert text in texts(hits), query
         assert hits[texts(hits).index(text)].why.matched, query
@@ -68,7 +68,7 @@ def test_special_characters_are_searched_as_plain_text(store: Store, max_memorie
     memories = writer.remember_many({"text": f"tea {text}", "kind": "conversation"} for text in NASTY)
     assert [memory.text for memory in memories] == [f"tea {text}" for text in NASTY]
     alice = store.open(images={"max_memories": max_memories}).scope(user="alice")
-    plain = texts(alice.recall("tea coffee", k=3, minimum=0))
+    texts_before = texts(alice.recall("tea coffee", k=3, minimum=0))
     for query in NASTY:
         try:
             hits = alice.recall(query, k=3, minimum=0)
@@ -77,7 +77,7 @@ def test_special_characters_are_searched_as_plain_text(store: Store, max_memorie
             continue
         assert len(hits) == 3, query
     assert texts(alice.recall('"tea" AND (coffee)', k=3, recipe="words")) != []
-    assert texts(alice.recall("tea coffee", k=3, minimum=0)) == plain
+    assert texts(alice.recall("tea coffee", k=3, minimum=0)) == texts_before
     for memory in memories:
         assert writer.get(memory.id).text == memory.text
 
@@ -93,16 +93,16 @@ def views(tmp_path_factory: pytest.TempPathFactory) -> tuple[View, View]:
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(max_size=60) | st.text(alphabet="\"'*()-:^+&|!<>\\ teaORNDกา東京\x00\ud800", max_size=30))
 def test_any_question_is_answered_or_refused(views: tuple[View, View], query: str) -> None:
-    from_images, proposed = views
+    from_images, from_candidates = views
     try:
         hits = from_images.recall(query, k=5, minimum=0)
     except InvalidInput:
-        blank = not query.strip()
-        assert blank or "\x00" in query or any(0xD800 <= ord(letter) <= 0xDFFF for letter in query)
+        is_blank = not query.strip()
+        assert is_blank or "\x00" in query or any(0xD800 <= ord(letter) <= 0xDFFF for letter in query)
         with pytest.raises(InvalidInput):
-            proposed.recall(query, k=5)
+            from_candidates.recall(query, k=5)
         return
-    assert ranking(hits) == ranking(proposed.recall(query, k=5, minimum=0))
+    assert ranking(hits) == ranking(from_candidates.recall(query, k=5, minimum=0))
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])

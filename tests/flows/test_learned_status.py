@@ -19,8 +19,8 @@ ORDERS = """order_id,channel,country,amount,status
 3,store,Spain,15,paid
 """
 QUESTION = "how much moolah came from Spain"
-RIGHT = "SELECT sum(amount) FROM orders WHERE country = 'Spain'"
-DEFINED = "WITH good AS (SELECT * FROM orders WHERE status = 'paid') SELECT sum(amount) FROM good"
+RIGHT_SQL = "SELECT sum(amount) FROM orders WHERE country = 'Spain'"
+SQL_THAT_DEFINES_A_TABLE = "WITH good AS (SELECT * FROM orders WHERE status = 'paid') SELECT sum(amount) FROM good"
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def upload(view: View, folder: Path, content: str) -> View:
     return view
 
 
-def teach(view: View, question: str = QUESTION, sql: str = RIGHT) -> str:
+def teach(view: View, question: str = QUESTION, sql: str = RIGHT_SQL) -> str:
     query = view.ask(question).query
     view.correct(query, sql=sql)
     return query
@@ -52,7 +52,7 @@ def find_pattern(view: View) -> LearnedItem:
 
 
 def test_a_statement_that_defines_a_table_waits_for_its_columns(engine: Everhold, shop: View, tmp_path: Path) -> None:
-    teach(shop, "amount of good orders", DEFINED)
+    teach(shop, "amount of good orders", SQL_THAT_DEFINES_A_TABLE)
     # An older version stored the defined table as if it were a table of the data.
     key = ("default", find_pattern(shop).id)
     get_records(engine).commit([Patch(QueryPattern, key, {"fingerprint": ""})])
@@ -92,24 +92,24 @@ def test_a_second_correction_retires_all_that_the_first_one_taught(shop: View) -
     query = shop.ask(QUESTION).query
     result = shop.correct(query, sql="SELECT sum(amount) FROM orders WHERE country = 'Sapin'")
     assert result.notes == ("no row has 'Sapin' as orders.country",)
-    wrong = {item.id for item in result.learned}
+    wrong_ids = {item.id for item in result.learned}
     assert {item.kind for item in result.learned} == {"pattern", "metric"}
-    shop.correct(query, sql=RIGHT)
+    shop.correct(query, sql=RIGHT_SQL)
     items = shop.learned()
-    assert {(item.status, item.why) for item in items if item.id in wrong} == {
+    assert {(item.status, item.why) for item in items if item.id in wrong_ids} == {
         ("retired", "wrong at least as often as right")
     }
-    assert {item.status for item in items if item.id not in wrong} == {"active"}
+    assert {item.status for item in items if item.id not in wrong_ids} == {"active"}
     assert shop.ask("moolah per channel").table.rows != ()
     shop.correct(query, sql="SELECT count(*) FROM orders WHERE country = 'Spain'")
-    assert {item.losses for item in shop.learned() if item.id in wrong} == {1}, "what is retired loses no more"
+    assert {item.losses for item in shop.learned() if item.id in wrong_ids} == {1}, "what is retired loses no more"
 
 
 def test_a_lesson_that_a_second_correction_confirms_stays(shop: View) -> None:
     query = shop.ask(QUESTION).query
     result = shop.correct(query, sql="SELECT sum(amount) FROM orders WHERE country IN ('Frence', 'France')")
     assert result.notes == ("no row has 'Frence' as orders.country; did you mean 'France'?",)
-    shop.correct(query, sql=RIGHT)
+    shop.correct(query, sql=RIGHT_SQL)
     assert [(item.text, item.status) for item in shop.learned() if item.kind == "alias"] == [("moolah", "active")]
 
 

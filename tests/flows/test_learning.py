@@ -19,7 +19,7 @@ ORDERS = """order_id,channel,country,amount,ordered_on
 4,web,Spain,30,2024-12-01
 """
 QUESTION = "how much moolah came from Spain"
-RIGHT = "SELECT sum(amount) FROM orders WHERE country = 'Spain'"
+RIGHT_SQL = "SELECT sum(amount) FROM orders WHERE country = 'Spain'"
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def upload(view: View, folder: Path, content: str) -> View:
     return view
 
 
-def teach(view: View, question: str = QUESTION, sql: str = RIGHT) -> str:
+def teach(view: View, question: str = QUESTION, sql: str = RIGHT_SQL) -> str:
     query = view.ask(question).query
     view.correct(query, sql=sql)
     return query
@@ -91,7 +91,7 @@ def test_a_confirmation_counts_as_a_win(shop: View) -> None:
 
 def test_an_answer_that_was_only_run_teaches_nothing(shop: View) -> None:
     shop.ask("What is the total amount?")
-    shop.sql(RIGHT)
+    shop.sql(RIGHT_SQL)
     assert shop.learned() == []
 
 
@@ -103,8 +103,8 @@ def test_a_choice_is_remembered(engine: Everhold, tmp_path: Path) -> None:
     assert answer.status == AnswerStatus.CLARIFY
     result = sales.correct(answer.query, choice=2)
     assert {item.origin for item in result.learned} == {"chosen"}
-    again = sales.ask("What is the total price?")
-    assert (again.table.rows, again.choices) == (((36,),), ())
+    second_answer = sales.ask("What is the total price?")
+    assert (second_answer.table.rows, second_answer.choices) == (((36,),), ())
     with pytest.raises(InvalidInput, match="no choice 3"):
         sales.correct(answer.query, choice=3)
 
@@ -112,10 +112,10 @@ def test_a_choice_is_remembered(engine: Everhold, tmp_path: Path) -> None:
 def test_a_rejected_reading_comes_last(shop: View) -> None:
     answer = shop.ask("What is the total amount in 2025?")
     shop.reject(answer.query)
-    again = shop.ask("What is the total amount in 2025?")
-    assert again.sql != answer.sql or again.confidence < answer.confidence
-    other = shop.ask("What is the total amount in 2024?")
-    assert other.confidence < answer.confidence
+    second_answer = shop.ask("What is the total amount in 2025?")
+    assert second_answer.sql != answer.sql or second_answer.confidence < answer.confidence
+    similar_answer = shop.ask("What is the total amount in 2024?")
+    assert similar_answer.confidence < answer.confidence
 
 
 def test_a_reading_that_ignores_words_does_not_replace_a_rejected_one(shop: View) -> None:
@@ -123,18 +123,18 @@ def test_a_reading_that_ignores_words_does_not_replace_a_rejected_one(shop: View
     answer = shop.ask(question)
     assert answer.table.rows == ((35,),)
     shop.reject(answer.query)
-    again = shop.ask(question)
-    assert again.sql != answer.sql
-    assert again.status == AnswerStatus.CANNOT or "France" in again.sql
+    second_answer = shop.ask(question)
+    assert second_answer.sql != answer.sql
+    assert second_answer.status == AnswerStatus.CANNOT or "France" in second_answer.sql
 
 
 def test_a_rejected_answer_does_not_come_back(shop: View) -> None:
     question = "How many orders are there?"
     query = shop.ask(question).query
     shop.reject(query)
-    again = shop.ask(question)
-    assert (again.status, again.table.rows) == (AnswerStatus.CANNOT, ())
-    assert again.sentence == "I cannot answer this: the answer that was found was rejected before."
+    second_answer = shop.ask(question)
+    assert (second_answer.status, second_answer.table.rows) == (AnswerStatus.CANNOT, ())
+    assert second_answer.sentence == "I cannot answer this: the answer that was found was rejected before."
     assert shop.ask("How many orders are from Spain?").table.rows == ((3,),)
     shop.confirm(query)
     assert shop.ask(question).table.rows == ((4,),)
@@ -158,8 +158,8 @@ def test_a_later_confirmation_outranks_a_rejection(shop: View) -> None:
     answer = shop.ask(question)
     shop.reject(answer.query)
     shop.correct(shop.ask(question).query, sql=answer.sql)
-    again = shop.ask(question)
-    assert (again.sql, again.confidence, again.choices) == (answer.sql, 1.0, ())
+    second_answer = shop.ask(question)
+    assert (second_answer.sql, second_answer.confidence, second_answer.choices) == (answer.sql, 1.0, ())
 
 
 def test_a_rejection_retires_what_made_the_answer(shop: View) -> None:
@@ -196,7 +196,7 @@ def test_knowledge_of_a_project_helps_all_its_users(engine: Everhold, shop: View
     assert engine.scope(project="shop", user="bob").ask("how much moolah came from France").table.rows == ((35,),)
 
 
-HOSTILE = (
+HOSTILE_STATEMENTS = (
     "DROP TABLE orders",
     "SELECT * FROM read_csv('/etc/passwd')",
     "SELECT 1; SELECT 2",
@@ -207,7 +207,7 @@ HOSTILE = (
 
 def test_a_hostile_correction_is_refused(shop: View) -> None:
     query = shop.ask(QUESTION).query
-    for sql in HOSTILE:
+    for sql in HOSTILE_STATEMENTS:
         with pytest.raises(StatementRefused):
             shop.correct(query, sql=sql)
     assert shop.learned() == []
@@ -264,7 +264,7 @@ def test_a_fragment_teaches_nothing(engine: Everhold, shop: View) -> None:
     assert chat.learned() == []
 
 
-DRIFTS = {
+SCHEMA_CHANGES = {
     "renamed": (ORDERS.replace("amount", "total"), "quarantined"),
     "dropped": ("order_id,country\n1,Spain\n", "quarantined"),
     "retyped": (ORDERS.replace(",20,", ",twenty,").replace(",35,", ",many,"), "quarantined"),
@@ -274,7 +274,7 @@ DRIFTS = {
 
 def test_learned_patterns_are_inactive_until_they_run_on_the_changed_schema(shop: View, tmp_path: Path) -> None:
     teach(shop)
-    for name, (content, status) in DRIFTS.items():
+    for name, (content, status) in SCHEMA_CHANGES.items():
         upload(shop, tmp_path, content)
         answer = shop.ask("how much moolah came from Spain")
         learned = [item for item in shop.learned() if item.kind == "pattern"]
@@ -294,12 +294,12 @@ def test_new_rows_do_not_change_the_schema(shop: View, tmp_path: Path) -> None:
 def test_learned_patterns_are_exported(engine: Everhold, shop: View, tmp_path: Path) -> None:
     teach(shop)
     engine.export(tmp_path / "all.everhold")
-    with Everhold.open("memory://", blobs=str(tmp_path / "others"), embedder=FakeEmbedder()) as other:
-        other.load(tmp_path / "all.everhold")
-        records = get_records(other)
+    with Everhold.open("memory://", blobs=str(tmp_path / "others"), embedder=FakeEmbedder()) as copy:
+        copy.load(tmp_path / "all.everhold")
+        records = get_records(copy)
         assert len(records.scan(QueryPattern, "default")) == 1
         assert [row.phrase for row in records.scan(QueryLesson, "default")] == ["moolah"]
-        copied = other.scope(project="shop")
+        copied = copy.scope(project="shop")
         upload(copied, tmp_path, ORDERS)
         assert copied.ask("how much moolah came from France").table.rows == ((35,),)
 
@@ -351,9 +351,14 @@ def test_a_metric_is_followed_by_fragments(sales: View) -> None:
     teach(sales, "turnover by country", TURNOVER)
     for question in ("turnover per country", "turnover by country"):
         answer = sales.ask(question)
-        again = sales.ask("only in 2025", after=answer.earlier)
-        assert {frozenset(row) for row in again.table.rows} == {frozenset({35, "France"}), frozenset({85, "Spain"})}
-        assert [item.kind for item in sales.confirm(again.query).learned] == ["metric"], "a fragment is not a pattern"
+        second_answer = sales.ask("only in 2025", after=answer.earlier)
+        assert {frozenset(row) for row in second_answer.table.rows} == {
+            frozenset({35, "France"}),
+            frozenset({85, "Spain"}),
+        }
+        assert [item.kind for item in sales.confirm(second_answer.query).learned] == ["metric"], (
+            "a fragment is not a pattern"
+        )
 
 
 def test_a_wrong_metric_is_retired_by_one_rejection(sales: View) -> None:

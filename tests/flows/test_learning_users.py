@@ -15,8 +15,8 @@ ORDERS = """order_id,channel,country,amount
 3,store,Spain,15
 """
 QUESTION = "workload per country"
-COUNTED = "SELECT country, count(*) FROM orders GROUP BY country"
-SUMMED = "SELECT country, sum(amount) FROM orders GROUP BY country"
+COUNT_SQL = "SELECT country, count(*) FROM orders GROUP BY country"
+SUM_SQL = "SELECT country, sum(amount) FROM orders GROUP BY country"
 COUNTS, SUMS = [("France", 1), ("Spain", 2)], [("France", 35), ("Spain", 35)]
 
 
@@ -37,7 +37,7 @@ def shop(engine: Everhold, tmp_path: Path) -> View:
 @pytest.fixture
 def bob(engine: Everhold, shop: View) -> View:
     """A user of a project that has learned what the workload is."""
-    teach(shop, COUNTED)
+    teach(shop, COUNT_SQL)
     return engine.scope(project="shop", user="bob")
 
 
@@ -49,30 +49,30 @@ def list_rows(view: View, question: str = QUESTION) -> list[tuple[object, ...]]:
     return sorted(view.ask(question).table.rows, key=str)
 
 
-def list_records(view: View) -> set[tuple[str, str, str, int, int]]:
+def list_learned(view: View) -> set[tuple[str, str, str, int, int]]:
     return {(item.kind, item.meaning, item.status, item.wins, item.losses) for item in view.learned()}
 
 
 def test_a_user_who_means_something_else_changes_nothing_for_others(engine: Everhold, shop: View, bob: View) -> None:
-    before = list_records(shop)
-    teach(bob, SUMMED)
+    before = list_learned(shop)
+    teach(bob, SUM_SQL)
     assert list_rows(bob) == SUMS
     assert list_rows(bob, "workload per channel") == [(15, "store"), (55, "web")]
-    assert list_records(shop) == before
+    assert list_learned(shop) == before
     for view in (shop, engine.scope(project="shop", user="cleo")):
         assert list_rows(view) == COUNTS
         assert list_rows(view, "workload per channel") == [(1, "store"), (2, "web")]
 
 
 def test_a_later_verdict_of_the_project_does_not_replace_that_of_a_user(shop: View, bob: View) -> None:
-    teach(bob, SUMMED)
+    teach(bob, SUM_SQL)
     shop.confirm(shop.ask(QUESTION).query)
     assert list_rows(bob) == SUMS
     assert list_rows(shop) == COUNTS
 
 
 def test_a_user_gets_the_answer_of_the_project_again(bob: View) -> None:
-    teach(bob, SUMMED)
+    teach(bob, SUM_SQL)
     for item in bob.learned():
         if item.user == "bob":
             bob.forget_learned(item.id)
@@ -80,10 +80,10 @@ def test_a_user_gets_the_answer_of_the_project_again(bob: View) -> None:
 
 
 def test_verdicts_of_a_user_do_not_count_for_others(shop: View, bob: View) -> None:
-    before = list_records(shop)
+    before = list_learned(shop)
     bob.confirm(bob.ask(QUESTION).query)
     bob.reject(bob.ask("workload per channel").query)
-    assert list_records(shop) == before
+    assert list_learned(shop) == before
     assert bob.ask("workload per channel").confidence < shop.ask("workload per channel").confidence
     assert list_rows(bob) == COUNTS
 

@@ -33,12 +33,12 @@ class Endpoint(HttpEndpoint):
         super().__init__()
         self.script: list[Any] = []
 
-    def says(self, *items: Any) -> None:
+    def add_answer(self, *items: Any) -> None:
         self.script.append(json.dumps(items))
 
-    def messages(self, request: int) -> list[dict[str, Any]]:
-        """Return the messages of a prompt, in its order."""
-        prompt: str = self.requests[request]["messages"][0]["content"]
+    def read_prompt_messages(self, request_number: int) -> list[dict[str, Any]]:
+        """Return the messages of the conversation that a prompt contains, in its order."""
+        prompt: str = self.requests[request_number]["messages"][0]["content"]
         return [json.loads(line) for line in prompt.splitlines() if line.startswith('{"message"')]
 
     def answer(self, body: dict[str, Any]) -> Answer:
@@ -58,6 +58,7 @@ def endpoint() -> Iterator[Endpoint]:
 
 @pytest.fixture(autouse=True)
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The seconds of each pause between two attempts. No test waits for them."""
     pauses: list[float] = []
     monkeypatch.setattr("everhold.retries.time.sleep", pauses.append)
     return pauses
@@ -80,11 +81,11 @@ def say(view: View, text: str, speaker: str | None = "Maya", **fields: Any) -> M
     return view.remember(text, kind="conversation", speaker=speaker, **fields)
 
 
-def item(text: str, message: Any = 1, kind: Any = "fact") -> dict[str, Any]:
+def make_item(text: str, message: Any = 1, kind: Any = "fact") -> dict[str, Any]:
     return {"message": message, "text": text, "kind": kind}
 
 
-def facts(view: View) -> dict[str, Memory]:
+def get_facts_by_text(view: View) -> dict[str, Memory]:
     where = {"or": [{"provenance.memory": {"!=": None}}, {"provenance.message": {"!=": None}}]}
     return {memory.text: memory for memory in view.list(where=where)}
 
@@ -96,10 +97,10 @@ def test_a_grounded_fact_is_kept_with_where_it_came_from(store: Store, endpoint:
     engine = open_with_llm(store, endpoint)
     chat_view = engine.scope(user="maya", session="monday", project="trip")
     message = say(chat_view, "After all these years pottery still calms me down", occurred_at=MONDAY)
-    endpoint.says(item("Pottery calms Maya down.", kind="preference"))
+    endpoint.add_answer(make_item("Pottery calms Maya down.", kind="preference"))
     assert engine.extract() == Extracted(read=1, kept=1, refused=0)
 
-    [fact] = facts(engine.scope(user="maya")).values()
+    [fact] = get_facts_by_text(engine.scope(user="maya")).values()
     assert (fact.text, fact.kind, fact.confidence) == ("Pottery calms Maya down.", "preference", 0.7)
     assert fact.provenance == {"memory": message.id, "by": "reader"}
     assert (fact.session_id, fact.project_id, fact.reach, fact.occurred_at) == (None, "trip", "user", MONDAY)
@@ -107,7 +108,7 @@ def test_a_grounded_fact_is_kept_with_where_it_came_from(store: Store, endpoint:
     assert hit.memory.id == fact.id
 
 
-def test_the_endpoint_is_asked_its_way(store: Store, endpoint: Endpoint) -> None:
+def test_a_request_has_the_form_of_a_chat_completion(store: Store, endpoint: Endpoint) -> None:
     engine = open_with_llm(store, endpoint)
     maya = engine.scope(user="maya")
     say(maya, "Pottery\ncalms me", occurred_at=MONDAY)
@@ -117,7 +118,7 @@ def test_the_endpoint_is_asked_its_way(store: Store, endpoint: Endpoint) -> None
     [request] = endpoint.requests
     assert (request["path"], request["model"], request["temperature"]) == ("/v1/chat/completions", "reader", 0)
     assert [headers["Authorization"] for headers in endpoint.headers] == [f"Bearer {KEY}"]
-    assert endpoint.messages(0) == [
+    assert endpoint.read_prompt_messages(0) == [
         {"message": 1, "speaker": "Maya", "date": "2024-05-06", "text": "Pottery\ncalms me"},
         {"message": 2, "speaker": "User", "date": "2024-05-06", "text": "Nobody is named here"},
     ]
@@ -128,27 +129,27 @@ def test_facts_belong_to_the_owner_of_their_message(store: Store, endpoint: Endp
     say(engine.scope(user="maya"), "My cat is called Biscuit")
     say(engine.scope(user="omar"), "My dog is called Pepper", speaker="Omar")
     say(engine.scope(session="open"), "My parrot is called Echo", speaker="Ida")
-    endpoint.says(
-        item("Maya's cat is called Biscuit."),
-        item("Omar's dog is called Pepper.", 2),
-        item("Ida's parrot is called Echo.", 3),
+    endpoint.add_answer(
+        make_item("Maya's cat is called Biscuit."),
+        make_item("Omar's dog is called Pepper.", 2),
+        make_item("Ida's parrot is called Echo.", 3),
     )
     assert engine.extract().kept == 3
-    assert set(facts(engine.scope(user="maya"))) == {"Maya's cat is called Biscuit."}
-    assert set(facts(engine.scope(user="omar"))) == {"Omar's dog is called Pepper."}
-    [alone] = facts(engine.scope(session="open")).values()
-    assert (alone.text, alone.reach) == ("Ida's parrot is called Echo.", "session")
+    assert set(get_facts_by_text(engine.scope(user="maya"))) == {"Maya's cat is called Biscuit."}
+    assert set(get_facts_by_text(engine.scope(user="omar"))) == {"Omar's dog is called Pepper."}
+    [fact] = get_facts_by_text(engine.scope(session="open")).values()
+    assert (fact.text, fact.reach) == ("Ida's parrot is called Echo.", "session")
 
 
 def test_a_fact_that_is_known_is_reinforced(store: Store, endpoint: Endpoint) -> None:
     engine = open_with_llm(store, endpoint)
     maya = engine.scope(user="maya")
-    known = maya.remember("Maya plays the oboe", kind="fact")
+    memory = maya.remember("Maya plays the oboe", kind="fact")
     say(maya, "I've played the oboe since school")
-    endpoint.says(item("Maya plays the oboe."))
+    endpoint.add_answer(make_item("Maya plays the oboe."))
     engine.extract()
-    assert maya.get(known.id).access_count == known.access_count + 1
-    assert facts(maya) == {}
+    assert maya.get(memory.id).access_count == memory.access_count + 1
+    assert get_facts_by_text(maya) == {}
 
 
 def test_a_fact_that_only_the_model_extracts_supersedes_an_older_one(store: Store, endpoint: Endpoint) -> None:
@@ -157,9 +158,9 @@ def test_a_fact_that_only_the_model_extracts_supersedes_an_older_one(store: Stor
     old = maya.remember("Maya lives in Bangkok.", speaker="Maya")
     say(maya, "Bangkok is behind me, Chiang Mai is where Maya lives these days!")
     assert maya.get(old.id).superseded_by is None, "the patterns see nothing in it"
-    endpoint.says(item("Maya lives in Chiang Mai."))
+    endpoint.add_answer(make_item("Maya lives in Chiang Mai."))
     engine.extract()
-    [new] = facts(maya).values()
+    [new] = get_facts_by_text(maya).values()
     assert maya.get(old.id).superseded_by == new.id
     maya.undo(old.id)
     assert maya.get(old.id).superseded_by is None
@@ -170,59 +171,59 @@ def test_a_fact_from_an_older_message_supersedes_nothing_newer(store: Store, end
     maya = engine.scope(user="maya")
     say(maya, "So here I am, settled: Bergen is where I live", occurred_at=MONDAY)
     newer = maya.remember("Maya lives in Turin.", kind="fact")
-    endpoint.says(item("Maya lives in Bergen."))
+    endpoint.add_answer(make_item("Maya lives in Bergen."))
     engine.extract()
     assert maya.get(newer.id).superseded_by is None
-    assert facts(maya)["Maya lives in Bergen."].valid_to is not None
+    assert get_facts_by_text(maya)["Maya lives in Bergen."].valid_to is not None
 
 
 @pytest.mark.parametrize("fence", ["```json\n{}\n```", "\n```\n{}```\n", "  {}\n"])
-def test_an_answer_may_stand_in_a_fence(store: Store, endpoint: Endpoint, fence: str) -> None:
+def test_an_answer_may_be_in_a_code_fence(store: Store, endpoint: Endpoint, fence: str) -> None:
     engine = open_with_llm(store, endpoint)
     say(engine.scope(user="maya"), "My cat is called Biscuit")
-    endpoint.script.append(fence.replace("{}", json.dumps([item("Maya's cat is called Biscuit.")])))
+    endpoint.script.append(fence.replace("{}", json.dumps([make_item("Maya's cat is called Biscuit.")])))
     assert engine.extract() == Extracted(1, 1, 0)
 
 
 # which answers are refused
 
-SAID = "Dr. Lund and I adopted 12 hens in spring, they lay green eggs near Oslo"
+TURN_TEXT = "Dr. Lund and I adopted 12 hens in spring, they lay green eggs near Oslo"
 REFUSED = {
-    "ungrounded": item("Maya collects antique clocks."),
-    "mostly ungrounded": item("Maya adopted hens and sells omelettes downtown every weekend."),
-    "another number": item("Maya adopted 13 hens in spring."),
-    "another number in words": item("Maya adopted twenty hens in spring."),
-    "part of a number": item("Maya adopted 1 hens in spring."),
-    "another name": item("Maya and Petra adopted 12 hens in spring."),
-    "another name first": item("Petra adopted 12 hens in spring."),
-    "turned round": item("Maya's hens do not lay green eggs."),
-    "out of range": item("Maya adopted 12 hens.", 2),
-    "message zero": item("Maya adopted 12 hens.", 0),
-    "negative": item("Maya adopted 12 hens.", -1),
-    "true is not a number": item("Maya adopted 12 hens.", True),
-    "number as text": item("Maya adopted 12 hens.", "1"),
-    "unknown kind": item("Maya adopted 12 hens.", kind="conversation"),
-    "kind of no text": item("Maya adopted 12 hens.", kind=["fact"]),
+    "ungrounded": make_item("Maya collects antique clocks."),
+    "mostly ungrounded": make_item("Maya adopted hens and sells omelettes downtown every weekend."),
+    "another number": make_item("Maya adopted 13 hens in spring."),
+    "another number in words": make_item("Maya adopted twenty hens in spring."),
+    "part of a number": make_item("Maya adopted 1 hens in spring."),
+    "another name": make_item("Maya and Petra adopted 12 hens in spring."),
+    "another name first": make_item("Petra adopted 12 hens in spring."),
+    "turned round": make_item("Maya's hens do not lay green eggs."),
+    "out of range": make_item("Maya adopted 12 hens.", 2),
+    "message zero": make_item("Maya adopted 12 hens.", 0),
+    "negative": make_item("Maya adopted 12 hens.", -1),
+    "true is not a number": make_item("Maya adopted 12 hens.", True),
+    "number as text": make_item("Maya adopted 12 hens.", "1"),
+    "unknown kind": make_item("Maya adopted 12 hens.", kind="conversation"),
+    "kind of no text": make_item("Maya adopted 12 hens.", kind=["fact"]),
     "text of no text": {"message": 1, "text": 12, "kind": "fact"},
     "nothing": {},
     "no object": "Maya adopted 12 hens.",
-    "too short": item("12"),
-    "too long": item("Maya adopted 12 hens in spring" + " in spring" * 30),
-    "two sentences": item("Maya adopted 12 hens. They lay green eggs."),
-    "two lines": item("Maya adopted 12 hens\nin spring"),
-    "control character": item("Maya adopted 12\x07 hens."),
-    "reversed writing": item("Maya adopted \u202e12 hens."),
-    "lone surrogate": item("Maya adopted 12 hens \ud800."),
-    "first person": item("I adopted 12 hens in spring."),
-    "nobody named": item("They adopted 12 hens in spring."),
-    "no words": item("12 12 12"),
-    "a sign that is a word": item("㎏㎏㎏"),
+    "too short": make_item("12"),
+    "too long": make_item("Maya adopted 12 hens in spring" + " in spring" * 30),
+    "two sentences": make_item("Maya adopted 12 hens. They lay green eggs."),
+    "two lines": make_item("Maya adopted 12 hens\nin spring"),
+    "control character": make_item("Maya adopted 12\x07 hens."),
+    "reversed writing": make_item("Maya adopted \u202e12 hens."),
+    "lone surrogate": make_item("Maya adopted 12 hens \ud800."),
+    "first person": make_item("I adopted 12 hens in spring."),
+    "nobody named": make_item("They adopted 12 hens in spring."),
+    "no words": make_item("12 12 12"),
+    "a sign that is a word": make_item("㎏㎏㎏"),
 }
 
 
 @pytest.fixture(scope="module")
 def message() -> Utterance:
-    return Utterance("memory", "m", SAID, "Maya", MONDAY, Scope(organization="o"))
+    return Utterance("memory", "m", TURN_TEXT, "Maya", MONDAY, Scope(organization="o"))
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -240,17 +241,17 @@ def test_a_fact_that_the_turn_does_not_support_is_refused(message: Utterance, na
     ],
 )
 def test_a_supported_fact_is_kept_once(message: Utterance, text: str) -> None:
-    accepted, refused = check_answer(json.dumps([item(text), item(text)]), [message])
+    accepted, refused = check_answer(json.dumps([make_item(text), make_item(text)]), [message])
     assert ([fact.text for fact in accepted], refused) == ([text], 0)
 
 
 def test_good_items_are_kept_beside_refused_ones(store: Store, endpoint: Endpoint) -> None:
     engine = open_with_llm(store, endpoint)
     maya = engine.scope(user="maya")
-    say(maya, SAID)
-    endpoint.says(*REFUSED.values(), item("Maya adopted 12 hens in spring.", kind="episodic"))
+    say(maya, TURN_TEXT)
+    endpoint.add_answer(*REFUSED.values(), make_item("Maya adopted 12 hens in spring.", kind="episodic"))
     assert engine.extract() == Extracted(1, 1, len(REFUSED))
-    assert set(facts(maya)) == {"Maya adopted 12 hens in spring."}
+    assert set(get_facts_by_text(maya)) == {"Maya adopted 12 hens in spring."}
 
 
 @pytest.mark.parametrize("answer", ["I found nothing.", "", '{"message": 1}', "null", "[" * 100_000, '[{"message": 1,'])
@@ -260,9 +261,9 @@ def test_an_answer_that_is_not_a_list_refuses_only_its_batch(store: Store, endpo
     say(maya, "My dog is called Pepper")
     say(maya, "My cat is called Biscuit")
     endpoint.script.append(answer)
-    endpoint.says(item("Maya's cat is called Biscuit."))
+    endpoint.add_answer(make_item("Maya's cat is called Biscuit."))
     engine.maintain()
-    assert set(facts(maya)) == {"Maya's cat is called Biscuit."}
+    assert set(get_facts_by_text(maya)) == {"Maya's cat is called Biscuit."}
     assert len(endpoint.requests) == 2
     assert engine.extract() == Extracted(0, 0, 0)
 
@@ -276,11 +277,11 @@ def test_nothing_is_read_twice_even_by_another_engine(store: Store, endpoint: En
     for number, name in enumerate(["zz", "mm", "aa"]):  # the caller's own ids, in another order than the times
         say(maya, f"Message {number}", id=name)
     assert engine.extract().read == 3
-    again = open_with_llm(store, endpoint, batch=2)
-    assert again.extract() == Extracted(0, 0, 0)
+    second_engine = open_with_llm(store, endpoint, batch=2)
+    assert second_engine.extract() == Extracted(0, 0, 0)
     say(maya, "Message 3", id="0")
-    assert again.extract().read == 1
-    texts = [message["text"] for number in range(3) for message in endpoint.messages(number)]
+    assert second_engine.extract().read == 1
+    texts = [message["text"] for number in range(3) for message in endpoint.read_prompt_messages(number)]
     assert texts == ["Message 0", "Message 1", "Message 2", "Message 3"]
     assert len(endpoint.requests) == 3
 
@@ -295,15 +296,15 @@ def test_forgotten_expired_and_too_long_messages_are_not_sent(store: Store, endp
     say(maya, "b " * 9000)
     say(maya, "This stays")
     assert engine.extract().read == 3
-    texts = [[message["text"][:10] for message in endpoint.messages(number)] for number in range(2)]
+    texts = [[message["text"][:10] for message in endpoint.read_prompt_messages(number)] for number in range(2)]
     assert texts == [["a a a a a ", "b b b b b "], ["This stays"]]
 
 
-def test_a_crash_before_the_note_repeats_nothing(store: Store, endpoint: Endpoint) -> None:
+def test_a_crash_before_the_progress_is_stored_repeats_nothing(store: Store, endpoint: Endpoint) -> None:
     engine = open_with_llm(store, endpoint)
     maya = engine.scope(user="maya")
     say(maya, "My cat is called Biscuit")
-    endpoint.says(item("Maya's cat is called Biscuit."))
+    endpoint.add_answer(make_item("Maya's cat is called Biscuit."))
     records, model = engine._parts.records, engine._parts.language_model
     assert model is not None
 
@@ -313,39 +314,39 @@ def test_a_crash_before_the_note_repeats_nothing(store: Store, endpoint: Endpoin
 
     with pytest.raises(KeyboardInterrupt):
         extract(records, model, store_and_crash, 20)
-    [before] = facts(maya).values()
+    [fact_before] = get_facts_by_text(maya).values()
     assert not records.scan(Job, "default", [Where("kind", Op.EQ, "llm-extraction")])
 
-    endpoint.says(item("Maya's cat is called Biscuit."))
+    endpoint.add_answer(make_item("Maya's cat is called Biscuit."))
     assert engine.extract().read == 1
-    assert facts(maya) == {before.text: before}
+    assert get_facts_by_text(maya) == {fact_before.text: fact_before}
 
 
-def run_out(engine: Everhold) -> None:
+def expire_leases(engine: Everhold) -> None:
     """Let every lease expire."""
     records = get_records(engine)
     records.commit([Patch(Lease, (lease.name,), {"until": clock.now()}) for lease in records.scan(Lease, None)])
 
 
 def test_two_engines_that_read_at_the_same_time_keep_one_fact(store: Store, endpoint: Endpoint) -> None:
-    engine, other = open_with_llm(store, endpoint, batch=1), open_with_llm(store, endpoint, batch=1)
+    engine, other_engine = open_with_llm(store, endpoint, batch=1), open_with_llm(store, endpoint, batch=1)
     maya = engine.scope(user="maya")
     say(maya, "My cat is called Biscuit")
     say(maya, "My dog is called Pepper")
-    endpoint.says(item("Maya's cat is called Biscuit."))
-    endpoint.says(item("Maya's cat is called Biscuit."))
-    endpoint.says(item("Maya's dog is called Pepper."))
+    endpoint.add_answer(make_item("Maya's cat is called Biscuit."))
+    endpoint.add_answer(make_item("Maya's cat is called Biscuit."))
+    endpoint.add_answer(make_item("Maya's dog is called Pepper."))
     model = engine._parts.language_model
     assert model is not None
 
     def store_after_another_engine(scope: Any, items: Any) -> None:
-        assert other.extract() == Extracted()  # the messages that another engine is reading are left to it
-        run_out(engine)
-        assert other.extract() == Extracted(2, 2, 0)
+        assert other_engine.extract() == Extracted()  # the messages that another engine is reading are left to it
+        expire_leases(engine)
+        assert other_engine.extract() == Extracted(2, 2, 0)
         _remember(engine._parts, scope, items)
 
     assert extract(engine._parts.records, model, store_after_another_engine, 1) == Extracted(1, 1, 0)
-    facts_before = facts(maya)
+    facts_before = get_facts_by_text(maya)
     assert set(facts_before) == {"Maya's cat is called Biscuit.", "Maya's dog is called Pepper."}
     assert all(fact.access_count == 0 for fact in facts_before.values())
     assert len(endpoint.requests) == 3
@@ -365,15 +366,15 @@ def test_messages_of_sessions_are_read_once(store: Store, endpoint: Endpoint) ->
     assert (planned.outcome, planned.counts) == ("planned", {"messages": 3})
     assert endpoint.requests == []
 
-    endpoint.says(item("Maya's cat is called Biscuit."))
-    endpoint.says(item("Maya's dog is called Pepper."))
+    endpoint.add_answer(make_item("Maya's cat is called Biscuit."))
+    endpoint.add_answer(make_item("Maya's dog is called Pepper."))
     assert engine.maintain()["extract"].counts == {"messages": 3, "facts": 2}
-    assert [[message["text"] for message in endpoint.messages(number)] for number in range(2)] == [
+    assert [[message["text"] for message in endpoint.read_prompt_messages(number)] for number in range(2)] == [
         ["My cat is called Biscuit", "Thanks a lot"],
         ["My dog is called Pepper"],
     ]
     assert engine.maintain()["extract"].counts == {}
-    facts_before = facts(engine.scope(user="maya"))
+    facts_before = get_facts_by_text(engine.scope(user="maya"))
     assert set(facts_before) == {"Maya's cat is called Biscuit.", "Maya's dog is called Pepper."}
     fact = facts_before["Maya's cat is called Biscuit."]
     assert fact.provenance == {"message": messages[0].id, "by": "reader"}
@@ -381,25 +382,25 @@ def test_messages_of_sessions_are_read_once(store: Store, endpoint: Endpoint) ->
     assert fact.occurred_at == messages[0].created_at
 
     chat.say("My parrot is called Kiwi", role="user", name="Maya")
-    endpoint.says(item("Maya's parrot is called Kiwi."))
+    endpoint.add_answer(make_item("Maya's parrot is called Kiwi."))
     assert engine.extract() == Extracted(1, 1, 0), "it continues after what was read"
 
 
-@pytest.mark.parametrize("failure", ["at once", "by maintenance"])
+@pytest.mark.parametrize("purge", ["at once", "by maintenance"])
 def test_a_fact_is_deleted_with_the_only_message_that_states_it(
-    sqlite_store: Store, endpoint: Endpoint, failure: str
+    sqlite_store: Store, endpoint: Endpoint, purge: str
 ) -> None:
     engine = open_with_llm(sqlite_store, endpoint, batch=1, grace_days=0)
     maya = engine.scope(user="maya")
     for text in ("My cat is called Biscuit", "My dog is called Pepper"):
         engine.scope(user="maya", session="s1").say(text, role="user", name="Maya")
-    endpoint.says(item("Maya's cat is called Biscuit."))
-    endpoint.says(item("Maya's dog is called Pepper."))
+    endpoint.add_answer(make_item("Maya's cat is called Biscuit."))
+    endpoint.add_answer(make_item("Maya's dog is called Pepper."))
     engine.extract()
     maya.remember("Maya's dog is called Pepper.", kind="fact")  # now it is known without the message, too
-    engine.delete_session("s1", hard=failure == "at once")
+    engine.delete_session("s1", hard=purge == "at once")
     engine.maintain()
-    assert facts(maya) == {}
+    assert get_facts_by_text(maya) == {}
     assert [memory.text for memory in maya.list()] == ["Maya's dog is called Pepper."]
     assert get_records(engine).count(Message, "default", deleted=True) == 0
 
@@ -420,25 +421,25 @@ def test_a_model_that_cannot_be_reached_loses_nothing(store: Store, endpoint: En
     maya = engine.scope(user="maya")
     say(maya, "My dog is called Pepper")
     say(maya, "My cat is called Biscuit")
-    endpoint.says(item("Maya's dog is called Pepper."))
+    endpoint.add_answer(make_item("Maya's dog is called Pepper."))
     endpoint.script += [503, 503, 503]
     job = engine.maintain()["extract"]
     assert (job.outcome, job.counts, job.left) == ("failed", {"facts": 1, "messages": 1}, {"messages": 1})
     assert "status 503" in str(job.error)
     assert len(pauses) == 2
-    assert set(facts(maya)) == {"Maya's dog is called Pepper."}
+    assert set(get_facts_by_text(maya)) == {"Maya's dog is called Pepper."}
 
-    endpoint.says(item("Maya's cat is called Biscuit."))
+    endpoint.add_answer(make_item("Maya's cat is called Biscuit."))
     engine.maintain()
-    assert set(facts(maya)) == {"Maya's dog is called Pepper.", "Maya's cat is called Biscuit."}
-    assert [message["text"] for message in endpoint.messages(-1)] == ["My cat is called Biscuit"]
+    assert set(get_facts_by_text(maya)) == {"Maya's dog is called Pepper.", "Maya's cat is called Biscuit."}
+    assert [message["text"] for message in endpoint.read_prompt_messages(-1)] == ["My cat is called Biscuit"]
 
 
 def test_a_passing_failure_is_tried_again(store: Store, endpoint: Endpoint) -> None:
     engine = open_with_llm(store, endpoint)
     say(engine.scope(user="maya"), "My cat is called Biscuit")
     endpoint.script.append(429)
-    endpoint.says(item("Maya's cat is called Biscuit."))
+    endpoint.add_answer(make_item("Maya's cat is called Biscuit."))
     assert engine.extract().kept == 1
 
 
@@ -480,15 +481,16 @@ def test_without_a_model_nothing_happens(store: Store) -> None:
     say(maya, "My cat is called Biscuit")
     engine.maintain()
     assert engine.extract() == Extracted(0, 0, 0)
-    assert facts(maya) == {}
+    assert get_facts_by_text(maya) == {}
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"url": "localhost:11434/v1"}, {"url": "http://here:port/v1"}, {"api_key": "sk-é"}, {"api_key": "sk\nb"}]
+    "llm_settings",
+    [{"url": "localhost:11434/v1"}, {"url": "http://here:port/v1"}, {"api_key": "sk-é"}, {"api_key": "sk\nb"}],
 )
-def test_unusable_llm_settings_are_refused_when_the_engine_opens(wrong: dict[str, str]) -> None:
+def test_unusable_llm_settings_are_refused_when_the_engine_opens(llm_settings: dict[str, str]) -> None:
     with pytest.raises(InvalidSettings, match="llm") as raised:
-        make_language_model(load("memory://", llm={"url": "http://localhost/v1", "model": "reader", **wrong}))
+        make_language_model(load("memory://", llm={"url": "http://localhost/v1", "model": "reader", **llm_settings}))
     assert "sk" not in str(raised.value)
 
 

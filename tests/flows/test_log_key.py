@@ -42,12 +42,12 @@ def run_sql(store: Store, *statements: str) -> None:
     connection.close()
 
 
-def cut_tail(kept: int) -> tuple[str, ...]:
+def make_tail_removal(remaining: int) -> tuple[str, ...]:
     """Return SQL that removes the last lines of acme's log and changes the head in the store accordingly."""
-    last = f"(SELECT hash FROM memory_access_logs WHERE organization_id = 'acme' AND sealed = {kept})"
+    last_hash = f"(SELECT hash FROM memory_access_logs WHERE organization_id = 'acme' AND sealed = {remaining})"
     return (
-        f"DELETE FROM memory_access_logs WHERE organization_id = 'acme' AND sealed > {kept}",
-        f"UPDATE log_heads SET length = {kept}, hash = {last} WHERE organization_id = 'acme'",
+        f"DELETE FROM memory_access_logs WHERE organization_id = 'acme' AND sealed > {remaining}",
+        f"UPDATE log_heads SET length = {remaining}, hash = {last_hash} WHERE organization_id = 'acme'",
     )
 
 
@@ -83,7 +83,7 @@ def test_random_tampering_is_noticed_on_postgres(postgres_url: str, tmp_path: Pa
     assert (outcome.unnoticed, outcome.wrong_without_key) == ([], [])
 
 
-@pytest.mark.parametrize("statements", [cut_tail(2), REMOVE_LOG], ids=["tail and head cut", "all removed"])
+@pytest.mark.parametrize("statements", [make_tail_removal(2), REMOVE_LOG], ids=["tail and head cut", "all removed"])
 def test_only_a_signed_log_detects_these_changes(
     sqlite_store: Store, log_settings: dict[str, Any], statements: tuple[str, ...]
 ) -> None:
@@ -177,7 +177,7 @@ def test_lines_are_signed_after_a_crash_between_chaining_and_signing(
     read_only = sqlite_store.open(storage=f"sqlite:///{sqlite_store.storage}?mode=ro", **log_settings)
     assert read_only.verify_log("acme") == chain.Verification(10, True, signed=10), "heads are outside the store"
     assert engine.verify_log("acme") == chain.Verification(10, True, signed=10)
-    run_sql(sqlite_store, *cut_tail(5))
+    run_sql(sqlite_store, *make_tail_removal(5))
     assert not read_only.verify_log("acme").intact
 
 
@@ -265,8 +265,8 @@ def test_another_key_does_not_verify(sqlite_store: Store, log_settings: dict[str
     engine = sqlite_store.open(**log_settings)
     write_lines(engine)
     assert engine.verify_log("acme").intact
-    other = {"flush_seconds": 3600, "key": "another key of 16 bytes", "heads": log_settings["log"]["heads"]}
-    assert not sqlite_store.open(log=other).verify_log("acme").intact
+    other_log = {"flush_seconds": 3600, "key": "another key of 16 bytes", "heads": log_settings["log"]["heads"]}
+    assert not sqlite_store.open(log=other_log).verify_log("acme").intact
 
 
 def test_a_moved_store_verifies(request: pytest.FixtureRequest, tmp_path: Path, log_settings: dict[str, Any]) -> None:

@@ -41,22 +41,22 @@ def test_verbose_shows_the_log_on_standard_error_during_the_command(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     logger = logging.getLogger("everhold")
-    before = (list(logger.handlers), logger.level)
+    state_before = (list(logger.handlers), logger.level)
     file = str(tmp_path / "a.db")
     Everhold.open(file, embedder=FakeEmbedder()).close()
     assert main(["-v", "log", "--store", file]) == 0
     assert "INFO everhold.background: everhold-access started" in capfd.readouterr().err
-    assert (logger.handlers, logger.level) == before
+    assert (logger.handlers, logger.level) == state_before
 
 
 def test_texts_in_errors_of_background_threads_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
-    def store() -> None:
+    def fail() -> None:
         try:
             raise ValueError(SECRET)
         except ValueError as error:
             raise StoreUnavailable(f"it failed ({error})") from error
 
-    BackgroundThread("everhold-test", store, threading.Event()).attempt(store)
+    BackgroundThread("everhold-test", fail, threading.Event()).attempt(fail)
     assert "StoreUnavailable" in caplog.text
     assert "ValueError" in caplog.text
     assert "passport" not in caplog.text

@@ -22,7 +22,7 @@ from tests.engines import Store, get_records
 LONG_AGO = timedelta(days=90)
 
 
-def outcomes(report: MaintenanceReport) -> dict[str, str]:
+def get_outcomes(report: MaintenanceReport) -> dict[str, str]:
     return {job.name: job.outcome for job in report.jobs}
 
 
@@ -65,7 +65,7 @@ def test_memories_that_expired_within_the_grace_period_stay(store: Store) -> Non
 # dry runs
 
 
-def prepare_work(engine: Everhold, other: Everhold) -> None:
+def prepare_work(engine: Everhold, other_engine: Everhold) -> None:
     """Prepare a store so that every job that needs no model has something to do."""
     alice = engine.scope(user="alice")
     ids = [alice.remember(f"fact number {number}", kind="fact").id for number in range(6)]
@@ -75,42 +75,42 @@ def prepare_work(engine: Everhold, other: Everhold) -> None:
     alice.remember("soon gone", expires_at=clock.now() - timedelta(days=1))
     now = clock.now()
     task = {"parameters": {"hard": False, "scope": {"organization": "default"}}, "state": {"ids": ids[2:4]}, "total": 2}
-    stamps = {"organization_id": "default", "created_at": now, "updated_at": now}
+    common = {"organization_id": "default", "created_at": now, "updated_at": now}
     records = get_records(engine)
-    records.commit([Put(Job(id="job-1", kind="forget", status="running", **stamps, **task))])
-    old = (now - timedelta(days=10)).date().isoformat()
-    records.commit([Put(OutboxMark(day=old, last_sequence=records.feed(0).lines[1].sequence))])
-    other.delete_session("s1")
+    records.commit([Put(Job(id="job-1", kind="forget", status="running", **common, **task))])
+    old_day = (now - timedelta(days=10)).date().isoformat()
+    records.commit([Put(OutboxMark(day=old_day, last_sequence=records.feed(0).lines[1].sequence))])
+    other_engine.delete_session("s1")
     alice.recall("fact")
 
 
 def test_a_dry_run_changes_nothing_and_tells_what_a_run_does(store: Store) -> None:
-    engine, other = store.open(grace_days=0), store.open()
-    prepare_work(engine, other)
+    engine, other_engine = store.open(grace_days=0), store.open()
+    prepare_work(engine, other_engine)
     records = get_records(engine)
     before = hash_all(records)
     planned = engine.maintain(dry_run=True)
     assert planned.dry_run
-    assert set(outcomes(planned).values()) == {"planned"}
+    assert set(get_outcomes(planned).values()) == {"planned"}
     assert hash_all(records) == before
     counts = {job.name: dict(job.counts) for job in planned.jobs}
     assert {name for name, count in counts.items() if count} == {
         "log", "forget", "expire", "purge", "outbox", "files", "sessions",
     }  # fmt: skip
 
-    done = engine.maintain()
-    assert set(outcomes(done).values()) == {"done"}
+    report = engine.maintain()
+    assert set(get_outcomes(report).values()) == {"done"}
     for name in ("log", "forget", "expire", "outbox", "sessions"):
-        assert done[name].counts == counts[name], name
-    assert done["files"].counts["purges"] > counts["files"]["purges"], "this run has purged too"
+        assert report[name].counts == counts[name], name
+    assert report["files"].counts["purges"] > counts["files"]["purges"], "this run has purged too"
     pending = [job.name for job in engine.maintain(dry_run=True).jobs if job.counts]
-    assert set(pending) <= {"log", "purge", "runs"}, "without a grace period, the row of the run just made can go, too"
+    assert set(pending) <= {"log", "purge", "runs"}, "without a grace period, the row of this run can be deleted, too"
 
 
 # what can go wrong
 
 
-def noop(_: Records, run: JobRun) -> None:
+def add_things(_: Records, run: JobRun) -> None:
     run.add("things", 3)
 
 
@@ -126,8 +126,8 @@ def make_job(name: str, perform: Any, **options: Any) -> MaintenanceJob[Records]
 def test_a_job_that_fails_does_not_stop_the_rest(sqlite_store: Store) -> None:
     engine = sqlite_store.open()
     records = get_records(engine)
-    report = run_jobs(records, [make_job("first", fail, lease="first"), make_job("second", noop)], records)
-    assert outcomes(report) == {"first": "failed", "second": "done"}
+    report = run_jobs(records, [make_job("first", fail, lease="first"), make_job("second", add_things)], records)
+    assert get_outcomes(report) == {"first": "failed", "second": "done"}
     assert [job.name for job in report.failed] == ["first"]
     first = report["first"]
     assert (first.counts, first.left, first.error) == (
@@ -148,31 +148,33 @@ def test_a_job_stops_between_two_batches_when_its_time_is_up(sqlite_store: Store
             batches.append(number)
             run.add("things")
 
-    report = run_jobs(records, [make_job("slow", perform, time_limit=timedelta(0)), make_job("next", noop)], records)
-    assert outcomes(report) == {"slow": "unfinished", "next": "done"}
+    report = run_jobs(
+        records, [make_job("slow", perform, time_limit=timedelta(0)), make_job("next", add_things)], records
+    )
+    assert get_outcomes(report) == {"slow": "unfinished", "next": "done"}
     assert (batches, report["slow"].counts, report["slow"].left) == ([0], {"things": 1}, {"things": 7})
 
 
-def test_a_job_that_another_process_holds_or_takes_over(store: Store) -> None:
+def test_a_job_is_held_or_taken_over_by_another_process(store: Store) -> None:
     records = get_records(store.open())
-    job = make_job("same", noop, lease="work")
+    job = make_job("same", add_things, lease="work")
 
     def run_beside(_: Records, run: JobRun) -> None:
-        assert outcomes(run_jobs(records, [job], records)) == {"same": "held"}
+        assert get_outcomes(run_jobs(records, [job], records)) == {"same": "held"}
         records.commit([Patch(Lease, ("work",), {"until": clock.now() - LONG_AGO})])  # as if it had taken too long
-        assert outcomes(run_jobs(records, [job], records)) == {"same": "done"}
+        assert get_outcomes(run_jobs(records, [job], records)) == {"same": "done"}
         run.add("things")
         run.commit([Put(OutboxMark(day="2020-01-01", last_sequence=1))])
 
     report = run_jobs(records, [make_job("slow", run_beside, lease="work")], records)
-    assert outcomes(report) == {"slow": "held"}
+    assert get_outcomes(report) == {"slow": "held"}
     assert records.scan(OutboxMark, None) == [], "a job that lost its lease changes nothing more"
 
 
 def test_only_the_named_jobs_run_in_their_own_order(sqlite_store: Store) -> None:
     engine = sqlite_store.open()
-    assert list(outcomes(engine.maintain(["purge", "log"]))) == ["log", "purge"]
-    assert list(outcomes(engine.maintain())) == [job.name for job in JOBS]
+    assert list(get_outcomes(engine.maintain(["purge", "log"]))) == ["log", "purge"]
+    assert list(get_outcomes(engine.maintain())) == [job.name for job in JOBS]
     with pytest.raises(InvalidInput, match=r"no maintenance job 'purg'; choose from log, forget, expire, purge"):
         engine.maintain(["purg"])
 
@@ -188,7 +190,7 @@ def test_two_threads_at_once_do_everything_once(store: Store) -> None:
         thread.start()
     for thread in threads:
         thread.join(300)
-    reported = {(name, outcome) for report in reports for name, outcome in outcomes(report).items()}
+    reported = {(name, outcome) for report in reports for name, outcome in get_outcomes(report).items()}
     # An engine that still reads the file keeps it from being rewritten; the next run finishes that.
     assert {outcome for _, outcome in reported - {("files", "unfinished")}} <= {"done", "held"}
     assert engines[0].maintain(["files"])["files"].outcome == "done"
@@ -220,7 +222,7 @@ def test_doctor_tells_when_maintenance_last_ran(sqlite_store: Store) -> None:
 def test_progress_names_the_job(sqlite_store: Store) -> None:
     engine = sqlite_store.open(grace_days=0)
     prepare_work(engine, sqlite_store.open())
-    seen: list[StepProgress] = []
-    report = engine.maintain(progress=seen.append)
+    updates: list[StepProgress] = []
+    report = engine.maintain(progress=updates.append)
     assert report["forget"].counts["memories"] == 2
-    assert [progress for progress in seen if progress.step == "forget"] == [("forget", 0, 2), ("forget", 2, 2)]
+    assert [progress for progress in updates if progress.step == "forget"] == [("forget", 0, 2), ("forget", 2, 2)]

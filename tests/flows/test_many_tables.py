@@ -18,7 +18,7 @@ from tests.exhaustive import choose_size
 pytestmark = pytest.mark.xdist_group("many tables")
 # `python -m benchmarks.ask` asks among a thousand, too.
 TABLES = list_tables(choose_size(299, 999))
-ASKED = TABLES[3 :: len(TABLES) // 12]
+ASKED_TABLES = TABLES[3 :: len(TABLES) // 12]
 
 
 @pytest.fixture(scope="module")
@@ -38,17 +38,18 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Everhold]:
         yield engine
 
 
-def read(engine: Everhold, view: View, question: str) -> str:
+def make_sql(engine: Everhold, view: View, question: str) -> str:
+    """Return the SQL of the best reading of a question; empty if there is none."""
     deps = make_data_deps(get_parts(engine))
     best = read_in_scope(deps, view.scope, question, date(2025, 1, 1), view._find_question_tables).readings.best
     return "" if best is None else best.sql
 
 
-def read_alone(engine: Everhold, table: SampleTable, question: str, folder: Path) -> str:
+def make_sql_alone(engine: Everhold, table: SampleTable, question: str, folder: Path) -> str:
     write_tables(folder / f"{table.name}.sqlite", [table], rows=12)
     view = engine.scope(project=f"only-{table.name}")
     view.upload(str(folder / f"{table.name}.sqlite"))
-    return read(engine, view, question)
+    return make_sql(engine, view, question)
 
 
 def test_the_table_with_refunds_is_found_among_many(engine: Everhold) -> None:
@@ -59,11 +60,14 @@ def test_the_table_with_refunds_is_found_among_many(engine: Everhold) -> None:
 
 def test_questions_are_read_as_if_their_table_were_alone(engine: Everhold, tmp_path: Path) -> None:
     view = engine.scope(project="many")
-    questions = [make_question(table, number) for number, table in enumerate(ASKED)]
-    alone = [read_alone(engine, *pair, tmp_path) for pair in zip(ASKED, questions, strict=True)]
-    among = [read(engine, view, question) for question in questions]
-    same = sum(first == second != "" for first, second in zip(alone, among, strict=True))
-    assert same >= 0.9 * len(ASKED), list(zip(questions, alone, among, strict=True))
+    questions = [make_question(table, number) for number, table in enumerate(ASKED_TABLES)]
+    sql_alone = [
+        make_sql_alone(engine, table, question, tmp_path)
+        for table, question in zip(ASKED_TABLES, questions, strict=True)
+    ]
+    sql_among_many = [make_sql(engine, view, question) for question in questions]
+    equal = sum(first == second != "" for first, second in zip(sql_alone, sql_among_many, strict=True))
+    assert equal >= 0.9 * len(ASKED_TABLES), list(zip(questions, sql_alone, sql_among_many, strict=True))
 
 
 def test_a_question_among_many_tables_is_answered(engine: Everhold) -> None:

@@ -27,13 +27,13 @@ from tests.exhaustive import choose_size
 from tests.servers.dynamodb import CREDENTIALS, DynamoServer
 from tests.servers.postgres import PostgresServer
 
-# Each pair of stores gets a fourth of them.
+# How many moves are killed: a fourth for each of the four pairs of stores.
 KILLS = choose_size(4, 8)
 NUMBERS = itertools.count()
 
 
 @pytest.fixture
-def places(
+def addresses(
     postgres_server: PostgresServer,
     dynamodb_server: DynamoServer,
     monkeypatch: pytest.MonkeyPatch,
@@ -68,13 +68,13 @@ def fill(address: str, memories: int = 40) -> None:
         for name in ("one", "two"):
             rows = make_family(organization, name)
             # A store with a data key is opened with its master key only.
-            moved_rows = [row for table, row in rows.items() if TABLES[table].tenant and table != "data_keys"]
-            records.commit([Put(row) for row in moved_rows if name == "one" or type(row).__name__ != "Organization"])
+            rows_to_store = [row for table, row in rows.items() if TABLES[table].tenant and table != "data_keys"]
+            records.commit([Put(row) for row in rows_to_store if name == "one" or type(row).__name__ != "Organization"])
     cycle = records.scan(Cycle, "acme")[0]
     forks = [cycle.model_copy(update={"id": f"{index}", "cycle_index": 90 + index}) for index in range(9, 0, -1)]
-    above = [cycle.id, *[fork.id for fork in forks]]
+    parents = [cycle.id, *[fork.id for fork in forks]]
     records.commit(
-        [Put(fork.model_copy(update={"parent_id": parent})) for fork, parent in zip(forks, above, strict=False)]
+        [Put(fork.model_copy(update={"parent_id": parent})) for fork, parent in zip(forks, parents, strict=False)]
     )
     memory = records.scan(Memory, "acme")[0]
     records.commit([Hide(Memory, ("acme", memory.id), "deletion", NOON)])
@@ -84,13 +84,13 @@ def fill(address: str, memories: int = 40) -> None:
     alice = engine.scope(user="alice")
     alice.remember_many(f"Note {number} about tea and ship {number}" for number in range(memories))
     alice.remember("Said once", idempotency_key="key-1")
-    change = engine._parts.reembedding  # from the model of the families' chunks
-    assert change is not None
-    assert change.wait(300)
+    reembedding = engine._parts.reembedding  # from the model of the families' chunks
+    assert reembedding is not None
+    assert reembedding.wait(300)
     store.close()
 
 
-def hashes(address: str) -> dict[str, moving.TableHash]:
+def hash_tables(address: str) -> dict[str, moving.TableHash]:
     records = open_records(address)
     hashes = {
         table.name: moving.compute_table_hash(records, entity, table) for entity, table in moving.list_moved_entities()
@@ -99,19 +99,19 @@ def hashes(address: str) -> dict[str, moving.TableHash]:
     return hashes
 
 
-def test_a_move_through_every_store_keeps_every_row(places: dict[str, str]) -> None:
-    fill(places["sqlite"])
-    before = hashes(places["sqlite"])
+def test_a_move_through_every_store_keeps_every_row(addresses: dict[str, str]) -> None:
+    fill(addresses["sqlite"])
+    before = hash_tables(addresses["sqlite"])
     empty = {name for name, table_hash in before.items() if not table_hash.rows}
     # A store with a data key is opened with its master key only: tests/flows/test_encryption.py moves one.
     assert empty == {"data_keys"}, "every table has rows, so that its comparison means something"
-    for source, target in itertools.pairwise(places.values()):
+    for source, target in itertools.pairwise(addresses.values()):
         moved = Everhold.move(source, target, **CALM)
-        assert moved.tables == before == hashes(target)
+        assert moved.tables == before == hash_tables(target)
         assert moved.copied == moved.rows
-    store = Store("sqlite", places["again"])
+    store = Store("sqlite", addresses["again"])
     alice = store.open().scope(user="alice")
-    first = Store("sqlite", places["sqlite"]).open().scope(user="alice")
+    first = Store("sqlite", addresses["sqlite"]).open().scope(user="alice")
     question = "which ship has note 17?"
     assert [(hit.memory.id, hit.score) for hit in alice.recall(question, minimum=0)] == [
         (hit.memory.id, hit.score) for hit in first.recall(question, minimum=0)
@@ -137,13 +137,13 @@ def start_move(source: str, target: str) -> subprocess.Popen[bytes]:
 
 @pytest.mark.crash
 @pytest.mark.slow
-def test_a_move_that_is_killed_several_times_is_completed(places: dict[str, str]) -> None:
+def test_a_move_that_is_killed_several_times_is_completed(addresses: dict[str, str]) -> None:
     """A process that moves a store is killed by SIGKILL, at moments spread over the time that the move takes."""
-    fill(places["sqlite"], memories=choose_size(30, 60))
-    before = hashes(places["sqlite"])
+    fill(addresses["sqlite"], memories=choose_size(30, 60))
+    before = hash_tables(addresses["sqlite"])
     rng = random.Random(4)
     killed = 0
-    for source, target in itertools.pairwise(places.values()):
+    for source, target in itertools.pairwise(addresses.values()):
         for _ in range(KILLS // 4):
             process = start_move(source, target)
             try:
@@ -155,31 +155,31 @@ def test_a_move_that_is_killed_several_times_is_completed(places: dict[str, str]
         process = start_move(source, target)
         _, errors = process.communicate()
         assert process.returncode == 0, errors.decode()[-2000:]
-        assert hashes(target) == before
+        assert hash_tables(target) == before
     assert killed >= KILLS // 2, "most moves were over before they could be killed"
 
 
-def interrupt_after(target: Records, after: int) -> Records:
+def interrupt_after(target: Records, count: int) -> Records:
     """Make a store raise after this many commits, as if its process had ended."""
     commit = target.commit
-    left = itertools.count()
+    commits = itertools.count()
 
-    def end(operations: Any) -> None:
-        if next(left) == after:
+    def commit_or_interrupt(operations: Any) -> None:
+        if next(commits) == count:
             raise KeyboardInterrupt
         commit(operations)
 
-    target.commit = end  # type: ignore[method-assign]
+    target.commit = commit_or_interrupt  # type: ignore[method-assign]
     return target
 
 
 def test_a_move_continues_after_an_interruption_before_any_commit(tmp_path: Path) -> None:
     address = f"sqlite:///{tmp_path / 'from.db'}"
     fill(address)
-    before = hashes(address)
-    source, into = open_records(address), tmp_path / "to.db"
+    before = hash_tables(address)
+    source, target_path = open_records(address), tmp_path / "to.db"
     for after in itertools.count():
-        target = interrupt_after(open_records(f"sqlite:///{into}"), after % 7)
+        target = interrupt_after(open_records(f"sqlite:///{target_path}"), after % 7)
         try:
             moving.move(source, target)
         except KeyboardInterrupt:
@@ -188,7 +188,7 @@ def test_a_move_continues_after_an_interruption_before_any_commit(tmp_path: Path
         target.close()
         break
     assert after > 6
-    assert hashes(f"sqlite:///{into}") == before
+    assert hash_tables(f"sqlite:///{target_path}") == before
     source.close()
 
 
@@ -255,22 +255,22 @@ def test_a_store_is_not_moved_onto_itself(tmp_path: Path, monkeypatch: pytest.Mo
     source = store_memory(tmp_path / "a.db")
     (tmp_path / "linked.db").symlink_to(source)
     (tmp_path / "hard.db").hardlink_to(source)
-    for other in (source, "a.db", f"sqlite:///{source}", "linked.db", "hard.db", "sqlite:///x/../a.db"):
+    for address in (source, "a.db", f"sqlite:///{source}", "linked.db", "hard.db", "sqlite:///x/../a.db"):
         with pytest.raises(InvalidInput, match="are the same store; move into another one"):
-            Everhold.move(source, other)
+            Everhold.move(source, address)
 
 
 def test_a_database_is_not_moved_onto_itself_by_another_address(postgres_url: str) -> None:
     store = Store("postgres", postgres_url)
     store.open().scope(user="alice").remember("Prefers tea")
     store.close()
-    before = hashes(postgres_url)
+    before = hash_tables(postgres_url)
     with pytest.raises(InvalidInput, match="the store to move into is the one that is moved; name another"):
         Everhold.move(postgres_url, f"{postgres_url}&application_name=other")
-    assert hashes(postgres_url) == before
+    assert hash_tables(postgres_url) == before
 
 
-def cut_short(source: str, target: str, after: int) -> None:
+def start_and_interrupt_move(source: str, target: str, after: int) -> None:
     source_records, target_records = open_records(source), interrupt_after(open_records(target), after)
     with pytest.raises(KeyboardInterrupt):
         moving.move(source_records, target_records)
@@ -280,19 +280,19 @@ def cut_short(source: str, target: str, after: int) -> None:
 
 def test_a_store_that_holds_part_of_another_says_so(tmp_path: Path) -> None:
     first, target = store_memory(tmp_path / "a.db"), str(tmp_path / "b.db")
-    cut_short(first, target, after=9)
-    half = Store("sqlite", target)
-    assert half.open().doctor().problems == [
+    start_and_interrupt_move(first, target, after=9)
+    unfinished = Store("sqlite", target)
+    assert unfinished.open().doctor().problems == [
         "it holds an unfinished move: run `everhold move` again, or delete this store"
     ]
-    half.close()
+    unfinished.close()
     second = store_memory(tmp_path / "c.db", "Prefers coffee", organization="globex")
     with pytest.raises(AlreadyExists, match="holds an unfinished move of another store"):
         Everhold.move(second, target)
     Everhold.move(first, target)
-    whole = Store("sqlite", target)
-    assert whole.open().doctor().problems == []
-    whole.close()
+    finished = Store("sqlite", target)
+    assert finished.open().doctor().problems == []
+    finished.close()
 
 
 @pytest.mark.parametrize("target", ["sqlite:///{}/to.db", "duckdb:///{}/to.duckdb"])
@@ -317,11 +317,13 @@ def test_a_stopped_move_closes_what_it_was_reading(tmp_path: Path, monkeypatch: 
     source = f"sqlite:///{tmp_path / 'from.db'}"
     fill(source)
     monkeypatch.setattr(moving, "_BATCH", 5)
-    unheard: list[object] = []
-    monkeypatch.setattr(sys, "unraisablehook", unheard.append)
+    unraisable_errors: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", unraisable_errors.append)
     for steps in map(range, range(0, 80, 4)):
-        left = iter(steps)
+        steps_left = iter(steps)
         with suppress(StopIteration):
-            Everhold.move(source, f"sqlite:///{tmp_path / 'to.db'}", lambda *_, left=left: next(left), **CALM)
+            Everhold.move(
+                source, f"sqlite:///{tmp_path / 'to.db'}", lambda *_, steps_left=steps_left: next(steps_left), **CALM
+            )
     gc.collect()
-    assert unheard == []
+    assert unraisable_errors == []

@@ -23,8 +23,8 @@ SECOND = FakeEmbedder("second", 48)
 SECONDS = 30
 
 
-def direction(number: int, dimensions: int = 32) -> list[float]:
-    """Return a vector along one axis, which no text has."""
+def make_axis_vector(number: int, dimensions: int = 32) -> list[float]:
+    """Return a vector along one axis. No text has such a vector."""
     return [1.0 if index == number else 0.0 for index in range(dimensions)]
 
 
@@ -39,11 +39,11 @@ def embed_text(text: str, embedder: FakeEmbedder = FIRST) -> list[Any]:
     return [vector.tolist() for vector in embedder.embed([text]) if vector is not None]
 
 
-def nearest(view: View, vector: Any, **options: Any) -> str:
+def find_nearest(view: View, vector: Any, **options: Any) -> str:
     return view.recall("", k=1, vector=vector, minimum=0, recipe="meaning", **options)[0].memory.id
 
 
-class ColourBlind(FakeEmbedder):
+class ColourBlindEmbedder(FakeEmbedder):
     """An embedder that gives "red" the vector of "green", so that its answers differ from those of other models."""
 
     def embed(self, texts: Any) -> list[Vector | None]:
@@ -55,83 +55,85 @@ class TestOwnVectors:
         engine = any_store.open(FIRST)
         alice = engine.scope(user="alice")
         plain = alice.remember("Reads by the window")
-        first = alice.remember("Prefers green tea", vector=direction(1))
-        two, three = alice.remember_many(
+        first = alice.remember("Prefers green tea", vector=make_axis_vector(1))
+        second, third = alice.remember_many(
             [
-                {"text": "Walks in the rain", "vector": np.array(direction(2)) * 7},
-                {"text": "Long " * 2000, "vector": {"first": direction(3)}},
+                {"text": "Walks in the rain", "vector": np.array(make_axis_vector(2)) * 7},
+                {"text": "Long " * 2000, "vector": {"first": make_axis_vector(3)}},
             ]
         )
-        assert get_vectors(alice, first.id) == [direction(1)]
+        assert get_vectors(alice, first.id) == [make_axis_vector(1)]
         assert get_vectors(alice, plain.id) == embed_text("Reads by the window")
-        assert len(get_vectors(alice, three.id)) > 1
-        for number, memory in enumerate((first, two, three), 1):
-            assert nearest(alice, direction(number)) == memory.id
-        matched = {hit.memory.id: hit.why.matched for hit in alice.recall("green tea", vector=direction(2), minimum=0)}
+        assert len(get_vectors(alice, third.id)) > 1
+        for number, memory in enumerate((first, second, third), 1):
+            assert find_nearest(alice, make_axis_vector(number)) == memory.id
+        matched = {
+            hit.memory.id: hit.why.matched for hit in alice.recall("green tea", vector=make_axis_vector(2), minimum=0)
+        }
         assert matched[first.id] == ("green", "tea"), "words still count"
-        successor = alice.supersede(two.id, "Walks in the snow", vector=direction(4))
-        assert nearest(alice, direction(4)) == successor.id
+        successor = alice.supersede(second.id, "Walks in the snow", vector=make_axis_vector(4))
+        assert find_nearest(alice, make_axis_vector(4)) == successor.id
 
         alice.revise(first.id, aliases=["cha"])
-        assert get_vectors(alice, first.id) == [direction(1)], "its text is the same"
+        assert get_vectors(alice, first.id) == [make_axis_vector(1)], "its text is the same"
         alice.revise(first.id, text="Prefers black coffee")
         assert get_vectors(alice, first.id) == embed_text("Prefers black coffee")
         alice.undo(first.id)
-        assert get_vectors(alice, first.id) == [direction(1)]
-        alice.revise(first.id, vector=direction(5))
-        assert (get_vectors(alice, first.id), alice.get(first.id).text) == ([direction(5)], "Prefers green tea")
+        assert get_vectors(alice, first.id) == [make_axis_vector(1)]
+        alice.revise(first.id, vector=make_axis_vector(5))
+        assert (get_vectors(alice, first.id), alice.get(first.id).text) == ([make_axis_vector(5)], "Prefers green tea")
         assert alice.get(first.id).aliases == ["cha"]
         alice.undo(first.id)
-        assert get_vectors(alice, first.id) == [direction(1)]
-        assert nearest(alice, direction(1)) == first.id
+        assert get_vectors(alice, first.id) == [make_axis_vector(1)]
+        assert find_nearest(alice, make_axis_vector(1)) == first.id
 
         engine.export(tmp_path / "bundle.jsonl")
         engine.load(tmp_path / "bundle.jsonl", organization="copy")
         copy = engine.scope(organization="copy", user="alice")
         assert get_vectors(copy, first.id, current=False) == get_vectors(alice, first.id, current=False)
-        assert nearest(copy, direction(1)) == first.id
+        assert find_nearest(copy, make_axis_vector(1)) == first.id
 
     def test_a_large_scope_is_searched_by_own_vectors(self, store: Store) -> None:
         alice = store.open(FIRST, images={"max_memories": 0}).scope(user="alice")
         alice.remember_many(f"note {number} about tea" for number in range(30))
-        own = alice.remember("Prefers green tea", vector=direction(1))
-        hits = alice.recall("", vector=direction(1), minimum=0, k=1)
-        assert [hit.memory.id for hit in hits] == [own.id]
+        memory = alice.remember("Prefers green tea", vector=make_axis_vector(1))
+        hits = alice.recall("", vector=make_axis_vector(1), minimum=0, k=1)
+        assert [hit.memory.id for hit in hits] == [memory.id]
         assert hits[0].why.searched == "candidates"
         assert hits[0].why.similarity == 1.0
 
     def test_the_same_text_keeps_its_first_vector(self, sqlite_store: Store) -> None:
         alice = sqlite_store.open(FIRST).scope(user="alice")
-        first = alice.remember("Prefers green tea", vector=direction(1), idempotency_key="k")
-        assert alice.remember("prefers green tea", vector=direction(2)).id == first.id
-        assert alice.remember("Prefers green tea", vector=direction(3), idempotency_key="k").id == first.id
-        assert get_vectors(alice, first.id) == [direction(1)]
+        first = alice.remember("Prefers green tea", vector=make_axis_vector(1), idempotency_key="k")
+        assert alice.remember("prefers green tea", vector=make_axis_vector(2)).id == first.id
+        assert alice.remember("Prefers green tea", vector=make_axis_vector(3), idempotency_key="k").id == first.id
+        assert get_vectors(alice, first.id) == [make_axis_vector(1)]
 
     def test_own_vectors_survive_a_merge(self, sqlite_store: Store) -> None:
         alice = sqlite_store.open(FIRST).scope(user="alice")
-        memory = alice.remember("Prefers the green tea", vector=direction(1), pinned=True)
-        other = alice.remember("Prefers green tea", vector=direction(1), aliases=["cha"])
+        memory = alice.remember("Prefers the green tea", vector=make_axis_vector(1), pinned=True)
+        other = alice.remember("Prefers green tea", vector=make_axis_vector(1), aliases=["cha"])
         assert alice.merge_duplicates().count == 1
-        assert get_vectors(alice, memory.id) == [direction(1)]
+        assert get_vectors(alice, memory.id) == [make_axis_vector(1)]
         alice.forget(other.id, hard=True)
-        assert get_vectors(alice, memory.id) == [direction(1)], "purging takes out the alias, and nothing else"
+        assert get_vectors(alice, memory.id) == [make_axis_vector(1)], "purging takes out the alias, and nothing else"
 
-    def test_the_past_is_searched_by_the_vector_of_then(self, sqlite_store: Store) -> None:
+    def test_the_past_is_searched_by_its_own_vectors(self, sqlite_store: Store) -> None:
         alice = sqlite_store.open(FIRST).scope(user="alice")
-        memory = alice.remember("Prefers green tea", vector=direction(1))
+        memory = alice.remember("Prefers green tea", vector=make_axis_vector(1))
         before = clock.now()
-        alice.revise(memory.id, vector=direction(2))
-        [hit] = alice.recall("", vector=direction(1), minimum=0, recipe="meaning", as_of=before)
+        alice.revise(memory.id, vector=make_axis_vector(2))
+        [hit] = alice.recall("", vector=make_axis_vector(1), minimum=0, recipe="meaning", as_of=before)
         assert (hit.memory.id, hit.why.similarity) == (memory.id, 1.0)
 
     def test_after_a_change_of_model_the_text_is_embedded(self, sqlite_store: Store) -> None:
         engine = sqlite_store.open(FIRST)
-        memory = engine.scope().remember("Prefers green tea", vector=direction(1))
+        memory = engine.scope().remember("Prefers green tea", vector=make_axis_vector(1))
         engine.close()
         engine = sqlite_store.open(SECOND)
-        change = engine._parts.reembedding
-        assert change is not None
-        assert change.wait(SECONDS)
+        reembedding = engine._parts.reembedding
+        assert reembedding is not None
+        assert reembedding.wait(SECONDS)
         assert get_vectors(engine.scope(), memory.id, "second") == embed_text("Prefers green tea", SECOND)
         assert get_vectors(engine.scope(), memory.id, "first") == []
 
@@ -152,7 +154,7 @@ class TestOwnVectors:
         assert list_texts(module_view) == ["Prefers green tea"]
 
     def test_misplaced_vectors_are_refused_by_name(self, module_view: View) -> None:
-        vector = direction(1, 8)
+        vector = make_axis_vector(1, 8)
         with pytest.raises(InvalidInput, match="for unknown model 'other'; choose from eight"):
             module_view.remember("Likes rain", vector={"other": vector})
         with pytest.raises(InvalidInput, match="vector is for model 5"):
@@ -177,31 +179,31 @@ def list_texts(view: View) -> list[str]:
 
 class TestModelBesideTheFirst:
     def test_a_store_with_memories_is_filled_and_searched_by_both_models(self, any_store: Store) -> None:
-        second = ColourBlind("second", 48)
+        second = ColourBlindEmbedder("second", 48)
         engine = any_store.open(FIRST)
-        before = engine.scope(user="alice").remember("red apples")
-        engine.scope(user="alice").revise(before.id, aliases=["fruit"])
+        old_memory = engine.scope(user="alice").remember("red apples")
+        engine.scope(user="alice").revise(old_memory.id, aliases=["fruit"])
         engine.scope(organization="other").remember("nuts")
         engine.close()
 
         engine = any_store.open(FIRST, also=[second])
         assert engine._parts.beside["second"].filling.wait(SECONDS)
         alice = engine.scope(user="alice")
-        after = alice.remember("green pears", vector={"first": embed_text("green pears")[0]})
+        new_memory = alice.remember("green pears", vector={"first": embed_text("green pears")[0]})
         for name, expected in ((None, "red apples"), ("first", "red apples"), ("second", "green pears")):
             hits = alice.recall("red", model=name, minimum=0, recipe="meaning")
             assert texts(hits)[0] == expected, name
             assert len(hits) == 2
-        assert alice.recall("fruit", model="second")[0].memory.id == before.id
+        assert alice.recall("fruit", model="second")[0].memory.id == old_memory.id
         assert engine.scope(organization="other").recall("nuts", model="second")
-        assert get_vectors(alice, after.id, "second") == embed_text("green pears", second)
+        assert get_vectors(alice, new_memory.id, "second") == embed_text("green pears", second)
         vector = second.embed(["red"])[0]
-        assert nearest(alice, vector, model="second") == after.id
+        assert find_nearest(alice, vector, model="second") == new_memory.id
         with pytest.raises(InvalidInput, match="48 numbers, and its model has 32 dimensions"):
             alice.recall("red", vector=vector)
 
     def test_a_bundle_contains_the_vectors_of_both_models(self, store: Store, tmp_path: Path) -> None:
-        engine = store.open(FIRST, also=[ColourBlind("second", 48)])
+        engine = store.open(FIRST, also=[ColourBlindEmbedder("second", 48)])
         alice = engine.scope(user="alice")
         alice.remember_many(["red apples", "green pears"])
         engine.export(tmp_path / "bundle.jsonl")
@@ -216,22 +218,22 @@ class TestModelBesideTheFirst:
 
     def test_a_bundle_of_another_model_is_embedded(self, sqlite_store: Store, tmp_path: Path) -> None:
         engine = sqlite_store.open(FIRST, also=[SECOND])
-        memory = engine.scope(user="alice").remember("Prefers green tea", vector=direction(1))
+        memory = engine.scope(user="alice").remember("Prefers green tea", vector=make_axis_vector(1))
         before = clock.now()
         engine.scope(user="alice").revise(memory.id, text="Prefers black coffee")
         engine.export(tmp_path / "bundle.jsonl")
-        with Everhold.open("memory://", embedder=FakeEmbedder("third", 24), also=[SECOND]) as other:
-            other.scope(user="alice").remember("Likes rain")
-            assert other.scope(user="alice").recall("likes rain"), "an image is in use before the import"
-            assert other.load(tmp_path / "bundle.jsonl").embedded == 1
-            assert other.load(tmp_path / "bundle.jsonl").embedded == 0
+        with Everhold.open("memory://", embedder=FakeEmbedder("third", 24), also=[SECOND]) as other_engine:
+            other_engine.scope(user="alice").remember("Likes rain")
+            assert other_engine.scope(user="alice").recall("likes rain"), "an image is in use before the import"
+            assert other_engine.load(tmp_path / "bundle.jsonl").embedded == 1
+            assert other_engine.load(tmp_path / "bundle.jsonl").embedded == 0
             for model in ("second", "third"):
-                assert other.scope(user="alice").recall("black coffee", model=model)[0].memory.id == memory.id
-                assert other.scope(user="alice").recall("green tea", model=model, as_of=before)
+                assert other_engine.scope(user="alice").recall("black coffee", model=model)[0].memory.id == memory.id
+                assert other_engine.scope(user="alice").recall("green tea", model=model, as_of=before)
         assert engine.load(tmp_path / "bundle.jsonl", organization="copy").embedded == 0
 
     def test_a_large_scope_is_searched_by_the_second_model(self, store: Store) -> None:
-        second = ColourBlind("second", 48)
+        second = ColourBlindEmbedder("second", 48)
         engine = store.open(FIRST, also=[second], images={"max_memories": 0})
         alice = engine.scope(user="alice")
         alice.remember_many(["red apples", "green pears", *(f"note {number}" for number in range(20))])
@@ -242,7 +244,7 @@ class TestModelBesideTheFirst:
     def test_each_model_has_its_own_collection_in_chroma(self, sqlite_store: Store, tmp_path: Path) -> None:
         engine = sqlite_store.open(
             FIRST,
-            also=[ColourBlind("second", 48)],
+            also=[ColourBlindEmbedder("second", 48)],
             images={"max_memories": 0},
             vectors=f"chroma:///{tmp_path / 'chroma'}",
         )
@@ -278,41 +280,41 @@ class TestModelBesideTheFirst:
         assert engine.scope().recall(memory.id, model="second")
 
     def test_a_fill_is_seen_by_a_process_that_searches_by_the_model_already(self, sqlite_store: Store) -> None:
-        aware = sqlite_store.open(FIRST, also=[SECOND])
-        aware.scope().remember("Prefers green tea")
-        assert aware.scope().recall("green tea", model="second")
+        running_engine = sqlite_store.open(FIRST, also=[SECOND])
+        running_engine.scope().remember("Prefers green tea")
+        assert running_engine.scope().recall("green tea", model="second")
         sqlite_store.open(FIRST).scope().remember("Likes rain")
-        assert not aware.scope().recall("likes rain", model="second")
+        assert not running_engine.scope().recall("likes rain", model="second")
         assert sqlite_store.open(FIRST, also=[SECOND])._parts.beside["second"].filling.wait(SECONDS)
-        assert texts(aware.scope().recall("likes rain", model="second")) == ["Likes rain"]
+        assert texts(running_engine.scope().recall("likes rain", model="second")) == ["Likes rain"]
 
     def test_the_models_change_places_without_embedding_anything(self, store: Store) -> None:
         engine = store.open(FIRST, also=[SECOND])
         memory = engine.scope().remember(
-            "Prefers green tea", vector={"first": direction(1), "second": direction(2, 48)}
+            "Prefers green tea", vector={"first": make_axis_vector(1), "second": make_axis_vector(2, 48)}
         )
         assert engine._parts.beside["second"].filling.wait(SECONDS)
         engine.close()
         engine = store.open(SECOND, also=[FIRST])
-        change = engine._parts.reembedding
-        assert change is not None
-        assert change.wait(SECONDS)
+        reembedding = engine._parts.reembedding
+        assert reembedding is not None
+        assert reembedding.wait(SECONDS)
         assert engine._parts.beside["first"].filling.wait(SECONDS)
-        assert nearest(engine.scope(), direction(2, 48)) == memory.id
-        assert nearest(engine.scope(), direction(1), model="first") == memory.id
+        assert find_nearest(engine.scope(), make_axis_vector(2, 48)) == memory.id
+        assert find_nearest(engine.scope(), make_axis_vector(1), model="first") == memory.id
         assert engine.doctor().parts["embedding"] == "second (48 dimensions)"
 
     def test_a_beside_model_stays_after_a_change_of_the_first_model(self, store: Store) -> None:
         engine = store.open(FIRST, also=[SECOND])
-        memory = engine.scope().remember("Prefers green tea", vector={"second": direction(2, 48)})
+        memory = engine.scope().remember("Prefers green tea", vector={"second": make_axis_vector(2, 48)})
         engine.close()
         engine = store.open(FakeEmbedder("third", 24), also=[SECOND])
-        change = engine._parts.reembedding
-        assert change is not None
+        reembedding = engine._parts.reembedding
+        assert reembedding is not None
         later = engine.scope().remember("Likes rain")
-        assert change.wait(SECONDS)
+        assert reembedding.wait(SECONDS)
         assert engine._parts.beside["second"].filling.wait(SECONDS)
-        assert nearest(engine.scope(), direction(2, 48), model="second") == memory.id
+        assert find_nearest(engine.scope(), make_axis_vector(2, 48), model="second") == memory.id
         for model in ("second", "third"):
             assert engine.scope().recall("likes rain", model=model)[0].memory.id == later.id
         assert get_vectors(engine.scope(), memory.id, "first") == []
@@ -334,14 +336,14 @@ class TestModelBesideTheFirst:
         assert not engine.doctor().problems
 
     def test_an_incomplete_beside_model_refuses_to_search(self, sqlite_store: Store) -> None:
-        class Broken(FakeEmbedder):
+        class BrokenEmbedder(FakeEmbedder):
             def embed(self, texts: Any) -> list[Vector | None]:
                 raise ModelUnavailable("the second model is away")
 
         engine = sqlite_store.open(FIRST)
         engine.scope().remember("Prefers green tea")
         engine.close()
-        engine = sqlite_store.open(FIRST, also=[Broken("second", 48)])
+        engine = sqlite_store.open(FIRST, also=[BrokenEmbedder("second", 48)])
         with pytest.raises(ModelUnavailable, match="model 'second' has embedded 0 of 1 memories so far"):
             engine.scope().recall("green tea", model="second")
         assert engine.scope().recall("green tea")

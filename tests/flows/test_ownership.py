@@ -20,7 +20,7 @@ USERS = ("alice", "bob", "carol")
 HARD = pytest.mark.parametrize("hard", [False, True], ids=["soft", "hard"])
 
 
-def require_refusal(verb: Callable[[], object]) -> str:
+def get_refusal(verb: Callable[[], object]) -> str:
     """Call a verb that must raise NotFound and return the message."""
     with pytest.raises(NotFound) as caught:
         verb()
@@ -71,13 +71,13 @@ def test_a_memory_outlives_the_cycle_that_it_mentions(any_store: Store) -> None:
     alice = engine.scope(user="alice", agent="bot")
     memory = alice.remember("The bot did it")
     now = clock.now()
-    stamps: dict[str, Any] = {"organization_id": "default", "created_at": now, "updated_at": now}
-    execution = Execution(id="run", message_id=message.id, agent_id="bot", task="it", started_at=now, **stamps)
-    cycle = Cycle(id="cycle", agent_id="bot", execution_id="run", cycle_index=0, **stamps)
-    mentioning = memory.evolve(id="second", hash=None, text="The bot did it twice", cycle_id="cycle")
-    get_records(engine).commit([Put(execution), Put(cycle), Put(mentioning)])
+    common: dict[str, Any] = {"organization_id": "default", "created_at": now, "updated_at": now}
+    execution = Execution(id="run", message_id=message.id, agent_id="bot", task="it", started_at=now, **common)
+    cycle = Cycle(id="cycle", agent_id="bot", execution_id="run", cycle_index=0, **common)
+    mentioning_memory = memory.evolve(id="second", hash=None, text="The bot did it twice", cycle_id="cycle")
+    get_records(engine).commit([Put(execution), Put(cycle), Put(mentioning_memory)])
     engine.delete_user("bob", hard=True)
-    assert alice.get("second") == mentioning.evolve(cycle_id=None)
+    assert alice.get("second") == mentioning_memory.evolve(cycle_id=None)
     assert get_records(engine).get(Execution, "default", ["run"], deleted=True) == {}
 
 
@@ -104,11 +104,11 @@ def test_every_verb_refuses_a_foreign_session_as_if_it_did_not_exist(engine: Eve
         if is_deleted:
             engine.delete_session("s1")
         before = read_foreign_rows(engine)
-        for names in strangers:
-            view, nowhere = engine.scope(**names, session="s1"), engine.scope(**names, session="s2")
-            expected = require_refusal(nowhere.messages).replace("s2", "s1")
+        for dimensions in strangers:
+            view, nowhere = engine.scope(**dimensions, session="s1"), engine.scope(**dimensions, session="s2")
+            expected = get_refusal(nowhere.messages).replace("s2", "s1")
             for name, verb in {**make_writing_verbs(view), "messages": view.messages, "session": view.session}.items():
-                assert require_refusal(verb) == expected, (name, names, is_deleted)
+                assert get_refusal(verb) == expected, (name, dimensions, is_deleted)
             assert view.list() == nowhere.list()
             assert view.recall("tea", minimum=0).hits == ()
             assert view.context("tea").text == nowhere.context("tea").text
@@ -130,7 +130,7 @@ def test_strict_scopes_do_not_reveal_foreign_sessions(sqlite_store: Store) -> No
     engine.create_user("bob")
     view, nowhere = (engine.scope(user="bob", session=name) for name in ("s1", "s2"))
     for name, verb in make_writing_verbs(view).items():
-        assert require_refusal(verb) == require_refusal(make_writing_verbs(nowhere)[name]).replace("s2", "s1"), name
+        assert get_refusal(verb) == get_refusal(make_writing_verbs(nowhere)[name]).replace("s2", "s1"), name
 
 
 def test_a_group_session_is_open_to_every_user(engine: Everhold) -> None:
@@ -164,7 +164,7 @@ def test_a_session_that_another_user_has_just_begun_is_not_joined(any_store: Sto
     engine.scope(user="alice", session="s1").remember("Alice was first")
     with pytest.raises(AlreadyExists):
         get_records(engine).commit(rows)
-    assert "no session 's1'" in require_refusal(lambda: bob.remember("Bob was second"))
+    assert "no session 's1'" in get_refusal(lambda: bob.remember("Bob was second"))
 
 
 def test_only_one_of_several_users_starting_a_session_at_once_owns_it(engine: Everhold) -> None:
@@ -204,42 +204,42 @@ class RandomWriter:
         engine.create_user("alice")
         engine.create_project("p0", user="alice")
 
-    def act(self) -> None:
+    def write(self) -> None:
         rng = self.rng
-        named: dict[str, Any] = {
+        dimensions: dict[str, Any] = {
             "user": rng.choice((*USERS, *USERS, None)),
             "project": rng.choice((None, "p0", "p1")),
             "agent": rng.choice((None, None, "bot")),
             "session": rng.choice((None, "group", "s1", "s2", "s3")),
         }
-        view = self.engine.scope(**named)
+        view = self.engine.scope(**dimensions)
         with suppress(NotFound, Conflict):  # the session is another user's, or a row does not exist yet
-            self._do(view)
+            self._write_through(view)
 
-    def _do(self, view: View) -> None:
+    def _write_through(self, view: View) -> None:
         rng = self.rng
         text = f"{rng.choice(['likes', 'sells', 'paints'])} {rng.choice(['tea', 'boats', 'maps'])}"
         memories = view.list(limit=50).memories
-        names = [memory.id for memory in memories]
-        acts: list[Callable[[], object]] = [
+        ids = [memory.id for memory in memories]
+        writes: list[Callable[[], object]] = [
             lambda: view.remember(text, tags=["t"], idempotency_key=rng.choice((None, "k"))),
             lambda: view.remember(f"I live in {rng.choice(['Rome', 'Oslo'])}", kind="conversation"),
-            lambda: self._work(view.run(text, id=rng.choice((None, "r1", "r2"))), text),
-            lambda: self._work(view.resume(), text),
+            lambda: self._continue_run(view.run(text, id=rng.choice((None, "r1", "r2"))), text),
+            lambda: self._continue_run(view.resume(), text),
         ]
         if view.scope.session:
-            acts += [lambda: view.say(text), lambda: view.update_session(topic=text)]
-        if len(names) > 1:
-            acts += [
-                lambda: view.revise(names[0], text=f"{text} now"),
-                lambda: view.supersede(names[0], f"{text} again {rng.random()}"),
-                lambda: view.relate(*names[:2]),
-                lambda: view.tag(names[0], "u"),
-                lambda: view.forget(names[-1]),
+            writes += [lambda: view.say(text), lambda: view.update_session(topic=text)]
+        if len(ids) > 1:
+            writes += [
+                lambda: view.revise(ids[0], text=f"{text} now"),
+                lambda: view.supersede(ids[0], f"{text} again {rng.random()}"),
+                lambda: view.relate(*ids[:2]),
+                lambda: view.tag(ids[0], "u"),
+                lambda: view.forget(ids[-1]),
             ]
-        rng.choice(acts)()
+        rng.choice(writes)()
 
-    def _work(self, run: Run, text: str) -> None:
+    def _continue_run(self, run: Run, text: str) -> None:
         if run.pending is None:
             run.propose("think", {"about": text})
         run.complete(text, memories=[f"The run said: {text}"])
@@ -249,14 +249,14 @@ class RandomWriter:
             run.finish(text)
 
 
-KEPT = (
+COMPARED_TABLES = (
     "organizations", "users", "projects", "agents", "sessions", "messages", "memories", "memory_tags", "chunks",
     "revisions", "changes", "executions", "cycles",
 )  # fmt: skip
-NOT_COMPARED = [entity for entity, table in CATALOG.items() if table.name not in KEPT]
+NOT_COMPARED = [entity for entity, table in CATALOG.items() if table.name not in COMPARED_TABLES]
 
 
-def find_named_memories(row: Row) -> set[str | None]:
+def find_referenced_ids(row: Row) -> set[str | None]:
     values = row.__dict__
     return {values.get("memory_id"), values.get("owner_id"), values.get("execution_id"), *values.get("memory_ids", ())}
 
@@ -279,19 +279,19 @@ def read_rows_of_others(engine: Everhold, victim: str) -> dict[str, dict[Any, Ro
         return values.get("session_id") in own_sessions or ("email" in values and values["id"] == victim)
 
     own_ids = {row.id for name in ("memories", "messages", "executions") for row in rows[name].values() if is_own(row)}
-    rows_kept: dict[str, dict[Any, Row]] = {}
-    for name in KEPT:
-        rows_kept[name] = {
+    unchanged_rows: dict[str, dict[Any, Row]] = {}
+    for name in COMPARED_TABLES:
+        unchanged_rows[name] = {
             key: row.model_copy(update={"user_id": None}) if isinstance(row, Project) else row
             for key, row in rows[name].items()
-            if not is_own(row) and not find_named_memories(row) & own_ids
+            if not is_own(row) and not find_referenced_ids(row) & own_ids
         }
-    return rows_kept
+    return unchanged_rows
 
 
 # Slow stores get fewer rounds, with fewer writes in each.
 ROUNDS = {"in_memory": 4, "sqlite": 3, "postgres": 1, "duckdb": 1, "dynamodb": 1}
-ACTS = {"dynamodb": 20, "duckdb": 40}
+WRITES = {"dynamodb": 20, "duckdb": 40}
 
 
 @pytest.mark.parametrize("name", ROUNDS)
@@ -302,15 +302,16 @@ def test_deleting_a_user_changes_no_row_of_other_users(
         store = make_store(name, request, tmp_path_factory.mktemp(f"round{seed}"))
         engine = store.open()
         writer = RandomWriter(engine, random.Random(seed))
-        for _ in range(ACTS.get(name, 120)):
-            writer.act()
+        for _ in range(WRITES.get(name, 120)):
+            writer.write()
         victims = USERS[:1] if name == "dynamodb" else USERS[:2]
         for victim in victims:
-            before, whole = read_rows_of_others(engine, victim), get_records(engine).count(Memory, None, deleted=True)
+            before = read_rows_of_others(engine, victim)
+            memory_count = get_records(engine).count(Memory, None, deleted=True)
             assert before["memories"], "other users must have rows"
             engine.delete_user(victim)
             assert read_rows_of_others(engine, victim) == before, (seed, victim, "soft")
             engine.delete_user(victim, hard=True)
             assert read_rows_of_others(engine, victim) == before, (seed, victim, "hard")
-            assert get_records(engine).count(Memory, None, deleted=True) < whole, "the deleted user had rows"
+            assert get_records(engine).count(Memory, None, deleted=True) < memory_count, "the deleted user had rows"
         store.close()

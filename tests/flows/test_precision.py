@@ -67,9 +67,13 @@ def test_superseded_memories_are_never_returned(alice: View) -> None:
 
 
 def test_near_duplicates_are_one_hit(alice: View) -> None:
-    same = ["Drinks green tea in the morning", "Drinks green tea in the morning!", "drinks green tea in the morning"]
-    best = alice.remember(same[0], kind="conversation", priority=9)
-    alice.remember_many({"text": text, "kind": "conversation", "priority": 3} for text in same[1:])
+    variants = [
+        "Drinks green tea in the morning",
+        "Drinks green tea in the morning!",
+        "drinks green tea in the morning",
+    ]
+    best = alice.remember(variants[0], kind="conversation", priority=9)
+    alice.remember_many({"text": text, "kind": "conversation", "priority": 3} for text in variants[1:])
     alice.remember("Drinks green tea in the evening", kind="conversation")
     hits = alice.recall("green tea in the morning", minimum=0)
     assert [hit.memory.id for hit in hits if "morning" in hit.memory.text] == [best.id]
@@ -138,7 +142,7 @@ def test_pinned_memories_are_a_tier_of_their_own(engine: Everhold, alice: View) 
 # why not
 
 
-def reason(view: View, memory_id: str, question: str, **arguments: Any) -> str:
+def get_reason(view: View, memory_id: str, question: str, **arguments: Any) -> str:
     explanation = view.why_not(memory_id, question, **arguments)
     assert not explanation.returned
     assert explanation.memory.id == memory_id
@@ -152,19 +156,19 @@ def test_why_not_explains_invalid_memories(alice: View) -> None:
     late = alice.remember("Tea three", valid_to=datetime(2020, 5, 1, tzinfo=UTC))
     old = alice.remember("Tea four")
     successor = alice.supersede(old.id, "Tea five")
-    assert reason(alice, expired.id, "tea") == "it expired on 2020-05-01 09:30 UTC"
-    assert reason(alice, early.id, "tea") == "it holds only from 2990-05-01 00:00 UTC"
-    assert reason(alice, late.id, "tea") == "it held only until 2020-05-01 00:00 UTC"
-    assert reason(alice, old.id, "tea").startswith(f"it was replaced by {successor.id} on ")
-    assert reason(alice, successor.id, "tea", as_of=NOW - HOUR).startswith("it was stored only on ")
+    assert get_reason(alice, expired.id, "tea") == "it expired on 2020-05-01 09:30 UTC"
+    assert get_reason(alice, early.id, "tea") == "it holds only from 2990-05-01 00:00 UTC"
+    assert get_reason(alice, late.id, "tea") == "it held only until 2020-05-01 00:00 UTC"
+    assert get_reason(alice, old.id, "tea").startswith(f"it was replaced by {successor.id} on ")
+    assert get_reason(alice, successor.id, "tea", as_of=NOW - HOUR).startswith("it was stored only on ")
     assert alice.why_not(expired.id, "tea").score is None
 
 
 def test_why_not_explains_filtered_memories(alice: View) -> None:
     memory = alice.remember("Tea", kind="fact", tags=["a"])
-    assert reason(alice, memory.id, "tea", kind="plan") == "the filter excludes it"
-    assert reason(alice, memory.id, "tea", where={"importance": {">": 0.9}}) == "the filter excludes it"
-    assert reason(alice, memory.id, "tea", tags=["a", "b"]) == "it does not have all of the tags a, b"
+    assert get_reason(alice, memory.id, "tea", kind="plan") == "the filter excludes it"
+    assert get_reason(alice, memory.id, "tea", where={"importance": {">": 0.9}}) == "the filter excludes it"
+    assert get_reason(alice, memory.id, "tea", tags=["a", "b"]) == "it does not have all of the tags a, b"
     assert alice.why_not(memory.id, "tea", kind="fact", tags="a").returned
 
 
@@ -188,17 +192,17 @@ def test_why_not_explains_low_scores(alice: View) -> None:
     assert HYBRID.score(explanation.why.base + sum(explanation.why.contributions.values())) == pytest.approx(
         explanation.score, abs=1e-5
     )
-    assert reason(alice, far.id, question, minimum=0.9).endswith("is below the minimum of 0.900")
-    came = alice.why_not(near.id, question)
-    assert (came.returned, came.reasons, came.place) == (True, ("it came back, at place 1",), 1)
-    assert came.score == alice.recall(question)[0].score
+    assert get_reason(alice, far.id, question, minimum=0.9).endswith("is below the minimum of 0.900")
+    of_best_hit = alice.why_not(near.id, question)
+    assert (of_best_hit.returned, of_best_hit.reasons, of_best_hit.place) == (True, ("it came back, at place 1",), 1)
+    assert of_best_hit.score == alice.recall(question)[0].score
 
 
 def test_why_not_explains_scores_far_below_the_best(alice: View) -> None:
     strict = Recipe("strict", {"words.own": 1.0}, minimum=0.1, share=0.8)
     near, middle = alice.remember("Tea and cake on the porch"), alice.remember("Tea and cake somewhere")
-    weak = reason(alice, middle.id, "tea and cake on the porch", recipe=strict)
-    assert weak.endswith("is below 80% of the best, which has 1.000")
+    reason = get_reason(alice, middle.id, "tea and cake on the porch", recipe=strict)
+    assert reason.endswith("is below 80% of the best, which has 1.000")
     alice.forget(near.id)
     assert alice.why_not(middle.id, "tea and cake", recipe=strict).returned, "now it is the best"
 
@@ -207,20 +211,20 @@ def test_why_not_explains_ranks_beyond_k(alice: View) -> None:
     first, second, third = (alice.remember(text) for text in ("tea", "tea cup", "tea cup and a long spoon"))
     arguments: dict[str, Any] = {"k": 2, "minimum": 0.0}
     assert [hit.memory.id for hit in alice.recall("tea", **arguments)] == [first.id, second.id]
-    assert reason(alice, third.id, "tea", **arguments) == "it is at place 3, and 2 were asked for"
+    assert get_reason(alice, third.id, "tea", **arguments) == "it is at place 3, and 2 were asked for"
     assert alice.why_not(third.id, "tea", **arguments).admitted_by == {"k": 3}
-    both = alice.why_not(third.id, "tea", k=2, minimum=0.999).admitted_by
-    assert both.keys() == {"k", "minimum"}
-    assert third.id in {hit.memory.id for hit in alice.recall("tea", **both)}
+    admitted_by = alice.why_not(third.id, "tea", k=2, minimum=0.999).admitted_by
+    assert admitted_by.keys() == {"k", "minimum"}
+    assert third.id in {hit.memory.id for hit in alice.recall("tea", **admitted_by)}
     twin = alice.remember("Tea cup", kind="conversation")
-    assert reason(alice, twin.id, "tea", k=10, minimum=0.0) == "a better hit says the same"
+    assert get_reason(alice, twin.id, "tea", k=10, minimum=0.0) == "a better hit says the same"
     assert alice.why_not(twin.id, "tea", k=10, minimum=0.0).admitted_by == {}
 
 
 def test_why_not_explains_memories_that_cannot_be_scored(alice: View) -> None:
     memory = alice.remember(content={"tea": 1})
     alice.remember("Tea")
-    assert reason(alice, memory.id, "tea", minimum=0.0) == "it was not among the 1 that could be scored"
+    assert get_reason(alice, memory.id, "tea", minimum=0.0) == "it was not among the 1 that could be scored"
 
 
 def test_why_not_explains_candidates_of_the_stores_indexes(store: Store) -> None:
@@ -234,13 +238,13 @@ def test_why_not_explains_candidates_of_the_stores_indexes(store: Store) -> None
 
 
 def test_why_not_works_only_for_memories_of_the_scope(engine: Everhold, alice: View) -> None:
-    theirs = engine.scope(user="bob").remember("Tea of Bob")
-    for name in (theirs.id, "nothing"):
+    bobs_memory = engine.scope(user="bob").remember("Tea of Bob")
+    for name in (bobs_memory.id, "nothing"):
         with pytest.raises(NotFound):
             alice.why_not(name, "tea")
-    mine = alice.remember("Tea")
+    memory = alice.remember("Tea")
     with pytest.raises(EmptyQuery):
-        alice.why_not(mine.id, "  ")
+        alice.why_not(memory.id, "  ")
 
 
 def test_a_speaker_without_a_name_is_accepted(alice: View) -> None:

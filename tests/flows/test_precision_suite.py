@@ -9,7 +9,7 @@ from everhold import Everhold
 from everhold.evaluation.precision import PrecisionReport, evaluate
 from everhold.evaluation.precision_format import CATEGORIES, read
 
-# In one test process, because all share what takes seconds to prepare.
+# All tests run in one process, because they share a report that takes seconds to compute.
 pytestmark = [pytest.mark.model, pytest.mark.xdist_group("precision suite")]
 SUITE = Path(__file__).resolve().parent.parent / "precision"
 

@@ -18,12 +18,12 @@ SUBJECTS = ("tea", "coffee", "rain", "music", "bread", "paint", "stone", "river"
 def remember_notes(view: View, count: int = 120) -> None:
     view.remember_many(
         {
-            "text": f"Note {n} is about {SUBJECTS[n % 8]} and {SUBJECTS[(n // 8) % 8]}",
-            "kind": ("fact", "plan", "conversation")[n % 3],
-            "priority": n % 10 + 1,
-            "tags": [f"t{n % 4}"],
+            "text": f"Note {number} is about {SUBJECTS[number % 8]} and {SUBJECTS[(number // 8) % 8]}",
+            "kind": ("fact", "plan", "conversation")[number % 3],
+            "priority": number % 10 + 1,
+            "tags": [f"t{number % 4}"],
         }
-        for n in range(count)
+        for number in range(count)
     )
 
 
@@ -40,32 +40,32 @@ def test_the_best_come_first(alice: View) -> None:
 
 def test_k_limits_the_hits_and_a_cursor_continues(alice: View) -> None:
     remember_notes(alice)
-    whole = ranking(alice.recall("tea and coffee notes", k=1000, minimum=0))
-    assert len(whole) == 120
+    all_hits = ranking(alice.recall("tea and coffee notes", k=1000, minimum=0))
+    assert len(all_hits) == 120
     for k in (1, 7, 40, 119, 120):
         pages = fetch_all_pages(lambda cursor, k=k: alice.recall("tea and coffee notes", k=k, minimum=0, cursor=cursor))
         assert [len(page) for page in pages[:-1]] == [k] * (len(pages) - 1)
-        assert [hit for page in pages for hit in ranking(page)] == whole, k
+        assert [hit for page in pages for hit in ranking(page)] == all_hits, k
 
 
 def test_pages_of_equal_scores_lose_nothing(alice: View) -> None:
     """Hits with equal scores are ordered by id, so a border between two pages neither drops nor repeats a hit."""
     alice.remember_many({"text": "Ping", "kind": "conversation"} for _ in range(30))
-    whole = ranking(alice.recall("ping", k=100, recipe="words"))
-    assert len(whole) == 30
-    assert len({score for _, score in whole}) == 1
-    assert whole == sorted(whole)
+    all_hits = ranking(alice.recall("ping", k=100, recipe="words"))
+    assert len(all_hits) == 30
+    assert len({score for _, score in all_hits}) == 1
+    assert all_hits == sorted(all_hits)
     pages = fetch_all_pages(lambda cursor: alice.recall("ping", k=4, recipe="words", cursor=cursor))
-    assert [hit for page in pages for hit in ranking(page)] == whole
+    assert [hit for page in pages for hit in ranking(page)] == all_hits
 
 
 def test_pages_repeat_no_message(alice: View) -> None:
     """A later page does not return a hit that repeats a hit of an earlier page in other words."""
     alice.remember_many({"text": f"Tea with {SUBJECTS[n % 4]}", "kind": "conversation"} for n in range(12))
-    whole = ranking(alice.recall("tea", minimum=0))
-    assert len(whole) == 4
+    all_hits = ranking(alice.recall("tea", minimum=0))
+    assert len(all_hits) == 4
     pages = fetch_all_pages(lambda cursor: alice.recall("tea", k=1, minimum=0, cursor=cursor))
-    assert [hit for page in pages for hit in ranking(page)] == whole
+    assert [hit for page in pages for hit in ranking(page)] == all_hits
 
 
 def test_pages_repeat_nothing_while_others_write(alice: View) -> None:
@@ -105,21 +105,23 @@ def test_a_forged_cursor_of_a_listing_is_refused(engine: Everhold, place: list[o
 
 def test_hits_below_the_minimum_score_are_left_out(alice: View) -> None:
     remember_notes(alice)
-    whole = ranking(alice.recall("tea and coffee", k=1000, minimum=0))
-    least = whole[17][1]
-    assert ranking(alice.recall("tea and coffee", k=1000, minimum=least)) == [hit for hit in whole if hit[1] >= least]
-    assert ranking(alice.recall("tea and coffee", k=5, minimum=least)) == whole[:5]
+    all_hits = ranking(alice.recall("tea and coffee", k=1000, minimum=0))
+    lowest = all_hits[17][1]
+    assert ranking(alice.recall("tea and coffee", k=1000, minimum=lowest)) == [
+        hit for hit in all_hits if hit[1] >= lowest
+    ]
+    assert ranking(alice.recall("tea and coffee", k=5, minimum=lowest)) == all_hits[:5]
     with pytest.raises(InvalidInput, match=r"minimum is 1\.5; pass a score from 0 to 1"):
         alice.recall("tea and coffee", minimum=1.5)
-    admitted = sum(score >= least for _, score in whole)
-    assert alice.recall("tea and coffee", k=admitted, minimum=least).cursor is None
-    last = alice.recall("tea and coffee", k=admitted - 1, minimum=least)
-    assert len(alice.recall("tea and coffee", minimum=least, cursor=last.cursor)) == 1
+    admitted = sum(score >= lowest for _, score in all_hits)
+    assert alice.recall("tea and coffee", k=admitted, minimum=lowest).cursor is None
+    last = alice.recall("tea and coffee", k=admitted - 1, minimum=lowest)
+    assert len(alice.recall("tea and coffee", minimum=lowest, cursor=last.cursor)) == 1
     for recipe in ("meaning", "words"):
         assert len(alice.recall("tea and coffee", k=1000, recipe=recipe)) == 120
-    apart = alice.recall("xylophone", k=1000, recipe="meaning")
-    assert apart[-1].score < 0
-    assert ranking(alice.recall("xylophone", k=1000, recipe="meaning", minimum=-0.9)) == ranking(apart)
+    dissimilar = alice.recall("xylophone", k=1000, recipe="meaning")
+    assert dissimilar[-1].score < 0
+    assert ranking(alice.recall("xylophone", k=1000, recipe="meaning", minimum=-0.9)) == ranking(dissimilar)
 
 
 def test_contributions_in_why_add_up_to_the_score(alice: View) -> None:
@@ -143,11 +145,11 @@ def test_contributions_in_why_add_up_to_the_score(alice: View) -> None:
 
 def test_recipes_use_only_their_own_retrievers(alice: View) -> None:
     remember_notes(alice, 40)
-    find_by_words = alice.recall("tea", recipe="words", k=40)
-    assert [("words" in hit.why.by_retriever, hit.score > 0) for hit in find_by_words] == [
-        ("tea" in hit.memory.text,) * 2 for hit in find_by_words
+    word_hits = alice.recall("tea", recipe="words", k=40)
+    assert [("words" in hit.why.by_retriever, hit.score > 0) for hit in word_hits] == [
+        ("tea" in hit.memory.text,) * 2 for hit in word_hits
     ]
-    assert {name for hit in find_by_words for name in hit.why.by_retriever} == {"words"}
+    assert {name for hit in word_hits for name in hit.why.by_retriever} == {"words"}
     for hit in alice.recall("tea", recipe="meaning", k=40):
         assert hit.score == pytest.approx(hit.why.similarity, abs=1e-6)
         assert hit.why.by_retriever.keys() == {"meaning"}
@@ -261,14 +263,14 @@ def test_access_is_counted_after_a_flush(engine: Everhold, alice: View) -> None:
     assert alice.get(other.id).access_count == 0
 
 
-class ByLength:
+class LengthReranker:
     """Gives the longest text the highest score."""
 
     def rerank(self, question: str, texts: Sequence[str]) -> Sequence[float]:
         return [len(text) / 1000 for text in texts]
 
 
-class Wrong:
+class InvalidReranker:
     def rerank(self, question: str, texts: Sequence[str]) -> Sequence[float]:
         return [2.0 for _ in texts]
 
@@ -276,20 +278,20 @@ class Wrong:
 def test_a_reranker_decides_the_order(alice: View) -> None:
     for text in ("Tea", "Tea with milk and a little honey", "Tea with milk"):
         alice.remember(text)
-    hits = alice.recall("tea", reranker=ByLength(), k=2)
+    hits = alice.recall("tea", reranker=LengthReranker(), k=2)
     assert [hit.memory.text for hit in hits] == ["Tea with milk and a little honey", "Tea with milk"]
     assert hits[0].score == 0.032
     assert hits[0].why.matched == ("tea",)
     assert hits.cursor is None
-    assert len(alice.recall("tea", reranker=ByLength(), minimum=0.03)) == 1
+    assert len(alice.recall("tea", reranker=LengthReranker(), minimum=0.03)) == 1
 
 
 def test_a_reranker_that_is_wrong_is_refused(alice: View) -> None:
     alice.remember("Tea")
     with pytest.raises(InvalidInput, match="one number from 0 to 1 for each text"):
-        alice.recall("tea", reranker=Wrong())
+        alice.recall("tea", reranker=InvalidReranker())
     with pytest.raises(InvalidInput, match="no further pages"):
-        alice.recall("tea", reranker=ByLength(), cursor="x")
+        alice.recall("tea", reranker=LengthReranker(), cursor="x")
 
 
 @pytest.mark.model
@@ -308,8 +310,8 @@ def test_typing_mistakes_are_corrected_and_existing_words_are_not() -> None:
             hits = view.recall(question)
             assert hits, question
             assert hits[0].memory.text == answer
-        rain = view.recall("Will it rain?", minimum=0)
-        assert all(not hit.why.matched for hit in rain)
+        hits_for_rain = view.recall("Will it rain?", minimum=0)
+        assert all(not hit.why.matched for hit in hits_for_rain)
 
 
 def test_respellings_follow_what_is_remembered_and_forgotten(alice: View) -> None:
@@ -330,18 +332,18 @@ def test_respellings_follow_what_is_remembered_and_forgotten(alice: View) -> Non
 def test_a_time_may_be_given_by_an_event() -> None:
     with Everhold.open("memory://") as engine:
         view = engine.scope(user="mia")
-        trip = datetime(2026, 6, 20, 9, tzinfo=UTC)
-        view.remember("Left for the trip to Norway", occurred_at=trip)
-        view.remember("Bought hiking boots", occurred_at=trip - timedelta(days=14))
-        view.remember("Bought a winter coat", occurred_at=trip + timedelta(days=90))
+        trip_start = datetime(2026, 6, 20, 9, tzinfo=UTC)
+        view.remember("Left for the trip to Norway", occurred_at=trip_start)
+        view.remember("Bought hiking boots", occurred_at=trip_start - timedelta(days=14))
+        view.remember("Bought a winter coat", occurred_at=trip_start + timedelta(days=90))
         hits = view.recall("What did I buy two weeks before the trip to Norway?", minimum=0)
         scores = {hit.memory.text: hit.why.contributions.get("date", 0.0) for hit in hits}
         assert scores["Bought hiking boots"] > 0
         assert not scores["Bought a winter coat"]
 
 
-@pytest.mark.parametrize(("timezone", "met"), [("Asia/Bangkok", True), ("UTC", False)])
-def test_times_in_questions_are_in_the_users_zone(store: Store, timezone: str, met: bool) -> None:
+@pytest.mark.parametrize(("timezone", "is_mango_first"), [("Asia/Bangkok", True), ("UTC", False)])
+def test_times_in_questions_are_in_the_users_zone(store: Store, timezone: str, is_mango_first: bool) -> None:
     """18:30 UTC of the 4th is the 5th in Bangkok."""
     with store.open() as engine:
         engine.create_user("malee", timezone=timezone)
@@ -350,5 +352,5 @@ def test_times_in_questions_are_in_the_users_zone(store: Store, timezone: str, m
         view.remember("Ate rice", occurred_at=datetime(2026, 5, 7, 3, tzinfo=UTC))
         asked_at = datetime(2026, 5, 9, 3, tzinfo=UTC)
         hits = view.recall("what did I eat on 5 May 2026?", minimum=0, asked_at=asked_at)
-        date = {hit.memory.text: hit.why.contributions.get("date", 0.0) for hit in hits}
-        assert (date["Ate mango"] > date["Ate rice"]) is met
+        date_scores = {hit.memory.text: hit.why.contributions.get("date", 0.0) for hit in hits}
+        assert (date_scores["Ate mango"] > date_scores["Ate rice"]) is is_mango_first

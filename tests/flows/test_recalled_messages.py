@@ -54,13 +54,13 @@ def test_filters_may_name_only_fields_of_the_searched_kinds(sqlite_store: Store)
     assert recall_texts(chat, "tea", where={"not": {"role": "assistant"}}) == ["Is the tea ready?"]
     assert recall_texts(chat, "tea", before=datetime(2000, 1, 1, tzinfo=UTC)) == []
     assert recall_texts(chat, "tea", as_of=datetime(2000, 1, 1, tzinfo=UTC)) == []
-    both = {"among": ["memory", "message"], "minimum": 0}
-    assert {hit.kind for hit in chat.recall("tea", **both)} == {"memory", "message"}  # type: ignore[arg-type]
+    both_kinds = {"among": ["memory", "message"], "minimum": 0}
+    assert {hit.kind for hit in chat.recall("tea", **both_kinds)} == {"memory", "message"}  # type: ignore[arg-type]
     for arguments in ({"kind": "fact"}, {"tags": "x"}, {"where": {"priority": 3}}, {"where": {"tags": "x"}}):
         with pytest.raises(UnknownField, match="messages have no field"):
             recall_texts(chat, "tea", **arguments)
     with pytest.raises(UnknownField, match="memories have no field 'role'"):
-        chat.recall("tea", where={"role": "user"}, **both)  # type: ignore[arg-type]
+        chat.recall("tea", where={"role": "user"}, **both_kinds)  # type: ignore[arg-type]
     for arguments in ({"namespace": "short-term"}, {"include": "organization"}):
         with pytest.raises(InvalidInput, match="is about memories"):
             recall_texts(chat, "tea", **arguments)
@@ -74,14 +74,14 @@ def test_pages_over_several_kinds_repeat_and_leave_out_nothing(sqlite_store: Sto
     for number in range(6):
         chat.say(f"tea number {number}", id=f"same{number}")
         chat.remember(f"tea cup {number}", id=f"same{number}")
-    seen, cursor = [], None
+    returned, cursor = [], None
     while True:
         hits = chat.recall("tea", among=["message", "memory"], k=5, minimum=0, cursor=cursor)
-        seen += [(hit.kind, hit.id) for hit in hits]
+        returned += [(hit.kind, hit.id) for hit in hits]
         cursor = hits.cursor
         if cursor is None:
             break
-    assert len(seen) == len(set(seen)) == 12
+    assert len(returned) == len(set(returned)) == 12
     hit = next(hit for hit in chat.recall("tea", among=["message", "memory"], k=20, minimum=0) if hit.kind == "message")
     assert (hit.message.id, hit.tags) == (hit.id, ())
     with pytest.raises(InvalidInput, match="this hit is a message"):

@@ -8,37 +8,37 @@ from tests.engines import Store, read_all_rows
 
 
 def test_relations_are_followed_by_direction_type_and_depth(alice: View) -> None:
-    a, b, c, d, e = (alice.remember(name) for name in "abcde")
-    alice.relate(a.id, b.id, "derived_from", metadata={"why": "test"})
-    alice.relate(c.id, b.id, "contradicts")
-    alice.relate(c.id, d.id, "derived_from")
-    alice.relate(d.id, a.id, "derived_from")
-    alice.relate(d.id, e.id, "my_own_type")
+    memory_a, memory_b, memory_c, memory_d, memory_e = (alice.remember(name) for name in "abcde")
+    alice.relate(memory_a.id, memory_b.id, "derived_from", metadata={"why": "test"})
+    alice.relate(memory_c.id, memory_b.id, "contradicts")
+    alice.relate(memory_c.id, memory_d.id, "derived_from")
+    alice.relate(memory_d.id, memory_a.id, "derived_from")
+    alice.relate(memory_d.id, memory_e.id, "my_own_type")
 
     def walk(start: str, **options: object) -> list[tuple[str, int]]:
         return sorted((relation.memory.text, relation.depth) for relation in alice.relations(start, **options))  # type: ignore[arg-type]
 
-    assert walk(a.id) == [("b", 1), ("d", 1)]
-    assert walk(a.id, depth=2) == [("b", 1), ("c", 2), ("d", 1), ("e", 2)]
-    assert walk(e.id, depth=2) == [("a", 2), ("c", 2), ("d", 1)]
-    assert walk(e.id, depth=10) == [("a", 2), ("b", 3), ("c", 2), ("d", 1)]
-    assert walk(a.id, depth=3, relationship_type="derived_from") == [("b", 1), ("c", 2), ("d", 1)]
-    assert walk(a.id, relationship_type="contradicts") == []
-    [first] = alice.relations(a.id, relationship_type="derived_from")[:1]
-    assert [relation.depth for relation in alice.relations(e.id, depth=3)] == [1, 2, 2, 3]
-    link = next(relation.relationship for relation in alice.relations(a.id) if relation.memory.id == b.id)
-    assert (link.source_memory_id, link.target_memory_id, link.metadata) == (a.id, b.id, {"why": "test"})
-    assert first.memory.id in (b.id, d.id)
+    assert walk(memory_a.id) == [("b", 1), ("d", 1)]
+    assert walk(memory_a.id, depth=2) == [("b", 1), ("c", 2), ("d", 1), ("e", 2)]
+    assert walk(memory_e.id, depth=2) == [("a", 2), ("c", 2), ("d", 1)]
+    assert walk(memory_e.id, depth=10) == [("a", 2), ("b", 3), ("c", 2), ("d", 1)]
+    assert walk(memory_a.id, depth=3, relationship_type="derived_from") == [("b", 1), ("c", 2), ("d", 1)]
+    assert walk(memory_a.id, relationship_type="contradicts") == []
+    [first] = alice.relations(memory_a.id, relationship_type="derived_from")[:1]
+    assert [relation.depth for relation in alice.relations(memory_e.id, depth=3)] == [1, 2, 2, 3]
+    link = next(relation.relationship for relation in alice.relations(memory_a.id) if relation.memory.id == memory_b.id)
+    assert (link.source_memory_id, link.target_memory_id, link.metadata) == (memory_a.id, memory_b.id, {"why": "test"})
+    assert first.memory.id in (memory_b.id, memory_d.id)
 
 
 def test_relating_twice_is_relating_once(engine: Everhold, alice: View) -> None:
-    a, b = alice.remember("a", key="ka"), alice.remember("b", key="kb")
+    memory_a, memory_b = alice.remember("a", key="ka"), alice.remember("b", key="kb")
     first = alice.relate("ka", "kb")
     before = read_all_rows(engine)
-    assert alice.relate(a.id, b.id) == first
+    assert alice.relate(memory_a.id, memory_b.id) == first
     assert read_all_rows(engine) == before
-    assert alice.relate(b.id, a.id).id != first.id
-    assert alice.relate(a.id, b.id, "reply_to").id != first.id
+    assert alice.relate(memory_b.id, memory_a.id).id != first.id
+    assert alice.relate(memory_a.id, memory_b.id, "reply_to").id != first.id
 
 
 @pytest.mark.parametrize("depth", [0, 11, -1])
@@ -50,16 +50,21 @@ def test_depth_is_bounded(sqlite_store: Store, depth: int) -> None:
 
 
 def test_invalid_relations_are_refused(engine: Everhold, alice: View) -> None:
-    a, b = alice.remember("a"), alice.remember("b")
-    theirs = engine.scope(user="bob").remember("his")
+    memory_a, memory_b = alice.remember("a"), alice.remember("b")
+    bobs_memory = engine.scope(user="bob").remember("his")
     before = read_all_rows(engine)["memory_relationships"]
     with pytest.raises(InvalidInput, match="cannot be related to itself"):
-        alice.relate(a.id, a.id)
-    for source, target in ((a.id, "nothing"), ("nothing", a.id), (a.id, theirs.id), (theirs.id, a.id)):
+        alice.relate(memory_a.id, memory_a.id)
+    for source, target in (
+        (memory_a.id, "nothing"),
+        ("nothing", memory_a.id),
+        (memory_a.id, bobs_memory.id),
+        (bobs_memory.id, memory_a.id),
+    ):
         with pytest.raises(NotFound, match=r"no memory '.*' in scope .*; list\(\) shows what is there"):
             alice.relate(source, target)
     with pytest.raises(InvalidInput, match="relationship_type"):
-        alice.relate(a.id, b.id, "x" * 33)
+        alice.relate(memory_a.id, memory_b.id, "x" * 33)
     assert read_all_rows(engine)["memory_relationships"] == before
 
 
@@ -74,16 +79,19 @@ def test_relations_through_a_memory_of_another_user_are_not_followed(engine: Eve
 
 
 def test_tags_are_added_removed_and_counted(engine: Everhold, alice: View) -> None:
-    a, b = alice.remember("a", tags=["x", " y "]), alice.remember("b", tags="x", key="kb")
+    memory_a, memory_b = alice.remember("a", tags=["x", " y "]), alice.remember("b", tags="x", key="kb")
     engine.scope(user="bob").remember("c", tags=["x", "z"])
     assert alice.tags() == {"x": 2, "y": 1}
     assert engine.scope().tags() == {"x": 3, "y": 1, "z": 1}
     assert alice.tag("kb", "y", "ภาษาไทย") == ("x", "y", "ภาษาไทย")
-    assert alice.tag(b.id, "y") == ("x", "y", "ภาษาไทย")
-    assert alice.untag(b.id, "x", "not there") == ("y", "ภาษาไทย")
-    assert alice.tags_of([a.id, b.id, "nothing"]) == {a.id: ("x", "y"), b.id: ("y", "ภาษาไทย")}
-    assert {hit.memory.id for hit in alice.recall("a b", tags="y", minimum=0)} == {a.id, b.id}
-    assert [memory.id for memory in alice.list(tags="ภาษาไทย")] == [b.id]
+    assert alice.tag(memory_b.id, "y") == ("x", "y", "ภาษาไทย")
+    assert alice.untag(memory_b.id, "x", "not there") == ("y", "ภาษาไทย")
+    assert alice.tags_of([memory_a.id, memory_b.id, "nothing"]) == {
+        memory_a.id: ("x", "y"),
+        memory_b.id: ("y", "ภาษาไทย"),
+    }
+    assert {hit.memory.id for hit in alice.recall("a b", tags="y", minimum=0)} == {memory_a.id, memory_b.id}
+    assert [memory.id for memory in alice.list(tags="ภาษาไทย")] == [memory_b.id]
 
 
 @pytest.mark.parametrize("tag", ["", "  ", "x" * 65, "a\x00", "\ud800"])

@@ -81,12 +81,12 @@ def test_content_alone_is_enough(alice: View) -> None:
 
 
 def test_many_memories_are_stored_in_order_and_counted(alice: View) -> None:
-    seen: list[int] = []
+    counts: list[int] = []
     items = [f"Fact number {n}" for n in range(40)] + [{"text": "with fields", "kind": "plan", "tags": "one"}]
-    memories = alice.remember_many(iter(items), progress=seen.append)
+    memories = alice.remember_many(iter(items), progress=counts.append)
     assert [memory.text for memory in memories] == [*(f"Fact number {n}" for n in range(40)), "with fields"]
     assert memories[-1].kind == "plan"
-    assert sum(seen) == 41
+    assert sum(counts) == 41
     assert alice.tags() == {"one": 1}
     assert alice.remember_many([]) == []
 
@@ -130,10 +130,15 @@ def test_strict_scopes_refuse_missing_rows(store: Store) -> None:
 
 def test_a_duplicate_reinforces_the_existing_memory(alice: View) -> None:
     first = alice.remember("Likes green tea", kind="fact", tags=["drink"], priority=3, confidence=0.5)
-    again = alice.remember("  likes GREEN   tea. ", kind="fact", tags=["tea"], priority=8, confidence=0.25)
-    assert again.id == first.id
-    assert (again.text, again.access_count, again.priority, again.confidence) == ("Likes green tea", 1, 8, 0.5)
-    assert alice.get(first.id) == again
+    reinforced = alice.remember("  likes GREEN   tea. ", kind="fact", tags=["tea"], priority=8, confidence=0.25)
+    assert reinforced.id == first.id
+    assert (reinforced.text, reinforced.access_count, reinforced.priority, reinforced.confidence) == (
+        "Likes green tea",
+        1,
+        8,
+        0.5,
+    )
+    assert alice.get(first.id) == reinforced
     assert alice.recall("green tea", minimum=0)[0].tags == ("drink", "tea")
     assert len(alice.list()) == 1
     assert alice.remember("Likes green tea", kind="fact", priority=1).priority == 8
@@ -183,9 +188,9 @@ def test_a_forgotten_text_can_be_remembered_again(alice: View) -> None:
 def test_a_superseded_text_can_be_remembered_again(alice: View) -> None:
     paris = alice.remember("Lives in Paris", kind="fact")
     alice.supersede(paris.id, "Lives in Rome")
-    back = alice.remember("Lives in Paris", kind="fact")
+    stored_again = alice.remember("Lives in Paris", kind="fact")
     assert "Lives in Paris" in texts(alice.recall("where does she live", minimum=0))
-    assert alice.get(back.id).superseded_by is None
+    assert alice.get(stored_again.id).superseded_by is None
 
 
 def test_an_expired_text_can_be_remembered_again(alice: View) -> None:
@@ -196,7 +201,7 @@ def test_an_expired_text_can_be_remembered_again(alice: View) -> None:
     assert sorted(texts(alice.recall("code", minimum=0))) == ["Door code 99", "Parking code 1234"]
 
 
-# own names
+# ids and keys of the caller
 
 
 def test_an_id_of_the_caller_can_be_used_only_once(alice: View, engine: Everhold) -> None:
@@ -215,8 +220,8 @@ def test_a_key_is_unique_in_its_scope(alice: View, engine: Everhold) -> None:
     assert alice.get("city").id == memory.id
     with pytest.raises(AlreadyExists):
         alice.remember("Her city is Oslo", key="city")
-    other = engine.scope(user="bob").remember("His city is Oslo", key="city")
-    assert engine.scope(user="bob").get("city").id == other.id
+    bobs_memory = engine.scope(user="bob").remember("His city is Oslo", key="city")
+    assert engine.scope(user="bob").get("city").id == bobs_memory.id
     with pytest.raises(NotFound):
         engine.scope().get("city")  # two memories have it: which is meant?
 
@@ -248,8 +253,8 @@ def test_a_retry_with_the_same_key_changes_nothing(engine: Everhold, alice: View
     for kind in ("observation", "conversation"):
         first = alice.remember("Sent once", kind=kind, tags=["x"], idempotency_key=f"request-{kind}")
         before = read_all_rows(engine)
-        again = alice.remember("Sent once", kind=kind, tags=["x"], idempotency_key=f"request-{kind}")
-        assert again == first
+        repeated = alice.remember("Sent once", kind=kind, tags=["x"], idempotency_key=f"request-{kind}")
+        assert repeated == first
         assert read_all_rows(engine) == before
 
 
@@ -286,7 +291,7 @@ def test_a_retry_of_a_duplicate_does_not_reinforce_twice(alice: View) -> None:
     assert alice.remember("Known", idempotency_key="k").access_count == 1
 
 
-def test_a_retry_of_what_was_purged_says_so(alice: View) -> None:
+def test_a_retry_of_what_was_purged_is_refused(alice: View) -> None:
     alice.forget(alice.remember("Gone", idempotency_key="k").id, hard=True)
     with pytest.raises(NotFound, match="has been purged; use a new key"):
         alice.remember("Gone", idempotency_key="k")

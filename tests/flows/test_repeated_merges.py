@@ -16,8 +16,8 @@ TEXT = "Anna likes green tea with milk and honey in the morning at home"
 
 def merge_twice(alice: View) -> tuple[str, str, str]:
     """Merge a first memory into a second, and that into a third; return their ids."""
-    brought: dict[str, Any] = {"aliases": [CANARY, "matcha"], "tags": [CANARY.lower()], "provenance": {"by": CANARY}}
-    first = alice.remember(TEXT, kind="fact", priority=2, **brought)
+    fields: dict[str, Any] = {"aliases": [CANARY, "matcha"], "tags": [CANARY.lower()], "provenance": {"by": CANARY}}
+    first = alice.remember(TEXT, kind="fact", priority=2, **fields)
     second = alice.remember(TEXT + "!", kind="fact", priority=5, aliases=["sencha"], tags=["drink"])
     assert alice.merge_duplicates().count == 1
     third = alice.remember(TEXT + "!!", kind="fact", priority=9, aliases=["matcha"])
@@ -101,7 +101,7 @@ def test_memories_too_large_to_merge_are_not_merged(engine: Everhold, alice: Vie
 def test_a_journalled_merge_of_nothing_stops_no_purge(kind: str, engine: Everhold, alice: View) -> None:
     memory = alice.remember(TEXT)
     now = memory.created_at
-    sound = Change(organization_id="default", id="odd", created_at=now, updated_at=now, kind="merged")
-    damage(get_records(engine), Put(Change.build_unchecked({**sound.__dict__, "kind": kind})))
+    valid_change = Change(organization_id="default", id="odd", created_at=now, updated_at=now, kind="merged")
+    damage(get_records(engine), Put(Change.build_unchecked({**valid_change.__dict__, "kind": kind})))
     alice.forget(memory.id, hard=True)
     assert alice.list().memories == ()

@@ -14,13 +14,13 @@ from tests.engines import Store
 from tests.exhaustive import choose_size
 
 TEXT = "Every morning Anna drinks a large cup of green tea on the balcony of her flat"
-NEARLY = "Every morning Anna really drinks a large cup of green tea on the balcony of her flat"
+TEXT_REWORDED = "Every morning Anna really drinks a large cup of green tea on the balcony of her flat"
 # Each change is tried on a fourth of the kinds, and each kind after several changes. `make contract` tries all pairs.
 KIND_STEP = choose_size(4, 1)
 
 
 def merge(view: View, memory: Memory) -> None:
-    view.remember(NEARLY, kind=memory.kind, priority=9)
+    view.remember(TEXT_REWORDED, kind=memory.kind, priority=9)
     view.merge_duplicates()
 
 
@@ -37,34 +37,39 @@ CHANGES: dict[str, Callable[[View, Memory], object]] = {
 }
 
 
-@pytest.mark.parametrize("batch", [False, True], ids=["one", "many"])
-def test_a_retry_by_key_returns_what_is_stored(engine: Everhold, batch: bool) -> None:
-    """After every change to the memory, with and without the caller's own id; each case takes some of the kinds."""
+@pytest.mark.parametrize("is_batch", [False, True], ids=["one", "many"])
+def test_a_retry_by_key_returns_what_is_stored(engine: Everhold, is_batch: bool) -> None:
+    """Each of CHANGES comes before the retry, with and without an id of the caller, on some of the kinds."""
     numbers = itertools.count()
     tried: set[tuple[bool, str, str]] = set()
-    for case, (own_id, (name, act)) in enumerate(itertools.product((False, True), CHANGES.items())):
+    for case, (has_own_id, (name, change)) in enumerate(itertools.product((False, True), CHANGES.items())):
         for kind in KINDS[case % KIND_STEP :: KIND_STEP]:
             number = next(numbers)
             view = engine.scope(user=f"user-{number}")
-            item = {"text": TEXT, "kind": kind, "idempotency_key": "k", **({"id": f"own-{number}"} if own_id else {})}
+            item = {
+                "text": TEXT,
+                "kind": kind,
+                "idempotency_key": "k",
+                **({"id": f"own-{number}"} if has_own_id else {}),
+            }
 
             def write(view: View = view, item: dict[str, Any] = item) -> Memory:
-                return view.remember_many([item, "Something else"])[0] if batch else view.remember(**item)
+                return view.remember_many([item, "Something else"])[0] if is_batch else view.remember(**item)
 
             first = write()
-            act(view, first)
+            change(view, first)
             count = len(view.list(limit=100))
             before = engine._parts.records.get(Memory, "default", [first.id], deleted=True)[first.id]
-            again = write()
-            assert again == before, (kind, name, own_id)
+            repeated = write()
+            assert repeated == before, (kind, name, has_own_id)
             assert len(view.list(limit=100)) == count
-            tried.add((own_id, name, kind))
-    assert {(own_id, name) for own_id, name, _ in tried} == set(itertools.product((False, True), CHANGES))
+            tried.add((has_own_id, name, kind))
+    assert {(has_own_id, name) for has_own_id, name, _ in tried} == set(itertools.product((False, True), CHANGES))
     assert {kind for *_, kind in tried} == set(KINDS)
     assert KIND_STEP > 1 or len(tried) == 2 * len(CHANGES) * len(KINDS)
 
 
-def test_a_retry_in_a_batch_does_not_say_again_what_the_batch_replaces(alice: View) -> None:
+def test_a_retry_in_a_batch_does_not_supersede_the_rest_of_the_batch(alice: View) -> None:
     first = alice.remember("I live in Lisbon", idempotency_key="once", id="own")
     memories = alice.remember_many(
         ["I live in Porto", {"text": "I live in Lisbon", "idempotency_key": "once", "id": "own"}]
@@ -74,8 +79,8 @@ def test_a_retry_in_a_batch_does_not_say_again_what_the_batch_replaces(alice: Vi
 
 
 def test_a_retry_of_what_was_purged_is_refused(alice: View) -> None:
-    for own in ({}, {"id": "own"}):
-        item: dict[str, Any] = {"text": "Gone", "idempotency_key": f"k{len(own)}", **own}
+    for fields in ({}, {"id": "own"}):
+        item: dict[str, Any] = {"text": "Gone", "idempotency_key": f"k{len(fields)}", **fields}
         alice.forget(alice.remember(**item).id, hard=True)
         with pytest.raises(NotFound, match="has been purged; use a new key"):
             alice.remember(**item)
@@ -86,8 +91,8 @@ def test_a_supersession_is_repeated_by_its_key(alice: View) -> None:
     successor = alice.supersede(old.id, "Anna drinks coffee", idempotency_key="k", id="own")
     assert alice.supersede(old.id, "Anna drinks coffee", idempotency_key="k", id="own") == successor
     alice.forget(successor.id)
-    again = alice.supersede(old.id, "Anna drinks coffee", idempotency_key="k", id="own")
-    assert (again.id, again.is_deleted) == (successor.id, True)
+    repeated = alice.supersede(old.id, "Anna drinks coffee", idempotency_key="k", id="own")
+    assert (repeated.id, repeated.is_deleted) == (successor.id, True)
 
 
 # keys belong to one user

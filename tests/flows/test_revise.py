@@ -10,7 +10,7 @@ from everhold.model import Change, Chunk, Revision
 from tests.engines import Store, find_tables_with, get_records, read_all_rows, texts
 
 
-def moment() -> datetime:
+def get_time() -> datetime:
     return datetime.now(UTC)
 
 
@@ -34,7 +34,7 @@ def test_a_revision_keeps_the_earlier_text(engine: Everhold, alice: View) -> Non
 
 
 def test_every_revisable_field_can_be_revised(alice: View) -> None:
-    now = moment()
+    now = get_time()
     changes = {
         "text": "New text", "content": {"a": [1]}, "kind": "plan", "importance": 0.125, "confidence": 0.25,
         "expires_at": now + timedelta(days=1), "occurred_at": now, "valid_from": now - timedelta(days=1),
@@ -47,9 +47,9 @@ def test_every_revisable_field_can_be_revised(alice: View) -> None:
     stored = alice.get(memory.id)
     assert {name: getattr(stored, name) for name in changes} == changes
     alice.undo(memory.id)
-    back = alice.get(memory.id)
-    assert {name: getattr(back, name) for name in changes} == {name: getattr(memory, name) for name in changes}
-    assert back.hash == memory.hash
+    restored = alice.get(memory.id)
+    assert {name: getattr(restored, name) for name in changes} == {name: getattr(memory, name) for name in changes}
+    assert restored.hash == memory.hash
 
 
 def test_revising_nothing_changes_nothing(engine: Everhold, alice: View) -> None:
@@ -179,7 +179,7 @@ def test_a_superseded_text_can_become_current_again(alice: View) -> None:
 
 
 def test_a_memory_that_is_not_yet_valid_can_be_superseded(alice: View) -> None:
-    later = moment() + timedelta(days=9)
+    later = get_time() + timedelta(days=9)
     old = alice.remember("Will move to Rome", valid_from=later)
     successor = alice.supersede(old.id, "Will move to Oslo", valid_from=later)
     assert alice.get(old.id).superseded_by == successor.id
@@ -228,7 +228,7 @@ def test_undo_goes_back_one_step_at_a_time(engine: Everhold, alice: View) -> Non
         alice.undo()
 
 
-def test_undoing_a_change_of_kind_frees_the_words(alice: View) -> None:
+def test_undoing_a_change_of_kind_frees_the_text_for_another_memory(alice: View) -> None:
     turn = alice.remember("Said", kind="conversation")
     alice.revise(turn.id, kind="fact")
     alice.undo(turn.id)
@@ -255,8 +255,8 @@ def test_undo_finds_the_scopes_change_among_many(engine: Everhold) -> None:
     mine, others = engine.scope(project="mine"), engine.scope(project="others")
     memory, other = mine.remember("A"), others.remember("x")
     mine.revise(memory.id, text="B")
-    for n in range(60):
-        others.revise(other.id, text=f"x{n}")
+    for number in range(60):
+        others.revise(other.id, text=f"x{number}")
     mine.undo()
     assert mine.get(memory.id).text == "A"
     assert others.get(other.id).text == "x59"
@@ -317,51 +317,57 @@ def test_a_purge_leaves_no_word_behind(engine: Everhold, alice: View) -> None:
 
 
 def test_recall_as_of_returns_earlier_knowledge(alice: View) -> None:
-    t0 = moment()
+    before_paris = get_time()
     memory = alice.remember("Lives in Paris")
-    t1 = moment()
+    after_paris = get_time()
     alice.revise(memory.id, text="Lives in Rome")
-    t2 = moment()
+    after_rome = get_time()
     successor = alice.supersede(memory.id, "Lives in Oslo")
-    t3 = moment()
+    after_oslo = get_time()
     alice.revise(successor.id, text="Lives in Bergen")
-    t4 = moment()
-    answers = [texts(alice.recall("lives in", as_of=moment, minimum=0)) for moment in (t0, t1, t2, t3, t4)]
+    after_bergen = get_time()
+    answers = [
+        texts(alice.recall("lives in", as_of=moment, minimum=0))
+        for moment in (before_paris, after_paris, after_rome, after_oslo, after_bergen)
+    ]
     assert answers == [[], ["Lives in Paris"], ["Lives in Rome"], ["Lives in Oslo"], ["Lives in Bergen"]]
-    assert alice.recall("paris", as_of=t1, minimum=0)[0].why.matched == ("pari",)
-    assert alice.recall("lives", as_of=t1, minimum=0)[0].memory.revision == 0
+    assert alice.recall("paris", as_of=after_paris, minimum=0)[0].why.matched == ("pari",)
+    assert alice.recall("lives", as_of=after_paris, minimum=0)[0].memory.revision == 0
     assert texts(alice.recall("lives in", minimum=0)) == ["Lives in Bergen"]
 
 
 def test_reinforcement_does_not_change_the_past(alice: View) -> None:
     """Storing a text again reinforces the memory without revising it, so its past does not change."""
     memory = alice.remember("First text", priority=2)
-    t1 = moment()
+    after_first = get_time()
     alice.remember("First text", priority=9)
-    t2 = moment()
+    after_reinforcement = get_time()
     alice.revise(memory.id, text="Second text")
     alice.remember("Second text", priority=10)
-    t3 = moment()
+    after_second = get_time()
     alice.revise(memory.id, text="Third text")
-    answers = [texts(alice.recall("text", as_of=moment, minimum=0)) for moment in (t1, t2, t3)]
+    answers = [
+        texts(alice.recall("text", as_of=moment, minimum=0))
+        for moment in (after_first, after_reinforcement, after_second)
+    ]
     assert answers == [["First text"], ["First text"], ["Second text"]]
 
 
 def test_recall_respects_validity_and_expiry(alice: View) -> None:
-    now = moment()
+    now = get_time()
     day = timedelta(days=1)
     alice.remember("Was true", valid_from=now - 9 * day, valid_to=now - day)
     alice.remember("Is true", valid_from=now - day, valid_to=now + day)
     alice.remember("Will be true", valid_from=now + day)
     alice.remember("Has expired", expires_at=now - timedelta(seconds=1))
     alice.remember("Will expire", expires_at=now + 3 * day)
-    moment_before = moment()
+    after_writes = get_time()
     assert sorted(texts(alice.recall("true expire", minimum=0))) == ["Is true", "Will expire"]
-    assert sorted(texts(alice.recall("true expire", as_of=moment_before + 2 * day, minimum=0))) == [
+    assert sorted(texts(alice.recall("true expire", as_of=after_writes + 2 * day, minimum=0))) == [
         "Will be true",
         "Will expire",
     ]
-    assert sorted(texts(alice.recall("true expire", as_of=moment_before + 4 * day, minimum=0))) == ["Will be true"]
+    assert sorted(texts(alice.recall("true expire", as_of=after_writes + 4 * day, minimum=0))) == ["Will be true"]
     assert texts(alice.recall("true expire", as_of=now - 2 * day, minimum=0)) == []  # not known yet
     assert len(alice.list()) == 5
 

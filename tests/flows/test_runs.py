@@ -54,8 +54,8 @@ def test_a_result_is_stored_with_its_memories_or_not_at_all(store: Store, monkey
     assert {ActionResult, Memory} <= kinds
     assert len(committed) == 2
     run.finish("done")
-    last = [type(operation.row) for operation in committed[2] if isinstance(operation, Put)]
-    assert Memory in last
+    row_types = [type(operation.row) for operation in committed[2] if isinstance(operation, Put)]
+    assert Memory in row_types
     assert len(committed) == 3
 
 
@@ -66,16 +66,16 @@ class Crash(BaseException):
 class CrashingRecords(KeptRecords):
     """A store whose process ends before or after one of its commits."""
 
-    def __init__(self, at: int | None, *, is_after: bool) -> None:
+    def __init__(self, crash_at: int | None, *, is_after: bool) -> None:
         super().__init__()
-        self.at, self.is_after, self.commits = at, is_after, 0
+        self.crash_at, self.is_after, self.commits = crash_at, is_after, 0
 
     def commit(self, operations: Sequence[Operation]) -> None:
         self.commits += 1
-        if self.commits == self.at and not self.is_after:
+        if self.commits == self.crash_at and not self.is_after:
             raise Crash
         super().commit(operations)
-        if self.commits == self.at:
+        if self.commits == self.crash_at:
             raise Crash
 
 
@@ -104,7 +104,7 @@ def test_a_crash_at_every_commit_changes_nothing(tmp_path: Path, is_after: bool)
         assert work(number)[1] == expected, number
 
 
-def test_memories_that_are_known_do_not_keep_a_result_out(store: Store) -> None:
+def test_a_result_with_known_memories_is_stored(store: Store) -> None:
     coder = store.open().scope(agent="coder")
     coder.remember("The build is slow")
     run = coder.run("Build")
@@ -150,16 +150,16 @@ def test_one_of_several_results_is_stored(store: Store) -> None:
 
 def test_a_result_is_never_stored_for_another_action(store: Store) -> None:
     coder = store.open().scope(agent="coder")
-    late = coder.run("Build", id="r1")
-    late.propose("build")
-    other = coder.resume("r1")
-    other.complete("built")
-    other.propose("push")
+    late_run = coder.run("Build", id="r1")
+    late_run.propose("build")
+    other_run = coder.resume("r1")
+    other_run.complete("built")
+    other_run.propose("push")
     with pytest.raises(Conflict, match="waits for a result; cycle 0 has succeeded"):
-        late.complete("not built")
-    assert late.complete("built").tool == "build"
+        late_run.complete("not built")
+    assert late_run.complete("built").tool == "build"
     with pytest.raises(Conflict, match="cycle 1 of run 'r1' was proposed by another process"):
-        late.complete("pushed")
+        late_run.complete("pushed")
     assert coder.resume("r1").complete("pushed").tool == "push"
 
 
@@ -183,9 +183,9 @@ def test_an_imported_cycle_may_lack_its_proposal_or_result(sqlite_store: Store) 
     step = run.propose("build")
     run.complete("built")
     records = get_records(engine)
-    bare = step.cycle.evolve(id="c1", cycle_index=1, status="succeeded", version=1)
-    still_open = step.cycle.evolve(id="c2", cycle_index=2, status="running", version=1)
-    records.commit([Put(bare), Put(still_open)])
+    finished_cycle = step.cycle.evolve(id="c1", cycle_index=1, status="succeeded", version=1)
+    open_cycle = step.cycle.evolve(id="c2", cycle_index=2, status="running", version=1)
+    records.commit([Put(finished_cycle), Put(open_cycle)])
     run = coder.resume("r1")
     assert [(step.tool, step.is_open) for step in run.steps()] == [("build", False), (None, False), (None, True)]
     assert "nothing()" in run.story()
@@ -195,7 +195,7 @@ def test_an_imported_cycle_may_lack_its_proposal_or_result(sqlite_store: Store) 
 
 
 def test_one_of_several_proposals_is_open(store: Store) -> None:
-    """Two processes go on with one run and propose different actions."""
+    """Two processes continue one run and propose different actions."""
     views = [store.open().scope(agent="coder") for _ in range(2)]
     views[0].run("Build", id="r1")
     for number in range(8):
@@ -241,7 +241,7 @@ def test_recall_falls_back_to_stored_scores(store: Store) -> None:
 
 
 def test_the_verbs_of_a_run_can_be_awaited(sqlite_store: Store) -> None:
-    async def flow() -> None:
+    async def use_engine() -> None:
         engine = sqlite_store.open()
         sqlite_store.opened.remove(engine)
         async with AsyncEverhold(engine) as everhold:
@@ -255,13 +255,13 @@ def test_the_verbs_of_a_run_can_be_awaited(sqlite_store: Store) -> None:
             assert (fork.execution.parent_id, fork.task) == ("r1", "Build")
             await run.finish()
             assert "succeeded" in await (await coder.get_run("r1")).story()
-            assert await _count_calls(coder) == ["a 1", "b 2"]
-            assert await _count_calls(coder) == []
+            assert await _record_calls(coder) == ["a 1", "b 2"]
+            assert await _record_calls(coder) == []
 
-    asyncio.run(flow())
+    asyncio.run(use_engine())
 
 
-async def _count_calls(coder: Any) -> list[str]:
+async def _record_calls(coder: Any) -> list[str]:
     run = await coder.run("Loop", id="loop")
     calls: list[str] = []
 
@@ -313,17 +313,17 @@ def test_runs_are_exported_and_moved(sqlite_store: Store, tmp_path: Path) -> Non
         target = f"sqlite:///{tmp_path / name}.db"
         if name == "moved":
             Everhold.move(sqlite_store.storage, target)
-        other = sqlite_store.open(storage=target)
+        copy = sqlite_store.open(storage=target)
         if name == "loaded":
-            other.load(bundle)
-        check_copy(other.scope(agent="coder", user="alice"), run.story(), fork.story())
-        assert not other.doctor().problems
+            copy.load(bundle)
+        check_copy(copy.scope(agent="coder", user="alice"), run.story(), fork.story())
+        assert not copy.doctor().problems
 
 
-def check_copy(view: View, story: str, forked: str) -> None:
+def check_copy(view: View, story: str, fork_story: str) -> None:
     assert view.get_run("r1").story() == story
     resumed = view.resume("r2")
-    assert resumed.story() == forked
+    assert resumed.story() == fork_story
     assert resumed.pending is not None
     assert resumed.pending.tool == "push"
     assert [step.tool for step in view.how_to("build")[0].steps] == ["build"]
@@ -343,13 +343,13 @@ def test_an_imported_run_that_is_its_own_ancestor_ends(sqlite_store: Store) -> N
     assert get_records(engine).get(Execution, "default", ["r2"])["r2"].parent_id == "r2"
 
 
-def test_a_run_does_not_show_a_view_of_a_session_more_than_the_session(engine: Everhold) -> None:
+def test_a_run_shows_the_scope_of_a_session_only_what_the_session_has(engine: Everhold) -> None:
     alice = engine.scope(user="alice", agent="coder")
-    elsewhere = alice.run("Pay the rent")
+    other_run = alice.run("Pay the rent")
     alice.remember("The rent is 900 euros")
     engine.scope(user="alice", agent="coder", session="s1").run("Make tea", id="tea").propose("boil")
     run = engine.scope(session="s1").get_run("tea")
     assert len(run.known_at(0, "How much is the rent?")) == 0
     with pytest.raises(NotFound):
-        run.compare(elsewhere.id)
+        run.compare(other_run.id)
     assert len(alice.get_run("tea").known_at(0, "How much is the rent?")) == 1

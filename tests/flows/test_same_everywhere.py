@@ -22,22 +22,23 @@ QUESTIONS = (
     "tea and rain", "music in the garden", "กาแฟ", "東京", "서울", "CAFE", "Strasse", "C++", "xq7719",
     "winter engine pocket window market", "nothing of that at all", "tea tea tea tea", "what was it?",
 )  # fmt: skip
-OTHERS = choose_size(2000, 5000)
+# How many memories each other tenant has.
+ROWS_OF_OTHERS = choose_size(2000, 5000)
 
 
-def items(count: int, seed: int = 7) -> list[dict[str, Any]]:
+def make_drafts(count: int, seed: int = 7) -> list[dict[str, Any]]:
     rng = random.Random(seed)
     drafts = []
-    for n in range(count):
+    for number in range(count):
         words = rng.choices(SUBJECTS, k=rng.randint(3, 14))
         drafts.append(
             {
-                "text": f"{' '.join(words)} {n}",
+                "text": f"{' '.join(words)} {number}",
                 "kind": rng.choice(["fact", "plan", "conversation"]),
                 "priority": rng.randint(1, 10),
                 "id": f"mem_{rng.getrandbits(40):010x}",
-                "aliases": rng.sample(SUBJECTS, k=n % 3),
-                "tags": [f"t{n % 3}"],
+                "aliases": rng.sample(SUBJECTS, k=number % 3),
+                "tags": [f"t{number % 3}"],
             }
         )
     drafts.append({"text": " ".join(rng.choices(SUBJECTS, k=3000)), "id": f"mem_long{seed}"})
@@ -45,15 +46,15 @@ def items(count: int, seed: int = 7) -> list[dict[str, Any]]:
 
 
 def fill(engine: Everhold) -> None:
-    engine.scope(user="alice").remember_many(items(300))
-    engine.scope().remember_many(items(40, seed=8))
+    engine.scope(user="alice").remember_many(make_drafts(300))
+    engine.scope().remember_many(make_drafts(40, seed=8))
     engine.scope(user="alice").revise("mem_long7", text=" ".join(SUBJECTS * 60))
     engine.scope(user="alice").forget_where(where={"text": {"contains": "stone 1"}})
-    for n, memory in enumerate(engine.scope(user="alice").list(limit=5, oldest_first=True)):
-        engine.scope(user="alice").supersede(memory.id, f"superseding tea {n}", id=f"mem_successor{n}")
+    for number, memory in enumerate(engine.scope(user="alice").list(limit=5, oldest_first=True)):
+        engine.scope(user="alice").supersede(memory.id, f"superseding tea {number}", id=f"mem_successor{number}")
 
 
-def answers(view: View, questions: Sequence[str] = QUESTIONS) -> dict[str, Any]:
+def collect_answers(view: View, questions: Sequence[str] = QUESTIONS) -> dict[str, Any]:
     def list_results(hits: Hits) -> list[Any]:
         return [
             (hit.memory.id, hit.score, hit.why.contributions, hit.why.similarity, hit.why.matched, hit.tags)
@@ -85,25 +86,30 @@ def test_every_store_gives_the_same_hits(stores: dict[str, Store]) -> None:
         engine = store.open()
         fill(engine)
         reopened = store.open()
-        assert answers(engine.scope(user="alice")) == answers(reopened.scope(user="alice"))
-        results[name] = [answers(reopened.scope(user="alice")), answers(reopened.scope())]
-    first = results.pop("sqlite")
-    assert sum(len(hits) for hits in first[0].values()) > 500
-    for name, other in results.items():
-        assert other == first, name
+        assert collect_answers(engine.scope(user="alice")) == collect_answers(reopened.scope(user="alice"))
+        results[name] = [collect_answers(reopened.scope(user="alice")), collect_answers(reopened.scope())]
+    sqlite_result = results.pop("sqlite")
+    assert sum(len(hits) for hits in sqlite_result[0].values()) > 500
+    for name, result in results.items():
+        assert result == sqlite_result, name
 
 
 @pytest.mark.parametrize("name", STORES)
 def test_images_and_candidates_give_the_same_hits(stores: dict[str, Store], name: str) -> None:
-    whole = {"embedding": {"chunk_tokens": 512}}  # so that all chunks are among those that the indexes propose
-    fill(stores[name].open(**whole))
-    from_images, proposed = stores[name].open(**whole), stores[name].open(**whole, images={"max_memories": 0})
+    large_chunks = {"embedding": {"chunk_tokens": 512}}  # so that all chunks are among those that the indexes propose
+    fill(stores[name].open(**large_chunks))
+    from_images, from_candidates = (
+        stores[name].open(**large_chunks),
+        stores[name].open(**large_chunks, images={"max_memories": 0}),
+    )
     for scope in ({"user": "alice"}, {}):
-        hits = proposed.scope(**scope).recall("tea", minimum=0)
+        hits = from_candidates.scope(**scope).recall("tea", minimum=0)
         assert hits.approximate
         assert {hit.why.searched for hit in hits} == {"candidates"}
         questions = QUESTIONS if name == "sqlite" else QUESTIONS[:5]
-        assert answers(proposed.scope(**scope), questions) == answers(from_images.scope(**scope), questions)
+        assert collect_answers(from_candidates.scope(**scope), questions) == collect_answers(
+            from_images.scope(**scope), questions
+        )
 
 
 @pytest.mark.parametrize("name", LASTING)
@@ -114,12 +120,12 @@ def test_rows_of_other_tenants_do_not_change_scores(stores: dict[str, Store], na
     fill(engine)
     alice = engine.scope(user="alice")
     reader = store.open(images={"max_memories": 0}).scope(user="alice")
-    before = answers(alice), answers(reader, questions)
-    others = [{"text": f"tea rain music {n}", "kind": "conversation"} for n in range(OTHERS)]
+    before = collect_answers(alice), collect_answers(reader, questions)
+    others = [{"text": f"tea rain music {n}", "kind": "conversation"} for n in range(ROWS_OF_OTHERS)]
     engine.scope(organization="other", user="alice").remember_many(others)
     engine.scope(user="bob").remember_many(others)
-    assert (answers(alice), answers(reader, questions)) == before
-    assert answers(store.open().scope(user="alice")) == before[0]
+    assert (collect_answers(alice), collect_answers(reader, questions)) == before
+    assert collect_answers(store.open().scope(user="alice")) == before[0]
 
 
 def test_scores_do_not_depend_on_the_position_of_a_row(sqlite_store: Store) -> None:
@@ -129,26 +135,27 @@ def test_scores_do_not_depend_on_the_position_of_a_row(sqlite_store: Store) -> N
     rng = random.Random(3)
     for batch in range(6):
         alice.recall("tea")
-        alice.remember_many({**item, "id": f"{item['id']}-{batch}"} for item in items(30, seed=batch))
+        alice.remember_many({**item, "id": f"{item['id']}-{batch}"} for item in make_drafts(30, seed=batch))
         for memory in rng.sample(alice.list(limit=1000), 5):
             alice.revise(memory.id, text=f"{memory.text} revised {batch}")
     alice.forget_where(tags="t2")
-    assert answers(alice) == answers(sqlite_store.open().scope(user="alice"))
+    assert collect_answers(alice) == collect_answers(sqlite_store.open().scope(user="alice"))
 
 
 def test_a_small_budget_changes_nothing(sqlite_store: Store) -> None:
     fill(sqlite_store.open())
-    small = sqlite_store.open(images={"megabytes": 1})
-    for n in range(3):
-        small.scope(organization="o", user=f"u{n}").remember_many(f"tea {m}" for m in range(400))
-        small.scope(organization="o", user=f"u{n}").recall("tea")
-    wide = sqlite_store.open()
-    assert ranking(small.scope(user="alice").recall("tea", k=40, minimum=0)) == ranking(
-        wide.scope(user="alice").recall("tea", k=40, minimum=0)
+    limited = sqlite_store.open(images={"megabytes": 1})
+    for user in ("u0", "u1", "u2"):
+        limited.scope(organization="o", user=user).remember_many(f"tea {number}" for number in range(400))
+        limited.scope(organization="o", user=user).recall("tea")
+    unlimited = sqlite_store.open()
+    assert ranking(limited.scope(user="alice").recall("tea", k=40, minimum=0)) == ranking(
+        unlimited.scope(user="alice").recall("tea", k=40, minimum=0)
     )
-    assert len(small._parts.recall_deps.images._entries) < 4
+    assert len(limited._parts.recall_deps.images._entries) < 4
 
 
+# A scope, arguments of recall, and how many of its memories pass both.
 NARROW: list[tuple[dict[str, str], dict[str, Any], int]] = [
     ({"project": "small"}, {}, 2),
     ({"user": "alice", "project": "small"}, {}, 2),
@@ -178,11 +185,11 @@ def test_scopes_and_filters_come_before_the_search(stores: dict[str, Store], nam
             {"text": "tea under a bridge", "kind": "plan"},
         ]
     )
-    from_images, proposed = stores[name].open(), stores[name].open(images={"max_memories": 0})
+    from_images, from_candidates = stores[name].open(), stores[name].open(images={"max_memories": 0})
     for scope, arguments, count in NARROW:
         results = [
             engine.scope(**scope).recall("tea rain music", k=5, minimum=0, **arguments)
-            for engine in (from_images, proposed)
+            for engine in (from_images, from_candidates)
         ]
         assert ranking(results[0]) == ranking(results[1]), (scope, arguments)
         assert len(results[0]) == count, (scope, arguments)

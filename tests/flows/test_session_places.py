@@ -15,7 +15,7 @@ from tests.engines import EVERY_STORE, Store, make_store, ranking, texts
 CODE = "The garage code is 4711"
 
 
-def readers(store: Store, engine: Everhold) -> Iterator[Everhold]:
+def open_readers(store: Store, engine: Everhold) -> Iterator[Everhold]:
     """Yield an engine with images, then one that uses the store's indexes; on DuckDB, only the first."""
     yield engine
     engine.close()
@@ -33,7 +33,7 @@ def test_a_session_reads_what_its_user_wrote_anywhere(any_store: Store) -> None:
     engine.scope(user="alice").remember("The garage is green")
     engine.scope(user="bob", session="friday").remember("The garage code of Bob is 9")
     engine.scope(session="alone").remember("The garage code of the workshop is 8")
-    for reader in readers(any_store, engine):
+    for reader in open_readers(any_store, engine):
         tuesday = reader.scope(user="alice", session="tuesday")
         assert recall_texts(tuesday) == [CODE, "The garage is green"]
         assert recall_texts(tuesday) == recall_texts(reader.scope(user="alice"))
@@ -54,13 +54,13 @@ def test_memories_of_the_asking_session_come_first(store: Store) -> None:
         # At the same time, because a newer memory may be an update, which comes first whatever its session.
         view = engine.scope(user="alice", session=day)
         view.remember(f"The soup recipe is on the {day} page", occurred_at=datetime(2026, 5, 4, tzinfo=UTC))
-    for reader in readers(store, engine):
+    for reader in open_readers(store, engine):
         for day in ("monday", "tuesday"):
             hits = reader.scope(user="alice", session=day).recall("soup recipe page", minimum=0)
             assert [hit.memory.session_id == day for hit in hits] == [True, False]
             assert [hit.why.contributions.get("session") for hit in hits] == [HYBRID.weights["session"], None]
-            inside = reader.scope(user="alice", session=day).recall("soup recipe page", minimum=0, only="session")
-            assert "session" not in inside[0].why.contributions
+            in_session = reader.scope(user="alice", session=day).recall("soup recipe page", minimum=0, only="session")
+            assert "session" not in in_session[0].why.contributions
 
 
 def test_a_session_scores_like_its_user(engine: Everhold) -> None:
@@ -88,7 +88,7 @@ def test_memories_written_in_a_session_belong_to_the_user(engine: Everhold) -> N
 def test_short_term_notes_belong_to_their_session(any_store: Store) -> None:
     engine = any_store.open()
     note = engine.scope(user="alice", session="monday").remember("Ask for the garage code", namespace="short-term")
-    for reader in readers(any_store, engine):
+    for reader in open_readers(any_store, engine):
         monday, tuesday = (reader.scope(user="alice", session=day) for day in ("monday", "tuesday"))
         for namespace in ("short-term", ["short-term", "long-term"]):
             assert recall_texts(monday, namespace=namespace) == [note.text]
@@ -113,12 +113,12 @@ def test_a_session_shows_only_its_own_turns(engine: Everhold) -> None:
     assert [line.session_id for line in tuesday.log()] == ["tuesday"] * len(tuesday.log())
 
 
-def test_the_argument_only_limits_every_verb_to_the_session(engine: Everhold) -> None:
+def test_every_verb_can_be_limited_to_the_session(engine: Everhold) -> None:
     monday, tuesday = (engine.scope(user="alice", session=day) for day in ("monday", "tuesday"))
     code, pinned = monday.remember(CODE), monday.remember("The garage is green", pinned=True)
-    own = tuesday.remember("The garage is locked")
+    locked = tuesday.remember("The garage is locked")
     assert [tuesday.count(), tuesday.count(only="session"), tuesday.count(only="session", kind="fact")] == [3, 1, 0]
-    assert [memory.id for memory in tuesday.list(only="session")] == [own.id]
+    assert [memory.id for memory in tuesday.list(only="session")] == [locked.id]
     assert tuesday.recall("garage").pinned == (pinned,)
     assert tuesday.recall("garage", only="session").pinned == ()
     assert tuesday.why_not(code.id, "garage code").returned
@@ -164,16 +164,16 @@ def test_included_memories_do_not_come_from_other_sessions(any_store: Store) -> 
     engine.scope(user="alice", session="monday").remember("The garage code of Alice is 4")
     engine.scope(user="alice", agent="bot", session="monday").remember("The garage code of the bot is 5")
     engine.scope(user="bob", session="monday-of-bob").remember("The garage code of Bob is 6", reach="organization")
-    wide = ["session", "user", "agent", "project", "organization"]
-    for reader in readers(any_store, engine):
+    every_reach = ["session", "user", "agent", "project", "organization"]
+    for reader in open_readers(any_store, engine):
         tuesday = reader.scope(user="alice", session="tuesday")
         assert sorted(text[-1] for text in recall_texts(tuesday)) == ["4", "5"]
-        assert sorted(text[-1] for text in recall_texts(tuesday, include=wide)) == ["1", "4", "5"]
-        assert sorted(text[-1] for text in recall_texts(tuesday, include=wide, only="session")) == ["1"]
+        assert sorted(text[-1] for text in recall_texts(tuesday, include=every_reach)) == ["1", "4", "5"]
+        assert sorted(text[-1] for text in recall_texts(tuesday, include=every_reach, only="session")) == ["1"]
         helper = reader.scope(user="alice", agent="bot", session="tuesday")
         assert sorted(text[-1] for text in recall_texts(helper)) == ["5"]
         assert sorted(text[-1] for text in recall_texts(helper, include="user")) == ["4", "5"]
-        assert sorted(text[-1] for text in recall_texts(reader.scope(session="tuesday"), include=wide)) == ["1"]
+        assert sorted(text[-1] for text in recall_texts(reader.scope(session="tuesday"), include=every_reach)) == ["1"]
 
 
 def test_a_foreign_session_answers_like_one_that_does_not_exist(engine: Everhold) -> None:

@@ -13,7 +13,7 @@ from everhold.model import Agent, Message, Session
 from everhold.ports.session_cache import SessionKey
 from everhold.schema.operations import Hide, Patch, Put, Unhide
 from tests.engines import Store, fetch_all_pages, get_records
-from tests.flows.session_stores import PLACE, is_from_cache, mark, read_cached, read_messages
+from tests.flows.session_stores import SESSION_KEY, is_from_cache, mark_cached_session, read_cached, read_messages
 
 Open = Callable[..., Everhold]
 
@@ -50,15 +50,15 @@ def test_messages_are_stored_and_read_in_both_orders(chat: View) -> None:
     assert working.last_message == answer
     assert working.history == (answer, hello)
     assert (working.user, working.last_active) == ("alice", answer.created_at)
-    assert working.session == records_of_session(chat)
+    assert working.session == read_session_row(chat)
 
 
-def records_of_session(view: View) -> Session:
+def read_session_row(view: View) -> Session:
     return view._parts.records.get(Session, "default", ["s1"])["s1"]
 
 
 def test_every_field_of_a_message_is_kept_as_it_came(open_engine: Open) -> None:
-    raw = {"content": [{"type": "image", "url": "x"}, {"n": 1.5, "deep": [None, {"ü": "茶"}]}],
+    fields = {"content": [{"type": "image", "url": "x"}, {"n": 1.5, "deep": [None, {"ü": "茶"}]}],
            "tool_calls": [{"id": 1}], "tool_returns": ["x"], "references": [{"a": "b"}],
            "model": "m", "name": "n", "tool_call_id": "t",
            "step_id": "st", "otid": "o", "group_id": "g", "sender_id": "bob", "id": "own-id",
@@ -66,10 +66,10 @@ def test_every_field_of_a_message_is_kept_as_it_came(open_engine: Open) -> None:
     for engine in (open_engine(), open_engine()):
         view = engine.scope(session="s1")
         if not view.sessions():
-            view.say(role="tool", conversation="c", **raw)
+            view.say(role="tool", conversation="c", **fields)
         for message in (view.messages()[0], view.session().last_message):
             assert message is not None
-            assert {name: message.__dict__[name] for name in raw} == raw
+            assert {name: message.__dict__[name] for name in fields} == fields
             assert (message.role, message.text, message.conversation_id) == ("tool", None, "c")
 
 
@@ -103,7 +103,7 @@ def test_a_short_session_is_read_in_pages(chat: View) -> None:
 
 def test_the_last_messages_come_from_the_cache(session_engine: Everhold, chat: View) -> None:
     chat.say("Tea")
-    assert mark(session_engine)
+    assert mark_cached_session(session_engine)
     assert is_from_cache(chat)
     chat.say("Rain")  # the next message is added to the cached ones
     assert [message.text == "Tea" for message in chat.messages()] == [False, False]
@@ -114,7 +114,7 @@ def test_the_last_messages_come_from_the_cache(session_engine: Everhold, chat: V
 
 def test_the_cache_is_ignored_if_the_session_has_changed(session_engine: Everhold, chat: View) -> None:
     chat.say("Tea")
-    assert mark(session_engine)
+    assert mark_cached_session(session_engine)
     get_records(session_engine).commit(
         [Patch(Session, ("default", "s1"), {"topic": "Rain", "updated_at": clock.now()})]
     )
@@ -201,7 +201,7 @@ def test_a_session_is_its_users_own(session_engine: Everhold) -> None:
     chat.say("Tea")
     for scope in ({"user": "bob"}, {"project": "p"}, {"user": "alice", "project": "p"}, {"agent": "critic"}):
         stranger = session_engine.scope(**scope, session="s1")
-        for verb in (stranger.messages, stranger.session, stranger.end_session, lambda s=stranger: s.say("Mine")):
+        for verb in (stranger.messages, stranger.session, stranger.end_session, lambda view=stranger: view.say("Mine")):
             with pytest.raises(NotFound, match="no session 's1' in this scope; a session begins when"):
                 verb()
         assert stranger.sessions() == []
@@ -216,7 +216,7 @@ def test_each_agent_reads_its_own_messages_of_a_session(session_engine: Everhold
     assert read_messages(chat) == ["Tea?", "Yes", "Why?"]
     assert (read_messages(helper), read_messages(critic)) == (["Yes"], ["Why?"])
     assert helper.session().last_message == helper.messages()[0]
-    assert mark(session_engine)
+    assert mark_cached_session(session_engine)
     assert is_from_cache(chat)
     for number in range(120):
         chat.say(f"{number}")
@@ -227,17 +227,17 @@ def test_each_agent_reads_its_own_messages_of_a_session(session_engine: Everhold
 def test_deleting_an_agent_hides_its_messages(open_engine: Open) -> None:
     """Deleting an agent hides its messages in sessions of others, whose rows do not change."""
     first, second = open_engine(), open_engine()
-    chat, again = (engine.scope(user="alice", session="s1") for engine in (first, second))
+    chat, second_chat = (engine.scope(user="alice", session="s1") for engine in (first, second))
     chat.say("Tea?")
     first.scope(user="alice", agent="helper", session="s1").say("Yes", role="assistant")
-    assert read_messages(chat) == read_messages(again) == ["Tea?", "Yes"]
+    assert read_messages(chat) == read_messages(second_chat) == ["Tea?", "Yes"]
     key = ("default", "helper")
     get_records(first).commit([Hide(Agent, key, "deletion", clock.now())])
-    assert read_messages(chat) == read_messages(again) == ["Tea?"]
+    assert read_messages(chat) == read_messages(second_chat) == ["Tea?"]
     chat.say("Anyone?")
-    assert read_messages(chat) == read_messages(again) == ["Tea?", "Anyone?"]
+    assert read_messages(chat) == read_messages(second_chat) == ["Tea?", "Anyone?"]
     get_records(first).commit([Unhide("default", "deletion")])
-    assert read_messages(chat) == read_messages(again) == ["Tea?", "Yes", "Anyone?"]
+    assert read_messages(chat) == read_messages(second_chat) == ["Tea?", "Yes", "Anyone?"]
 
 
 def test_a_session_is_changed(chat: View) -> None:
@@ -246,7 +246,7 @@ def test_a_session_is_changed(chat: View) -> None:
     working = chat.session()
     assert (working.topic, working.scope, working.state, working.client) == ("Tea", "technical", "active", "web")
     changed = chat.update_session(context={"state": "idle"}, summary="Short", topic=None)
-    assert changed == chat.session().session == records_of_session(chat)
+    assert changed == chat.session().session == read_session_row(chat)
     assert (changed.context, changed.summary, changed.topic, changed.title) == ({"state": "idle"}, "Short", None, "T")
     assert read_messages(chat) == ["Hello"]
 
@@ -310,9 +310,9 @@ def test_invalid_calls_are_refused(
 
 def test_a_cursor_of_another_session_is_refused(session_engine: Everhold, chat: View) -> None:
     chat.say("Hello")
-    other = session_engine.scope(user="alice", session="s2").say("Hi")
+    other_message = session_engine.scope(user="alice", session="s2").say("Hi")
     with pytest.raises(InvalidInput, match="invalid cursor"):
-        chat.messages(cursor=other.id)
+        chat.messages(cursor=other_message.id)
 
 
 def test_a_scope_without_a_session_is_refused(session_engine: Everhold) -> None:
@@ -387,22 +387,22 @@ def test_many_speakers_at_once_lose_no_message(store: Store) -> None:
 
     with ThreadPoolExecutor(4) as pool:
         views = [(name, engines[number % 2].scope(session="s1")) for number, name in enumerate("abcd")]
-        for done in [pool.submit(speak, name, view) for name, view in views]:
-            done.result()
+        for future in [pool.submit(speak, name, view) for name, view in views]:
+            future.result()
     for engine in engines:
         messages = engine.scope(session="s1").messages(oldest_first=True).messages
         assert [message.position for message in messages] == list(range(32))
         assert [message.created_at for message in messages] == sorted({message.created_at for message in messages})
         for name in "abcd":
             assert [message.text for message in messages if message.text.startswith(name)] == [
-                f"{name} {n}" for n in range(8)
+                f"{name} {number}" for number in range(8)
             ]
 
 
 def test_imported_messages_keep_their_positions(session_engine: Everhold, chat: View) -> None:
     """Imported messages may have positions in another order than their times, or no positions."""
     first = chat.say("0")
-    created_ids = {
+    common = {
         "organization_id": "default",
         "session_id": "s1",
         "user_id": "alice",
@@ -413,7 +413,7 @@ def test_imported_messages_keep_their_positions(session_engine: Everhold, chat: 
     get_records(session_engine).commit(
         [
             Put(Message(id=f"m{number}", text=f"from elsewhere {number}", position=position,
-                        created_at=first.created_at.replace(year=2020 + number), **created_ids))
+                        created_at=first.created_at.replace(year=2020 + number), **common))
             for number, position in enumerate(positions)
         ]
     )  # fmt: skip
@@ -438,4 +438,4 @@ def test_the_settings_decide_how_many_messages_are_cached(open_engine: Open) -> 
         view.say(f"{number}")
     assert [message.text for message in view.session().history] == ["5", "4", "3"]
     assert read_messages(view) == [f"{number}" for number in range(6)]
-    assert len(read_cached(engine, PLACE).history) == 3
+    assert len(read_cached(engine, SESSION_KEY).history) == 3

@@ -13,7 +13,7 @@ from everhold.adapters.redis.seal import Seal
 from everhold.adapters.sqlite import SqliteOptions, SqliteRecords
 from everhold.sessions.secret import load_secret
 from tests.engines import Store
-from tests.flows.session_stores import PLACE, read_messages
+from tests.flows.session_stores import SESSION_KEY, read_messages
 from tests.servers.valkey import ValkeyServer
 
 PREFIX = "everhold:{default}"
@@ -48,7 +48,7 @@ def forge_newest_message(client: Any) -> None:
     client.lset(HISTORY, 0, json.dumps({**item, "text": "invented"}, separators=(",", ":")))
 
 
-def reseal(client: Any) -> None:
+def seal_with_another_secret(client: Any) -> None:
     """Seal all entries with the secret of another store."""
     seal = Seal(b"x" * 32)
     fields = {name: value for name, value in client.hgetall(SESSION).items() if name != "mac"}
@@ -85,7 +85,7 @@ def nest_deeply(client: Any) -> None:
 
 FORGERIES: dict[str, Forge] = {
     "a message is changed": forge_newest_message,
-    "all of it by another secret": reseal,
+    "all of it by another secret": seal_with_another_secret,
     "another user's session": copy_other_session,
     "another user's messages": copy_other_messages,
     "other messages in another order": reverse_order,
@@ -119,7 +119,7 @@ def test_a_forged_working_memory_is_ignored(engine: Everhold, client: Any, forge
     working = alice.session()
     assert (working.topic, working.session.summary, working.user) == (None, None, "alice")
     assert [message.user_id for message in working.history] == ["alice"] * len(expected)
-    assert engine._parts.session_deps.cache.read(PLACE) is not None, "it is filled from the records"
+    assert engine._parts.session_deps.cache.read(SESSION_KEY) is not None, "it is filled from the records"
 
 
 def test_random_changes_are_ignored(engine: Everhold, client: Any) -> None:
@@ -155,12 +155,8 @@ def test_an_older_state_is_ignored(engine: Everhold, client: Any) -> None:
 def test_forged_lists_of_sessions_break_nothing(engine: Everhold, client: Any) -> None:
     client.sadd(ACTIVE, "%00", "x" * 100_000, "a%2Fb", "", "s1%0A", "../..")
     client.zadd(BY_ACTIVITY, {"%00": 1, "s3": "inf", "s4": 1e300, "s5": -1e18, "s6": 5})
-    assert engine._parts.session_deps.cache.list_active("default") == {
-        "s1",
-        "s2",
-        "a/b",
-        "../..",
-    }  # ids that sessions may have
+    possible_ids = {"s1", "s2", "a/b", "../.."}
+    assert engine._parts.session_deps.cache.list_active("default") == possible_ids
     recent = engine._parts.session_deps.cache.list_recent("default", clock.from_micros(0))
     assert {name for name, _ in recent} == {"s1", "s2", "s6"}
     engine.maintain()
@@ -170,10 +166,10 @@ def test_forged_lists_of_sessions_break_nothing(engine: Everhold, client: Any) -
 def test_engines_of_one_store_accept_each_others_entries(
     engine: Everhold, sqlite_store: Store, valkey_server: ValkeyServer, client: Any
 ) -> None:
-    other = sqlite_store.open(sessions=valkey_server.url)
+    other_engine = sqlite_store.open(sessions=valkey_server.url)
     read_messages(engine.scope(user="alice", session="s1"))
-    assert other._parts.session_deps.cache.read(PLACE) is not None
-    assert load_secret(other._parts.records) == load_secret(engine._parts.records)
+    assert other_engine._parts.session_deps.cache.read(SESSION_KEY) is not None
+    assert load_secret(other_engine._parts.records) == load_secret(engine._parts.records)
     assert load_secret(engine._parts.records).hex() not in json.dumps(
         [client.hgetall(SESSION), client.lrange(HISTORY, 0, -1)]
     )

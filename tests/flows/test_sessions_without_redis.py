@@ -11,7 +11,7 @@ from everhold import Everhold, View
 from everhold.errors import NotFound
 from everhold.sessions.deps import make_session_key
 from tests.engines import Store
-from tests.flows.session_stores import is_from_cache, mark, read_cached, read_messages, wait_until
+from tests.flows.session_stores import is_from_cache, mark_cached_session, read_cached, read_messages, wait_until
 from tests.servers.valkey import ValkeyCluster, ValkeyServer
 
 IMPATIENT: dict[str, Any] = {"socket_seconds": 0.3}
@@ -35,10 +35,10 @@ def chat(engine: Everhold) -> View:
 
 
 def is_used(engine: Everhold, view: View) -> bool:
-    """Return whether answers come from the cache. The function stores something untrue in it, and empties it again."""
+    """Return whether answers come from the cache. To see that, change a cached text, and drop the entry afterwards."""
     view.messages()  # fills it
     key = make_session_key(view.scope)
-    used = mark(engine, key) and is_from_cache(view)
+    used = mark_cached_session(engine, key) and is_from_cache(view)
     engine._parts.session_deps.cache.drop([key])
     return used and read_cached(engine, key) is None
 
@@ -64,45 +64,42 @@ def test_a_server_that_restarts_empty_is_used_again(engine: Everhold, chat: View
 def test_no_message_is_lost_if_redis_is_killed_while_many_speak(engine: Everhold, server: ValkeyServer) -> None:
     started, stopped = threading.Event(), threading.Event()
     said_by: dict[str, list[str]] = {name: [] for name in "abc"}
-    wrong: list[Any] = []
+    mismatches: list[Any] = []
 
     def speak(name: str) -> None:
         view = engine.scope(session=name)
         while not stopped.is_set() or len(said_by[name]) < 5:
             said_by[name].append(str(view.say(f"{name}{len(said_by[name])}").text))
             if read_messages(view) != said_by[name][-100:]:
-                wrong.append((name, said_by[name]))
+                mismatches.append((name, said_by[name]))
             started.set()
 
     with ThreadPoolExecutor(len(said_by)) as pool:
-        speaking = [pool.submit(speak, name) for name in said_by]
+        futures = [pool.submit(speak, name) for name in said_by]
         started.wait()
         for _ in range(5):
             server.kill()
             server.start()
         stopped.set()
-        for thread in speaking:
-            thread.result()
-    assert wrong == []
+        for future in futures:
+            future.result()
+    assert mismatches == []
 
 
 def test_old_data_of_a_restarted_server_is_ignored(
     sqlite_store: Store, engine: Everhold, chat: View, server: ValkeyServer
 ) -> None:
     chat.say("Tea")
-    other = engine.scope(user="alice", session="s2")
-    other.say("Rain")
+    other_session = engine.scope(user="alice", session="s2")
+    other_session.say("Rain")
     server.save()
     chat.say("More tea")
     server.kill()
     chat.say("Still more")
-    other.update_session(topic="Weather")
+    other_session.update_session(topic="Weather")
     server.start()
     assert "Tea" in str(server.client().lrange("everhold:{default}:history:s1", 0, -1))
-    for reader in (
-        engine,
-        sqlite_store.open(sessions=server.url),
-    ):  # one session that existed before, and one that has just begun
+    for reader in (engine, sqlite_store.open(sessions=server.url)):
         assert read_messages(reader.scope(session="s1")) == ["Tea", "More tea", "Still more"]
         assert reader.scope(session="s2").session().topic == "Weather"
     wait_until(lambda: is_used(engine, chat))
@@ -156,16 +153,16 @@ def test_a_purged_session_that_starts_again_is_not_read_from_the_cache(
 
 def test_a_full_server_is_not_needed(engine: Everhold, chat: View, server: ValkeyServer) -> None:
     chat.say("Tea")
-    raw = server.client()
-    raw.config_set("maxmemory-policy", "noeviction")
-    raw.config_set("maxmemory", "1")
+    client = server.client()
+    client.config_set("maxmemory-policy", "noeviction")
+    client.config_set("maxmemory", "1")
     for number in range(4):
         chat.say(f"{number}")
         assert read_messages(chat) == ["Tea", *(f"{n}" for n in range(number + 1))]
     engine.scope(session="s2").say("Rain")
     assert read_messages(engine.scope(session="s2")) == ["Rain"]
     assert ["is full" in problem for problem in engine.doctor().problems] == [True]
-    raw.config_set("maxmemory", "0")
+    client.config_set("maxmemory", "0")
     wait_until(lambda: is_used(engine, chat))
     assert read_messages(chat) == ["Tea", "0", "1", "2", "3"]
     assert engine.doctor().problems == []
@@ -173,14 +170,14 @@ def test_a_full_server_is_not_needed(engine: Everhold, chat: View, server: Valke
 
 def test_a_full_server_may_evict_single_keys(engine: Everhold, server: ValkeyServer) -> None:
     """Redis evicts single keys, so a hash may be left without its list, or a list without its hash."""
-    raw = server.client()
-    raw.config_set("maxmemory-policy", "allkeys-random")
-    raw.config_set("maxmemory", str(raw.info("memory")["used_memory"] + 1_500_000))
+    client = server.client()
+    client.config_set("maxmemory-policy", "allkeys-random")
+    client.config_set("maxmemory", str(client.info("memory")["used_memory"] + 1_500_000))
     views = [engine.scope(session=f"s{number}") for number in range(20)]
     for view in views:
         for number in range(6):
             view.say(f"{number} " + "tea " * 5000)
-    assert raw.info("stats")["evicted_keys"] > 0
+    assert client.info("stats")["evicted_keys"] > 0
     for view in views:
         assert [str(message)[0] for message in read_messages(view)] == list("012345")
 
@@ -223,14 +220,16 @@ def test_an_emptied_server_is_filled_again(engine: Everhold, chat: View, server:
 def test_an_engine_without_redis_writes_beside_an_engine_with_it(
     sqlite_store: Store, engine: Everhold, server: ValkeyServer
 ) -> None:
-    cut_off = sqlite_store.open(sessions="redis://127.0.0.1:1", redis=IMPATIENT)
-    first, second = (session_engine.scope(user="alice", session="s1") for session_engine in (engine, cut_off))
+    engine_without_redis = sqlite_store.open(sessions="redis://127.0.0.1:1", redis=IMPATIENT)
+    first, second = (
+        session_engine.scope(user="alice", session="s1") for session_engine in (engine, engine_without_redis)
+    )
     expected = []
     for number in range(5):
         for view in (first, second):
             expected.append(view.say(f"{number}").text)
             assert read_messages(first) == read_messages(second) == expected
-    cut_off.delete_session("s1")
+    engine_without_redis.delete_session("s1")
     with pytest.raises(NotFound):
         first.messages()
 
@@ -254,7 +253,7 @@ def test_a_cluster_can_be_used(sqlite_store: Store) -> None:
         for view in views:
             view.say("Tea")
             view.say("Rain")
-            assert mark(engine, make_session_key(view.scope))
+            assert mark_cached_session(engine, make_session_key(view.scope))
             assert is_from_cache(view)
         assert all(client.dbsize() for client in cluster.clients()), "the organizations are spread over the servers"
         assert engine.doctor().problems == []

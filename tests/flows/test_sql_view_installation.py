@@ -24,7 +24,7 @@ from tests.engines import Store, get_parts, get_records, make_store
 from tests.flows.legacy_data import EXPECTED
 from tests.flows.legacy_database import SQL_STORES, Report
 
-# In one test process with the other tests of views: those on PostgreSQL share a database.
+# All tests of views run in one process, because those on PostgreSQL share a database.
 pytestmark = pytest.mark.xdist_group("sql views")
 HOSTILE = """o'*/ --";\\%s"""
 
@@ -128,12 +128,12 @@ class TestInstalling:
         first = engine.install_views("s2")
         before = list_definitions(engine)
         views: Any = get_parts(engine).find_sql_views()
-        type_of_views = type(views)
-        called: list[object] = []
+        view_class = type(views)
+        calls: list[object] = []
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(type_of_views, "replace_views", lambda *arguments: called.append(arguments))
+            patch.setattr(view_class, "replace_views", lambda *arguments: calls.append(arguments))
             assert engine.install_views("memory-orchestrator") == first
-        assert not called
+        assert not calls
         assert list_definitions(engine) == before
         assert len(before) == len(first.views) == len(EXPECTED["memory_orchestrator"])
 

@@ -14,7 +14,7 @@ from tests.engines import make_store
 from tests.flows.legacy_data import EXPECTED, LONG, write_everything
 from tests.flows.legacy_database import SQL_STORES, Report
 
-# In one test process, because all share stores that take a second to fill.
+# All tests of views run in one process, because they share stores that take a second to fill.
 pytestmark = pytest.mark.xdist_group("sql views")
 
 VIEWS = [(preset, view) for preset, views in EXPECTED.items() for view in views]
@@ -32,9 +32,9 @@ def reports(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     scripts = {preset: engine.write_view_script(preset) for preset in EXPECTED}
     engine.close()
     yield {preset: Report(store, script) for preset, script in scripts.items()}
-    with_engine = store.open(data=folder / "data")
+    reopened = store.open(data=folder / "data")
     for preset in EXPECTED:
-        with_engine.remove_views(preset)
+        reopened.remove_views(preset)
     store.close()
 
 

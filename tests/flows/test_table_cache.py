@@ -11,7 +11,7 @@ from everhold.ask.sources.cache import WeightedCache
 from everhold.testing.fake_embedder import FakeEmbedder
 from tests.engines import Store
 
-COUNT = "how many orders are there?"
+COUNT_QUESTION = "how many orders are there?"
 
 
 @pytest.fixture
@@ -32,11 +32,11 @@ def upload(view: View, folder: Path, text: str, name: str = "orders.csv") -> Vie
 
 def count_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list that gets an entry whenever values of tables are read."""
-    read, calls = content.read_table_values, []
+    read_values, calls = content.read_table_values, []
 
     def count(deps: object, tables: list[object]) -> object:
         calls.append(len(tables))
-        return read(deps, tables)  # type: ignore[arg-type]
+        return read_values(deps, tables)  # type: ignore[arg-type]
 
     monkeypatch.setattr(content, "read_table_values", count)
     return calls
@@ -44,14 +44,14 @@ def count_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def test_tables_are_read_once(shop: View, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = count_reads(monkeypatch)
-    assert [shop.ask(COUNT).table.rows for _ in range(3)] == [((2,),)] * 3
+    assert [shop.ask(COUNT_QUESTION).table.rows for _ in range(3)] == [((2,),)] * 3
     assert calls == [1]
 
 
 def test_a_change_is_seen_by_the_next_question(shop: View, tmp_path: Path) -> None:
-    assert shop.ask(COUNT).table.rows == ((2,),)
+    assert shop.ask(COUNT_QUESTION).table.rows == ((2,),)
     upload(shop, tmp_path, "status\npaid\nopen\nlate\n")
-    assert shop.ask(COUNT).table.rows == ((3,),)
+    assert shop.ask(COUNT_QUESTION).table.rows == ((3,),)
     assert shop.ask("how many orders are late?").table.rows == ((1,),)
     upload(shop, tmp_path, "name\nZoe\nAbe\n", "customers.csv")
     assert shop.ask("how many customers are there?").table.rows == ((2,),)
@@ -72,28 +72,28 @@ def test_a_new_description_is_seen(shop: View) -> None:
 
 
 def test_scopes_do_not_share_entries(engine: Everhold, shop: View, tmp_path: Path) -> None:
-    other = upload(engine.scope(organization="acme", project="shop"), tmp_path, "status\nold\n")
-    user = upload(engine.scope(user="ana"), tmp_path, "status\na1\nb2\nc3\nd4\n")
+    acme_shop = upload(engine.scope(organization="acme", project="shop"), tmp_path, "status\nold\n")
+    ana = upload(engine.scope(user="ana"), tmp_path, "status\na1\nb2\nc3\nd4\n")
     for _ in range(2):
-        assert [view.ask(COUNT).table.rows for view in (shop, other, user)] == [((2,),), ((1,),), ((4,),)]
+        assert [view.ask(COUNT_QUESTION).table.rows for view in (shop, acme_shop, ana)] == [((2,),), ((1,),), ((4,),)]
     with pytest.raises(NotFound):
-        engine.scope(organization="empty", project="shop").ask(COUNT)
+        engine.scope(organization="empty", project="shop").ask(COUNT_QUESTION)
 
 
 def test_another_engine_on_the_store_is_noticed(tmp_path: Path) -> None:
-    places = {"embedder": FakeEmbedder(), "blobs": str(tmp_path / "blobs")}
-    with Everhold.open(tmp_path / "a.db", **places) as first, Everhold.open(tmp_path / "a.db", **places) as second:  # type: ignore[arg-type]
+    options = {"embedder": FakeEmbedder(), "blobs": str(tmp_path / "blobs")}
+    with Everhold.open(tmp_path / "a.db", **options) as first, Everhold.open(tmp_path / "a.db", **options) as second:  # type: ignore[arg-type]
         shop = upload(first.scope(project="shop"), tmp_path, "status\npaid\n")
-        assert shop.ask(COUNT).table.rows == ((1,),)
+        assert shop.ask(COUNT_QUESTION).table.rows == ((1,),)
         upload(second.scope(project="shop"), tmp_path, "status\npaid\nopen\n")
-        assert shop.ask(COUNT).table.rows == ((2,),)
+        assert shop.ask(COUNT_QUESTION).table.rows == ((2,),)
 
 
 def test_threads_share_the_cache(engine: Everhold, shop: View, tmp_path: Path) -> None:
-    other = upload(engine.scope(project="other"), tmp_path, "status\na1\nb2\nc3\n")
-    views = [shop, other] * 6
+    other_shop = upload(engine.scope(project="other"), tmp_path, "status\na1\nb2\nc3\n")
+    views = [shop, other_shop] * 6
     with ThreadPoolExecutor(6) as pool:
-        rows = list(pool.map(lambda view: view.ask(COUNT).table.rows, views))
+        rows = list(pool.map(lambda view: view.ask(COUNT_QUESTION).table.rows, views))
     assert rows == [((2,),), ((3,),)] * 6
 
 

@@ -22,14 +22,14 @@ def test_accounts_are_created(engine: Everhold) -> None:
         "Alice", "Asia/Bangkok", {"age": 30}, {"theme": "dark"},
     )  # fmt: skip
     assert (project.user_id, project.description) == ("alice", "A project")
-    for again in (
+    for create in (
         lambda: engine.create_organization("acme"),
         lambda: engine.create_user("alice", organization="acme"),
         lambda: engine.create_user("bob", organization="acme", email="a@x.org"),
         lambda: engine.create_project("p", organization="acme"),
     ):
         with pytest.raises(AlreadyExists):
-            again()
+            create()
     engine.create_user("alice", organization="bolt", email="a@x.org")
     assert engine.scope(organization="acme", user="alice", project="p").remember("Fits").user_id == "alice"
 
@@ -91,7 +91,7 @@ def test_deleting_a_user_hides_the_memories_of_the_user(engine: Everhold) -> Non
     for name in ("memories", "memory_tags", "memory_relationships", "sessions", "chunks", "users"):
         assert after[name].keys() == before[name].keys()
         for key, row in before[name].items():
-            assert _without_version(after[name][key]) == _without_version(row), name
+            assert _remove_version(after[name][key]) == _remove_version(row), name
 
 
 def test_deleting_a_project_hides_its_memories(engine: Everhold) -> None:
@@ -110,7 +110,7 @@ def test_deleting_a_project_hides_its_memories(engine: Everhold) -> None:
         engine.restore("project", "garden")
 
 
-def _without_version(row: object) -> object:
+def _remove_version(row: object) -> object:
     changing = ("version", "access_count", "last_accessed")
     return {name: value for name, value in row.__dict__.items() if name not in changing}
 

@@ -48,8 +48,8 @@ def test_the_fuzzer_finds_a_planted_fault(
     plant: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = make_store("in_memory", request, tmp_path)
-    entity, method, hole = PLANTS[plant]
-    monkeypatch.setattr(entity, method, hole)
+    entity, method, replacement = PLANTS[plant]
+    monkeypatch.setattr(entity, method, replacement)
     try:
         assert run(store.open(), 2000).findings
     finally:

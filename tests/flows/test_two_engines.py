@@ -19,34 +19,34 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def pair(store: Store) -> tuple[Everhold, Everhold]:
+def engines(store: Store) -> tuple[Everhold, Everhold]:
     return store.open(), store.open()
 
 
-def test_each_engine_recalls_the_writes_of_the_other_at_once(pair: tuple[Everhold, Everhold]) -> None:
-    first, second = (engine.scope(user="alice") for engine in pair)
+def test_each_engine_recalls_the_writes_of_the_other_at_once(engines: tuple[Everhold, Everhold]) -> None:
+    first, second = (engine.scope(user="alice") for engine in engines)
     assert texts(second.recall("tea", minimum=0)) == []
-    for n in range(10):
-        first.remember(f"Tea {n}")
-        assert f"Tea {n}" in texts(second.recall("tea", k=50, minimum=0))
-        second.remember(f"Rain {n}")
-        assert f"Rain {n}" in texts(first.recall("rain", k=50, minimum=0))
-        assert len(first.recall("rain", k=50, minimum=0)) == 2 * n + 2
+    for number in range(10):
+        first.remember(f"Tea {number}")
+        assert f"Tea {number}" in texts(second.recall("tea", k=50, minimum=0))
+        second.remember(f"Rain {number}")
+        assert f"Rain {number}" in texts(first.recall("rain", k=50, minimum=0))
+        assert len(first.recall("rain", k=50, minimum=0)) == 2 * number + 2
 
 
-def test_images_follow_every_change(pair: tuple[Everhold, Everhold]) -> None:
-    first, second = (engine.scope(user="alice") for engine in pair)
-    wide = pair[1].scope()
+def test_images_follow_every_change(engines: tuple[Everhold, Everhold]) -> None:
+    first, second = (engine.scope(user="alice") for engine in engines)
+    organization_view = engines[1].scope()
     tea, rain = first.remember("Tea"), first.remember("Rain", tags=["t"])
     assert (
         sorted(texts(second.recall("tea rain", minimum=0)))
-        == sorted(texts(wide.recall("tea rain", minimum=0)))
+        == sorted(texts(organization_view.recall("tea rain", minimum=0)))
         == ["Rain", "Tea"]
     )
 
     def recall_all() -> list[str]:
         recalled_texts = sorted(texts(second.recall("tea rain coffee snow", minimum=0)))
-        assert sorted(texts(wide.recall("tea rain coffee snow", minimum=0))) == recalled_texts
+        assert sorted(texts(organization_view.recall("tea rain coffee snow", minimum=0))) == recalled_texts
         return recalled_texts
 
     first.revise(tea.id, text="Coffee")
@@ -84,16 +84,16 @@ def test_images_follow_deleted_and_restored_owners(store: Store, kind: str) -> N
     scopes = [scope, {"organization": "acme"}, {"organization": "acme", "project": "p"}]
     first.scope(**scope).remember_many(["Tea", "Tea now", "Tea then"])
     first.scope(organization="acme", user="bob").remember_many(["Tea of Bob", "Rain of Bob"])
-    watching = [second.scope(**scope) for scope in scopes]
+    views = [second.scope(**scope) for scope in scopes]
 
     def recall_all() -> list[int]:
         """Return how many memories each engine finds, and check hits and scores against a new engine."""
-        fresh = store.open()
-        for view, dimensions in zip(watching, scopes, strict=True):
+        new_engine = store.open()
+        for view, dimensions in zip(views, scopes, strict=True):
             hits = view.recall("tea rain of", minimum=0)
-            assert ranking(hits) == ranking(fresh.scope(**dimensions).recall("tea rain of", minimum=0))
+            assert ranking(hits) == ranking(new_engine.scope(**dimensions).recall("tea rain of", minimum=0))
             assert len(hits) == len(view.list())
-        return [len(view.recall("tea rain of", minimum=0)) for view in watching]
+        return [len(view.recall("tea rain of", minimum=0)) for view in views]
 
     assert recall_all() == [3, 5, 3]
     name = {"user": "alice", "project": "p", "organization": "acme"}[kind]
@@ -107,12 +107,12 @@ def test_images_follow_deleted_and_restored_owners(store: Store, kind: str) -> N
     delete(name, hard=True, **arguments)
     assert recall_all() == [0, remaining, 0]
     first.scope(**scope).remember("Tea again")
-    assert [texts(view.recall("again", k=1, minimum=0)) for view in watching] == [["Tea again"]] * 3
+    assert [texts(view.recall("again", k=1, minimum=0)) for view in views] == [["Tea again"]] * 3
     assert recall_all() == [1, remaining + 1, 1]
 
 
-def test_writing_for_a_deleted_user_is_refused(pair: tuple[Everhold, Everhold]) -> None:
-    first, second = pair
+def test_writing_for_a_deleted_user_is_refused(engines: tuple[Everhold, Everhold]) -> None:
+    first, second = engines
     first.scope(user="alice").remember("Tea")
     first.delete_user("alice")
     before = read_all_rows(first)["memories"]
@@ -125,45 +125,48 @@ def test_writing_for_a_deleted_user_is_refused(pair: tuple[Everhold, Everhold]) 
     first.scope(user="alice").remember("Yes")
 
 
-def test_random_changes_by_two_engines_are_seen_by_both(pair: tuple[Everhold, Everhold], store: Store) -> None:
+def test_random_changes_by_two_engines_are_seen_by_both(engines: tuple[Everhold, Everhold], store: Store) -> None:
     """After random changes by two engines, both give the same answers as a new engine."""
     rng = random.Random(11)
-    views = [engine.scope(user="alice") for engine in pair]
+    views = [engine.scope(user="alice") for engine in engines]
     views[0].remember_many(f"Note {n} of tea" for n in range(10))
     for step in range(60):
         view = rng.choice(views)
-        live = view.list(limit=100).memories
-        memory_id = rng.choice(live).id
+        memories = view.list(limit=100).memories
+        memory_id = rng.choice(memories).id
         match rng.randrange(6):
             case 0 | 1:
                 view.remember(f"Note {step} of rain")
             case 2:
                 view.revise(memory_id, text=f"Revised {step} of stone")
             case 3:
-                view.forget(memory_id, hard=rng.random() < 0.5) if len(live) > 4 else None
+                if len(memories) > 4:
+                    view.forget(memory_id, hard=rng.random() < 0.5)
             case 4:
                 view.supersede(memory_id, f"Heir {step} of river")
             case _:
                 view.recall("tea")
         if step % 10 == 9:
-            fresh = store.open().scope(user="alice")
-            expected = ranking(fresh.recall("tea rain stone river", k=100, minimum=0))
+            new_view = store.open().scope(user="alice")
+            expected = ranking(new_view.recall("tea rain stone river", k=100, minimum=0))
             assert [ranking(view.recall("tea rain stone river", k=100, minimum=0)) for view in views] == [expected] * 2
 
 
 def test_threads_can_share_an_engine(engine: Everhold) -> None:
     alice = engine.scope(user="alice")
-    failed: list[BaseException] = []
+    failures: list[BaseException] = []
 
-    def work(name: int) -> None:
+    def work(thread_number: int) -> None:
         try:
-            for n in range(10):
-                memory = alice.remember(f"Thread {name} note {n}")
-                assert memory.id in {hit.memory.id for hit in alice.recall(f"thread {name} note {n}", k=5, minimum=0)}
-                if n % 3 == 0:
+            for number in range(10):
+                memory = alice.remember(f"Thread {thread_number} note {number}")
+                assert memory.id in {
+                    hit.memory.id for hit in alice.recall(f"thread {thread_number} note {number}", k=5, minimum=0)
+                }
+                if number % 3 == 0:
                     alice.forget(memory.id)
         except BaseException as error:
-            failed.append(error)
+            failures.append(error)
             raise
 
     threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
@@ -171,7 +174,7 @@ def test_threads_can_share_an_engine(engine: Everhold) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert not failed
+    assert not failures
     assert len(alice.list(limit=100)) == 6 * 6
     assert len(alice.recall("thread note", k=100, minimum=0)) == 36
 
@@ -181,16 +184,16 @@ import json, sys
 from tests.engines import Store
 alice = Store({name!r}, {storage!r}).open().scope(user="alice")
 for line in sys.stdin:
-    act = json.loads(line)
-    if "recall" in act:
-        found = [(hit.memory.id, hit.memory.text, hit.score) for hit in alice.recall(act["recall"], k=50, minimum=0)]
-    elif "remember" in act:
-        found = alice.remember(act["remember"]).id
-    elif "revise" in act:
-        found = alice.revise(act["revise"], text=act["text"]).id
+    call = json.loads(line)
+    if "recall" in call:
+        result = [(hit.memory.id, hit.memory.text, hit.score) for hit in alice.recall(call["recall"], k=50, minimum=0)]
+    elif "remember" in call:
+        result = alice.remember(call["remember"]).id
+    elif "revise" in call:
+        result = alice.revise(call["revise"], text=call["text"]).id
     else:
-        found = alice.forget(act["forget"]).id
-    print(json.dumps(found), flush=True)
+        result = alice.forget(call["forget"]).id
+    print(json.dumps(result), flush=True)
 """
 
 
@@ -204,10 +207,10 @@ def test_two_processes_see_each_others_writes(store: Store) -> None:
         [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
     ) as child:
 
-        def call_child(**act: str) -> object:
+        def call_child(**call: str) -> object:
             assert child.stdin
             assert child.stdout
-            print(json.dumps(act), file=child.stdin, flush=True)
+            print(json.dumps(call), file=child.stdin, flush=True)
             return json.loads(child.stdout.readline())
 
         def compare_recalls() -> list[str]:
@@ -250,14 +253,14 @@ engine.close()
 def test_four_writing_processes_lose_no_write(store: Store) -> None:
     """No write is lost or stored twice, and the log has a single chain."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"}
-    running = [
+    processes = [
         subprocess.Popen(
             [sys.executable, "-c", WRITER.format(name=store.name, storage=store.storage, number=number)],
             env=environment, stderr=subprocess.PIPE, text=True,
         )
         for number in range(4)
     ]  # fmt: skip
-    for process in running:
+    for process in processes:
         _, errors = process.communicate(timeout=600)
         assert process.returncode == 0, errors
     engine = store.open()
@@ -271,16 +274,16 @@ def test_four_writing_processes_lose_no_write(store: Store) -> None:
     assert engine.doctor().problems == []
 
 
-def test_a_workspace_of_a_project_that_the_other_has_deleted_is_created(pair: tuple[Everhold, Everhold]) -> None:
-    first, second = pair
+def test_a_workspace_of_a_project_that_another_engine_deleted_is_created(engines: tuple[Everhold, Everhold]) -> None:
+    first, second = engines
     view = first.scope(project="p", user="alice")
     view.remember("Tea")  # from now on, the first engine takes the project for granted
     second.delete_project("p", hard=True)
     assert view.workspace("notes").name == "notes"
 
 
-def test_fields_of_a_conversation_that_several_set_at_once_are_all_set(pair: tuple[Everhold, Everhold]) -> None:
-    chats = [engine.scope(user="alice", session="s") for engine in pair]
+def test_concurrent_updates_of_a_conversation_are_all_applied(engines: tuple[Everhold, Everhold]) -> None:
+    chats = [engine.scope(user="alice", session="s") for engine in engines]
     chats[0].say("Hello", conversation="c")
     threads = [
         threading.Thread(target=chats[number % 2].update_conversation, args=("c",), kwargs={"name": f"Name {number}"})

@@ -17,6 +17,7 @@ from everhold.backups.sealing import EVERYONE, NoSealing
 from everhold.errors import EverholdError, InvalidInput, StoreDamaged
 from everhold.model import Memory
 from everhold.schema.catalog import TABLES
+from everhold.testing.fake_embedder import FakeEmbedder
 from everhold.views.backup_deps import make_packing, open_place
 from tests.engines import Store, get_records
 
@@ -24,7 +25,7 @@ Change = Callable[[dict[str, Any]], None]
 
 
 class HostileTarget:
-    """A target with one backup, which a test changes and gives right checksums."""
+    """A target with one backup. Tests change the backup and write it with right checksums."""
 
     def __init__(self, engine: Everhold, folder: Path) -> None:
         view = engine.scope(user="alice", session="talk")
@@ -42,9 +43,9 @@ class HostileTarget:
 
     def put_layer(self, name: str, part: ObjectEntry, rows: int) -> None:
         entry = self.manifest.tables[name].model_copy(update={"layers": (Layer(rows=(part,)),), "rows": rows})
-        self.write(self.manifest.model_copy(update={"tables": {**self.manifest.tables, name: entry}}))
+        self.write_manifest(self.manifest.model_copy(update={"tables": {**self.manifest.tables, name: entry}}))
 
-    def write(self, manifest: Manifest) -> None:
+    def write_manifest(self, manifest: Manifest) -> None:
         self.manifest = manifest
         self.history.write(manifest)
 
@@ -73,21 +74,15 @@ def hostile(sqlite_store: Store, tmp_path: Path) -> HostileTarget:
     return HostileTarget(sqlite_store.open(), tmp_path / "backups")
 
 
-def refuse(hostile: HostileTarget, tmp_path: Path, kind: type[EverholdError], message: str) -> None:
+def assert_refused(hostile: HostileTarget, tmp_path: Path, error: type[EverholdError], message: str) -> None:
     """Fail unless a restore and a verification refuse the backup, and nothing is stored."""
     restored = tmp_path / "restored.db"
-    with pytest.raises(kind, match=message):
+    with pytest.raises(error, match=message):
         Everhold.restore_backup(hostile.folder, restored)
     if restored.exists():
-        with Everhold.open(restored, embedder=_embedder()) as engine:
+        with Everhold.open(restored, embedder=FakeEmbedder()) as engine:
             assert get_records(engine).count(Memory, None, deleted=True) == 0
     assert not Everhold.verify_backup(hostile.folder).intact
-
-
-def _embedder() -> Any:
-    from everhold.testing.fake_embedder import FakeEmbedder
-
-    return FakeEmbedder()
 
 
 @pytest.mark.parametrize(
@@ -113,7 +108,7 @@ def test_a_row_that_everhold_never_writes_is_refused(
     table: str, column: str, value: Any, hostile: HostileTarget, tmp_path: Path
 ) -> None:
     hostile.change_rows(table, column, value)
-    refuse(hostile, tmp_path, StoreDamaged, "Everhold wrote|none of its column|missing")
+    assert_refused(hostile, tmp_path, StoreDamaged, "Everhold wrote|none of its column|missing")
 
 
 @pytest.mark.parametrize(
@@ -123,22 +118,22 @@ def test_a_row_that_everhold_never_writes_is_refused(
 )
 def test_values_that_are_not_rows_are_refused(rows: list[Any], hostile: HostileTarget, tmp_path: Path) -> None:
     hostile.put_rows("memories", rows)
-    refuse(hostile, tmp_path, StoreDamaged, "row")
+    assert_refused(hostile, tmp_path, StoreDamaged, "row")
 
 
 def test_the_same_row_twice_is_refused(hostile: HostileTarget, tmp_path: Path) -> None:
     hostile.put_rows("memories", hostile.read_rows("memories") * 2)
-    refuse(hostile, tmp_path, StoreDamaged, "twice")
+    assert_refused(hostile, tmp_path, StoreDamaged, "twice")
 
 
 def test_content_that_expands_without_end_is_refused(hostile: HostileTarget, tmp_path: Path) -> None:
     bomb = zstandard.ZstdCompressor().compress(bytes(300_000_000))
     assert len(bomb) < 100_000
-    directory = make_packing().compress(json.dumps([[None, None, 0, len(bomb), 1000, 1]]).encode())
-    size = len(json.dumps([[None, None, 0, len(bomb), 1000, 1]]))
-    head = b"EVHPACK1" + len(directory).to_bytes(4, "little") + size.to_bytes(4, "little")
+    entries = json.dumps([[None, None, 0, len(bomb), 1000, 1]]).encode()
+    directory = make_packing().compress(entries)
+    head = b"EVHPACK1" + len(directory).to_bytes(4, "little") + len(entries).to_bytes(4, "little")
     hostile.put_layer("memories", hostile.objects.put(head + directory + bomb, 1), 1)
-    refuse(hostile, tmp_path, StoreDamaged, "bytes that it should have|holds no rows|no row")
+    assert_refused(hostile, tmp_path, StoreDamaged, "bytes that it should have|holds no rows|no row")
 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "..", "a" * 63, "A" * 64, ""])
@@ -147,21 +142,23 @@ def test_a_name_that_leads_outside_the_folder_is_refused(name: str, hostile: Hos
         values["tables"]["memories"]["layers"][0]["rows"][0]["sha256"] = name
 
     hostile.write_json(change)
-    refuse(hostile, tmp_path, StoreDamaged, "not one that Everhold wrote")
+    assert_refused(hostile, tmp_path, StoreDamaged, "not one that Everhold wrote")
 
 
 def test_another_format_is_refused(hostile: HostileTarget, tmp_path: Path) -> None:
     hostile.write_json(lambda values: values.update(format=99))
-    refuse(hostile, tmp_path, InvalidInput, "has format 99")
+    assert_refused(hostile, tmp_path, InvalidInput, "has format 99")
 
 
 def test_an_unknown_table_or_column_is_refused(hostile: HostileTarget, tmp_path: Path) -> None:
     entry = hostile.manifest.tables["memories"]
-    hostile.write(hostile.manifest.model_copy(update={"tables": {**hostile.manifest.tables, "passwords": entry}}))
-    refuse(hostile, tmp_path, StoreDamaged, "unknown table 'passwords'")
+    hostile.write_manifest(
+        hostile.manifest.model_copy(update={"tables": {**hostile.manifest.tables, "passwords": entry}})
+    )
+    assert_refused(hostile, tmp_path, StoreDamaged, "unknown table 'passwords'")
 
 
 def test_a_manifest_under_another_name_is_refused(hostile: HostileTarget, tmp_path: Path) -> None:
     source = hostile.folder / "backups" / f"{hostile.id}.backup"
     source.rename(source.with_name("bak_zzz.backup"))
-    refuse(hostile, tmp_path, StoreDamaged, "is that of")
+    assert_refused(hostile, tmp_path, StoreDamaged, "is that of")

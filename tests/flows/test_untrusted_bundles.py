@@ -20,12 +20,12 @@ from tests.engines import CALM, STORES, Store, get_records, make_store, read_all
 from tests.servers.dynamodb import CREDENTIALS, DynamoServer
 from tests.servers.postgres import PostgresServer
 
-EVERYWHERE = (*STORES, "duckdb", "dynamodb")
+EVERY_STORE = (*STORES, "duckdb", "dynamodb")
 TIME = "2026-01-01T00:00:00+00:00"
-FOREIGN = "bolt"
+FOREIGN_ORGANIZATION = "bolt"
 
 
-@pytest.fixture(params=EVERYWHERE)
+@pytest.fixture(params=EVERY_STORE)
 def engine(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Everhold]:
     """An engine on every store, with memories of two users in one organization and of one user in another."""
     if request.param == "dynamodb":
@@ -44,7 +44,7 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.fixture
-def sqlite(sqlite_store: Store) -> Everhold:
+def sqlite_engine(sqlite_store: Store) -> Everhold:
     opened = sqlite_store.open()
     fill(opened)
     return opened
@@ -58,17 +58,18 @@ def fill(engine: Everhold) -> None:
     alice.supersede(old.id, "Alice drinks coffee")
     alice.forget(alice.remember("Alice will forget this").id)
     engine.scope(organization="acme", user="bob").remember("Bob hides his money in the oven", id="bobs")
-    engine.scope(organization=FOREIGN, user="carol").remember("Carol wins the lottery", id="carols")
+    engine.scope(organization=FOREIGN_ORGANIZATION, user="carol").remember("Carol wins the lottery", id="carols")
 
 
 def export(engine: Everhold, folder: Path) -> Path:
-    return folder / "out.jsonl" if engine.export(folder / "out.jsonl", organization="acme") else folder
+    engine.export(folder / "out.jsonl", organization="acme")
+    return folder / "out.jsonl"
 
 
 def read_steady_rows(engine: Everhold) -> dict[str, Any]:
     """Return every row except those of tables that the engine itself keeps changing."""
     engine.flush()
-    moving = (
+    changing_tables = (
         "memory_access_logs",
         "log_heads",
         "outbox",
@@ -78,7 +79,7 @@ def read_steady_rows(engine: Everhold) -> dict[str, Any]:
         "jobs",
         "maintenance_runs",
     )
-    return {name: rows for name, rows in read_all_rows(engine).items() if name not in moving}
+    return {name: rows for name, rows in read_all_rows(engine).items() if name not in changing_tables}
 
 
 def make_job_row(**values: Any) -> dict[str, Any]:
@@ -86,14 +87,14 @@ def make_job_row(**values: Any) -> dict[str, Any]:
     return {"table": "jobs", "row": row}
 
 
-OUTBOX = {
+OUTBOX_ROW = {
     "table": "outbox",
     "row": {
         "organization_id": "acme", "user_id": "alice", "entity": "memories", "entity_id": "bobs", "operation": "put",
     },
 }  # fmt: skip
-STATE = {"table": "counters", "row": {"name": "access log sealed through", "value": 10**9}}
-VERSION = {"table": "schema_versions", "row": {"version": 99, "name": "later", "applied_at": TIME}}
+COUNTER_ROW = {"table": "counters", "row": {"name": "access log sealed through", "value": 10**9}}
+VERSION_ROW = {"table": "schema_versions", "row": {"version": 99, "name": "later", "applied_at": TIME}}
 
 
 def make_forget_job(organization: str, ids: list[str]) -> dict[str, Any]:
@@ -107,17 +108,17 @@ class TestInternalTables:
         engine.maintain()  # creates the secret from which the name of the folder for blobs is derived
         before = read_steady_rows(engine)
         planted = [
-            make_forget_job(FOREIGN, ["carols"]),
+            make_forget_job(FOREIGN_ORGANIZATION, ["carols"]),
             make_job_row(id="access-log", kind="seal"),
-            OUTBOX,
-            STATE,
-            VERSION,
+            OUTBOX_ROW,
+            COUNTER_ROW,
+            VERSION_ROW,
         ]
         for row in planted:
-            bad = tamper(source, tmp_path / "bad.jsonl", "acme", lambda rows, row=row: [*rows, row])  # type: ignore[misc]
+            bundle = tamper(source, tmp_path / "bad.jsonl", "acme", lambda rows, row=row: [*rows, row])  # type: ignore[misc]
             words = rf"line \d+ is a row of table '{row['table']}', which holds the engine's own state"
             with pytest.raises(InvalidInput, match=words):
-                engine.load(bad)
+                engine.load(bundle)
         engine.maintain()
         assert read_steady_rows(engine) == before
         assert engine.verify_log("acme").intact
@@ -128,10 +129,10 @@ class TestJobs:
     """Forged jobs that are already in the store."""
 
     def test_a_job_acts_in_its_own_organization_only(self, engine: Everhold) -> None:
-        plant(engine, make_forget_job(FOREIGN, ["carols"]), "job-foreign")
-        plant(engine, make_forget_job("acme", ["carols"]), "job-own")
+        plant_job(engine, make_forget_job(FOREIGN_ORGANIZATION, ["carols"]), "job-foreign")
+        plant_job(engine, make_forget_job("acme", ["carols"]), "job-own")
         engine.maintain()
-        assert engine.scope(organization=FOREIGN).get("carols").text == "Carol wins the lottery"
+        assert engine.scope(organization=FOREIGN_ORGANIZATION).get("carols").text == "Carol wins the lottery"
         states = {job.id: job for job in get_records(engine).scan(Job, "acme", [Where("kind", Op.EQ, "forget")])}
         assert (states["job-foreign"].status, states["job-own"].status) == ("failed", "done")
         assert "organization" in str(states["job-foreign"].error)
@@ -152,15 +153,17 @@ class TestJobs:
         ],
     )
     def test_an_invalid_job_fails_and_the_others_run(
-        self, sqlite: Everhold, parameters: dict[str, Any], state: dict[str, Any]
+        self, sqlite_engine: Everhold, parameters: dict[str, Any], state: dict[str, Any]
     ) -> None:
-        plant(sqlite, make_job_row(status="running", parameters=parameters, state=state), "a-bad")
-        plant(sqlite, make_forget_job("acme", ["bobs"]), "b-good")
-        assert [problem for problem in sqlite.doctor().problems if "a-bad" in problem]
-        sqlite.maintain()
-        jobs = {job.id: job.status for job in get_records(sqlite).scan(Job, "acme", [Where("kind", Op.EQ, "forget")])}
+        plant_job(sqlite_engine, make_job_row(status="running", parameters=parameters, state=state), "a-bad")
+        plant_job(sqlite_engine, make_forget_job("acme", ["bobs"]), "b-good")
+        assert [problem for problem in sqlite_engine.doctor().problems if "a-bad" in problem]
+        sqlite_engine.maintain()
+        jobs = {
+            job.id: job.status for job in get_records(sqlite_engine).scan(Job, "acme", [Where("kind", Op.EQ, "forget")])
+        }
         assert jobs == {"a-bad": "failed", "b-good": "done"}
-        assert sqlite.scope(organization="acme").get("note-1").user_id == "alice"
+        assert sqlite_engine.scope(organization="acme").get("note-1").user_id == "alice"
 
     def test_a_job_acts_in_its_own_organization_under_row_level_security(
         self, postgres_server: PostgresServer, postgres_url: str
@@ -171,12 +174,12 @@ class TestJobs:
         embedder = FakeEmbedder()
         with Everhold(parts.assemble(chosen, *stores.open_store(chosen), embedder, embedder)) as engine:
             fill(engine)
-            plant(engine, make_forget_job(FOREIGN, ["carols"]), "job-foreign")
+            plant_job(engine, make_forget_job(FOREIGN_ORGANIZATION, ["carols"]), "job-foreign")
             engine.maintain()
-            assert engine.scope(organization=FOREIGN).get("carols").user_id == "carol"
+            assert engine.scope(organization=FOREIGN_ORGANIZATION).get("carols").user_id == "carol"
 
 
-def plant(engine: Everhold, row: dict[str, Any], job_id: str) -> None:
+def plant_job(engine: Everhold, row: dict[str, Any], job_id: str) -> None:
     get_records(engine).commit([Put(Job.model_validate_json(json.dumps({**row["row"], "id": job_id})))])
 
 
@@ -184,7 +187,7 @@ class TestTheFeed:
     def test_a_feed_line_adds_no_memory_of_another_user_to_an_image(self, engine: Everhold) -> None:
         alice = engine.scope(organization="acme", user="alice")
         assert texts(alice.recall("money in the oven", k=10, minimum=0))
-        get_records(engine).commit([Put(Outbox.model_validate(OUTBOX["row"]))])
+        get_records(engine).commit([Put(Outbox.model_validate(OUTBOX_ROW["row"]))])
         assert "Bob hides his money in the oven" not in texts(alice.recall("money in the oven", k=50, minimum=0))
 
     def test_a_chunk_in_the_image_of_another_user_is_not_a_hit(self, engine: Everhold, tmp_path: Path) -> None:
@@ -192,7 +195,7 @@ class TestTheFeed:
         records = get_records(engine)
         [chunk] = records.scan(Chunk, "acme", [Where("owner_id", Op.EQ, "bobs")])
         planted = chunk.model_copy(update={"user_id": "alice", "chunk_index": 7})
-        records.commit([Put(planted), Put(Outbox.model_validate(OUTBOX["row"]))])
+        records.commit([Put(planted), Put(Outbox.model_validate(OUTBOX_ROW["row"]))])
         for max_memories in (0, 10_000):
             engine._parts.recall_deps.images.max_memories = max_memories
             engine._parts.recall_deps.images.clear()
@@ -225,11 +228,11 @@ class TestCollisions:
         alice = engine.scope(organization="other", user="alice")
         alice.revise("note-1", text="Alice keeps her key in the boot")
         before = read_steady_rows(engine)
-        again = engine.load(source, organization="other")
+        second = engine.load(source, organization="other")
         assert read_steady_rows(engine) == before
-        belonging = [row for row in read_rows(source) if "note-1" in json.dumps(row) and "logs" not in row["table"]]
-        assert again == ImportResult(
-            added=0, existing=first.added - len(belonging), skipped=len(belonging), log_lines=first.log_lines
+        rows_of_note = [row for row in read_rows(source) if "note-1" in json.dumps(row) and "logs" not in row["table"]]
+        assert second == ImportResult(
+            added=0, existing=first.added - len(rows_of_note), skipped=len(rows_of_note), log_lines=first.log_lines
         )
         assert texts(alice.recall("where is the key?", k=1, minimum=0)) == ["Alice keeps her key in the boot"]
 
@@ -240,8 +243,8 @@ class TestCollisions:
         part = [row for row in rows if row["table"] not in ("chunks", "memory_tags", "revisions")]
         first = engine.load(write_rows(tmp_path / "part.jsonl", part, "acme"), organization="other")
         engine.scope(organization="other", user="alice").get("note-1")
-        again = engine.load(source, organization="other")
-        assert (again.added, again.existing, again.skipped) == (len(rows) - len(part), first.added, 0)
+        second = engine.load(source, organization="other")
+        assert (second.added, second.existing, second.skipped) == (len(rows) - len(part), first.added, 0)
         assert texts(engine.scope(organization="other", user="alice").recall("key", k=1, minimum=0))
 
     def test_a_bundle_that_names_purged_memories_is_imported(self, engine: Everhold, tmp_path: Path) -> None:
@@ -254,47 +257,47 @@ class TestCollisions:
         assert engine.doctor().problems == []
 
     def test_scopes_that_were_first_mentioned_at_another_time_are_the_same(
-        self, sqlite: Everhold, tmp_path: Path
+        self, sqlite_engine: Everhold, tmp_path: Path
     ) -> None:
-        source = export(sqlite, tmp_path)
-        alice = sqlite.scope(organization="other", user="alice")
+        source = export(sqlite_engine, tmp_path)
+        alice = sqlite_engine.scope(organization="other", user="alice")
         alice.remember("Alice came here by herself")
-        loaded = sqlite.load(source, organization="other")
+        loaded = sqlite_engine.load(source, organization="other")
         assert loaded.skipped == 2  # the organization and the user, as they are here
         assert {"Alice came here by herself", "Alice keeps her key under the stone"} <= set(
             texts(alice.recall("Alice", k=50, minimum=0))
         )
 
-    def test_a_chunk_without_its_memory_is_refused(self, sqlite: Everhold, tmp_path: Path) -> None:
-        source = export(sqlite, tmp_path)
-        bad = tamper(
+    def test_a_chunk_without_its_memory_is_refused(self, sqlite_engine: Everhold, tmp_path: Path) -> None:
+        source = export(sqlite_engine, tmp_path)
+        bundle = tamper(
             source,
             tmp_path / "bad.jsonl",
             "acme",
             lambda rows: [row for row in rows if row["table"] != "memories" or row["row"]["id"] != "bobs"],
         )
         with pytest.raises(InvalidInput, match=r"line \d+: .*'bobs'.* is not in the bundle"):
-            sqlite.load(bad)
+            sqlite_engine.load(bundle)
 
 
 class TestSessions:
-    def test_rows_without_a_user_may_be_in_a_users_session(self, sqlite: Everhold, tmp_path: Path) -> None:
-        sqlite.scope(organization="acme", user="alice", session="s").say("Hello")
-        anyone = sqlite.scope(organization="acme", session="s")
+    def test_rows_without_a_user_may_be_in_a_users_session(self, sqlite_engine: Everhold, tmp_path: Path) -> None:
+        sqlite_engine.scope(organization="acme", user="alice", session="s").say("Hello")
+        anyone = sqlite_engine.scope(organization="acme", session="s")
         anyone.remember("A note by no user")
         anyone.say("A message by no user")
-        source = export(sqlite, tmp_path)
-        assert sqlite.load(source).added == 0
-        assert sqlite.load(source, organization="again").existing == 0
+        source = export(sqlite_engine, tmp_path)
+        assert sqlite_engine.load(source).added == 0
+        assert sqlite_engine.load(source, organization="again").existing == 0
         for table in ("memories", "messages"):
             foreign = change_row(table, lambda row: "by no user" in row["text"], user_id="bob")
             with pytest.raises(InvalidInput, match="move it to a session of its user"):
-                sqlite.load(tamper(source, tmp_path / f"{table}.jsonl", "acme", foreign), organization="new")
+                sqlite_engine.load(tamper(source, tmp_path / f"{table}.jsonl", "acme", foreign), organization="new")
 
 
-def change_row(table: str, is_meant: Callable[[dict[str, Any]], bool], **values: Any) -> Callable[[Rows], Rows]:
+def change_row(table: str, is_chosen: Callable[[dict[str, Any]], bool], **values: Any) -> Callable[[Rows], Rows]:
     def change(rows: Rows) -> Rows:
-        chosen = [row["row"] for row in rows if row["table"] == table and is_meant(row["row"])]
+        chosen = [row["row"] for row in rows if row["table"] == table and is_chosen(row["row"])]
         assert chosen
         chosen[0].update(values)
         return rows
@@ -312,7 +315,7 @@ def has_kind(kind: str) -> Callable[[dict[str, Any]], bool]:
 
 ZEROS = encode_base64(bytes(2 * FakeEmbedder().dimensions))
 INFINITE = encode_base64(struct.pack("<e", float("inf")) * FakeEmbedder().dimensions)
-IMPOSSIBLE = {
+IMPOSSIBLE_ROWS = {
     "three bytes": change_row("chunks", has_id("bobs"), vector=encode_base64(b"abc")),
     "short vector": change_row("chunks", has_id("bobs"), vector=encode_base64(b"ab")),
     "zero vector": change_row("chunks", has_id("bobs"), vector=ZEROS),
@@ -332,43 +335,43 @@ IMPOSSIBLE = {
     "foreign successor": change_row("memories", has_id("old"), superseded_by="bobs"),
     "odd revision": change_row("revisions", lambda _: True, value={"user_id": "bob"}),
     "odd text": change_row("revisions", lambda _: True, value={"text": 5}),
-    "another organization": change_row("memories", has_id("bobs"), organization_id=FOREIGN),
+    "another organization": change_row("memories", has_id("bobs"), organization_id=FOREIGN_ORGANIZATION),
     "unknown user": change_row("memories", has_id("bobs"), user_id="nobody"),
     "twice": lambda rows: [*rows, next(row for row in reversed(rows) if row["table"] == "chunks")],
 }  # fmt: skip
 
 
 class TestImpossibleRows:
-    @pytest.mark.parametrize("change", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
+    @pytest.mark.parametrize("change", IMPOSSIBLE_ROWS.values(), ids=IMPOSSIBLE_ROWS)
     def test_an_impossible_row_is_refused_with_its_line(
-        self, sqlite: Everhold, tmp_path: Path, change: Callable[[Rows], Rows]
+        self, sqlite_engine: Everhold, tmp_path: Path, change: Callable[[Rows], Rows]
     ) -> None:
-        bad = tamper(export(sqlite, tmp_path), tmp_path / "bad.jsonl", "acme", change)
-        before = read_steady_rows(sqlite)
+        bundle = tamper(export(sqlite_engine, tmp_path), tmp_path / "bad.jsonl", "acme", change)
+        before = read_steady_rows(sqlite_engine)
         with pytest.raises(InvalidInput, match=r"line \d+"):
-            sqlite.load(bad, organization="other")
-        assert read_steady_rows(sqlite) == before
+            sqlite_engine.load(bundle, organization="other")
+        assert read_steady_rows(sqlite_engine) == before
 
     @pytest.mark.parametrize("depth", [101, 5_000, 200_000])
-    def test_deeply_nested_json_is_refused(self, sqlite: Everhold, tmp_path: Path, depth: int) -> None:
-        rows = [json.dumps(row) for row in read_rows(export(sqlite, tmp_path))]
+    def test_deeply_nested_json_is_refused(self, sqlite_engine: Everhold, tmp_path: Path, depth: int) -> None:
+        rows = [json.dumps(row) for row in read_rows(export(sqlite_engine, tmp_path))]
         deep = '{"a":' * depth + "1" + "}" * depth
         index = next(number for number, row in enumerate(rows) if '"table": "memories"' in row)
         rows[index] = rows[index].replace('"metadata": {}', f'"metadata": {deep}', 1)
-        bad = write_lines(tmp_path / "bad.jsonl", rows, "acme")
+        bundle = write_lines(tmp_path / "bad.jsonl", rows, "acme")
         with pytest.raises(InvalidInput, match=f"line {index + 2}"):
-            sqlite.load(bad, organization="other")
+            sqlite_engine.load(bundle, organization="other")
         (tmp_path / "deep.jsonl").write_text("[" * depth + "\n")
         with pytest.raises(InvalidInput):
-            sqlite.load(tmp_path / "deep.jsonl")
+            sqlite_engine.load(tmp_path / "deep.jsonl")
 
     def test_a_damaged_journal_is_named(self, engine: Everhold) -> None:
         records = get_records(engine)
         changes = {change.kind: change for change in records.scan(Change, "acme")}
-        spoiled: dict[str, dict[str, Any]] = {
+        damaged_values: dict[str, dict[str, Any]] = {
             "revise": {"revision": 99}, "supersede": {}, "forget": {"deletion_id": [1]}
         }  # fmt: skip
-        for kind, before in spoiled.items():
+        for kind, before in damaged_values.items():
             change = changes[kind]
             damage(records, Patch(Change, ("acme", change.id), {"before": before}))
             alice = engine.scope(organization="acme", user="alice")

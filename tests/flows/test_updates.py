@@ -18,7 +18,7 @@ import pytest
 from everhold import Everhold, View
 from everhold.model import Memory
 
-# In one test process, because all share what takes seconds to prepare.
+# All tests run in one process, because they share answers that take seconds to compute.
 pytestmark = [pytest.mark.model, pytest.mark.xdist_group("updates")]
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"

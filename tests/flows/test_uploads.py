@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from everhold import Everhold, InvalidInput, NotFound, UnreadableFile, View
@@ -23,16 +24,17 @@ from everhold.views.data_deps import make_data_deps
 from tests.engines import Store, get_parts, get_records
 
 ORDERS = "id,customer_id,day,amount,status\n" + "".join(
-    f"{n},{n % 3 + 1},2023-01-{n % 28 + 1:02},{n}.5,{'refunded' if n % 4 == 0 else 'paid'}\n" for n in range(1, 41)
+    f"{number},{number % 3 + 1},2023-01-{number % 28 + 1:02},{number}.5,{'paid' if number % 4 else 'refunded'}\n"
+    for number in range(1, 41)
 )
 CUSTOMERS = "id,name,country\n1,Anna,Germany\n2,Bert,France\n3,Cora,Spain\n"
 
-# The uploaded file, the rows of its table and the values of its columns.
+# An upload stores the uploaded file, the rows of its table and the values of its columns.
 FILES_PER_UPLOAD = 3
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def blobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The folder of stored sources. Temporary files are in a folder of the test too, so both can be counted."""
     temporary = tmp_path / "temporary"
     temporary.mkdir()
@@ -56,8 +58,8 @@ def customers(tmp_path: Path) -> Path:
     return path
 
 
-def count_files(place: Path) -> int:
-    return sum(1 for path in place.rglob("*") if path.is_file())
+def count_files(blobs: Path) -> int:
+    return sum(1 for path in blobs.rglob("*") if path.is_file())
 
 
 def count_rows(engine: Everhold) -> int:
@@ -67,7 +69,7 @@ def count_rows(engine: Everhold) -> int:
 
 def test_an_upload_describes_its_table(alice: View, orders: Path, customers: Path) -> None:
     steps: list[StepProgress] = []
-    file, other = alice.upload(str(orders), str(customers), progress=steps.append)
+    file, customers_file = alice.upload(str(orders), str(customers), progress=steps.append)
     assert (file.source.name, file.source.row_count, file.is_new) == ("orders.csv", 40, True)
     assert (file.details["format"], file.details["separator"]) == ("CSV", "comma")
     assert [table.table_name for table in alice.tables()] == ["customers", "orders"]
@@ -92,7 +94,7 @@ def test_an_upload_describes_its_table(alice: View, orders: Path, customers: Pat
     status = next(field for field in described.fields if field.name == "status")
     assert status.metadata["top_values"] == [["paid", 30], ["refunded", 10]]
     assert (status.distinct_count, status.null_share, status.nullable) == (2, 0.0, False)
-    assert other.tables[0].table.row_count == 3
+    assert customers_file.tables[0].table.row_count == 3
     assert {step.step for step in steps} >= {"copying", "reading orders.csv", "profiling", "storing"}
 
 
@@ -105,21 +107,19 @@ def test_uploaded_tables_are_a_schema_for_questions(engine: Everhold, orders: Pa
     assert reader.schema.foreign_keys == (ForeignKey("orders", "customer_id", "customers", "id", 0.8),)
     [match] = reader.values.find_exact(["germany"])
     assert match.value.ref == ColumnRef("customers", "country")
-    import duckdb
-
     with open_tables(deps, view.tables()) as paths:
         total = duckdb.connect().execute(f"SELECT sum(amount) FROM read_parquet('{paths['orders']}')").fetchall()
     assert total == [(840.0,)]  # 1.5 + 2.5 + … + 40.5
 
 
-def test_the_same_content_changes_nothing(engine: Everhold, place: Path, orders: Path) -> None:
+def test_the_same_content_changes_nothing(engine: Everhold, blobs: Path, orders: Path) -> None:
     alice = engine.scope(user="alice")
     [first] = alice.upload(str(orders))
-    rows, files = count_rows(engine), count_files(place)
-    [again] = alice.upload(str(orders))
-    assert (again.is_new, again.source.id) == (False, first.source.id)
-    assert [described.table.id for described in again.tables] == [described.table.id for described in first.tables]
-    assert (count_rows(engine), count_files(place)) == (rows, files)
+    rows, files = count_rows(engine), count_files(blobs)
+    [repeated] = alice.upload(str(orders))
+    assert (repeated.is_new, repeated.source.id) == (False, first.source.id)
+    assert [described.table.id for described in repeated.tables] == [described.table.id for described in first.tables]
+    assert (count_rows(engine), count_files(blobs)) == (rows, files)
 
 
 def test_a_file_of_the_same_name_is_a_new_version(alice: View, orders: Path) -> None:
@@ -153,7 +153,7 @@ def test_descriptions_are_searched(alice: View, orders: Path, customers: Path) -
 def test_data_belongs_to_its_project(engine: Everhold, orders: Path, customers: Path) -> None:
     alice, bob = engine.scope(user="alice"), engine.scope(user="bob")
     shop = engine.scope(project="shop", user="alice")
-    other = engine.scope(organization="other")
+    other_organization = engine.scope(organization="other")
     alice.upload(str(orders))
     shop.upload(str(customers))
     assert [table.table_name for table in alice.tables()] == ["orders"]
@@ -161,9 +161,9 @@ def test_data_belongs_to_its_project(engine: Everhold, orders: Path, customers: 
     assert [table.table_name for table in engine.scope(project="shop", user="bob").tables()] == ["customers"]
     assert [table.table_name for table in engine.scope().tables()] == ["customers", "orders"]
     [table] = alice.tables()
-    for stranger in (bob, other, shop):
+    for stranger in (bob, other_organization, shop):
         assert not [hit for hit in stranger.find_tables("orders and amounts") if hit.table.id == table.id]
-        for act in (
+        for call in (
             lambda view=stranger: view.describe(table.id),
             lambda view=stranger: view.update_description(table.id, "mine"),
             lambda view=stranger: view.delete_source("orders.csv", hard=True),
@@ -171,13 +171,13 @@ def test_data_belongs_to_its_project(engine: Everhold, orders: Path, customers: 
             lambda view=stranger: view.tables(source=alice.sources()[0].id),
         ):
             with pytest.raises(NotFound):
-                act()
+                call()
 
 
-def test_an_unreadable_file_leaves_nothing_behind(engine: Everhold, place: Path, tmp_path: Path, orders: Path) -> None:
+def test_an_unreadable_file_leaves_nothing_behind(engine: Everhold, blobs: Path, tmp_path: Path, orders: Path) -> None:
     alice = engine.scope(user="alice")
     alice.upload(str(orders))
-    rows, files = count_rows(engine), count_files(place)
+    rows, files = count_rows(engine), count_files(blobs)
     broken = tmp_path / "broken.parquet"
     broken.write_bytes(b"PAR1" + bytes(100) + b"PAR1")
     for path in (broken, tmp_path / "missing.csv", tmp_path):
@@ -188,18 +188,18 @@ def test_an_unreadable_file_leaves_nothing_behind(engine: Everhold, place: Path,
         alice.upload(str(tmp_path / "pipe.csv"))
     with pytest.raises(UnreadableFile, match="addresses are not read"):
         alice.upload("memory://a.csv")
-    assert (count_rows(engine), count_files(place)) == (rows, files)
+    assert (count_rows(engine), count_files(blobs)) == (rows, files)
 
 
 def test_a_failed_commit_leaves_no_files(
-    engine: Everhold, place: Path, orders: Path, monkeypatch: pytest.MonkeyPatch
+    engine: Everhold, blobs: Path, orders: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     records = get_records(engine)
-    commit, stored = records.commit, []
+    commit, file_counts = records.commit, []
 
     def fail(operations: Sequence[Operation]) -> None:
         if any(isinstance(operation, Put) and isinstance(operation.row, Source) for operation in operations):
-            stored.append(count_files(place))
+            file_counts.append(count_files(blobs))
             raise KeyboardInterrupt
         commit(operations)
 
@@ -207,12 +207,12 @@ def test_a_failed_commit_leaves_no_files(
     with pytest.raises(KeyboardInterrupt):
         engine.scope(user="alice").upload(str(orders))
     monkeypatch.undo()
-    assert stored == [FILES_PER_UPLOAD]
-    assert count_files(place) == 0
+    assert file_counts == [FILES_PER_UPLOAD]
+    assert count_files(blobs) == 0
     assert count_rows(engine) == 0
 
 
-def test_an_interrupt_ends_the_child(engine: Everhold, place: Path, tmp_path: Path) -> None:
+def test_an_interrupt_ends_the_child(engine: Everhold, blobs: Path, tmp_path: Path) -> None:
     (tmp_path / "large.csv").write_text("a,b\n" + "1,2\n" * 500_000)
 
     def stop(progress: StepProgress) -> None:
@@ -223,10 +223,10 @@ def test_an_interrupt_ends_the_child(engine: Everhold, place: Path, tmp_path: Pa
         engine.scope(user="alice").upload(str(tmp_path / "large.csv"), progress=stop)
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     assert not [child for child in children if b"data_files" in Path(f"/proc/{child}/cmdline").read_bytes()]
-    assert count_files(place) == 0
+    assert count_files(blobs) == 0
 
 
-def test_a_source_is_deleted_and_restored(engine: Everhold, place: Path, orders: Path) -> None:
+def test_a_source_is_deleted_and_restored(engine: Everhold, blobs: Path, orders: Path) -> None:
     alice = engine.scope(user="alice")
     alice.upload(str(orders))
     orders.write_text(ORDERS + "41,1,2024-05-05,7.5,paid\n")
@@ -238,30 +238,30 @@ def test_a_source_is_deleted_and_restored(engine: Everhold, place: Path, orders:
     assert not alice.find_tables("orders")
     alice.restore_source("orders.csv")
     assert alice.find_tables("orders")[0].table.row_count == 41
-    assert count_files(place) == 2 * FILES_PER_UPLOAD
+    assert count_files(blobs) == 2 * FILES_PER_UPLOAD
     alice.delete_source("orders.csv", hard=True)
-    assert count_files(place) == 0
+    assert count_files(blobs) == 0
     assert count_rows(engine) == 0
     with pytest.raises(NotFound):
         alice.restore_source("orders.csv")
 
 
-def test_a_hidden_source_can_be_purged(engine: Everhold, place: Path, orders: Path) -> None:
+def test_a_hidden_source_can_be_purged(engine: Everhold, blobs: Path, orders: Path) -> None:
     alice = engine.scope(user="alice")
     alice.upload(str(orders))
     alice.delete_source("orders.csv")
     assert alice.delete_source("orders.csv", hard=True).rows == {}
-    assert (count_files(place), count_rows(engine)) == (0, 0)
+    assert (count_files(blobs), count_rows(engine)) == (0, 0)
 
 
-def test_purging_a_project_deletes_its_files(engine: Everhold, place: Path, orders: Path, customers: Path) -> None:
+def test_purging_a_project_deletes_its_files(engine: Everhold, blobs: Path, orders: Path, customers: Path) -> None:
     engine.scope(project="kept").upload(str(customers))
     engine.scope(project="gone").upload(str(orders))
     engine.delete_project("gone", hard=True)
-    assert count_files(place) == FILES_PER_UPLOAD
+    assert count_files(blobs) == FILES_PER_UPLOAD
     assert engine.scope(project="kept").describe("customers").table.row_count == 3
     engine.delete_organization("default", hard=True)
-    assert count_files(place) == 0
+    assert count_files(blobs) == 0
 
 
 def test_tables_of_the_same_name_get_numbers(alice: View, tmp_path: Path) -> None:

@@ -128,11 +128,11 @@ def test_a_memory_that_is_purged_before_the_commit_is_not_found(store: Store, mo
         assert alice.list().memories == ()
 
 
-@pytest.mark.parametrize("wrong", ["1", 1.0, True])
-def test_an_expected_version_is_a_whole_number(alice: View, wrong: object) -> None:
+@pytest.mark.parametrize("version", ["1", 1.0, True])
+def test_an_expected_version_is_a_whole_number(alice: View, version: object) -> None:
     memory = alice.remember("Alice works at Acme")
     with pytest.raises(InvalidInput, match="expected_version is"):
-        alice.revise(memory.id, text="Alice works at Initech", expected_version=wrong)  # type: ignore[arg-type]
+        alice.revise(memory.id, text="Alice works at Initech", expected_version=version)  # type: ignore[arg-type]
 
 
 def test_the_async_engine_checks_expected_versions(engine: Everhold) -> None:

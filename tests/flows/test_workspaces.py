@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from everhold import AsyncEverhold, AsyncWorkspaceFolder, Everhold
+from everhold import AsyncEverhold, AsyncWorkspaceFolder, Everhold, WorkspaceFolder
 from everhold.errors import NotFound
 from everhold.model import AccessLog, Blob, Snapshot, Workspace, WorkspaceFile
 from everhold.schema.operations import Patch
@@ -15,7 +15,8 @@ from tests.engines import CALM, Store, get_records
 
 
 @pytest.fixture(autouse=True)
-def _without_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def turn_fsync_off(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Turn `fsync` off, because files of tests need not survive a power cut."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.setenv("EVERHOLD_DATA", str(tmp_path / "data"))
 
@@ -44,8 +45,6 @@ def test_the_verbs_can_be_awaited(store: Store) -> None:
 
 
 def test_the_asynchronous_workspace_has_every_verb() -> None:
-    from everhold import WorkspaceFolder
-
     verbs = {name for name in vars(WorkspaceFolder) if not name.startswith("_")}
     assert verbs <= {*vars(AsyncWorkspaceFolder), "id", "name", "folder"}
 
@@ -61,9 +60,9 @@ def test_a_bundle_carries_rows_and_no_contents(store: Store, tmp_path: Path) -> 
     tables = {line.get("table") for line in lines}
     assert {"workspaces", "workspace_files", "snapshots"} <= tables
     assert "blobs" not in tables
-    with Everhold.open(tmp_path / "other.db", **CALM) as other:
-        other.load(tmp_path / "out.jsonl")
-        imported = other.scope(user="alice").workspace("site", create=False)
+    with Everhold.open(tmp_path / "other.db", **CALM) as other_engine:
+        other_engine.load(tmp_path / "out.jsonl")
+        imported = other_engine.scope(user="alice").workspace("site", create=False)
         assert imported.workspace.root == "/etc"
         assert imported.folder.is_relative_to(tmp_path / "data")
         assert [file.path for file in imported.files()] == ["a.txt"]
@@ -75,7 +74,7 @@ def test_a_bundle_carries_rows_and_no_contents(store: Store, tmp_path: Path) -> 
         assert len(imported.verify().problems) == 3
         imported.write("a.txt", "hello")
         assert imported.read("a.txt") == b"hello"
-        assert other.maintain(["workspaces"])["workspaces"].outcome != "failed"
+        assert other_engine.maintain(["workspaces"])["workspaces"].outcome != "failed"
 
 
 def test_hostile_rows_are_harmless(store: Store, tmp_path: Path) -> None:
@@ -87,8 +86,8 @@ def test_hostile_rows_are_harmless(store: Store, tmp_path: Path) -> None:
     outside = tmp_path / "outside.txt"
     outside.write_text("kept")
     page = json.dumps([["../../../../../outside.txt", file.sha256, 5, 0o644]])
-    evil = workspace.write("page", page)
-    manifest = {"format": 1, "files": 1, "bytes": 5, "pages": [evil.sha256], "changes": 0}
+    page_file = workspace.write("page", page)
+    manifest = {"format": 1, "files": 1, "bytes": 5, "pages": [page_file.sha256], "changes": 0}
     records.commit([Patch(Snapshot, ("default", first.id), {"manifest": manifest})])
     records.commit([Patch(WorkspaceFile, ("default", file.id), {"path": "../../../../../outside.txt"})])
     for attempt in (lambda: workspace.restore(first.id), lambda: workspace.manifest(first.id)):

@@ -79,7 +79,7 @@ def test_a_shell_takes_the_number_of_a_choice(prices: Run) -> None:
     assert "status" not in answers[3].get("answer", {})
 
 
-def test_a_question_that_is_not_understood_has_an_exit_code(shop: Run, tmp_path: Path) -> None:
+def test_a_question_that_is_not_understood_exits_with_one(shop: Run, tmp_path: Path) -> None:
     result = shop("ask", "What is the churn of orders?", *PROJECT, "--chart", str(tmp_path / "x.png"))
     assert result.code == 1
     assert "'churn' is not a column, table or value here" in result.out

@@ -53,9 +53,9 @@ def test_the_shell_shows_blocks(run: Run) -> None:
 
 def test_wrong_input_is_refused(run: Run) -> None:
     run("block", "create", "human", "a a", "--limit", "3", *CODER)
-    over = run("block", "append", "human", "too long", *CODER)
-    assert over.code == 2
-    assert "would hold 12 characters, 9 over its limit of 3; shorten it or raise the limit" in over.err
+    too_long = run("block", "append", "human", "too long", *CODER)
+    assert too_long.code == 2
+    assert "would hold 12 characters, 9 over its limit of 3; shorten it or raise the limit" in too_long.err
     assert "--every" in run("block", "replace", "human", "a", "b", *CODER).err
     missing = run("block", "show", "persona", *CODER)
     assert (missing.code, "`everhold block list` lists them" in missing.err) == (1, True)

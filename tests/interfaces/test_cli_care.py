@@ -25,9 +25,9 @@ def test_the_log_says_who_did_what(run: Run) -> None:
     run("recall", "dog", "--user", "alice")
     run("get", "dog", "--user", "bob")
     lines = run("log", "--json").document["lines"]
-    done = [(line["operation"], line["user_id"], line["success"]) for line in lines]
+    operations = [(line["operation"], line["user_id"], line["success"]) for line in lines]
     for line in [("read", "bob", False), ("search", "alice", True), ("create", "alice", True)]:
-        assert line in done
+        assert line in operations
     assert [line["operation"] for line in run("log", "--operation", "create", "--json").document["lines"]] == ["create"]
     assert len(run("log", "--limit", "1", "--json").document["lines"]) == 1
     assert len(run("log", "--memory", "dog", "--after", "1 hour ago", "--json").document["lines"]) == 1
@@ -80,13 +80,13 @@ def test_the_doctor_finds_memories_that_cannot_be_searched(run: Run, tmp_path: P
 
 def test_an_export_and_an_import_keep_everything(run: Run) -> None:
     run("remember", "Has a dog", "Drinks tea", "--user", "alice", "--tag", "life")
-    out = run("export", "all.jsonl", "--json").document
-    assert out["rows"] == len(Path("all.jsonl").read_text().splitlines()) - 2
-    taken = run("import", "all.jsonl", "--store", "copy.db", "--json").document
-    assert taken["added"] + taken["log_lines_skipped"] == out["rows"]
-    assert (taken["count"], taken["existing"]) == (taken["added"], 0)
-    again = run("import", "all.jsonl", "--store", "copy.db").out.replace("\n", " ")
-    assert f"0 added, {taken['added']} already there, {taken['log_lines_skipped']} log lines skipped" in again
+    exported = run("export", "all.jsonl", "--json").document
+    assert exported["rows"] == len(Path("all.jsonl").read_text().splitlines()) - 2
+    imported = run("import", "all.jsonl", "--store", "copy.db", "--json").document
+    assert imported["added"] + imported["log_lines_skipped"] == exported["rows"]
+    assert (imported["count"], imported["existing"]) == (imported["added"], 0)
+    output = run("import", "all.jsonl", "--store", "copy.db").out.replace("\n", " ")
+    assert f"0 added, {imported['added']} already there, {imported['log_lines_skipped']} log lines skipped" in output
     document = run("recall", "dog", "--store", "copy.db", "--user", "alice", "-k", "1", "--json").document
     assert document["hits"][0]["memory"]["text"] == "Has a dog"
     assert document["hits"][0]["tags"] == ["life"]
@@ -128,14 +128,14 @@ def test_an_import_goes_to_the_bundles_organization_or_the_named_one(run: Run) -
     assert "acme.jsonl is a bundle and says whose each row is; leave out --user" in result.err
 
 
-READING = [
+COMMANDS_ON_AN_EXISTING_STORE = [
     ["recall", "tea"], ["list"], ["get", "x"], ["history", "x"], ["relations", "x"], ["tags"], ["log"], ["doctor"],
     ["why-not", "x", "tea"], ["context", "tea"], ["export", "out.jsonl"], ["session", "list"],
     ["session", "show", "--session", "s"], ["forget", "x"], ["undo"], ["maintain"], ["merge"],
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("command", READING, ids=" ".join)
+@pytest.mark.parametrize("command", COMMANDS_ON_AN_EXISTING_STORE, ids=" ".join)
 def test_a_store_whose_name_was_typed_wrong_is_not_created(run: Run, tmp_path: Path, command: list[str]) -> None:
     result = run(*command, "--store", "typo.db")
     assert (result.code, result.out) == (2, "")
@@ -200,8 +200,8 @@ def test_organizations_users_and_projects_are_created(run: Run) -> None:
     ).document
     assert project["project"]["user_id"] == "bob"
     assert "created project q4 (q4)" in run("project", "create", "q4", "--org", "acme").out
-    again = run("org", "create", "acme", "--json")
-    assert (again.code, again.error["kind"]) == (1, "AlreadyExists")
+    repeated = run("org", "create", "acme", "--json")
+    assert (repeated.code, repeated.error["kind"]) == (1, "AlreadyExists")
 
 
 def test_accounts_are_managed(run: Run) -> None:
@@ -321,9 +321,9 @@ def test_moving_to_another_store_shows_that_both_have_the_same_rows(run: Run, tm
     assert moved["tables"]["memories"]["rows"] == 1
     assert [line for line in run("list", "--store", duckdb_address).out.splitlines() if "Prefers tea" in line]
     run("remember", "Prefers coffee", "--user", "alice")
-    again = run("move", "--from", str(tmp_path / "everhold.db"), "--to", duckdb_address)
-    assert again.code != 0
-    assert "move into an empty one" in again.err
+    second_move = run("move", "--from", str(tmp_path / "everhold.db"), "--to", duckdb_address)
+    assert second_move.code != 0
+    assert "move into an empty one" in second_move.err
     output = run("move", "--from", duckdb_address, "--to", str(tmp_path / "c.db")).out
     assert "every table is the same in both stores" in output
 
@@ -334,7 +334,7 @@ def test_moving_from_an_address_that_no_store_has_is_an_error(run: Run, tmp_path
     assert "no store for mongodb://" in result.err
 
 
-def test_moving_takes_settings_files_and_no_further_store(run: Run, tmp_path: Path) -> None:
+def test_move_takes_settings_files_and_refuses_the_option_store(run: Run, tmp_path: Path) -> None:
     run("remember", "Prefers tea")
     (tmp_path / "there.yaml").write_text("storage: duckdb:///there.duckdb\n", "utf-8")
     assert run("move", "--from", "everhold.db", "--to", "there.yaml").code == 0
@@ -353,19 +353,19 @@ def test_moving_takes_settings_files_and_no_further_store(run: Run, tmp_path: Pa
 @pytest.mark.parametrize("target", ["there.db", "duckdb:///there.duckdb"])
 def test_an_interrupted_move_can_be_continued(run: Run, monkeypatch: pytest.MonkeyPatch, target: str) -> None:
     run("remember", "Prefers tea", "Prefers coffee")
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # SIGINT is ignored in the background
+    previous_handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # SIGINT is ignored in the background
     open_store = stores.open_store
-    unheard: list[object] = []
-    monkeypatch.setattr(sys, "unraisablehook", unheard.append)
+    unraisable_errors: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", unraisable_errors.append)
 
-    def open_to_be_interrupted(chosen: settings.Settings) -> Any:
+    def open_interrupting_target(chosen: settings.Settings) -> Any:
         """Open a target that presses Ctrl-C during its ninth commit."""
         records, candidates = open_store(chosen)
         if "there" in chosen.storage:
-            commit, left = records.commit, iter(range(8))
+            commit, commits_left = records.commit, iter(range(8))
 
             def press_and_commit(operations: Any) -> None:
-                if next(left, None) is None:
+                if next(commits_left, None) is None:
                     signal.raise_signal(signal.SIGINT)
                 commit(operations)
 
@@ -373,15 +373,15 @@ def test_an_interrupted_move_can_be_continued(run: Run, monkeypatch: pytest.Monk
         return records, candidates
 
     with monkeypatch.context() as patched:
-        patched.setattr(stores, "open_store", open_to_be_interrupted)
+        patched.setattr(stores, "open_store", open_interrupting_target)
         result = run("move", "--from", "everhold.db", "--to", target)
     assert (result.code, result.out) == (130, "")
     assert re.fullmatch(
         r"everhold: interrupted: \d+ of \d+ rows were copied and are kept; run the same command again to continue\n",
         result.err,
     )
-    assert unheard == []
-    assert signal.signal(signal.SIGINT, before) is signal.default_int_handler
+    assert unraisable_errors == []
+    assert signal.signal(signal.SIGINT, previous_handler) is signal.default_int_handler
     assert "unfinished move: run `everhold move` again" in " ".join(run("doctor", "--store", target).out.split())
     assert run("move", "--from", "everhold.db", "--to", target).code == 0
     assert run("doctor", "--store", target).code == 0
@@ -392,22 +392,23 @@ def test_init_writes_every_setting_with_its_default(run: Run, tmp_path: Path, mo
     monkeypatch.delenv("EVERHOLD_UPLOADS__SECONDS")  # set for all tests
     assert run("init", "--json").document == {"file": "everhold.yaml"}
     text = (tmp_path / "everhold.yaml").read_text("utf-8")
-    as_it_is = settings.load(tmp_path / "everhold.yaml")
-    assert as_it_is == settings.Settings()
+    written = settings.load(tmp_path / "everhold.yaml")
+    assert written == settings.Settings()
     lines = re.findall(r"^(?:# )?((?:  )?[a-z_]+:(?: .*)?)$", text, flags=re.MULTILINE)
-    every = yaml.safe_load("\n".join(lines))
-    named = {f"{name}.{inner}" if isinstance(below, dict) else name for name, below in every.items()
-             for inner in (below if isinstance(below, dict) else [name])}  # fmt: skip
+    uncommented = yaml.safe_load("\n".join(lines))
+    named: set[str] = set()
+    for name, value in uncommented.items():
+        named |= {f"{name}.{key}" for key in value} if isinstance(value, dict) else {name}
     assert {name for name in settings.list_names() if name != "llm"} <= named
     assert (
         settings.validate_settings(
-            {**every, "llm": None, "encryption": None, "data": as_it_is.data, "cache": as_it_is.cache}
+            {**uncommented, "llm": None, "encryption": None, "data": written.data, "cache": written.cache}
         )
-        == as_it_is
+        == written
     )
 
 
-def test_init_keeps_passwords_to_the_owner_and_takes_no_settings_file_for_a_store(run: Run, tmp_path: Path) -> None:
+def test_init_hides_passwords_from_others_and_refuses_a_settings_file_as_the_store(run: Run, tmp_path: Path) -> None:
     run("init", "--store", "postgresql://u:secret@host/db")
     assert stat.S_IMODE((tmp_path / "everhold.yaml").stat().st_mode) == 0o600
     result = run("init", "--store", "x.yaml", "--overwrite")

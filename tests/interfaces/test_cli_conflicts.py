@@ -15,7 +15,7 @@ def test_conflicts_are_listed_and_resolved(run: Run) -> None:
     failed = run("resolve", conflict["id"], "--keep", "nothing", "--user", "alice")
     assert (failed.code, "not a memory of this conflict" in failed.err) == (2, True)
     assert "no conflict 'x'" in run("resolve", "x", "--user", "alice").err
-    kept = conflict["newer"]["id"]
-    resolved = run("resolve", conflict["id"], "--keep", kept, "--user", "alice", "--json").document
-    assert resolved["kept"] == kept
+    newer_id = conflict["newer"]["id"]
+    resolved = run("resolve", conflict["id"], "--keep", newer_id, "--user", "alice", "--json").document
+    assert resolved["kept"] == newer_id
     assert run("conflicts", "--user", "alice", "--json").document == {"conflicts": []}

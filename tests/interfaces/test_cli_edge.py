@@ -19,9 +19,9 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 COMMAND = [sys.executable, "-m", "everhold.interfaces.cli"]
 
 
-def environment(tmp_path: Path, **further: str) -> dict[str, str]:
-    variables = {"PYTHONPATH": str(REPOSITORY / "src"), "XDG_DATA_HOME": str(tmp_path / "data"), "COLUMNS": "80"}
-    return {**os.environ, **variables, **further}
+def make_environment(tmp_path: Path, **variables: str) -> dict[str, str]:
+    defaults = {"PYTHONPATH": str(REPOSITORY / "src"), "XDG_DATA_HOME": str(tmp_path / "data"), "COLUMNS": "80"}
+    return {**os.environ, **defaults, **variables}
 
 
 @pytest.mark.parametrize(
@@ -160,9 +160,9 @@ def test_every_command_is_listed_with_the_first_paragraph_of_its_own_help() -> N
 
 
 def test_bash_completes_commands_and_kinds(tmp_path: Path) -> None:
-    def complete(words: str, place: str) -> list[str]:
-        variables = environment(
-            tmp_path, _EVERHOLD_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=place
+    def complete(words: str, index: str) -> list[str]:
+        variables = make_environment(
+            tmp_path, _EVERHOLD_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=index
         )  # fmt: skip
         return subprocess.run(COMMAND, env=variables, capture_output=True, text=True, check=False).stdout.split()
 
@@ -176,7 +176,7 @@ def test_an_interrupt_ends_with_130_and_does_nothing(run: Run, tmp_path: Path) -
     # A test run in the background ignores SIGINT, and so do its children.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
-        [*COMMAND, "forget", "dog"], env=environment(tmp_path), cwd=tmp_path,
+        [*COMMAND, "forget", "dog"], env=make_environment(tmp_path), cwd=tmp_path,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stderr
@@ -184,8 +184,8 @@ def test_an_interrupt_ends_with_130_and_does_nothing(run: Run, tmp_path: Path) -
         assert process.poll() is None
     deadline = time.monotonic() + 200
     while process.poll() is None and time.monotonic() < deadline:
-        process.send_signal(signal.SIGINT)  # a signal may come a moment before it waits for the answer
-        with suppress(subprocess.TimeoutExpired):  # another one while it ends would cut that short
+        process.send_signal(signal.SIGINT)  # a signal may come a moment before the command waits for the answer
+        with suppress(subprocess.TimeoutExpired):  # another signal would interrupt the command while it ends
             process.wait(timeout=30)
     out, err = process.communicate(timeout=100)
     assert (process.returncode, out) == (130, "")
@@ -196,6 +196,6 @@ def test_an_interrupt_ends_with_130_and_does_nothing(run: Run, tmp_path: Path) -
 def test_a_reader_that_closes_the_pipe_early_causes_no_error(tmp_path: Path) -> None:
     line = f"{' '.join(COMMAND)} recall --help | head -1; echo ${{PIPESTATUS[0]}}"
     result = subprocess.run(
-        ["bash", "-c", line], env=environment(tmp_path), cwd=tmp_path, capture_output=True, text=True, check=False
+        ["bash", "-c", line], env=make_environment(tmp_path), cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert "Traceback" not in result.stderr

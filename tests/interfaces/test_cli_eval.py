@@ -44,21 +44,24 @@ DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sun
 COLOURS = ("green", "yellow", "far too small", "made of glass", "late", "broken", "blue")
 
 
-def session(number: int, speakers: tuple[str, str], lines: list[str]) -> list[dict[str, str]]:
+def make_session(number: int, speakers: tuple[str, str], lines: list[str]) -> list[dict[str, str]]:
     return [
         {"dia_id": f"D{number}:{index}", "speaker": speakers[(index + 1) % 2], "text": line}
         for index, line in enumerate(lines, 1)
     ]
 
 
-def conversation(name: str, speakers: tuple[str, str], lines: str, questions: list[Any], turn: int) -> dict[str, Any]:
-    other = [FILLER.format(thing, DAYS[-index], COLOURS[index - turn]) for index, thing in enumerate(THINGS)]
+def make_conversation(
+    name: str, speakers: tuple[str, str], lines: str, questions: list[Any], shift: int
+) -> dict[str, Any]:
+    """Return a conversation as LoCoMo writes it; `shift` makes the filler of two conversations differ."""
+    filler = [FILLER.format(thing, DAYS[-index], COLOURS[index - shift]) for index, thing in enumerate(THINGS)]
     return {
         "sample_id": name,
         "conversation": {
-            "session_1": session(1, speakers, lines.strip().splitlines()),
+            "session_1": make_session(1, speakers, lines.strip().splitlines()),
             "session_1_date_time": "2:15 pm on 3 March, 2024",
-            "session_2": session(2, speakers, other + [f"{line} That was it." for line in other]),
+            "session_2": make_session(2, speakers, filler + [f"{line} That was it." for line in filler]),
             "session_2_date_time": "11:05 am on 20 April, 2024",
         },
         "qa": [{"question": text, "evidence": evidence, "category": kind} for text, evidence, kind in questions],
@@ -77,8 +80,8 @@ def file(tmp_path: Path) -> str:
         ("What does Omar pay his teacher with?", ["D1:10", "D1:8"], 1),
     ]
     conversations = [
-        conversation("garden", ("Kim", "Vera"), GARDEN, garden, 1),
-        conversation("school", ("Ida", "Omar"), SCHOOL, school, 2),
+        make_conversation("garden", ("Kim", "Vera"), GARDEN, garden, 1),
+        make_conversation("school", ("Ida", "Omar"), SCHOOL, school, 2),
     ]
     (tmp_path / "talks.json").write_text(json.dumps(conversations), encoding="utf-8")
     return "talks.json"
@@ -122,9 +125,9 @@ def test_locomo_takes_folds_and_leaves_a_retriever_out(run: Run, file: str) -> N
 
 
 def test_leaving_a_retriever_out_lowers_the_figures(run: Run, file: str) -> None:
-    whole = run("eval", "locomo", file, "--json").document
+    with_all = run("eval", "locomo", file, "--json").document
     without = run("eval", "locomo", file, "--without", "meaning", "--json").document
-    assert without["mrr"] < whole["mrr"]
+    assert without["mrr"] < with_all["mrr"]
 
 
 def test_leave_one_out_names_every_retriever(run: Run, file: str) -> None:
@@ -183,25 +186,25 @@ def test_a_point_of_the_curve_counts_returned_hits() -> None:
     assert (none.precision, none.recall, none.silent) == (None, 0.0, 1.0)
 
 
-@pytest.mark.parametrize("what", ["locomo", "leave-one-out", "fit", "curve"])
-def test_a_file_without_conversations_is_refused(run: Run, what: str, tmp_path: Path) -> None:
-    result = run("eval", what, "nowhere.json", "--json")
+@pytest.mark.parametrize("command", ["locomo", "leave-one-out", "fit", "curve"])
+def test_a_file_without_conversations_is_refused(run: Run, command: str, tmp_path: Path) -> None:
+    result = run("eval", command, "nowhere.json", "--json")
     assert (result.code, result.out, result.error["kind"]) == (2, "", "InvalidInput")
     assert "there is no file nowhere.json; name a LoCoMo-shaped JSON file" in result.error["error"]
-    assert run("eval", what, str(tmp_path)).code == 2
+    assert run("eval", command, str(tmp_path)).code == 2
     for text in ("{}", "no JSON", '[{"conversation": {}}]', '[{"conversation": {}, "qa": []}]'):
         Path("bad.json").write_text(text, encoding="utf-8")
-        result = run("eval", what, "bad.json")
+        result = run("eval", command, "bad.json")
         assert (result.code, result.out) == (2, "")
         assert "bad.json" in result.err
 
 
 def test_too_little_to_fit_is_refused(run: Run, file: str) -> None:
-    both = json.loads(Path(file).read_text("utf-8"))
-    Path("one.json").write_text(json.dumps(both[:1]), encoding="utf-8")
+    conversations = json.loads(Path(file).read_text("utf-8"))
+    Path("one.json").write_text(json.dumps(conversations[:1]), encoding="utf-8")
     assert "has one conversation; add another" in run("eval", "fit", "one.json").err
-    del both[1]["conversation"]["session_2"]
-    Path("short.json").write_text(json.dumps(both), encoding="utf-8")
+    del conversations[1]["conversation"]["session_2"]
+    Path("short.json").write_text(json.dumps(conversations), encoding="utf-8")
     result = run("eval", "locomo", "short.json", "--folds", "conversation")
     assert result.code == 2
     assert "conversation 'school' of short.json has 11 turns" in result.err

@@ -35,12 +35,12 @@ def test_the_sample_questions_reach_the_bar(run: Run, folder: Path, tmp_path: Pa
     assert len(document["questions"]) == 40
     asked = document["questions"][::STEP]
     (tmp_path / "questions.json").write_text(json.dumps(document | {"questions": asked}))
-    line = evaluate(run, tmp_path / "questions.json", folder)
-    assert line["questions"] == len(asked)
-    assert line["right"] + line["wrong"] + line["unclear"] == len(asked)
-    assert line["right"] >= MIN_RIGHT, [missed["question"] for missed in line["missed"]]
-    assert line["wrong"] <= MAX_WRONG, [missed["question"] for missed in line["missed"]]
-    assert len(line["missed"]) == len(asked) - line["right"]
+    figures = evaluate(run, tmp_path / "questions.json", folder)
+    assert figures["questions"] == len(asked)
+    assert figures["right"] + figures["wrong"] + figures["unclear"] == len(asked)
+    assert figures["right"] >= MIN_RIGHT, [missed["question"] for missed in figures["missed"]]
+    assert figures["wrong"] <= MAX_WRONG, [missed["question"] for missed in figures["missed"]]
+    assert len(figures["missed"]) == len(asked) - figures["right"]
 
 
 def test_questions_with_wrong_answers_are_listed(run: Run, folder: Path, tmp_path: Path) -> None:
@@ -52,9 +52,9 @@ def test_questions_with_wrong_answers_are_listed(run: Run, folder: Path, tmp_pat
     ]
     document |= {"questions": chosen, "sources": {"shop": document["sources"]["shop"]}}
     (tmp_path / "questions.json").write_text(json.dumps(document))
-    line = evaluate(run, tmp_path / "questions.json", folder)
-    assert (line["right"], line["wrong"], line["unclear"]) == (1, 1, 1)
-    assert [(missed["verdict"], missed["status"]) for missed in line["missed"]] == [
+    figures = evaluate(run, tmp_path / "questions.json", folder)
+    assert (figures["right"], figures["wrong"], figures["unclear"]) == (1, 1, 1)
+    assert [(missed["verdict"], missed["status"]) for missed in figures["missed"]] == [
         ("wrong", "answered"),
         ("unclear", "cannot"),
     ]

@@ -32,11 +32,11 @@ def databases(tmp_path: Path) -> Path:
 
 
 def test_execution_accuracy_and_test_suite_accuracy_differ(run: Run, databases: Path) -> None:
-    line = run("eval", "sql", str(databases.parent / "questions.json"), str(databases), "--json").document
-    assert (line["questions"], line["execution"], line["test_suite"]) == (3, 0.6667, 0.3333)
-    assert line["single_table"]["questions"] == 3
-    assert line["by_difficulty"]["easy"]["questions"] == 3
-    assert 0 <= line["coverage_at_90"] <= 1
+    figures = run("eval", "sql", str(databases.parent / "questions.json"), str(databases), "--json").document
+    assert (figures["questions"], figures["execution"], figures["test_suite"]) == (3, 0.6667, 0.3333)
+    assert figures["single_table"]["questions"] == 3
+    assert figures["by_difficulty"]["easy"]["questions"] == 3
+    assert 0 <= figures["coverage_at_90"] <= 1
 
 
 def test_failures_are_listed(run: Run, databases: Path) -> None:

@@ -1,10 +1,12 @@
 """`--why`, `--why-not` and pinned memories: why a hit was returned and why a memory was not."""
 
+import math
+
 import pytest
 
 from tests.interfaces.conftest import Run
 
-ASKED = ("recall", "what is the dog called?", "--user", "alice")
+RECALL_DOG = ("recall", "what is the dog called?", "--user", "alice")
 
 
 @pytest.fixture
@@ -17,7 +19,7 @@ def run_filled(run: Run) -> Run:
 
 
 def test_the_table_has_a_row_per_hit_and_a_column_per_retriever_that_counted(run_filled: Run) -> None:
-    result = run_filled(*ASKED, "--minimum", "0", "--explain")
+    result = run_filled(*RECALL_DOG, "--minimum", "0", "--explain")
     lines = result.out.splitlines()
     assert max(map(len, lines)) <= 80
     heading = next(line for line in lines if line.startswith("#") and "score" in line)
@@ -30,7 +32,7 @@ def test_the_table_has_a_row_per_hit_and_a_column_per_retriever_that_counted(run
 
 
 def test_contributions_and_base_make_the_score(run_filled: Run) -> None:
-    hit = run_filled(*ASKED, "--json").document["hits"][0]
+    hit = run_filled(*RECALL_DOG, "--json").document["hits"][0]
     why = hit["why"]
     assert why.keys() == {
         "contributions",
@@ -44,7 +46,7 @@ def test_contributions_and_base_make_the_score(run_filled: Run) -> None:
     }
     assert set(why["matched"]) == {"dog", "call"}
     odds = hit["score"] / (1 - hit["score"])
-    assert 2.718281828 ** (sum(why["contributions"].values()) + why["base"]) == pytest.approx(odds, rel=0.01)
+    assert math.exp(sum(why["contributions"].values()) + why["base"]) == pytest.approx(odds, rel=0.01)
 
 
 def test_common_words_are_shown_as_written_beside_the_origin(run_filled: Run) -> None:
@@ -87,26 +89,26 @@ def test_columns_of_all_retrievers_fit_the_screen(run: Run) -> None:
 
 
 def test_an_empty_answer_says_how_to_see_the_nearest_memories(run_filled: Run) -> None:
-    far = ("recall", "the boiling point of tungsten", "--user", "alice")
-    assert run_filled(*far).out.splitlines()[0] == "nothing relevant enough; --minimum 0 shows the nearest"
-    assert len(run_filled(*far, "--minimum", "0", "--json").document["hits"]) == 3
-    assert run_filled(*far, "--minimum", "0.99").out.startswith("nothing relevant enough")
+    unrelated = ("recall", "the boiling point of tungsten", "--user", "alice")
+    assert run_filled(*unrelated).out.splitlines()[0] == "nothing relevant enough; --minimum 0 shows the nearest"
+    assert len(run_filled(*unrelated, "--minimum", "0", "--json").document["hits"]) == 3
+    assert run_filled(*unrelated, "--minimum", "0.99").out.startswith("nothing relevant enough")
     assert run_filled("recall", "dog", "--user", "bob").out == "no memories in scope organization=default user=bob\n"
     assert run_filled("recall", "dog", "--among", "message", "--minimum", "0").out.startswith("nothing found\n")
 
 
 def test_pinned_memories_are_shown_below_the_hits(run_filled: Run) -> None:
-    out = run_filled(*ASKED).out
+    out = run_filled(*RECALL_DOG).out
     hits, _, pinned = out.partition("\npinned\n")
     assert "Has a dog called Rex" in hits
     assert "Is allergic to nuts" not in hits
     assert "Is allergic to nuts" in pinned
     assert "#health" in pinned
-    pinned_memories = run_filled(*ASKED, "--json").document["pinned"]
+    pinned_memories = run_filled(*RECALL_DOG, "--json").document["pinned"]
     assert [(memory["id"], memory["tags"]) for memory in pinned_memories] == [("nuts", ["health"])]
     run_filled("revise", "nuts", "--not-pinned", "--user", "alice")
-    assert "pinned" not in run_filled(*ASKED).out
-    assert run_filled(*ASKED, "--json").document["pinned"] == []
+    assert "pinned" not in run_filled(*RECALL_DOG).out
+    assert run_filled(*RECALL_DOG, "--json").document["pinned"] == []
 
 
 def test_why_not_says_what_excluded_a_memory(run_filled: Run) -> None:
@@ -142,7 +144,7 @@ def test_why_not_asks_as_recall_would(run_filled: Run, options: list[str], reaso
 def test_why_not_shows_the_place_of_a_returned_memory(run_filled: Run) -> None:
     document = run_filled("why-not", "dog", "what is the dog called?", "--user", "alice", "--json").document
     assert (document["returned"], document["place"]) == (True, 1)
-    assert document["score"] == run_filled(*ASKED, "--json").document["hits"][0]["score"]
+    assert document["score"] == run_filled(*RECALL_DOG, "--json").document["hits"][0]["score"]
     assert document["why"]["contributions"]["words.own"] > 0
     assert "dog: it came back, at place 1" in run_filled("why-not", "dog", "a dog called Rex?", "--user", "alice").out
 

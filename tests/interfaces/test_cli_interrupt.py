@@ -23,7 +23,7 @@ from tests.interfaces.conftest import Run
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
 
-PROGRAM = """
+INTERRUPT_IMPORT = """
 import os, signal, sys
 
 class Interrupting:
@@ -36,14 +36,14 @@ sys.meta_path.insert(0, Interrupting())
 from everhold_command import main
 sys.exit(main())
 """
-ENDING = """
+INTERRUPT_FLUSH = """
 import os, signal, sys
 from everhold_command import main
 sys.stdout.flush = lambda: os.kill(os.getpid(), signal.SIGINT)
 sys.exit(main())
 """
 COMMAND = "import sys; from everhold_command import main; sys.exit(main())"
-LOADED = ("everhold", "numpy", "typer")
+MODULES = ("everhold", "numpy", "typer")
 
 
 def run_program(program: str, folder: Path) -> "subprocess.CompletedProcess[str]":
@@ -51,32 +51,34 @@ def run_program(program: str, folder: Path) -> "subprocess.CompletedProcess[str]
     return subprocess.run(arguments, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
 
 
-@pytest.mark.parametrize("module", LOADED)
+@pytest.mark.parametrize("module", MODULES)
 def test_an_interrupt_while_modules_load_ends_quietly(module: str, tmp_path: Path) -> None:
     store_memories(tmp_path / "everhold.db", 1)  # numpy is loaded when a store is opened
-    done = run_program(PROGRAM.format(module=module), tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+    completed = run_program(INTERRUPT_IMPORT.format(module=module), tmp_path)
+    assert (completed.returncode, completed.stdout, completed.stderr) == (130, "", "")
 
 
 def test_an_interrupt_while_the_output_is_written_is_quiet(tmp_path: Path) -> None:
-    done = run_program(ENDING, tmp_path)
-    assert done.returncode == 130
-    assert "Traceback" not in done.stderr
+    completed = run_program(INTERRUPT_FLUSH, tmp_path)
+    assert completed.returncode == 130
+    assert "Traceback" not in completed.stderr
 
 
 def test_output_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     store_memories(tmp_path / "everhold.db", 1)
     arguments = [sys.executable, "-c", COMMAND, "list", "--user", "alice", "--json"]
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run(arguments, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
-    assert done.returncode != 0
-    assert b"No space left" in done.stderr
+    with Path("/dev/full").open("w") as full_device:
+        completed = subprocess.run(
+            arguments, cwd=tmp_path, stdout=full_device, stderr=subprocess.PIPE, timeout=60, check=False
+        )
+    assert completed.returncode != 0
+    assert b"No space left" in completed.stderr
 
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Start a command that Ctrl-C interrupts, also if the tests run in the background, where it is ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    """A function that starts a command. Ctrl-C interrupts it even if the tests run in the background."""
+    previous_handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     processes: list[subprocess.Popen[bytes]] = []
 
     def start_command(*arguments: str, **streams: Any) -> "subprocess.Popen[bytes]":
@@ -89,7 +91,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     for process in processes:
         process.kill()
         process.wait()
-    signal.signal(signal.SIGINT, before)
+    signal.signal(signal.SIGINT, previous_handler)
 
 
 def read_all(file: int) -> str:
@@ -133,8 +135,11 @@ def test_an_interrupted_import_says_what_was_stored(run: Run, start: Start, tmp_
         assert (process.returncode, out) == (130, b"")
         message = f"all {rows} rows were imported, but not all are embedded; run the same command again to continue"
         assert errors.decode() == f"everhold: interrupted: {message}\n"
-        again = json.loads(start(*arguments, "--json", stdout=subprocess.PIPE).communicate(timeout=300)[0])
-    assert (again["added"], again["embedded"]) == (0, 100 - 64)
+        second_import = json.loads(start(*arguments, "--json", stdout=subprocess.PIPE).communicate(timeout=300)[0])
+    assert (second_import["added"], second_import["embedded"]) == (
+        0,
+        100 - 64,
+    )  # the first batch of 64 was embedded before
 
 
 def test_an_interrupt_waits_until_a_batch_is_stored() -> None:
@@ -144,12 +149,12 @@ def test_an_interrupt_waits_until_a_batch_is_stored() -> None:
             report(UnstoredProgress("embedding", 128, 256))
             report(StepProgress("importing", 256, 1500))
 
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    previous_handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(Interrupted, match="256 of 1,500 memories were imported and are kept"):
             import_two_batches()
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous_handler)
 
 
 def test_an_interrupted_export_to_a_pipe_says_that_it_is_incomplete(run: Run, start: Start, tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ def test_a_master_key_is_never_replaced(run: Run, tmp_path: Path) -> None:
     document = run("keys", "create", "master.key", "--json").document
     content = (tmp_path / "master.key").read_bytes()
     assert len(document["fingerprint"]) == 16
-    again = run("keys", "create", "master.key")
-    assert (again.code, "name another file" in again.err) == (1, True)
+    repeated = run("keys", "create", "master.key")
+    assert (repeated.code, "name another file" in repeated.err) == (1, True)
     assert (tmp_path / "master.key").read_bytes() == content
 
 

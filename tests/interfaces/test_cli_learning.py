@@ -9,7 +9,7 @@ import pytest
 from tests.interfaces.conftest import Run
 
 PROJECT = ("--project", "shop")
-RIGHT = "SELECT sum(amount) FROM orders WHERE channel = 'web'"
+RIGHT_SQL = "SELECT sum(amount) FROM orders WHERE channel = 'web'"
 
 
 @pytest.fixture
@@ -21,9 +21,9 @@ def shop(run: Run, tmp_path: Path) -> Run:
 
 def test_answers_are_judged(shop: Run) -> None:
     query = shop("ask", "moolah from web", *PROJECT, "--json").document["query"]
-    result = shop("ask", "correct", query, "--sql", RIGHT.replace("web", "wab"), *PROJECT)
+    result = shop("ask", "correct", query, "--sql", RIGHT_SQL.replace("web", "wab"), *PROJECT)
     assert "note: no row has 'wab' as orders.channel" in result.out
-    learned = shop("ask", "correct", query, "--sql", RIGHT, *PROJECT, "--json").document
+    learned = shop("ask", "correct", query, "--sql", RIGHT_SQL, *PROJECT, "--json").document
     assert (learned["feedback"], learned["learned"][0]["kind"]) == ("corrected", "pattern")
     answer = shop("ask", "moolah from store", *PROJECT, "--json").document
     assert answer["rows"] == [[15]]
@@ -67,13 +67,13 @@ def make_towns(folder: Path) -> Path:
 
 
 def test_learning_is_measured(run: Run, tmp_path: Path) -> None:
-    line = run("eval", "learning", str(make_towns(tmp_path / "towns")), "--folds", "2", "--json").document
-    first, last = line["by_question"][0], line["by_question"][-1]
-    assert (first["confirmed"], last["confirmed"], line["questions"]) == (0, 8, 16)
+    figures = run("eval", "learning", str(make_towns(tmp_path / "towns")), "--folds", "2", "--json").document
+    first, last = figures["by_question"][0], figures["by_question"][-1]
+    assert (first["confirmed"], last["confirmed"], figures["questions"]) == (0, 8, 16)
     assert first["accuracy"] == first["accuracy_without"] < last["accuracy"] == 1.0
     assert last["literal_leaks"] == 0
-    assert line["by_template"]["is_worse"] is False
-    noise = line["wrong_confirmations"]
+    assert figures["by_template"]["is_worse"] is False
+    noise = figures["wrong_confirmations"]
     assert noise["recovered_by_one_correction"] == noise["wrong_confirmations"] == 2
 
 

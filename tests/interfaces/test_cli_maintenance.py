@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.interfaces.conftest import Run
-from tests.interfaces.test_cli_edge import COMMAND, environment
+from tests.interfaces.test_cli_edge import COMMAND, make_environment
 
 
 def test_a_run_is_listed_and_undone(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,25 +32,25 @@ def test_a_run_is_listed_and_undone(run: Run, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("every", ["0s", "often", "-1h", "1.5h", ""])
 def test_a_wrong_duration_is_refused(run: Run, every: str) -> None:
-    wrong = run("maintain", "--every", every)
-    assert wrong.code == 2
-    assert wrong.err == f"everhold: --every {every!r} is not a duration; write it as 30m, 1h or 2d\n"
+    result = run("maintain", "--every", every)
+    assert result.code == 2
+    assert result.err == f"everhold: --every {every!r} is not a duration; write it as 30m, 1h or 2d\n"
     assert run("maintain", "--every", "1h", "--dry-run").code == 2
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_repeated_maintenance_ends_cleanly(run: Run, tmp_path: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+def test_repeated_maintenance_ends_cleanly(run: Run, tmp_path: Path, signal_number: signal.Signals) -> None:
     """After two runs a signal comes, while the process waits or works; the exit code is 0."""
     run("remember", "hello")
     # A test run in the background ignores SIGINT, and so do its children.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
-        [*COMMAND, "maintain", "outbox", "--every", "1s", "--json"], env=environment(tmp_path), cwd=tmp_path,
+        [*COMMAND, "maintain", "outbox", "--every", "1s", "--json"], env=make_environment(tmp_path), cwd=tmp_path,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stdout is not None
     reports = [json.loads(process.stdout.readline()) for _ in range(2)]
-    process.send_signal(number)
+    process.send_signal(signal_number)
     out, err = process.communicate(timeout=300)
     assert (process.returncode, err) == (0, "")
     reports += map(json.loads, out.splitlines())

@@ -40,7 +40,7 @@ def run_filled(run: Run) -> Run:
     return run
 
 
-def ids(document: Any) -> list[str]:
+def list_ids(document: Any) -> list[str]:
     memories = document.get("memories") or [hit["memory"] for hit in document.get("hits", [])]
     return [memory["id"] for memory in memories]
 
@@ -97,10 +97,10 @@ def test_remember_keeps_every_field(run: Run) -> None:
 
 def test_repeating_a_write_under_its_key_adds_nothing(run: Run) -> None:
     command = ["remember", "It rains", "--kind", "conversation", "--idempotency-key", "monday", "--json"]
-    assert ids(run(*command).document) == ids(run(*command).document)
+    assert list_ids(run(*command).document) == list_ids(run(*command).document)
     assert len(run("list", "--json").document["memories"]) == 1
-    other = run("remember", "It snows", "--idempotency-key", "monday", "--json")
-    assert (other.code, other.error["kind"]) == (1, "IdempotencyMismatch")
+    mismatch = run("remember", "It snows", "--idempotency-key", "monday", "--json")
+    assert (mismatch.code, mismatch.error["kind"]) == (1, "IdempotencyMismatch")
 
 
 def test_remember_takes_several_texts_and_lines_of_standard_input(run: Run) -> None:
@@ -161,21 +161,21 @@ def test_recall_with_json_contains_the_explanation(run_filled: Run) -> None:
     ],
 )
 def test_lists_and_recalls_are_narrowed_the_same_way(run_filled: Run, options: list[str], expected: set[str]) -> None:
-    assert set(ids(run_filled("list", *options, "--user", "alice", "--json").document)) == expected
+    assert set(list_ids(run_filled("list", *options, "--user", "alice", "--json").document)) == expected
     command = ("recall", "what about her?", "--minimum", "0", "--user", "alice", "--json")
-    assert set(ids(run_filled(*command, *options).document)) == expected
+    assert set(list_ids(run_filled(*command, *options).document)) == expected
 
 
 def test_recall_takes_a_minimum_and_a_recipe(run_filled: Run) -> None:
     document = run_filled(
         "recall", "dog", "--user", "alice", "--recipe", "words", "--minimum", "0.1", "--json"
     ).document
-    assert ids(document) == ["dog"]
+    assert list_ids(document) == ["dog"]
 
 
 def test_recall_takes_the_name_of_a_model(run_filled: Run) -> None:
     document = run_filled("recall", "dog", "--user", "alice", "--model", "all-MiniLM-L6-v2", "--json").document
-    assert ids(document) == ["dog"]
+    assert list_ids(document) == ["dog"]
     unknown = run_filled("recall", "dog", "--user", "alice", "--model", "second")
     assert unknown.code == 2
     assert "no embedding model 'second' here; use one of 'all-MiniLM-L6-v2'" in unknown.err
@@ -187,10 +187,10 @@ def test_recall_takes_kinds_and_a_namespace(run_filled: Run) -> None:
     result = run_filled(*question, "--among", "message", "--explain")
     assert "Rex sleeps in the garden" in result.out
     assert "Has a dog called Rex" not in result.out
-    both = run_filled(*question, "--among", "message", "--among", "memory", "--json").document["hits"]
-    assert both[0]["kind"] == "message"
-    assert both[0]["message"]["session_id"] == "s1"
-    assert {hit["kind"] for hit in both} == {"memory", "message"}
+    hits = run_filled(*question, "--among", "message", "--among", "memory", "--json").document["hits"]
+    assert hits[0]["kind"] == "message"
+    assert hits[0]["message"]["session_id"] == "s1"
+    assert {hit["kind"] for hit in hits} == {"memory", "message"}
     assert "did you mean 'message'" in run_filled(*question, "--among", "mesage").err
     run_filled("remember", "Buy dog food", "--namespace", "short-term", "--user", "alice")
     for command in (["recall", "dog food", "--minimum", "0"], ["list"], ["context", "dog food"]):
@@ -200,9 +200,9 @@ def test_recall_takes_kinds_and_a_namespace(run_filled: Run) -> None:
 
 def test_recall_includes_what_is_shared_only_when_asked(run_filled: Run) -> None:
     run_filled("remember", "The office dog is called Bruno", "--id", "shared")
-    assert "shared" not in ids(run_filled("recall", "dog", "--user", "alice", "--json").document)
+    assert "shared" not in list_ids(run_filled("recall", "dog", "--user", "alice", "--json").document)
     document = run_filled("recall", "dog", "--user", "alice", "--include", "organization", "--json").document
-    assert {"shared", "dog"} <= set(ids(document))
+    assert {"shared", "dog"} <= set(list_ids(document))
 
 
 def test_another_scope_sees_nothing(run_filled: Run) -> None:
@@ -221,9 +221,9 @@ def test_another_scope_sees_nothing(run_filled: Run) -> None:
 
 def test_list_continues_at_the_cursor(run_filled: Run) -> None:
     first = run_filled("list", "--limit", "2", "--oldest-first", "--json").document
-    assert ids(first) == ["work", "dog"]
+    assert list_ids(first) == ["work", "dog"]
     second_page = run_filled("list", "--limit", "2", "--oldest-first", "--cursor", first["cursor"], "--json").document
-    assert ids(second_page) == ["tea"]
+    assert list_ids(second_page) == ["tea"]
     assert second_page["cursor"] is None
     assert first["cursor"] in run_filled("list", "--limit", "2", "--oldest-first").out.replace("\n", "")
 
@@ -254,9 +254,9 @@ def test_earlier_knowledge_can_still_be_recalled(run_filled: Run) -> None:
     moment = run_filled("get", "dog", "--json").document["updated_at"]
     run_filled("revise", "dog", "Has a cat called Tom")
     command = ("recall", "pet", "--kind", "fact", "--minimum", "0", "--json")
-    now = run_filled(*command).document["hits"][0]["memory"]["text"]
+    current_text = run_filled(*command).document["hits"][0]["memory"]["text"]
     earlier_text = run_filled(*command, "--as-of", moment).document["hits"][0]["memory"]["text"]
-    assert (now, earlier_text) == ("Has a cat called Tom", "Has a dog called Rex")
+    assert (current_text, earlier_text) == ("Has a cat called Tom", "Has a dog called Rex")
 
 
 def test_revise_removes_a_time(run: Run) -> None:
@@ -269,10 +269,10 @@ def test_revise_removes_a_time(run: Run) -> None:
 def test_a_supersession_is_undone(run_filled: Run) -> None:
     successor = run_filled("supersede", "tea", "Drinks coffee now", "--id", "coffee", "--json").document["memories"][0]
     assert successor["id"] == "coffee"
-    assert "tea" not in ids(run_filled("recall", "what does she drink?", "--json").document)
+    assert "tea" not in list_ids(run_filled("recall", "what does she drink?", "--json").document)
     undone = run_filled("undo", "tea", "--json").document["change"]
     assert undone["kind"] == "supersede"
-    assert ids(run_filled("recall", "what does she drink?", "-k", "1", "--json").document) == ["tea"]
+    assert list_ids(run_filled("recall", "what does she drink?", "-k", "1", "--json").document) == ["tea"]
 
 
 def test_relations_are_created_and_followed(run_filled: Run) -> None:
@@ -310,12 +310,12 @@ def test_forget_shows_and_asks_first(run_filled: Run) -> None:
     assert len(run_filled("list", "--json").document["memories"]) == 3
     agreed = run_filled("forget", "dog", "--json", typed="y\n")
     assert (agreed.code, agreed.document["count"]) == (0, 1)
-    assert set(ids(run_filled("list", "--json").document)) == {"work", "tea"}
+    assert set(list_ids(run_filled("list", "--json").document)) == {"work", "tea"}
 
 
 def test_one_undo_restores_all_memories_of_a_deletion(run_filled: Run) -> None:
     run_filled("forget", "dog", "tea", "--yes")
-    assert ids(run_filled("list", "--json").document) == ["work"]
+    assert list_ids(run_filled("list", "--json").document) == ["work"]
     assert "undone: forget of" in run_filled("undo").out
     assert len(run_filled("list", "--json").document["memories"]) == 3
 
@@ -326,7 +326,7 @@ def test_forget_takes_a_filter_and_shows_a_preview(run_filled: Run) -> None:
     assert len(run_filled("list", "--json").document["memories"]) == 3
     forgotten = run_filled("forget", "--where", "priority<8", "--yes", "--json").document
     assert (forgotten["count"], forgotten["preview"]) == (2, False)
-    assert ids(run_filled("list", "--json").document) == ["work"]
+    assert list_ids(run_filled("list", "--json").document) == ["work"]
     assert "no memories" in run_filled("forget", "--where", "priority<8", "--yes").out
 
 
@@ -354,12 +354,8 @@ def test_the_store_comes_from_a_path_a_url_or_a_file_of_settings(run: Run, tmp_p
     Path("my.yaml").write_text("storage: notes.db\ntimezone: Asia/Bangkok\n", encoding="utf-8")
     for store in ("notes.db", f"sqlite:///{tmp_path}/notes.db".replace("///", "////"), "my.yaml"):
         assert len(run("list", "--store", store, "--json").document["memories"]) == 1
-    assert (
-        "Asia/Bangkok"
-        in run(
-            "get", run("list", "--store", "my.yaml", "--json").document["memories"][0]["id"], "--store", "my.yaml"
-        ).out
-    )
+    [memory] = run("list", "--store", "my.yaml", "--json").document["memories"]
+    assert "Asia/Bangkok" in run("get", memory["id"], "--store", "my.yaml").out
 
 
 def test_texts_in_other_languages_are_shown_unchanged(run: Run) -> None:

@@ -22,10 +22,10 @@ def test_messages_are_added_from_a_file_and_standard_input(run: Run, tmp_path: P
     added = run("add", str(file), *CHAT)
     assert (added.code, added.err) == (0, "")
     assert added.out.index("A fine city.") < added.out.index("1 fact") < added.out.index("Alice lives in Lisbon.")
-    again = run("add", str(file), *CHAT, "--json").document
-    assert [message["id"] for message in again["messages"]] == ["m1", "m2"]
-    assert again["messages"][0]["created_at"].startswith("2024-05-01T10:00")
-    assert [memory["provenance"]["message"] for memory in again["memories"]] == ["m1"]
+    repeated = run("add", str(file), *CHAT, "--json").document
+    assert [message["id"] for message in repeated["messages"]] == ["m1", "m2"]
+    assert repeated["messages"][0]["created_at"].startswith("2024-05-01T10:00")
+    assert [memory["provenance"]["message"] for memory in repeated["memories"]] == ["m1"]
     typed = run("add", "-", "--conversation", "work", *CHAT, "--json", typed='I work as a nurse.\n{"text": "Bye"}\n')
     assert [message["conversation_id"] for message in typed.document["messages"]] == ["work", "work"]
     assert run("add", *CHAT, typed="Hello\n").out.count("no facts") == 1

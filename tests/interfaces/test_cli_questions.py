@@ -40,10 +40,12 @@ QUESTIONS = [
 @pytest.fixture
 def life(run: Run) -> str:
     """The file of a life in the working directory, which `run` has changed to a new folder."""
-    return write("vida.json", {"persona": "vida", "title": "Vida", "memories": MEMORIES, "questions": QUESTIONS})
+    return write_document(
+        "vida.json", {"persona": "vida", "title": "Vida", "memories": MEMORIES, "questions": QUESTIONS}
+    )
 
 
-def write(name: str, document: Any) -> str:
+def write_document(name: str, document: Any) -> str:
     Path(name).write_text(json.dumps(document), encoding="utf-8")
     return name
 
@@ -118,10 +120,14 @@ def test_failures_list_the_memories_that_were_returned(run: Run, life: str) -> N
 
 
 def test_several_lives_are_measured_together_and_in_folds(run: Run, life: str) -> None:
-    other = {"persona": "vida", "memories": MEMORIES[:2], "questions": QUESTIONS[:1]}
-    files = [life, write("ana.json", other), write("ema.json", other)]
-    whole = run("eval", "questions", *files, "--json").document
-    assert {name: figures["questions"] for name, figures in whole["by_life"].items()} == {"vida": 4, "ana": 1, "ema": 1}
+    small_life = {"persona": "vida", "memories": MEMORIES[:2], "questions": QUESTIONS[:1]}
+    files = [life, write_document("ana.json", small_life), write_document("ema.json", small_life)]
+    document = run("eval", "questions", *files, "--json").document
+    assert {name: figures["questions"] for name, figures in document["by_life"].items()} == {
+        "vida": 4,
+        "ana": 1,
+        "ema": 1,
+    }
     fold = run("eval", "questions", *files, "--fold", "1/2", "--json").document
     assert (fold["files"], fold["fold"], fold["questions"]) == ([life, "ema.json"], "1/2", 5)
     assert run("eval", "questions", *files, "--fold", "2/2", "--json").document["files"] == ["ana.json"]
@@ -150,7 +156,7 @@ def test_a_bad_file_is_refused(run: Run, life: str, tmp_path: Path) -> None:
     result = run("eval", "questions", life, "nowhere.json", "--json")
     assert (result.code, result.out, result.error["kind"]) == (2, "", "InvalidInput")
     assert "cannot read nowhere.json (No such file or directory); name a readable JSON file" in result.error["error"]
-    bad = write(
+    bad = write_document(
         "bad.json", {"persona": "vida", "memories": MEMORIES, "questions": [{**QUESTIONS[0], "expect": ["bred"]}]}
     )
     result = run("eval", "questions", bad)

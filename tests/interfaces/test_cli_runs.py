@@ -15,11 +15,11 @@ def test_a_run_is_started_continued_and_finished(run: Run) -> None:
     assert proposed["idempotency_key"] in resumed.out.replace("\n", "")
     assert "failed" in run("run", "complete", "--error", "disk full", *CODER).out
     assert "attempt 2" in run("run", "retry", *CODER).out
-    done = run("run", "complete", '{"size": 5}', "--summary", "Built", "--memory", "The build takes long",
+    step = run("run", "complete", '{"size": 5}', "--summary", "Built", "--memory", "The build takes long",
                "--memory", '{"kind": "reflection", "text": "Cache it"}', "--duration", "1.5", "--artifact", "f1",
                *CODER, "--json").document["step"]  # fmt: skip
-    assert (done["result"]["output"], done["result"]["artifacts"]) == ({"size": 5}, ["f1"])
-    assert [memory["kind"] for memory in done["memories"]] == ["observation", "reflection"]
+    assert (step["result"]["output"], step["result"]["artifacts"]) == ({"size": 5}, ["f1"])
+    assert [memory["kind"] for memory in step["memories"]] == ["observation", "reflection"]
     assert "paused" in run("run", "pause", *CODER).out
     assert "is paused; call `everhold run resume`" in run("run", "propose", "push", *CODER).err.replace("\n", " ")
     run("run", "resume", *CODER)

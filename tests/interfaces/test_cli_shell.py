@@ -10,18 +10,18 @@ from tests.interfaces.terminals import CTRL_C, CTRL_D, PROMPT_ENDS, Terminal, ru
 
 
 def test_lines_are_remembered_recalled_and_forgotten(run: Run) -> None:
-    first = run("shell", "--json", "--user", "mia", typed="My dog is called Rex\n?name of the dog\n/list\n").document
-    stored, recalled, listed = first["answers"]
+    document = run("shell", "--json", "--user", "mia", typed="My dog is called Rex\n?name of the dog\n/list\n").document
+    stored, recalled, listed = document["answers"]
     memory = stored["answer"]["memories"][0]
     assert recalled["answer"]["hits"][0]["memory"]["id"] == memory["id"]
     assert [memory["id"] for memory in listed["answer"]["memories"]] == [memory["id"]]
     lines = f"/forget {memory['id']}\n?dog\n/undo\n?dog\n/help\n/quit\nnever kept\n"
-    after = run("shell", "--json", "--user", "mia", typed=lines).document["answers"]
-    assert after[0]["answer"]["memory"]["id"] == memory["id"]
-    assert after[1]["answer"]["hits"] == []
-    assert after[3]["answer"]["hits"][0]["memory"]["id"] == memory["id"]
-    assert "/quit" in after[4]["answer"]["commands"]
-    assert len(after) == 5
+    later_answers = run("shell", "--json", "--user", "mia", typed=lines).document["answers"]
+    assert later_answers[0]["answer"]["memory"]["id"] == memory["id"]
+    assert later_answers[1]["answer"]["hits"] == []
+    assert later_answers[3]["answer"]["hits"][0]["memory"]["id"] == memory["id"]
+    assert "/quit" in later_answers[4]["answer"]["commands"]
+    assert len(later_answers) == 5
 
 
 def test_the_explanation_is_shown_below_each_hit(run: Run) -> None:
@@ -164,8 +164,8 @@ def test_the_shell_runs_every_command_on_its_own_store_and_scope(run: Run) -> No
         "/agent show",
         "/doctor",
     ]
-    done = run("shell", "--user", "alice", "--agent", "helper", "--json", typed="\n".join(lines) + "\n")
-    answers = [line["answer"] for line in done.document["answers"]]
+    result = run("shell", "--user", "alice", "--agent", "helper", "--json", typed="\n".join(lines) + "\n")
+    answers = [line["answer"] for line in result.document["answers"]]
     assert (answers[0]["block"]["user_id"], answers[0]["block"]["value"]) == ("alice", "Likes tea")
     assert answers[1]["blocks"] == []
     assert [workspace["name"] for workspace in answers[3]["workspaces"]] == ["notes"]
@@ -186,6 +186,6 @@ def test_the_shell_runs_every_command_on_its_own_store_and_scope(run: Run) -> No
 )
 def test_the_shell_explains_a_command_that_it_cannot_run(run: Run, line: str, error: str) -> None:
     run("remember", "Likes tea")
-    done = run("shell", typed=f"{line}\n/list\n")
-    assert error in done.err
-    assert "Likes tea" in done.out
+    result = run("shell", typed=f"{line}\n/list\n")
+    assert error in result.err
+    assert "Likes tea" in result.out

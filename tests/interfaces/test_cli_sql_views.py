@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.interfaces.conftest import Run
 
 
-def query(path: Path, sql: str, script: str = "") -> list[tuple[object, ...]]:
+def run_query(path: Path, sql: str, script: str = "") -> list[tuple[object, ...]]:
     connection = sqlite3.connect(path)
     try:
         connection.executescript(script)
@@ -22,9 +22,9 @@ def test_views_are_installed_listed_and_removed(run: Run, tmp_path: Path) -> Non
     assert "julep_messages" in installed.out
     assert "everhold views script julep" in installed.out
     store = tmp_path / "everhold.db"
-    assert query(store, "SELECT fact_type, content FROM memory_facts") == [("user_fact", "The kettle is red")]
-    again = run("views", "install", "julep", "--json").document["views"]
-    assert (again["state"], again["organization"]) == ("installed", "default")
+    assert run_query(store, "SELECT fact_type, content FROM memory_facts") == [("user_fact", "The kettle is red")]
+    reinstalled = run("views", "install", "julep", "--json").document["views"]
+    assert (reinstalled["state"], reinstalled["organization"]) == ("installed", "default")
     presets = {preset["alias"]: preset["state"] for preset in run("views", "list", "--json").document["presets"]}
     assert presets == {**dict.fromkeys(["s0", "s1", "s2", "s3"], "not installed"), "s4": "installed"}
     assert "julep" in run("views", "list").out
@@ -39,7 +39,7 @@ def test_a_script_gives_views_their_original_names(run: Run, tmp_path: Path) -> 
     run("remember", "The kettle is red", "--user", "alice", "--id", "m1")
     script = run("views", "script", "agentmem").out
     sql = "SELECT id, content, is_deleted FROM memories"
-    assert query(tmp_path / "everhold.db", sql, script) == [("m1", "The kettle is red", 0)]
+    assert run_query(tmp_path / "everhold.db", sql, script) == [("m1", "The kettle is red", 0)]
     assert run("views", "script", "agentmem", "--json").document == {"script": script}
 
 

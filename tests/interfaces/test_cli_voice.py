@@ -31,7 +31,7 @@ embedders.make_embedder = lambda _: EmbeddingParts(model, model)
 from everhold.interfaces.cli import main
 sys.exit(main(sys.argv[1:]))
 """
-FREE = ("--bind", "tcp://127.0.0.1:*=jarvis@home", "--publish", "tcp://127.0.0.1:*")
+FREE_PORTS = ("--bind", "tcp://127.0.0.1:*=jarvis@home", "--publish", "tcp://127.0.0.1:*")
 
 
 @contextmanager
@@ -57,7 +57,7 @@ def read_addresses(process: "subprocess.Popen[str]") -> list[dict[str, Any]]:
     return addresses
 
 
-def write_until(stop: threading.Event, address: str, name: str, acknowledged: list[str]) -> None:
+def write_until_stopped(stop: threading.Event, address: str, name: str, acknowledged: list[str]) -> None:
     context = zmq.Context()
     client = Client(context, address)
     number = 0
@@ -71,13 +71,15 @@ def write_until(stop: threading.Event, address: str, name: str, acknowledged: li
     context.destroy(0)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_stops_it_and_every_acknowledged_write_is_kept(tmp_path: Path, number: signal.Signals) -> None:
-    acknowledged: dict[str, list[str]] = {f"client-{each}": [] for each in range(4)}
-    with start(tmp_path, *FREE, "--json") as process:
+@pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_the_gateway_and_keeps_every_acknowledged_write(
+    tmp_path: Path, signal_number: signal.Signals
+) -> None:
+    acknowledged: dict[str, list[str]] = {f"client-{number}": [] for number in range(4)}
+    with start(tmp_path, *FREE_PORTS, "--json") as process:
         address, stop = read_addresses(process)[0]["address"], threading.Event()
         threads = [
-            threading.Thread(target=write_until, args=(stop, address, name, writes))
+            threading.Thread(target=write_until_stopped, args=(stop, address, name, writes))
             for name, writes in acknowledged.items()
         ]
         for thread in threads:
@@ -85,7 +87,7 @@ def test_a_signal_stops_it_and_every_acknowledged_write_is_kept(tmp_path: Path, 
         while not all(acknowledged.values()):
             time.sleep(0.05)
         time.sleep(0.3)
-        process.send_signal(number)
+        process.send_signal(signal_number)
         assert process.wait(100) == 0
         stop.set()
         for thread in threads:

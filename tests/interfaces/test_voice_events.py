@@ -1,4 +1,4 @@
-"""Subscribers of the gateway: every event once and in order, also after they or the gateway were away."""
+"""Subscribers of the gateway get every event once and in order, even after they or the gateway were away."""
 
 import json
 import time
@@ -63,7 +63,7 @@ class Follower:
         self.events.append(event)
 
 
-def list_memories(follower: Follower) -> list[str]:
+def list_memory_ids(follower: Follower) -> list[str]:
     return [event["id"] for event in follower.events if event["entity"] == "memory"]
 
 
@@ -75,9 +75,9 @@ def test_a_subscriber_that_leaves_and_returns_misses_nothing_and_sees_nothing_tw
             ids.append(home.remember(f"while connected {number}").id)
             follower.receive_until(ids[-1])
             follower.disconnect()
-            ids += [home.remember(f"while away {number} {each}").id for each in range(5)]
+            ids += [home.remember(f"while away {number} {index}").id for index in range(5)]
         follower.connect(served)
-    assert list_memories(follower) == ids
+    assert list_memory_ids(follower) == ids
     expected = [(event.number, event.id) for event in home.events()]
     assert [(event["number"], event["id"]) for event in follower.events] == expected
 
@@ -93,7 +93,7 @@ def test_a_subscriber_outlives_the_gateway(engine: Everhold) -> None:
         follower.connect(served)
         ids.append(home.remember("second").id)
         follower.receive_until(ids[-1])
-    assert list_memories(follower) == ids
+    assert list_memory_ids(follower) == ids
 
 
 def test_a_heartbeat_tells_a_subscriber_that_it_missed_the_last_event(engine: Everhold) -> None:
@@ -106,7 +106,7 @@ def test_a_heartbeat_tells_a_subscriber_that_it_missed_the_last_event(engine: Ev
         while follower._socket.poll(0):
             follower._socket.recv_multipart()  # the event is lost on the way
         follower.receive_until(memory.id)
-    assert list_memories(follower) == [memory.id]
+    assert list_memory_ids(follower) == [memory.id]
 
 
 def test_events_have_topics_numbers_and_no_text(engine: Everhold) -> None:
@@ -132,7 +132,7 @@ def test_events_of_other_organizations_are_neither_published_nor_replayed(engine
         theirs.remember("not for home")
         memory = ours.remember("for home")
         follower.receive_until(memory.id)
-        assert list_memories(follower) == [memory.id]
+        assert list_memory_ids(follower) == [memory.id]
         replayed = served.connect(bind=1).ask(action="replay", after=0)["events"]
         assert memory.id not in [event["id"] for event in replayed]
 
@@ -157,15 +157,15 @@ def test_a_wrong_number_is_refused(engine: Everhold) -> None:
         assert client.ask(command="REPLAY", after=-1)["status"] == "ERROR"
 
 
-def test_a_subscriber_that_does_not_read_holds_up_no_one(engine: Everhold) -> None:
+def test_a_subscriber_that_does_not_read_delays_no_other(engine: Everhold) -> None:
     with serve(engine, "unified@home", publish="tcp://127.0.0.1:*") as served:
-        lazy = served.context.socket(zmq.SUB)
-        lazy.rcvhwm = 1
-        lazy.subscribe(b"")
-        lazy.connect(served.addresses[-1])
+        silent_subscriber = served.context.socket(zmq.SUB)
+        silent_subscriber.rcvhwm = 1
+        silent_subscriber.subscribe(b"")
+        silent_subscriber.connect(served.addresses[-1])
         follower = Follower()
         follower.connect(served)
         ids = [memory.id for memory in engine.scope(organization="home").remember_many([f"n {n}" for n in range(500)])]
         follower.receive_until(ids[-1])
-        lazy.close(0)
-    assert list_memories(follower) == ids
+        silent_subscriber.close(0)
+    assert list_memory_ids(follower) == ids

@@ -95,15 +95,15 @@ def test_imported_memories_are_read_by_unified_clients(gateway: Gateway) -> None
     [item] = client.ask(command="QUERY_MEMORY", query={"keywords": ["greenhouse"]})["data"]["memories"]
     assert (item["content"], item["strength"]) == ("The greenhouse door squeaks", 1.0)
     assert client.ask(command="QUERY_MEMORY", query={"id": item["id"]})["data"]["memories"][0]["id"] == item["id"]
-    again = {"id": item["id"], "content": "The greenhouse door is oiled"}
-    assert client.ask(command="STORE_MEMORY", data=again)["data"]["memory_id"] == item["id"]
+    changed = {"id": item["id"], "content": "The greenhouse door is oiled"}
+    assert client.ask(command="STORE_MEMORY", data=changed)["data"]["memory_id"] == item["id"]
     assert client.ask(command="GET_MEMORY_STATUS")["data"]["total_memories"] == 1
 
 
 def test_imported_memories_are_read_by_orchestrator_clients(gateway: Gateway) -> None:
     client = gateway.load(samples.orchestrator, "orchestrator")
-    read = client.ask(action="read", payload={"memory_id": "mem-0a1b2c3d"}, session_id="s-9")["data"]
-    assert (read["memory_id"], read["tags"], read["priority"]) == ("mem-0a1b2c3d", ["bees"], 8)
+    memory = client.ask(action="read", payload={"memory_id": "mem-0a1b2c3d"}, session_id="s-9")["data"]
+    assert (memory["memory_id"], memory["tags"], memory["priority"]) == ("mem-0a1b2c3d", ["bees"], 8)
     reply = client.ask(action="batch_read", payload={"memory_ids": ["mem-2", "mem-0a1b2c3d"]}, session_id="s-9")
     assert reply["data"]["count"] == 2
     deleted = client.ask(action="delete", payload={"memory_id": "mem-2"}, session_id="s-9")

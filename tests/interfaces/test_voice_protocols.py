@@ -65,8 +65,8 @@ def test_session_memory_requests_are_answered(served: RunningGateway, framing: s
     assert client.ask(action="clear_session", session_id=session)["status"] == "success"
     assert client.ask(action="get_context", session_id=session)["context"] == []
     assert client.ask(action="delete_session", session_id=session)["status"] == "success"
-    again = client.ask(action="create_session", session_id=session, user_id="bob")
-    assert again["session_id"] == session
+    recreated = client.ask(action="create_session", session_id=session, user_id="bob")
+    assert recreated["session_id"] == session
     assert client.ask(action="add_interaction", session_id=session, role="user", content="Hi")["status"] == "success"
 
 

@@ -28,7 +28,7 @@ from everhold.ports.records import Records
 from everhold.schema.operations import Op, Put, Where
 from everhold.testing.fake_embedder import FakeEmbedder
 from everhold.testing.records_rows import make_row
-from tests.contract.stores import InMemory, duckdb_store
+from tests.contract.stores import InMemory, make_duckdb_store
 from tests.engines import make_store
 from tests.stepwise import interrupt_at, run_beside
 
@@ -140,7 +140,7 @@ def records(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Records]
     if request.param == "in_memory":
         records: Records = InMemory().open()
     elif request.param == "duckdb":
-        records = duckdb_store(tmp_path).open()
+        records = make_duckdb_store(tmp_path).open()
     else:
         records = SqliteRecords(SqliteOptions(tmp_path / "records.db", synchronous="NORMAL", busy_seconds=5))
     records.commit([Put(make_row(Organization, "org", "org"))])

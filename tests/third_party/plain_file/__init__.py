@@ -1,6 +1,6 @@
 """A third-party store, as an example: one file, to which every commit adds a line.
 
-A line holds the changes of one commit and a checksum. If a crash cut a line short, it does not count as a commit.
+A line holds the changes of one commit and a checksum. If a crash cut a line short, the line does not count as a commit.
 Opening the file reads all rows into memory. The example has only what a store must have.
 """
 
@@ -31,13 +31,13 @@ def open_store(storage: str) -> Records:
 
 
 class PlainFileRecords(PlainRecords):
-    """Keeps rows in memory, and every change of them in a file."""
+    """Keeps rows in memory, and every change of a row in a file."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(TRAITS)
         self._path = path
         self._rows = Rows()
-        self._drawn: dict[str, int] = {}
+        self._last_numbers: dict[str, int] = {}
         end = self._replay(path.read_bytes() if path.exists() else b"")
         self._file = path.open("ab")
         self._file.truncate(end)
@@ -49,11 +49,11 @@ class PlainFileRecords(PlainRecords):
         return self._rows.find_rows(table, values)
 
     def _generate_number(self, table: Table) -> int:
-        self._drawn[table.name] = self._drawn.get(table.name, 0) + 1
-        return self._drawn[table.name]
+        self._last_numbers[table.name] = self._last_numbers.get(table.name, 0) + 1
+        return self._last_numbers[table.name]
 
     def _apply_changes(self, changes: Sequence[RowChange]) -> None:
-        line = _line([_encode_change(change) for change in changes], self._drawn)
+        line = _encode_line(changes, self._last_numbers)
         end = self._file.tell()
         try:
             self._file.write(line)
@@ -74,16 +74,16 @@ class PlainFileRecords(PlainRecords):
     def maintain(self, *, erased: bool = False) -> bool:
         """Rewrite the file without the rows that were changed or deleted."""
         self._require_open()
-        rows = [
+        changes = [
             RowChange(table, get_key(row), None, row) for table in TABLES.values() for row in self._read_rows(table)
         ]
-        fresh = self._path.with_name(f"{self._path.name}.new")
-        with self._lock, fresh.open("wb") as file:
-            file.write(_line([_encode_change(change) for change in rows], self._drawn))
+        rewritten = self._path.with_name(f"{self._path.name}.new")
+        with self._lock, rewritten.open("wb") as file:
+            file.write(_encode_line(changes, self._last_numbers))
             file.flush()
             os.fsync(file.fileno())
             self._file.close()
-            fresh.replace(self._path)
+            rewritten.replace(self._path)
             self._file = self._path.open("ab")
         return True
 
@@ -92,23 +92,24 @@ class PlainFileRecords(PlainRecords):
         end = 0
         for line in content.splitlines(keepends=True):
             checksum, _, body = line.rstrip(b"\n").partition(b" ")
-            if not line.endswith(b"\n") or checksum != _checksum(body):
+            if not line.endswith(b"\n") or checksum != _compute_checksum(body):
                 if end + len(line) < len(content):
                     raise StoreDamaged(f"{self._path} is damaged at byte {end}; restore it from a backup")
                 break
             commit = json.loads(body)
-            self._apply([_read(change) for change in commit["changes"]])
-            self._drawn.update(commit["drawn"])
+            self._apply([_decode_change(change) for change in commit["changes"]])
+            self._last_numbers.update(commit["drawn"])
             end += len(line)
         return end
 
 
-def _line(changes: list[Any], drawn: Mapping[str, int]) -> bytes:
-    body = json.dumps({"changes": changes, "drawn": drawn}).encode()
-    return _checksum(body) + b" " + body + b"\n"
+def _encode_line(changes: Sequence[RowChange], last_numbers: Mapping[str, int]) -> bytes:
+    """Return the line of one commit; `last_numbers` has the last number that was drawn for each table."""
+    body = json.dumps({"changes": [_encode_change(change) for change in changes], "drawn": last_numbers}).encode()
+    return _compute_checksum(body) + b" " + body + b"\n"
 
 
-def _checksum(body: bytes) -> bytes:
+def _compute_checksum(body: bytes) -> bytes:
     return f"{zlib.crc32(body):08x}".encode()
 
 
@@ -118,8 +119,8 @@ def _encode_change(change: RowChange) -> list[Any]:
     return [change.table.name, row.model_dump(mode="json"), change.after is not None]
 
 
-def _read(written: list[Any]) -> RowChange:
-    name, values, is_there = written
-    table = TABLES[name]
-    row = ENTITIES[name].model_validate_json(json.dumps(values))
-    return RowChange(table, get_key(row), None, row if is_there else None)
+def _decode_change(encoded: list[Any]) -> RowChange:
+    table_name, values, is_stored = encoded
+    table = TABLES[table_name]
+    row = ENTITIES[table_name].model_validate_json(json.dumps(values))
+    return RowChange(table, get_key(row), None, row if is_stored else None)
