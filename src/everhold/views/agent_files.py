@@ -55,16 +55,16 @@ class AgentFileVerbs(ScopedView):
         find_implicit(records, original.organization_id, clone_id, can_complete=False)  # before anything is copied
         values = {**{name: original.__dict__[name] for name in IDENTITY}, **fields}
         clone = make_agent(self.scope, clone_id, values, clock.now())
-        linked = find_blocks(records, self.scope, original)
-        new = NewAgent(
+        linked_blocks = find_blocks(records, self.scope, original)
+        agent_plan = NewAgent(
             clone,
-            blocks=[copy_block(clone, block) for block in linked] if blocks == "copy" else (),
-            shared_blocks=linked if blocks == "share" else (),
+            blocks=[copy_block(clone, block) for block in linked_blocks] if blocks == "copy" else (),
+            shared_blocks=linked_blocks if blocks == "share" else (),
             shared_tools=find_tools(records, original),
             state=read_state(records, self.scope) if state else None,
         )
         agent_memories = read_memories(records, self.scope, original) if memories else []
-        self._add_agent(new, agent_memories, {"agent": clone_id, "cloned": original.id}, can_complete=False)
+        self._add_agent(agent_plan, agent_memories, {"agent": clone_id, "cloned": original.id}, can_complete=False)
         return clone
 
     @log_as("export")
@@ -105,7 +105,7 @@ class AgentFileVerbs(ScopedView):
         from everhold.agents.files import read_agent_file, summarise
         from everhold.sessions.pipeline import draft_message
 
-        content, skipped = read_agent_file(Path(path), source)
+        content, skipped_parts = read_agent_file(Path(path), source)
         content, unusable = _drop_unusable_tools(content)
         for part in (content.agent, *content.blocks, *content.tools):
             check_text_sizes(part.read_values(), self._parts.settings.text_bytes)
@@ -114,12 +114,12 @@ class AgentFileVerbs(ScopedView):
         # An implicit agent with the id in the file belongs to other scopes, so the file must not complete it.
         can_complete = self.scope.agent is not None
         find_implicit(deps.records, self.scope.organization, name, can_complete=can_complete)
-        new = plan_content(deps, self.scope, name, content, partial(draft_message, self._parts.session_deps))
-        self._add_agent(new, content.memories, {"agent": name, "imported": True}, can_complete=can_complete)
-        return summarise(new.agent, content, (*skipped, *unusable))
+        agent_plan = plan_content(deps, self.scope, name, content, partial(draft_message, self._parts.session_deps))
+        self._add_agent(agent_plan, content.memories, {"agent": name, "imported": True}, can_complete=can_complete)
+        return summarise(agent_plan.agent, content, (*skipped_parts, *unusable))
 
     def _add_agent(
-        self, new: "NewAgent", memories: "Sequence[MemoryPart]", request: dict[str, Any], *, can_complete: bool
+        self, agent_plan: "NewAgent", memories: "Sequence[MemoryPart]", request: dict[str, Any], *, can_complete: bool
     ) -> None:
         """Commit a new agent and its memories at once. Raise AlreadyExists if another caller has taken its id."""
         from everhold.agents.adding import find_implicit, make_operations
@@ -127,7 +127,7 @@ class AgentFileVerbs(ScopedView):
         from everhold.remember.pipeline import remember
         from everhold.remember.scope_rows import AddedScopeRows
 
-        deps, parts, agent = make_agent_deps(self._parts), self._parts, new.agent
+        deps, parts, agent = make_agent_deps(self._parts), self._parts, agent_plan.agent
         owner = Scope(organization=self.scope.organization, project=self.scope.project, user=self.scope.user)
         line = deps.make_line(self.scope, "create", agent.updated_at, request)
 
@@ -136,7 +136,7 @@ class AgentFileVerbs(ScopedView):
                 implicit = find_implicit(deps.records, owner.organization, agent.id, can_complete=can_complete)
             except AlreadyExists as error:
                 raise _AgentExistsError from error
-            return [*make_operations(deps, owner, new, implicit, self._cut), line]
+            return [*make_operations(deps, owner, agent_plan, implicit, self._make_chunks), line]
 
         scope = owner.narrow(agent=agent.id)
         rows = AddedScopeRows(parts.records, strict=False, timezone=parts.settings.timezone)
@@ -149,7 +149,7 @@ class AgentFileVerbs(ScopedView):
             raise error.__cause__ or error from None
         parts.write_deps.scope_rows.invalidate()
 
-    def _cut(self, row: Any) -> "list[Chunk]":
+    def _make_chunks(self, row: Any) -> "list[Chunk]":
         """Return the chunks of a block or a message."""
         from everhold.remember.chunks import make_chunks_or_words
 
