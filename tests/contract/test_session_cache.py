@@ -8,7 +8,7 @@ import pytest
 from everhold.adapters.in_process import InProcessSessions
 from everhold.adapters.redis import RedisOptions, RedisSessions
 from everhold.ports.session_cache import SessionCache
-from everhold.testing.session_cache_contract import HISTORY, LONGER, TTL, PassTime, SessionCacheContract
+from everhold.testing.session_cache_contract import HISTORY, LONGER_HISTORY, TTL, PassTime, SessionCacheContract
 from tests.servers.valkey import ValkeyCluster, ValkeyServer
 
 
@@ -57,7 +57,7 @@ def cache(kind: str, servers: list[Any], seconds: Clock, request: pytest.Fixture
 def longer_cache(
     kind: str, servers: list[Any], seconds: Clock, request: pytest.FixtureRequest
 ) -> Iterator[SessionCache]:
-    yield from _open_cache(kind, LONGER, seconds, request)
+    yield from _open_cache(kind, LONGER_HISTORY, seconds, request)
 
 
 def _open_cache(kind: str, history: int, seconds: Clock, request: pytest.FixtureRequest) -> Iterator[SessionCache]:
