@@ -16,7 +16,7 @@ from everhold.adapters.redis.breaker import FIRST_PAUSE, MAX_PAUSE, Breaker
 from everhold.adapters.redis.connection import Link
 from everhold.errors import InvalidSettings
 from everhold.ports.session_cache import SessionKey
-from everhold.testing.session_cache_contract import KEY, make_message, make_session, make_step, make_working
+from everhold.testing.session_cache_contract import KEY, make_message, make_session, make_step, make_working_memory
 from tests.relay import AS_REDIS, certificate, relay
 from tests.servers.valkey import ValkeyServer
 
@@ -46,7 +46,7 @@ def cache(valkey_server: ValkeyServer, client: Any) -> Iterator[RedisSessions]:
 
 def test_keys_and_values_have_the_documented_layout(cache: RedisSessions, client: Any) -> None:
     context = {"scope": "technical", "state": "active", "client": "web"}
-    cache.write(KEY, make_working(messages=100, user_id="alice", topic="Tea", context=context))
+    cache.write(KEY, make_working_memory(messages=100, user_id="alice", topic="Tea", context=context))
     assert sorted(client.keys("*")) == sorted([SESSION, HISTORY, ACTIVE, BY_ACTIVITY])
     assert [client.type(key) for key in (SESSION, HISTORY, ACTIVE, BY_ACTIVITY)] == ["hash", "list", "set", "zset"]
     fields = client.hgetall(SESSION)
@@ -63,7 +63,7 @@ def test_keys_and_values_have_the_documented_layout(cache: RedisSessions, client
 
 
 def test_reading_renews_the_time_to_live(cache: RedisSessions, client: Any) -> None:
-    cache.write(KEY, make_working())
+    cache.write(KEY, make_working_memory())
     for key in client.keys("*"):
         client.expire(key, 100)
     cache.read(KEY)
@@ -90,13 +90,13 @@ def test_reading_renews_the_time_to_live(cache: RedisSessions, client: Any) -> N
     ],
 )
 def test_an_incomplete_session_is_not_used(cache: RedisSessions, client: Any, damage: Any) -> None:
-    cache.write(KEY, make_working())
-    assert cache.read(KEY) == make_working()
+    cache.write(KEY, make_working_memory())
+    assert cache.read(KEY) == make_working_memory()
     damage(client)
     assert cache.read(KEY) is None
     while cache.read(KEY) is None:  # after invalid bytes Redis is not queried for a moment
-        cache.write(KEY, make_working())
-    assert cache.read(KEY) == make_working()
+        cache.write(KEY, make_working_memory())
+    assert cache.read(KEY) == make_working_memory()
 
 
 def test_a_key_of_another_type_is_not_used(client: Any, valkey_server: ValkeyServer) -> None:
@@ -116,21 +116,21 @@ def test_a_session_that_was_read_is_answered_from_the_clients_memory(valkey_serv
     """The server tells a client of changes; until then the client answers from its own memory."""
     with relay(valkey_server.port, replacing=AS_REDIS) as port:
         cache = RedisSessions(RedisOptions(f"redis://127.0.0.1:{port}"), secret)
-        cache.write(KEY, make_working())
-        assert cache.read(KEY) == make_working()
-        assert cache.read(KEY) == make_working()  # the first read set the time to live, which is a change
+        cache.write(KEY, make_working_memory())
+        assert cache.read(KEY) == make_working_memory()
+        assert cache.read(KEY) == make_working_memory()  # the first read set the time to live, which is a change
         before = reads(client)
         for _ in range(20):
-            assert cache.read(KEY) == make_working()
+            assert cache.read(KEY) == make_working_memory()
         assert reads(client) <= before + 2  # once more if the server's message about that change came late
         assert cache.advance(KEY, make_step(1, make_message(3)))
-        assert cache.read(KEY) == make_working(messages=4, version=2)
+        assert cache.read(KEY) == make_working_memory(messages=4, version=2)
         assert reads(client) > before
         other = RedisSessions(RedisOptions(valkey_server.url), secret)
         assert other.advance(KEY, make_step(2, make_message(4)))
-        while (working := cache.read(KEY)) in (None, make_working(messages=4, version=2)):
+        while (working := cache.read(KEY)) in (None, make_working_memory(messages=4, version=2)):
             pass  # None while the client knows of a change of only one key; the test's time limit ends this loop
-        assert working == make_working(messages=5, version=3)
+        assert working == make_working_memory(messages=5, version=3)
         cache.drop([KEY])
         assert cache.read(KEY) is None
         for each_cache in (cache, other):
@@ -141,21 +141,21 @@ def test_a_write_by_another_client_in_the_middle_of_a_step_is_noticed(
     valkey_server: ValkeyServer, cache: RedisSessions
 ) -> None:
     """The other client writes between the read and the write of the step, so the step is based on an old state."""
-    with relay(valkey_server.port, before=(b"MULTI", lambda: cache.write(KEY, make_working(version=7)))) as port:
+    with relay(valkey_server.port, before=(b"MULTI", lambda: cache.write(KEY, make_working_memory(version=7)))) as port:
         stepping = RedisSessions(RedisOptions(f"redis://127.0.0.1:{port}"), secret)
-        cache.write(KEY, make_working())
+        cache.write(KEY, make_working_memory())
         assert not stepping.advance(KEY, make_step(1, make_message(3)))
         stepping.close()
     working = cache.read(KEY)
-    assert working is None or working == make_working(version=7)
+    assert working is None or working == make_working_memory(version=7)
 
 
 def test_a_session_that_is_written_during_cleaning_stays(
     valkey_server: ValkeyServer, cache: RedisSessions, client: Any
 ) -> None:
-    with relay(valkey_server.port, before=(b"MULTI", lambda: cache.write(KEY, make_working()))) as port:
+    with relay(valkey_server.port, before=(b"MULTI", lambda: cache.write(KEY, make_working_memory()))) as port:
         cleaning = RedisSessions(RedisOptions(f"redis://127.0.0.1:{port}"), secret)
-        cache.write(KEY, make_working())
+        cache.write(KEY, make_working_memory())
         client.delete(SESSION, HISTORY)
         assert cleaning.clean("acme") == 0
         cleaning.close()
@@ -168,16 +168,16 @@ def test_each_thread_has_its_own_memory_of_sessions(valkey_server: ValkeyServer,
     with relay(valkey_server.port, replacing=AS_REDIS) as port:
         cache = RedisSessions(RedisOptions(f"redis://127.0.0.1:{port}"), secret)
         for key in keys:
-            cache.write(key, make_working(key))
+            cache.write(key, make_working_memory(key))
 
         def look(start: int) -> None:
             for number in range(100):
                 key = keys[(start + number) % len(keys)]
                 working = cache.read(key)
-                if working != make_working(key):
+                if working != make_working_memory(key):
                     wrong.append(working)
                 if number % 10 == start:
-                    cache.write(key, make_working(key))
+                    cache.write(key, make_working_memory(key))
 
         with ThreadPoolExecutor(4) as pool:
             for done in [pool.submit(look, start) for start in range(4)]:
@@ -191,7 +191,7 @@ def test_closing_ends_the_connections_of_every_thread(valkey_server: ValkeyServe
     with relay(valkey_server.port, replacing=AS_REDIS) as port, ThreadPoolExecutor(3) as pool:
         before = len(client.client_list())
         cache = RedisSessions(RedisOptions(f"redis://127.0.0.1:{port}"), secret)
-        cache.write(KEY, make_working())
+        cache.write(KEY, make_working_memory())
 
         def look(_: int) -> None:
             together.wait()
@@ -213,13 +213,13 @@ def test_a_valkey_server_is_asked_each_time(valkey_server: ValkeyServer) -> None
 def test_a_wrong_or_missing_password_is_reported() -> None:
     with ValkeyServer(password="s3cret!word") as server:
         good = RedisSessions(RedisOptions(server.url), secret)
-        good.write(KEY, make_working())
-        assert good.read(KEY) == make_working()
+        good.write(KEY, make_working_memory())
+        assert good.read(KEY) == make_working_memory()
         assert good.find_problem() is None
         for url in (server.url.replace("s3cret!word", "wr0ng!word"), f"redis://127.0.0.1:{server.port}"):
             bad = RedisSessions(RedisOptions(url), secret)
             assert bad.read(KEY) is None
-            bad.write(KEY, make_working())
+            bad.write(KEY, make_working_memory())
             problem = bad.find_problem()
             assert problem is not None
             assert "refused the user or the password" in problem
@@ -239,8 +239,8 @@ def test_a_tls_certificate_must_be_trusted(valkey_server: ValkeyServer, client: 
     context, trusted = certificate(tmp_path)
     with relay(valkey_server.port, tls=context) as port:
         cache = RedisSessions(RedisOptions(f"rediss://127.0.0.1:{port}?ssl_ca_certs={trusted}"), secret)
-        cache.write(KEY, make_working())
-        assert cache.read(KEY) == make_working()
+        cache.write(KEY, make_working_memory())
+        assert cache.read(KEY) == make_working_memory()
         cache.close()
         untrusting = RedisSessions(RedisOptions(f"rediss://127.0.0.1:{port}"), secret)
         assert untrusting.read(KEY) is None
@@ -277,7 +277,7 @@ def test_parameters_that_the_driver_does_not_take_are_refused(query: str, messag
 def test_an_address_without_a_server_is_unavailable() -> None:
     cache = RedisSessions(RedisOptions("redis://:secret@127.0.0.1:1", socket_seconds=0.2), secret)
     assert cache.read(KEY) is None
-    cache.write(KEY, make_working())
+    cache.write(KEY, make_working_memory())
     assert cache.advance(KEY, make_step(1))
     cache.drop([KEY])
     assert (cache.list_active("acme"), cache.list_recent("acme", make_session().created_at), cache.clean("acme")) == (
