@@ -8,7 +8,7 @@ import pytest
 from everhold.adapters.in_process import InProcessSessions
 from everhold.adapters.redis import RedisOptions, RedisSessions
 from everhold.ports.session_cache import SessionCache
-from everhold.testing.session_cache_contract import HISTORY, LONGER, TTL, PassTime, SessionCacheContract
+from everhold.testing.session_cache_contract import HISTORY, LONGER_HISTORY, TTL, PassTime, SessionCacheContract
 from tests.servers.valkey import ValkeyCluster, ValkeyServer
 
 
@@ -23,7 +23,7 @@ class Clock:
 
 
 @pytest.fixture
-def clock() -> Clock:
+def seconds() -> Clock:
     return Clock()
 
 
@@ -49,35 +49,39 @@ def servers(kind: str, request: pytest.FixtureRequest) -> list[Any]:
 
 
 @pytest.fixture
-def cache(kind: str, servers: list[Any], clock: Clock, request: pytest.FixtureRequest) -> Iterator[SessionCache]:
-    yield from _open_cache(kind, HISTORY, clock, request)
+def cache(kind: str, servers: list[Any], seconds: Clock, request: pytest.FixtureRequest) -> Iterator[SessionCache]:
+    yield from _open_cache(kind, HISTORY, seconds, request)
 
 
 @pytest.fixture
-def longer_cache(kind: str, servers: list[Any], clock: Clock, request: pytest.FixtureRequest) -> Iterator[SessionCache]:
-    yield from _open_cache(kind, LONGER, clock, request)
+def longer_cache(
+    kind: str, servers: list[Any], seconds: Clock, request: pytest.FixtureRequest
+) -> Iterator[SessionCache]:
+    yield from _open_cache(kind, LONGER_HISTORY, seconds, request)
 
 
-def _open_cache(kind: str, history: int, clock: Clock, request: pytest.FixtureRequest) -> Iterator[SessionCache]:
+def _open_cache(kind: str, history: int, seconds: Clock, request: pytest.FixtureRequest) -> Iterator[SessionCache]:
     cache: SessionCache
     if kind == "in_process":
-        cache = InProcessSessions(ttl_seconds=TTL, history=history, now=clock)
+        cache = InProcessSessions(ttl_seconds=TTL, history=history, now=seconds)
     else:
         server = request.getfixturevalue("valkey_cluster" if kind == "redis_cluster" else "valkey_server")
-        cache = RedisSessions(RedisOptions(server.url, ttl_seconds=TTL, history=history), lambda: bytes(32), now=clock)
+        cache = RedisSessions(
+            RedisOptions(server.url, ttl_seconds=TTL, history=history), lambda: bytes(32), now=seconds
+        )
     yield cache
     cache.close()
 
 
 @pytest.fixture
-def pass_time(servers: list[Any], clock: Clock) -> PassTime:
+def pass_time(servers: list[Any], seconds: Clock) -> PassTime:
     """A function that lets time pass: on a server, whose clock cannot be set, by shortening the life of each key."""
 
     def let_pass(duration: float) -> None:
-        clock.seconds += duration
+        seconds.seconds += duration
         for client in servers:
             for key in client.keys("*"):
-                assert client.pttl(key) > 0, f"{key} never expires"
+                assert client.pttl(key) > 0, f"{key} stays for ever"
                 client.pexpire(key, client.pttl(key) - int(duration * 1000))
 
     return let_pass

@@ -12,8 +12,8 @@ from everhold.importers.source import ImportSource, LeftOut, Sample
 from everhold.importers.sources import SOURCES
 from everhold.model.validation import suggest_name
 
-_SURE = 0.5
-# The files of a folder that are looked at. Others, such as pictures, belong to no system.
+_MIN_CONFIDENCE = 0.5
+# The files of a folder that sources are asked about. Others, such as pictures, belong to no system.
 _SUFFIXES = (*DATABASES, ".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".sql", ".af")
 _MAX_NAMED = 20
 
@@ -33,7 +33,7 @@ def find_parts(files: ForeignFiles, name: str | None = None) -> FoundParts:
     """
     sources = SOURCES if name is None else (_get_source(name),)
     if not files.is_folder and not files.is_archive:
-        # What a JSON file holds may be ambiguous; which tables or files there are is not.
+        # The content of a single file may be ambiguous, so the caller decides. Tables of a database are not ambiguous.
         if name is not None and not files.is_database():
             return FoundParts([(sources[0], files)])
         source = _choose_source(sources, take_sample(files))
@@ -61,36 +61,36 @@ def _choose_source(sources: Sequence[ImportSource], sample: Sample) -> ImportSou
     # `max` returns the first of equals, so the order of SOURCES decides.
     scores = [(source.detect(sample), source) for source in sources]
     confidence, source = max(scores, key=lambda pair: pair[0], default=(0.0, None))
-    return source if confidence >= _SURE else None
+    return source if confidence >= _MIN_CONFIDENCE else None
 
 
 def _find_members(files: ForeignFiles, sources: Sequence[ImportSource]) -> FoundParts:
     """Return the source that reads the files of a folder together, and then the sources of the other files."""
     sample = take_sample(files)
-    together = _choose_source([source for source in sources if source.find_members is not None], sample)
+    group_source = _choose_source([source for source in sources if source.find_members is not None], sample)
     claimed: set[str] = set()
     parts: list[tuple[ImportSource, ForeignFiles]] = []
-    if together is not None and together.find_members is not None:
-        parts.append((together, files))
-        claimed.update(together.find_members(sample))
+    if group_source is not None and group_source.find_members is not None:
+        parts.append((group_source, files))
+        claimed.update(group_source.find_members(sample))
     unknown = []
     for member in files.members:
         if member in claimed or _is_beside_data(member):
             continue
-        single = files.narrow(member)
-        known = PurePath(member).suffix.lower() in _SUFFIXES or files.has_database_mark(member)
-        source = _choose_source(sources, take_sample(single)) if known else None
+        member_files = files.narrow(member)
+        may_be_data = PurePath(member).suffix.lower() in _SUFFIXES or files.has_database_mark(member)
+        source = _choose_source(sources, take_sample(member_files)) if may_be_data else None
         if source is None:
             unknown.append(member)
         else:
-            parts.append((source, single))
-    # Sessions come before what names them: the sources are in that order.
+            parts.append((source, member_files))
+    # SOURCES are in an order in which sessions are read before the rows that name them.
     parts.sort(key=lambda part: SOURCES.index(part[0]))
     return FoundParts(parts, list(_report_unknown(files, unknown)))
 
 
 def _is_beside_data(member: str) -> bool:
-    """Return whether a file belongs to the system or to a database beside it."""
+    """Return whether a file belongs to the operating system, to an earlier import, or to a database beside it."""
     path = PurePath(member)
     is_hidden = any(part.startswith(".") or part == "__MACOSX" for part in path.parts)
     return is_hidden or path.name.endswith(("-wal", "-shm", "-journal", ".quarantine.jsonl"))

@@ -197,5 +197,5 @@ def require_input(path: Path) -> None:
 
 def find_member(path: Path, member: str | None) -> Path:
     """Return a member of a folder; the path itself if it is a file, or if the member is outside of the folder."""
-    inside = path if member is None or not path.is_dir() else (path / member).resolve()
-    return inside if inside.is_relative_to(path.resolve()) else path
+    member_path = path if member is None or not path.is_dir() else (path / member).resolve()
+    return member_path if member_path.is_relative_to(path.resolve()) else path

@@ -18,7 +18,7 @@ from everhold.model.fields import ID_LENGTH, is_id
 _ENCODED = "encoded:"
 _HASHED = "hashed:"
 _DIGEST_BYTES = 16
-_OWN_ID = re.compile(r"mem_[0-7][0-9a-hjkmnp-tv-z]{25}")
+_ENGINE_ID = re.compile(r"mem_[0-7][0-9a-hjkmnp-tv-z]{25}")
 _TIME_AND_COLON = re.compile(r"mem_[0-7][0-9a-hjkmnp-tv-z]{9}:")
 
 
@@ -46,11 +46,11 @@ def name_memory(key: str, moment: datetime) -> dict[str, str]:
 
     An id that the engine made is kept, and the key is None, because such an id already has a time.
     """
-    if _OWN_ID.fullmatch(key):
+    if _ENGINE_ID.fullmatch(key):
         return {"id": key}
     # A colon sorts after the digit "0" and before the next millisecond, so the id is in the same partition as its time.
-    start = f"{clock.make_id_prefix('mem', moment)}:"
-    return {"id": start + (key if len(start) + len(key) <= ID_LENGTH else _HASHED + hash_texts(key)), "key": key}
+    prefix = f"{clock.begin_id('mem', moment)}:"
+    return {"id": prefix + (key if len(prefix) + len(key) <= ID_LENGTH else _HASHED + hash_texts(key)), "key": key}
 
 
 def decode_id(name: str) -> str:

@@ -16,7 +16,7 @@ def parse_outline(head: str) -> Any:
     """
     root: list[Any] = []
     stack: list[list[Any] | dict[str, Any]] = [root]
-    names: list[str | None] = [None]
+    names: list[str | None] = [None]  # for each container of the stack, the name of the member that is being read
     is_name_next = False
     position = 0
     # An incomplete token at the end of the text does not match.

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 DateOrder = Literal["dmy", "mdy", "ymd"]
 DATE_ORDERS: tuple[DateOrder, ...] = ("dmy", "mdy", "ymd")
 
-# Marks of direction, which say nothing, and blanks that do not break.
+# Marks of direction are removed. Tabs, blanks that do not break and Arabic commas become plain blanks and commas.
 _BLANKS = {**dict.fromkeys(map(ord, "\u200e\u200f\u202a\u202c\u2066\u2069\ufeff")), **dict.fromkeys(b"\t", " "),
            **dict.fromkeys(map(ord, "\u202f\xa0\u2009"), " "), ord("،"): ","}  # fmt: skip
 # 2023年12月31日, 2023년 12월 31일, and the Bulgarian words for year and hour
@@ -45,6 +45,7 @@ _MONTHS = {
 }  # fmt: skip
 _MONTH_OF = {name: number for number, names in _MONTHS.items() for name in names.split()}
 _MAX_WORDS = 8
+# Years of two digits are of the 1900s from this one on, and of the 2000s before.
 _CENTURY, _FIRST_OF_1900S = 100, 70
 # A year in this range is one of the Buddhist calendar, as Thai programs write it.
 _BUDDHIST, _BUDDHIST_YEARS = 543, range(2500, 2643)
@@ -72,12 +73,12 @@ class DateNumbers(NamedTuple):
 
     def make_day(self, order: DateOrder | None) -> tuple[int, int, int]:
         """Return year, month and day. Raise UnknownOrderError if the order is unknown."""
-        # A year of four digits in front says more than what holds for the others of a file.
-        chosen = "ymd" if self.first > 31 else order or self.find_order()
-        if chosen is None:
+        # A year of four digits in front decides, whatever order the other dates of a file have.
+        date_order = "ymd" if self.first > 31 else order or self.find_order()
+        if date_order is None:
             raise UnknownOrderError(f"{self} may have the day or the month first")
         first, second, third, _ = self
-        year, month, day = {"dmy": (third, second, first), "mdy": (third, first, second), "ymd": self[:3]}[chosen]
+        year, month, day = {"dmy": (third, second, first), "mdy": (third, first, second), "ymd": self[:3]}[date_order]
         if year < _CENTURY:
             year += 1900 if year >= _FIRST_OF_1900S else 2000
         return (year - _BUDDHIST if year in _BUDDHIST_YEARS else year), month, day
@@ -122,7 +123,9 @@ def parse_local(text: str, order: DateOrder | None = None) -> tuple[datetime, Da
 def _find_half(text: str | None) -> str:
     """Return "am" or "pm" for the mark of a half day in any of the known languages; "" for none."""
     mark = (text or "").lower().replace(".", "").replace(" ", "")
-    return "" if not mark else "pm" if mark in _PM else "am"
+    if not mark:
+        return ""
+    return "pm" if mark in _PM else "am"
 
 
 def _make_hour(hour: int, half: str) -> int:
@@ -145,13 +148,11 @@ def _read_zone(text: str) -> timezone:
     """Return the zone of an offset or of a name. Raise ValueError for names that several zones have, such as IST."""
     offset = text.removeprefix("GMT").removeprefix("UTC")
     if offset[:1] not in ("+", "-"):
-        return timezone(timedelta(hours=_ZONE_HOURS[text])) if text in _ZONE_HOURS else _refuse_zone(text)
+        if text not in _ZONE_HOURS:
+            raise ValueError(f"zone {text!r} is not known")
+        return timezone(timedelta(hours=_ZONE_HOURS[text]))
     minutes = int(offset[1:3]) * 60 + int(offset[-2:])
     return timezone(timedelta(minutes=-minutes if offset[0] == "-" else minutes))
-
-
-def _refuse_zone(text: str) -> timezone:
-    raise ValueError(f"zone {text!r} is not known")
 
 
 def _parse_words(text: str) -> datetime | None:

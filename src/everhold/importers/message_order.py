@@ -1,4 +1,4 @@
-"""Put the messages of each session in the order of their times: a session takes no message older than its last one."""
+"""Sort the messages of each session by time, because a session takes no message older than its last one."""
 
 from collections.abc import Iterator
 

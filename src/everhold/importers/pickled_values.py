@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 from everhold.model.fields import walk_json
 
 _LABELS = "id_to_label"
-_VALUES = frozenset(
+_LITERALS = frozenset(
     ("BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8", "BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT", "NEWTRUE",
      "NEWFALSE")
 )  # fmt: skip
@@ -37,7 +37,10 @@ def read_labels(data: bytes) -> Mapping[str, int]:
 
 
 def read_model(data: bytes) -> Mapping[str, Any]:
-    """Return the fields of the Pydantic model in a pickle. Raise ValueError if it is none, or a field is not JSON."""
+    """Return the fields of the Pydantic model in a pickle.
+
+    Raise ValueError if the pickle holds no model, or if a field is not JSON.
+    """
     try:
         fields = _read_value(data)["__dict__"]
         walk_json(fields, _refuse_leaf)  # also refuses values that contain themselves
@@ -71,7 +74,7 @@ class _ValueMachine:
     def follow(self, name: str, argument: Any) -> None:
         """Follow one instruction."""
         stack = self.stack
-        if name in _VALUES:
+        if name in _LITERALS:
             stack.append(argument)
         elif name in _CONTAINERS:
             stack.append(_CONTAINERS[name]())

@@ -3,9 +3,8 @@
     read the input → make records of its rows → check them → write them in batches
 
 The input is read twice. The first pass writes nothing: a file that is damaged is refused as a whole, and rows that
-cannot be imported are counted. If it finds out in which order the input's dates are, it is repeated. The second pass
-writes. A row that is stored already changes nothing, so an import that
-was interrupted is simply repeated.
+cannot be imported are counted. If it finds out in which order day and month are in the input's dates, it is repeated.
+The second pass writes. A row that is stored already changes nothing, so an interrupted import is simply repeated.
 """
 
 from collections import Counter
@@ -34,6 +33,7 @@ from everhold.importers.source import (
 from everhold.progress import ReportProgress, StepCounter
 
 BATCH = 250
+# A session says whose its messages and memories are, so users and sessions may need a pass of their own.
 _OWNERS: Sequence[RecordKind] = ("user", "session")
 _OWNED: Sequence[RecordKind] = tuple(kind for kind in RECORD_KINDS if kind not in _OWNERS)
 
@@ -106,8 +106,12 @@ class ImportPart:
     """One file that is imported, or several that one source reads together."""
 
     source: ImportSource
-    opened: ImportInput
+    import_input: ImportInput
     make_reader: Callable[[DateOrder | None], RecordReader]
+
+    def use_date_order(self, date_order: DateOrder) -> "ImportPart":
+        """Return the part with an order of day and month for its ambiguous dates."""
+        return replace(self, import_input=replace(self.import_input, date_order=date_order))
 
     def read(self, reader: RecordReader) -> Iterator[Record | BadRow | LeftOut]:
         """Yield what the source reads, with records instead of drafts."""
@@ -115,19 +119,19 @@ class ImportPart:
             yield reader.read(item) if isinstance(item, RowDraft) else item
 
     def _iterate_items(self) -> Iterator[SourceItem]:
-        """Yield the items of the source. If tables or columns that it expects are missing, raise InvalidInput."""
+        """Yield the items of the source. Raise UnreadableFile if tables or columns that it expects are missing."""
         try:
-            yield from self.source.read(self.opened)
+            yield from self.source.read(self.import_input)
         except (KeyError, TypeError, AttributeError, IndexError) as error:
             raise UnreadableFile(
-                f"{self.opened.files.path.name} is not as {self.source.name} writes it: {error!r}",
+                f"{self.import_input.files.path.name} is not as {self.source.name} writes it: {error!r}",
                 remedy="check which program wrote the file",
             ) from error
 
 
 @dataclass
 class ForeignImport:
-    """One import: its parts, and what writes their rows."""
+    """One import: its parts, and the writer of their rows."""
 
     parts: Sequence[ImportPart]
     unknown: Sequence[LeftOut]
@@ -144,7 +148,7 @@ class ForeignImport:
             return result
         # Some dates were ambiguous, but other dates of the same part show the order.
         self.parts = [
-            part if order is None else replace(part, opened=replace(part.opened, date_order=order))
+            part if order is None else part.use_date_order(order)
             for part, order in zip(self.parts, orders, strict=True)
         ]
         self.writer.restart()
@@ -159,15 +163,14 @@ class ForeignImport:
         counts, quarantine = ImportCounts(), Quarantine()
         counter = StepCounter(self.report, "importing", total)
         try:
-            # A session says whose its messages and memories are, so it must be stored before them.
             passes = (_OWNERS, _OWNED) if self.writer.has_late_sessions else (RECORD_KINDS,)
             for kinds in passes:
                 self._write(kinds, counts, quarantine, counter, is_last=kinds is passes[-1])
             self.writer.finish()
-            saved = quarantine_path if quarantine.count else None
-            if saved is not None:
-                quarantine.save(saved, overwrite=overwrite)
-            return self._make_result(counts, quarantine, saved)
+            saved_path = quarantine_path if quarantine.count else None
+            if saved_path is not None:
+                quarantine.save(saved_path, overwrite=overwrite)
+            return self._make_result(counts, quarantine, saved_path)
         finally:
             quarantine.close()
 
@@ -181,9 +184,9 @@ class ForeignImport:
         is_last: bool,
     ) -> None:
         """Write the records of some kinds. Rows are counted, and bad rows collected, in the last pass only."""
-        rows, bad_rows = (counts, quarantine) if is_last else (ImportCounts(), Quarantine())
+        row_counts, bad_rows = (counts, quarantine) if is_last else (ImportCounts(), Quarantine())
         for part in self.parts:
-            records = self._read(part, self._make_reader(part), rows, bad_rows)
+            records = self._read(part, self._make_reader(part), row_counts, bad_rows)
             for batch in _split(record for record in records if record.kind in kinds):
                 outcomes = self.writer.write(batch)
                 for record, outcome in zip(batch, outcomes, strict=True):
@@ -217,14 +220,14 @@ class ForeignImport:
             quarantine.close()
 
     def _make_reader(self, part: ImportPart) -> RecordReader:
-        return part.make_reader(part.opened.date_order)
+        return part.make_reader(part.import_input.date_order)
 
     def _read(
         self, part: ImportPart, reader: RecordReader, counts: ImportCounts, quarantine: Quarantine
     ) -> Iterator[Record]:
-        """Yield the records of a part, and count and collect what is none."""
+        """Yield the records of a part. Count its rows, and collect the rows that could not be made records."""
 
-        def count(items: Iterator[Record | BadRow | LeftOut]) -> Iterator[Record | BadRow]:
+        def count_items(items: Iterator[Record | BadRow | LeftOut]) -> Iterator[Record | BadRow]:
             for item in items:
                 if isinstance(item, LeftOut):
                     counts.left_out[item.origin, item.reason] += item.rows
@@ -233,7 +236,7 @@ class ForeignImport:
                     counts.left_out.update(item.list_left_out() if isinstance(item, Record) else ())
                     yield item
 
-        for record in sort_messages(count(part.read(reader))):
+        for record in sort_messages(count_items(part.read(reader))):
             if isinstance(record, BadRow):
                 counts.outcomes[_get_key(record), "quarantined"] += 1
                 quarantine.add(record, part.source.name)
@@ -241,7 +244,7 @@ class ForeignImport:
                 yield record
 
     def _make_result(
-        self, counts: ImportCounts, quarantine: Quarantine, saved: Path | None, *, is_dry_run: bool = False
+        self, counts: ImportCounts, quarantine: Quarantine, saved_path: Path | None, *, is_dry_run: bool = False
     ) -> ImportResult:
         for item in self.unknown:
             counts.left_out[item.origin, item.reason] += item.rows
@@ -252,7 +255,7 @@ class ForeignImport:
             mapped=counts.list_mapped(),
             left_out=counts.list_left_out(),
             quarantined=quarantine.count,
-            quarantine=saved,
+            quarantine=saved_path,
             faults=tuple(quarantine.faults),
             vectors_kept=self.writer.vectors_kept,
             vectors_replaced=self.writer.vectors_replaced,

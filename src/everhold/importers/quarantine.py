@@ -31,15 +31,15 @@ class Quarantine:
     def close(self) -> None:
         self._spool.close()
 
-    def add(self, bad: BadRow, source: str) -> None:
+    def add(self, bad_row: BadRow, source: str) -> None:
         """Add a row of a source."""
         self.count += 1
         if len(self.faults) < _MAX_SHOWN:
-            self.faults.append(RowFault(bad.origin, bad.place, bad.reason))
-        document: dict[str, Any] = {MARK: VERSION, "source": source, "origin": bad.origin, "place": bad.place}
-        document |= {"reason": bad.reason, "kind": bad.kind, "row": bad.row}
+            self.faults.append(RowFault(bad_row.origin, bad_row.place, bad_row.reason))
+        document: dict[str, Any] = {MARK: VERSION, "source": source, "origin": bad_row.origin, "place": bad_row.place}
+        document |= {"reason": bad_row.reason, "kind": bad_row.kind, "row": bad_row.row}
         try:
-            line = json.dumps(document, ensure_ascii=True, default=_spell)
+            line = json.dumps(document, ensure_ascii=True, default=_make_json_value)
         except RecursionError:
             line = json.dumps({**document, "row": "nested too deeply to be kept"})
         if len(line) > _MAX_ROW_CHARACTERS:
@@ -54,7 +54,7 @@ class Quarantine:
                 out.write(block)
 
 
-def _spell(value: Any) -> Any:
+def _make_json_value(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.isoformat()
     return f"{len(value)} bytes" if isinstance(value, bytes) else str(value)
@@ -65,9 +65,9 @@ def detect(sample: Sample) -> float:
     return float(any(isinstance(line, dict) and MARK in line for line in sample.lines[:1]))
 
 
-def read(opened: ImportInput) -> Iterator[SourceItem]:
+def read(import_input: ImportInput) -> Iterator[SourceItem]:
     """Yield the corrected rows. Only "kind" and "row" of each line are used."""
-    for number, line in opened.files.read_lines():
+    for number, line in import_input.files.read_lines():
         place = f"line {number}"
         try:
             document = parse_line(line)

@@ -12,15 +12,15 @@ from everhold.importers.source import BadRow, RecordKind, RowDraft
 from everhold.importers.times import TimeReader
 from everhold.importers.values import describe, read_number, read_object, read_tags, read_vector
 
-_TIMES = ("created_at", "updated_at", "ended_at", "expires_at", "occurred_at")
-_OBJECTS = ("metadata", "context", "profile", "preferences")
-_NUMBERS = ("priority", "importance", "confidence")
-_REFERENCES = ("user", "session", "agent", "source", "target", "conversation")
-_LONGEST_NAME = 255
+_TIME_FIELDS = ("created_at", "updated_at", "ended_at", "expires_at", "occurred_at")
+_OBJECT_FIELDS = ("metadata", "context", "profile", "preferences")
+_NUMBER_FIELDS = ("priority", "importance", "confidence")
+_ID_FIELDS = ("user", "session", "agent", "source", "target", "conversation")
+_MAX_NAME_LENGTH = 255
 # The maximum number of sessions whose times are kept, for the rows in them that have no time.
 _MAX_SESSIONS = 100_000
 # The fields by which two rows without ids are distinguished.
-_IDENTITY = ("session", "user", "agent", "role", "name", "kind", "text", "content", "created_at")
+_IDENTITY_FIELDS = ("session", "user", "agent", "role", "name", "kind", "text", "content", "created_at")
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,10 @@ class RecordReader:
 
     source: str
     times: TimeReader
-    undated: datetime
+    default_time: datetime
     """The time for rows without a time, if their session has none either."""
     renamed_users: Mapping[str, str] = field(default_factory=dict)
-    _session: str | None = None
+    _current_session: str | None = None
     _last_time: datetime | None = None
     _session_times: dict[str, datetime] = field(default_factory=dict)
     _repeats: Counter[str] = field(default_factory=Counter)
@@ -92,16 +92,16 @@ class RecordReader:
         user = values.get("user")
         if isinstance(user, str) and user in self.renamed_users:
             values["user"] = self.renamed_users[user]
-        for name in _TIMES:
+        for name in _TIME_FIELDS:
             if name in values and (moment := self.times.read(values.pop(name))) is not None:
                 values[name] = moment
-        for name in _NUMBERS:
+        for name in _NUMBER_FIELDS:
             if isinstance(values.get(name), str):
                 values[name] = read_number(name, values[name])
-        for name in _OBJECTS:
+        for name in _OBJECT_FIELDS:
             if name in values:
                 values[name] = read_object(values[name])
-        for name in _REFERENCES:
+        for name in _ID_FIELDS:
             if name in values:
                 values[name] = self._read_id(name, values.pop(name))
         return {name: value for name, value in values.items() if value is not None}
@@ -115,14 +115,14 @@ class RecordReader:
     def _note_origin(self, draft: RowDraft, values: dict[str, Any]) -> None:
         """Set the id, and keep the original id, which may be different, in the metadata."""
         original = draft.fields.get("id")
-        name = self._read_id("id", original)
-        values["id"] = name or self._make_id(draft, values)
-        imported = {"source": self.source, **({"id": original} if name not in (None, original) else {})}
-        values["metadata"] = {**values.get("metadata", {}), "imported": imported}
+        encoded_id = self._read_id("id", original)
+        values["id"] = encoded_id or self._make_id(draft, values)
+        import_metadata = {"source": self.source, **({"id": original} if encoded_id not in (None, original) else {})}
+        values["metadata"] = {**values.get("metadata", {}), "imported": import_metadata}
 
     def _make_id(self, draft: RowDraft, values: Mapping[str, Any]) -> str:
         """Return an id that is the same at every import of the same row, independent of its position in the file."""
-        digest = hash_texts(draft.kind, *(_spell(draft.fields.get(name)) for name in _IDENTITY))
+        digest = hash_texts(draft.kind, *(_make_hash_text(draft.fields.get(name)) for name in _IDENTITY_FIELDS))
         if draft.kind != "message":
             return f"imported-{digest}"
         # Two messages of a session without times may have the same text, such as "ok".
@@ -138,16 +138,16 @@ class RecordReader:
         self._note_origin(draft, values)
         if draft.fields.get("id") in (None, ""):
             raise ValueError("the session has no id")
-        began = values.get("created_at") or values.get("updated_at")
-        if began is not None and len(self._session_times) < _MAX_SESSIONS:
-            self._session_times.setdefault(values["id"], began)
+        started_at = values.get("created_at") or values.get("updated_at")
+        if started_at is not None and len(self._session_times) < _MAX_SESSIONS:
+            self._session_times.setdefault(values["id"], started_at)
         _cut_name(values, "title")
-        _keep_text(values, "summary", "topic")
+        _convert_to_text(values, "summary", "topic")
 
     def check_message(self, draft: RowDraft, values: dict[str, Any]) -> None:
         _require(values, "session", "the message has no session")
-        if values["session"] != self._session:
-            self._session, self._last_time = values["session"], None
+        if values["session"] != self._current_session:
+            self._current_session, self._last_time = values["session"], None
             self._repeats.clear()
         self._note_origin(draft, values)
         values["role"] = str(values.get("role") or "user")
@@ -165,9 +165,9 @@ class RecordReader:
     def _estimate_time(self, session: str | None) -> datetime:
         """Return the time for a row without one: that of the row before it in its session, or of the session."""
         if session is None:
-            return self.undated
-        last_time = self._last_time if session == self._session else None
-        return last_time or self._session_times.get(session, self.undated)
+            return self.default_time
+        last_time = self._last_time if session == self._current_session else None
+        return last_time or self._session_times.get(session, self.default_time)
 
     def check_memory(self, draft: RowDraft, values: dict[str, Any]) -> None:
         self._note_origin(draft, values)
@@ -203,9 +203,9 @@ class RecordReader:
         _require(values, "agent", "the state has no agent")
         if "state" not in values:
             raise ValueError("the agent has no state")
-        imported = {"source": self.source}
-        imported |= {name: values[name].isoformat() for name in ("created_at", "updated_at") if name in values}
-        values["metadata"] = {**values.get("metadata", {}), "imported": imported}
+        import_metadata = {"source": self.source}
+        import_metadata |= {name: values[name].isoformat() for name in ("created_at", "updated_at") if name in values}
+        values["metadata"] = {**values.get("metadata", {}), "imported": import_metadata}
 
     def check_agent(self, draft: RowDraft, values: dict[str, Any]) -> None:
         _require(values, "name", "the agent has no name")
@@ -233,21 +233,21 @@ def _cut_name(values: dict[str, Any], name: str) -> None:
     if text is None:
         return
     text = describe(text)
-    if len(text) > _LONGEST_NAME:
+    if len(text) > _MAX_NAME_LENGTH:
         values["metadata"] = {**values.get("metadata", {}), name: text}
-        text = text[: _LONGEST_NAME - 1] + "…"
+        text = text[: _MAX_NAME_LENGTH - 1] + "…"
     values[name] = text
     if not text:
         del values[name]
 
 
-def _keep_text(values: dict[str, Any], *names: str) -> None:
+def _convert_to_text(values: dict[str, Any], *names: str) -> None:
     for name in names:
         if name in values:
             values[name] = describe(values[name])
 
 
-def _spell(value: Any) -> str | None:
+def _make_hash_text(value: Any) -> str | None:
     if value is None or isinstance(value, str):
         return value
     return json.dumps(value, sort_keys=True, default=str)

@@ -19,6 +19,7 @@ _DELIMITERS = ",;\t|"
 # The default limit of the csv module is 128 KB, and texts may be longer. The limit also stops at an unclosed quotation
 # mark.
 _MAX_CELL = 4_000_000
+_MAX_MEMBERS = 10_000
 
 
 class FileRow(NamedTuple):
@@ -40,10 +41,10 @@ def iterate_rows(files: ForeignFiles, fields: Collection[str] = (), member: str 
     if files.is_database(member):
         yield from _iterate_database(files, member)
         return
-    first = files.read_head(member).removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
-    if first == b"[" or (first == b"{" and not has_json_lines(files, member)):
+    first_byte = files.read_head(member).removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+    if first_byte == b"[" or (first_byte == b"{" and not has_json_lines(files, member)):
         yield from _iterate_json(files, fields, member)
-    elif first == b"{":
+    elif first_byte == b"{":
         yield from iterate_json_lines(files, member)
     else:
         yield from iterate_csv(files, member)
@@ -57,9 +58,9 @@ def list_sample_rows(sample: Sample) -> list[Mapping[str, Any]]:
     if isinstance(outline, list):
         return [item for item in outline[:5] if isinstance(item, dict)]
     if isinstance(outline, dict):
-        inner = [value for value in outline.values() if isinstance(value, dict)][:5]
+        nested_objects = [value for value in outline.values() if isinstance(value, dict)][:5]
         lists = [value[:2] for value in outline.values() if isinstance(value, list)][:10]
-        return [outline, *inner, *(item for items in lists for item in items if isinstance(item, dict))]
+        return [outline, *nested_objects, *(item for items in lists for item in items if isinstance(item, dict))]
     if sample.tables:
         return [dict.fromkeys(columns) for columns in sample.tables.values()]
     header = (sample.head or "").split("\n", 1)[0]
@@ -102,18 +103,18 @@ def _iterate_list(stream: JsonStream, name: str = "") -> Iterator[FileRow]:
 def _iterate_object(stream: JsonStream, fields: Collection[str]) -> Iterator[FileRow]:
     """Yield an object that is a row, or the rows that it holds by their ids or in lists. Its first member decides
     which."""
-    single: dict[str, Any] = {}
+    row_fields: dict[str, Any] = {}
     for name in stream.iterate_members():
-        if single or name in fields or stream.peek() not in ("{", "["):
-            single[name] = stream.read_value()
-            if len(single) > 10_000:
+        if row_fields or name in fields or stream.peek() not in ("{", "["):
+            row_fields[name] = stream.read_value()
+            if len(row_fields) > _MAX_MEMBERS:
                 raise InvalidInput("the object has too many members", remedy="write a list of objects")
         elif stream.peek() == "[":
             yield from _iterate_list(stream, name)
         else:
             yield _make_row(f"{name!r:.80}", {"_key": name, **stream.read_value()})
-    if single:
-        yield _make_row("the object", single)
+    if row_fields:
+        yield _make_row("the object", row_fields)
 
 
 def iterate_json_lines(files: ForeignFiles, member: str = "") -> Iterator[FileRow]:
@@ -141,8 +142,8 @@ def iterate_csv(files: ForeignFiles, member: str = "") -> Iterator[FileRow]:
                     reason = f"the row has {len(cells)} cells, and the header {len(names)}"
                     yield FileRow(f"row {number}", None, reason, cells)
                 else:
-                    cleaned = {name: cell for name, cell in zip(names, cells, strict=True) if cell != ""}
-                    yield FileRow(f"row {number}", cleaned)
+                    fields = {name: cell for name, cell in zip(names, cells, strict=True) if cell != ""}
+                    yield FileRow(f"row {number}", fields)
         except UnicodeDecodeError as error:
             name = files.path.name
             raise InvalidInput(f"{name} is not UTF-8: {error.reason}", remedy="convert the file to UTF-8") from None

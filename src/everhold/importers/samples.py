@@ -12,7 +12,7 @@ from everhold.importers.source import Sample
 from everhold.json_streams import parse_line
 
 DATABASES = (".db", ".sqlite", ".sqlite3")
-_LINES = 5
+_MAX_LINES = 5
 _CONVERSATIONS = "conversations"
 
 
@@ -41,7 +41,7 @@ def _take_folder_sample(files: ForeignFiles) -> Sample:
     for member in members if files.is_folder else ():
         if PurePath(member).suffix in DATABASES and files.is_database(member):
             databases[member] = _read_columns(files, member)
-    tables = {name: columns for known in databases.values() for name, columns in known.items()}
+    tables = {name: columns for database in databases.values() for name, columns in database.items()}
     conversations = next(filter(is_conversations_file, members), None)
     head = _decode(files.read_head(conversations)) if conversations else None
     texts = [member for member in members if PurePath(member).suffix == ".txt"]
@@ -69,10 +69,10 @@ def _decode(head: bytes) -> str | None:
 
 
 def _parse_lines(head: str) -> list[Any]:
-    lines = [line for line in head.split("\n") if line.strip()][:_LINES]
+    lines = [line for line in head.split("\n") if line.strip()][:_MAX_LINES]
     if not lines or lines[0].lstrip()[:1] != "{":
         return []
-    # A line that is not a whole object belongs to one that goes over several lines, unless the head ends in it.
+    # A line that is not a whole object is a part of one that spans several lines, unless the head ends inside it.
     outlines = [parse_outline(line) for line in lines if _is_object(line) or line == head]
     return [outline for outline in outlines if outline is not None]
 

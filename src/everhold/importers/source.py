@@ -51,10 +51,10 @@ def are_mostly(rows: Collection[Any], is_known: Callable[[Any], bool]) -> bool:
     return sum(map(is_known, rows)) * 2 > len(rows)
 
 
-def report_unread(tables: ForeignTables, *read: str) -> Iterator[LeftOut]:
-    """Yield the tables with rows that are not read, except tables with version numbers of the schema."""
+def report_unread(tables: ForeignTables, *tables_read: str) -> Iterator[LeftOut]:
+    """Yield the tables that have rows and are not in `tables_read`, except tables with versions of the schema."""
     for table in tables.columns:
-        if table not in read and "migration" not in table and (count := tables.count_rows(table)):
+        if table not in tables_read and "migration" not in table and (count := tables.count_rows(table)):
             yield LeftOut(table, "the system is not known to have this table", count)
 
 
@@ -82,7 +82,8 @@ class Sample:
         The columns are passed as text, separated by spaces.
         """
         return all(
-            name in self.tables and set(words.split()) <= set(self.tables[name]) for name, words in columns.items()
+            name in self.tables and set(column_names.split()) <= set(self.tables[name])
+            for name, column_names in columns.items()
         )
 
 

@@ -15,7 +15,7 @@ _NANOSECONDS_FROM = 1e17
 _NUMBER = re.compile(r"-?\d{9,}(\.\d+)?")
 _COMPACT_DIGITS = 14  # 20240301180100; milliseconds have 13 digits until 2286
 _SPACED_ZONE = re.compile(r" (UTC|GMT|Z)$")
-_LONGEST = 80
+_MAX_LENGTH = 80
 
 
 @dataclass
@@ -60,7 +60,7 @@ class TimeReader:
         try:
             return datetime.fromisoformat(_SPACED_ZONE.sub("+00:00", text).replace("/", "-"))
         except ValueError:
-            parsed = parse_local(text, self.date_order) if len(text) <= _LONGEST else None
+            parsed = parse_local(text, self.date_order) if len(text) <= _MAX_LENGTH else None
         if parsed is None:
             raise ValueError(text)
         moment, numbers = parsed
@@ -82,6 +82,7 @@ class TimeReader:
 
 def _read_number(number: float) -> datetime:
     seconds = number
+    # Each limit is 1e8 times the number of its units in a second.
     for limit in (_NANOSECONDS_FROM, _MICROSECONDS_FROM, _MILLISECONDS_FROM):
         if abs(number) >= limit:
             seconds = number / (limit / 1e8)

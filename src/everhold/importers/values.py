@@ -13,7 +13,7 @@ from everhold.model.fields import MAX_DIMENSIONS
 # The keys for the main text of an object in other systems, the most specific first.
 TEXT_KEYS = ("text", "content", "memory", "message", "summary", "data", "value", "query", "response", "description")
 _MAX_DESCRIBED_DEPTH = 8
-_MAX_TAG = 64
+_MAX_TAG_LENGTH = 64
 
 
 def load_json(value: Any) -> Any:
@@ -28,16 +28,16 @@ def load_json(value: Any) -> Any:
 
 def read_object(value: Any) -> dict[str, Any]:
     """Return a value as an object. A JSON text is parsed, and a value that is not an object is put under "value"."""
-    loaded = load_json(value)
-    if loaded is None or loaded == "":
+    json_value = load_json(value)
+    if json_value is None or json_value == "":
         return {}
-    return loaded if isinstance(loaded, dict) else {"value": loaded}
+    return json_value if isinstance(json_value, dict) else {"value": json_value}
 
 
-def add_others(metadata: Any, row: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
-    """Return metadata with the fields of a row that are read nowhere else, so that nothing of it is lost."""
-    others = {name: value for name, value in row.items() if name not in known and value not in (None, "")}
-    return {**others, **read_object(metadata)}
+def add_other_fields(metadata: Any, row: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
+    """Return metadata with the fields of a row that are not in `known`, so that no field of the row is lost."""
+    other_fields = {name: value for name, value in row.items() if name not in known and value not in (None, "")}
+    return {**other_fields, **read_object(metadata)}
 
 
 def read_number(name: str, text: str) -> int | float | None:
@@ -51,16 +51,19 @@ def read_number(name: str, text: str) -> int | float | None:
 
 def read_tags(value: Any) -> tuple[list[str], list[str]]:
     """Return the tags in a list, a JSON text or a comma-separated text, and the tags that are too long."""
-    loaded = load_json(value)
-    if isinstance(loaded, str):
+    json_value = load_json(value)
+    if isinstance(json_value, str):
         # PostgreSQL writes an array as {a,"b c"}.
-        is_array = loaded.startswith("{") and loaded.endswith("}")
-        loaded = [word.strip().strip('"') for word in loaded[1:-1].split(",")] if is_array else loaded.split(",")
-    if isinstance(loaded, Mapping):
-        loaded = list(loaded)
-    items = loaded if isinstance(loaded, list | tuple | set) else [] if loaded is None else [loaded]
+        is_array = json_value.startswith("{") and json_value.endswith("}")
+        words = json_value[1:-1].split(",") if is_array else json_value.split(",")
+        json_value = [word.strip().strip('"') for word in words] if is_array else words
+    if json_value is None:
+        return [], []
+    items = json_value if isinstance(json_value, list | tuple | set | Mapping) else [json_value]
     words = [word for item in items if (word := str(item).strip())]
-    return [word for word in words if len(word) <= _MAX_TAG], [word for word in words if len(word) > _MAX_TAG]
+    tags = [word for word in words if len(word) <= _MAX_TAG_LENGTH]
+    long_tags = [word for word in words if len(word) > _MAX_TAG_LENGTH]
+    return tags, long_tags
 
 
 def describe(value: Any) -> str:
@@ -80,12 +83,12 @@ def _list_statements(value: Any, name: str, depth: int) -> Iterable[str]:
     if depth > _MAX_DESCRIBED_DEPTH or value is None or value == "":
         return
     if isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from _list_statements(inner, f"{name} {key}".strip(), depth + 1)
+        for key, item in value.items():
+            yield from _list_statements(item, f"{name} {key}".strip(), depth + 1)
     elif isinstance(value, list | tuple):
-        plain = [str(item) for item in value if isinstance(item, str | int | float)]
-        if plain:
-            yield prefix + ", ".join(plain)
+        plain_items = [str(item) for item in value if isinstance(item, str | int | float)]
+        if plain_items:
+            yield prefix + ", ".join(plain_items)
         for item in value:
             if isinstance(item, Mapping | list | tuple):
                 yield from _list_statements(item, name, depth + 1)
@@ -97,11 +100,11 @@ def _list_statements(value: Any, name: str, depth: int) -> Iterable[str]:
 
 def read_vector(value: Any) -> NDArray[np.float32] | None:
     """Return a vector from a list, a JSON text or little-endian float32 bytes; None if the value cannot be a vector."""
-    loaded = load_json(value)
-    if isinstance(loaded, bytes) and len(loaded) % 4 == 0 and len(loaded) <= 4 * MAX_DIMENSIONS:
-        vector = np.frombuffer(loaded, dtype="<f4")
-    elif isinstance(loaded, list) and len(loaded) <= MAX_DIMENSIONS and all(_is_number(item) for item in loaded):
-        vector = np.array(loaded, dtype=np.float32)
+    numbers = load_json(value)
+    if isinstance(numbers, bytes) and len(numbers) % 4 == 0 and len(numbers) <= 4 * MAX_DIMENSIONS:
+        vector = np.frombuffer(numbers, dtype="<f4")
+    elif isinstance(numbers, list) and len(numbers) <= MAX_DIMENSIONS and all(_is_number(item) for item in numbers):
+        vector = np.array(numbers, dtype=np.float32)
     else:
         return None
     norm = float(np.linalg.norm(vector)) if vector.size and bool(np.isfinite(vector).all()) else 0.0
@@ -109,6 +112,7 @@ def read_vector(value: Any) -> NDArray[np.float32] | None:
 
 
 def _is_number(item: Any) -> bool:
+    # The square of a larger number could overflow the norm of a vector.
     return isinstance(item, int | float) and not isinstance(item, bool) and abs(item) < 1e30
 
 

@@ -57,7 +57,7 @@ class EngineContract:
     @pytest.fixture
     def session_views(self, engine: Everhold, other_engine: Everhold, organization: str) -> list[View]:
         """One session of alice, as two processes see it."""
-        return [each.scope(organization=organization, user="alice", session="s1") for each in (engine, other_engine)]
+        return [e.scope(organization=organization, user="alice", session="s1") for e in (engine, other_engine)]
 
     # This runs first, while few organizations exist, because on some stores the doctor checks them one after the other.
 
@@ -80,10 +80,10 @@ class EngineContract:
         dimensions = alice._parts.recall_deps.embedder.dimensions
         east, north = ([float(index == axis) for index in range(dimensions)] for axis in (0, 1))
         alice.remember_many(["Sails to the islands", {"text": "Walks to the pole", "vector": north}])
-        own = alice.remember("Rides to the desert", vector=east)
-        other_alice.revise(own.id, aliases=["caravan"])
-        alice.revise(own.id, text="Flies to the desert")
-        other_alice.undo(own.id)
+        memory = alice.remember("Rides to the desert", vector=east)
+        other_alice.revise(memory.id, aliases=["caravan"])
+        alice.revise(memory.id, text="Flies to the desert")
+        other_alice.undo(memory.id)
         for view in (alice, other_alice):
             for vector, text in ((east, "Rides to the desert"), (north, "Walks to the pole")):
                 [hit] = view.recall("", vector=vector, k=1, minimum=0, recipe="meaning")
@@ -186,9 +186,9 @@ class EngineContract:
             view.remember(f"The secret tea of view {number}", id="mem_same" if number % 2 else None)
         for number, view in enumerate(views):
             assert read_texts(view.recall("secret tea", minimum=0)) == [f"The secret tea of view {number}"]
-        for name, own in zip(names, (("0", "1"), ("2", "3")), strict=True):
+        for name, numbers in zip(names, (("0", "1"), ("2", "3")), strict=True):
             found_texts = read_texts(engine.scope(organization=name).recall("secret tea", minimum=0))
-            assert {text[-1] for text in found_texts} == set(own)
+            assert {text[-1] for text in found_texts} == set(numbers)
 
     def test_a_deleted_user_is_gone_until_restored(
         self, engine: Everhold, other_engine: Everhold, alice: View, other_alice: View, organization: str
@@ -302,12 +302,12 @@ class EngineContract:
                         answers[number].append([(hit.kind, hit.id, hit.score, hit.why.contributions) for hit in hits])
         assert answers[0] == answers[1] == answers[2]
         assert answers[0][0][0][1] == "msg_1"
-        everyone = engine.scope(organization=organization).recall("Rosa", among=["memory", "message"], minimum=0)
-        assert {hit.id for hit in everyone} >= {"mem_rosa", "msg_1", "msg_5"}
-        own = engine.scope(organization=organization, user="alice").recall("Rosa", among="message", minimum=0)
-        assert "msg_5" not in {hit.id for hit in own}
+        all_hits = engine.scope(organization=organization).recall("Rosa", among=["memory", "message"], minimum=0)
+        assert {hit.id for hit in all_hits} >= {"mem_rosa", "msg_1", "msg_5"}
+        hits_of_alice = engine.scope(organization=organization, user="alice").recall("Rosa", among="message", minimum=0)
+        assert "msg_5" not in {hit.id for hit in hits_of_alice}
 
-    def test_messages_follow_their_session(
+    def test_messages_are_hidden_and_purged_with_their_session(
         self, engine: Everhold, other_engine: Everhold, organization: str, alice: View, other_alice: View
     ) -> None:
         engine.scope(organization=organization, user="alice", session="s1").say("The lighthouse is for sale")

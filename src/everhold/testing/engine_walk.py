@@ -21,8 +21,8 @@ TAGS = ("red", "green", "blue")
 USERS = ("alice", "bob")
 SESSIONS = ("s1", "s2")
 NAMESPACES = ("long-term", "long-term", "short-term", "the caller's own")
-# Only a few, so that calls often concern the same memory: one forgets a memory that a different one revises.
-MEMORIES = tuple(f"mem_{number}" for number in range(40))
+# Only a few, so that calls often concern the same memory: one call forgets a memory that another call revises.
+MEMORY_IDS = tuple(f"mem_{number}" for number in range(40))
 
 Step = Callable[[Everhold], Any]
 
@@ -52,8 +52,8 @@ def hold_clock() -> Iterator[None]:
     def now() -> datetime:
         return held_time if threading.get_ident() == thread else read_time()
 
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(clock, "now", now)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(clock, "now", now)
         yield
 
 
@@ -97,7 +97,7 @@ def remember(rng: random.Random, organization: str) -> Step:
     scope = choose_scope(rng, organization)
     fields: dict[str, Any] = {
         "text": make_sentence(rng),
-        "id": rng.choice(MEMORIES),
+        "id": rng.choice(MEMORY_IDS),
         "kind": rng.choice(["fact", "plan"]),
         "namespace": rng.choice(NAMESPACES),
     }
@@ -107,12 +107,14 @@ def remember(rng: random.Random, organization: str) -> Step:
 
 def remember_many(rng: random.Random, organization: str) -> Step:
     scope = choose_scope(rng, organization)
-    items: list[MemoryInput] = [{"text": make_sentence(rng), "id": memory_id} for memory_id in rng.sample(MEMORIES, 3)]
+    items: list[MemoryInput] = [
+        {"text": make_sentence(rng), "id": memory_id} for memory_id in rng.sample(MEMORY_IDS, 3)
+    ]
     return lambda engine: engine.scope(**scope).remember_many(items)
 
 
 def revise(rng: random.Random, organization: str) -> Step:
-    scope, memory_id = choose_scope(rng, organization), rng.choice(MEMORIES)
+    scope, memory_id = choose_scope(rng, organization), rng.choice(MEMORY_IDS)
     changes: dict[str, Any] = {"text": make_sentence(rng)}
     if rng.random() < 0.3:
         changes = {"namespace": rng.choice(NAMESPACES)}
@@ -120,12 +122,12 @@ def revise(rng: random.Random, organization: str) -> Step:
 
 
 def supersede(rng: random.Random, organization: str) -> Step:
-    scope, (old, new), text = choose_scope(rng, organization), rng.sample(MEMORIES, 2), make_sentence(rng)
+    scope, (old, new), text = choose_scope(rng, organization), rng.sample(MEMORY_IDS, 2), make_sentence(rng)
     return lambda engine: engine.scope(**scope).supersede(old, text, id=new)
 
 
 def forget(rng: random.Random, organization: str) -> Step:
-    scope, memory_id, hard = choose_scope(rng, organization), rng.choice(MEMORIES), rng.random() < 0.3
+    scope, memory_id, hard = choose_scope(rng, organization), rng.choice(MEMORY_IDS), rng.random() < 0.3
     return lambda engine: engine.scope(**scope).forget(memory_id, hard=hard)
 
 
@@ -136,24 +138,24 @@ def forget_where(rng: random.Random, organization: str) -> Step:
 
 
 def undo(rng: random.Random, organization: str) -> Step:
-    scope, memory_id = choose_scope(rng, organization), rng.choice(MEMORIES)
+    scope, memory_id = choose_scope(rng, organization), rng.choice(MEMORY_IDS)
     return lambda engine: engine.scope(**scope).undo(memory_id).kind
 
 
 def tag(rng: random.Random, organization: str) -> Step:
-    scope, memory_id, name = choose_scope(rng, organization), rng.choice(MEMORIES), rng.choice(TAGS)
+    scope, memory_id, name = choose_scope(rng, organization), rng.choice(MEMORY_IDS), rng.choice(TAGS)
     if rng.random() < 0.5:
         return lambda engine: engine.scope(**scope).tag(memory_id, name)
     return lambda engine: engine.scope(**scope).untag(memory_id, name)
 
 
 def relate(rng: random.Random, organization: str) -> Step:
-    scope, (source_id, target_id) = choose_scope(rng, organization), rng.sample(MEMORIES, 2)
+    scope, (source_id, target_id) = choose_scope(rng, organization), rng.sample(MEMORY_IDS, 2)
     return lambda engine: engine.scope(**scope).relate(source_id, target_id).relationship_type
 
 
 def read_relations(rng: random.Random, organization: str) -> Step:
-    scope, memory_id = choose_scope(rng, organization), rng.choice(MEMORIES)
+    scope, memory_id = choose_scope(rng, organization), rng.choice(MEMORY_IDS)
     return lambda engine: sorted(related.memory.id for related in engine.scope(**scope).relations(memory_id, depth=2))
 
 
@@ -182,7 +184,7 @@ def list_memories(rng: random.Random, organization: str) -> Step:
 
 
 def read_history(rng: random.Random, organization: str) -> Step:
-    scope, memory_id = choose_scope(rng, organization), rng.choice(MEMORIES)
+    scope, memory_id = choose_scope(rng, organization), rng.choice(MEMORY_IDS)
     return lambda engine: [revision.value["text"] for revision in engine.scope(**scope).history(memory_id)]
 
 
@@ -225,6 +227,7 @@ def restore(rng: random.Random, organization: str) -> Step:
     return lambda engine: engine.restore(kind, name, organization=organization)
 
 
+# How often each verb is chosen, relative to the others, and the function that makes its step.
 VERBS: dict[str, tuple[int, StepMaker]] = {
     "remember": (12, remember),
     "remember_many": (4, remember_many),

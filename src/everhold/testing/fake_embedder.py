@@ -1,4 +1,4 @@
-"""An embedder without a model, for tests of everything around one."""
+"""An embedder without a model, for tests that need an embedder but no real embeddings."""
 
 import re
 import zlib

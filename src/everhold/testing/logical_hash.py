@@ -8,15 +8,15 @@ from everhold.ports.records import Records
 from everhold.schema.catalog import get_key
 
 _ENTITIES: tuple[type[Row], ...] = (Memory, Tag, Relationship)
-# These count changes, and undoing a change is one more change.
-_COUNTING = frozenset({"version", "revision", "updated_at"})
+# These columns count or date changes, and undoing a change is one more change.
+_CHANGE_COLUMNS = frozenset({"version", "revision", "updated_at"})
 
 
 def hash_logically(records: Records) -> str:
-    """Return a hash of all memories, tags and relationships, including hidden rows, without the columns _COUNTING."""
+    """Return a hash of all memories, tags and relationships, including hidden rows, without `_CHANGE_COLUMNS`."""
     digest = hashlib.sha256()
     for entity in _ENTITIES:
         for row in sorted(records.scan(entity, None, deleted=True), key=get_key):
-            values = sorted(row.model_dump(mode="json", exclude=set(_COUNTING)).items())
+            values = sorted(row.model_dump(mode="json", exclude=set(_CHANGE_COLUMNS)).items())
             digest.update(repr((entity.__name__, values)).encode())
     return digest.hexdigest()

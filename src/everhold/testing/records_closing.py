@@ -61,13 +61,13 @@ class ClosingContract:
                 verb(records, f"{name}-{number}")
 
         with ThreadPoolExecutor(len(VERBS)) as pool:
-            users = [pool.submit(use, name, verb) for name, verb in VERBS.items()]
-            for user in users:
-                user.add_done_callback(lambda _: busy.release())
-            for _ in users:
+            futures = [pool.submit(use, name, verb) for name, verb in VERBS.items()]
+            for future in futures:
+                future.add_done_callback(lambda _: busy.release())
+            for _ in futures:
                 assert busy.acquire(timeout=WAIT_SECONDS)
             try:
                 records.close()
-                assert {type(user.exception(WAIT_SECONDS)) for user in users} == {StoreUnavailable}
+                assert {type(future.exception(WAIT_SECONDS)) for future in futures} == {StoreUnavailable}
             finally:
                 stop.set()

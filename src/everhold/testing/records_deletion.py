@@ -61,8 +61,9 @@ def find_owned_tables(rows: Mapping[str, Row], root: str) -> set[str]:
         tables |= owned
 
 
-# The tables of an organization whose rows are not purged with it.
-_OUTLIVING = {"log_heads", "data_keys", "user_erasures"}
+# The tables of an organization whose rows are not purged with it, so that a purged log differs from one that never
+# existed, and an erased user stays erased.
+_OUTLIVING_TABLES = {"log_heads", "data_keys", "user_erasures"}
 
 
 class DeletionContract:
@@ -73,33 +74,35 @@ class DeletionContract:
         rows = make_family("org")
         records.commit([Put(row) for row in rows.values()])
         records.commit([Hide(ENTITIES[root], get_key(rows[root]), "del", NOON)])
-        gone = {name for name in find_owned_tables(rows, root) if TABLES[name].soft}
+        hidden_tables = {name for name in find_owned_tables(rows, root) if TABLES[name].soft}
         marks: dict[str, Any] = {"is_deleted": True, "deleted_at": NOON, "deletion_id": "del", "version": 2}
         for name, row in rows.items():
-            expected = row.model_copy(update=marks) if name in gone else row
+            expected = row.model_copy(update=marks) if name in hidden_tables else row
             (stored,) = records.scan(type(row), "org", deleted=True)
             assert is_same_row(stored, expected), name
-            assert records.count(type(row), "org") == (name not in gone), name
+            assert records.count(type(row), "org") == (name not in hidden_tables), name
 
     @pytest.mark.parametrize("root", SOFT)
     def test_restoring_reverses_exactly_one_deletion(self, records: Records, root: str) -> None:
-        rows, before = make_family("org"), make_family("org", "before")
-        del before["organizations"]
-        records.commit([Put(row) for row in [*rows.values(), *before.values()]])
-        hidden_before = [name for name in before if TABLES[name].soft]
-        earlier = [Hide(ENTITIES[name], get_key(before[name]), "earlier", NOON) for name in hidden_before]
-        records.commit(earlier[::-1])  # children before their owners, so that each row is hidden by its own operation
+        rows, earlier_rows = make_family("org"), make_family("org", "before")
+        del earlier_rows["organizations"]
+        records.commit([Put(row) for row in [*rows.values(), *earlier_rows.values()]])
+        hidden_earlier = [name for name in earlier_rows if TABLES[name].soft]
+        earlier_hides = [Hide(ENTITIES[name], get_key(earlier_rows[name]), "earlier", NOON) for name in hidden_earlier]
+        # Children come before their owners, so that each row is hidden by its own operation.
+        records.commit(earlier_hides[::-1])
         before_deletion = read_contents(records, "org")
         records.commit([Hide(ENTITIES[root], get_key(rows[root]), "del", add_minutes_to_noon(1))])
         records.commit([Unhide("org", "nothing"), Unhide("org", "del")])
-        gone = {name for name in find_owned_tables(rows, root) if TABLES[name].soft}
+        hidden_tables = {name for name in find_owned_tables(rows, root) if TABLES[name].soft}
         for name, stored_rows in read_contents(records, "org").items():
-            expected = [self._expect_restored(row, twice=name in gone) for row in before_deletion[name]]
+            expected = [self._expect_restored(row, was_hidden=name in hidden_tables) for row in before_deletion[name]]
             assert stored_rows == expected, name
 
-    def _expect_restored(self, row: Row, *, twice: bool) -> Row:
+    def _expect_restored(self, row: Row, *, was_hidden: bool) -> Row:
+        # Hiding and restoring each increase the version. A row that was hidden earlier does not change.
         values = row.__dict__
-        return row.model_copy(update={"version": 3}) if twice and not values["is_deleted"] else row
+        return row.model_copy(update={"version": 3}) if was_hidden and not values["is_deleted"] else row
 
     def test_hiding_reaches_the_end_of_the_longest_chain_of_references(self, records: Records) -> None:
         rows: list[Row] = [
@@ -117,8 +120,8 @@ class DeletionContract:
         ]
         records.commit([Put(row) for row in rows])
         records.commit([Hide(User, ("org", "u"), "del", NOON)])
-        left = [type(row).__name__ for row in rows if records.count(type(row), "org")]
-        assert left == ["Organization", "Agent", "Project", "Memory", "Tag"]
+        live_names = [type(row).__name__ for row in rows if records.count(type(row), "org")]
+        assert live_names == ["Organization", "Agent", "Project", "Memory", "Tag"]
         records.commit([Unhide("org", "del")])
         assert all(records.count(type(row), "org") == 1 for row in rows)
 
@@ -199,12 +202,10 @@ class DeletionContract:
                 if name == "two":
                     del rows["organizations"]
                 records.commit([Put(row) for row in rows.values()])
-        others = read_contents(records, "other")
+        other_contents = read_contents(records, "other")
         records.commit([Delete(Organization, ("org",))])
-        # These are kept so that a purged log differs from one that never existed, and that an erased user stays erased.
-        kept_tables = _OUTLIVING
-        assert {name for name, rows in read_contents(records, "org").items() if rows} == kept_tables
-        assert read_contents(records, "other") == others
+        assert {name for name, rows in read_contents(records, "org").items() if rows} == _OUTLIVING_TABLES
+        assert read_contents(records, "other") == other_contents
 
     def test_purging_sessions_and_agents_deletes_or_detaches_agent_states(self, records: Records) -> None:
         rows: list[Row] = [make_row(Organization, "org", "org"), make_row(Agent, "org", "a")]
@@ -241,8 +242,8 @@ class DeletionContract:
     def test_the_feed_keeps_the_lines_of_a_purged_organization(self, records: Records) -> None:
         self._put_two_memories(records)
         records.commit([Put(Outbox(organization_id="org", entity="memory", entity_id="m", operation="put"))])
-        gone = Outbox(organization_id="org", entity="memory", entity_id="m", operation="delete")
-        records.commit([Delete(Organization, ("org",)), Put(gone)])
+        purge_line = Outbox(organization_id="org", entity="memory", entity_id="m", operation="delete")
+        records.commit([Delete(Organization, ("org",)), Put(purge_line)])
         assert [line.operation for line in records.feed(0).lines] == ["put", "delete"]
 
     # organizations
@@ -251,19 +252,22 @@ class DeletionContract:
         for organization in ("org", "other"):
             records.commit([Put(row) for row in make_family(organization).values()])
         own_rows = read_contents(records, "org")
-        others = read_contents(records, "other")
+        other_contents = read_contents(records, "other")
         for name, rows in own_rows.items():
             assert len(rows) == (name != "outbox"), name
             assert all(row.__dict__[str(TABLES[name].tenant)] == "org" for row in rows), name
         records.commit(self._make_changes(own_rows))
-        assert read_contents(records, "other") == others
+        assert read_contents(records, "other") == other_contents
         # A role with few rights may not delete these. The log goes with its organization, and its head stays.
-        deleted = [
-            row for name, rows in own_rows.items() if name not in {"memory_access_logs", *_OUTLIVING} for row in rows
+        purged_rows = [
+            row
+            for name, rows in own_rows.items()
+            if name not in {"memory_access_logs", *_OUTLIVING_TABLES}
+            for row in rows
         ]
-        records.commit([Delete(type(row), self._get_key(row)) for row in deleted])
-        assert read_contents(records, "other") == others
-        assert {name for name, rows in read_contents(records, "org").items() if rows} == _OUTLIVING
+        records.commit([Delete(type(row), get_key(row)) for row in purged_rows])
+        assert read_contents(records, "other") == other_contents
+        assert {name for name, rows in read_contents(records, "org").items() if rows} == _OUTLIVING_TABLES
 
     def _make_changes(self, own_rows: Contents) -> list[Operation]:
         operations: list[Operation] = []
@@ -271,14 +275,11 @@ class DeletionContract:
             for row in rows:
                 table = get_table(type(row))
                 if table.soft:
-                    operations.append(Patch(type(row), self._get_key(row), {"metadata": {"mine": True}}))
-                    operations.append(Increment(type(row), self._get_key(row), {}, {"created_by_id": "me"}))
-                    operations.append(Hide(type(row), self._get_key(row), f"del-{table.name}", NOON))
+                    operations.append(Patch(type(row), get_key(row), {"metadata": {"mine": True}}))
+                    operations.append(Increment(type(row), get_key(row), {}, {"created_by_id": "me"}))
+                    operations.append(Hide(type(row), get_key(row), f"del-{table.name}", NOON))
         operations += [Unhide("org", f"del-{name}") for name in SOFT[::2]]
         return operations
-
-    def _get_key(self, row: Row) -> tuple[Any, ...]:
-        return get_key(row)
 
     def test_reads_find_no_row_of_another_organization(self, records: Records) -> None:
         self._put_two_memories(records)

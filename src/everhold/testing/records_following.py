@@ -10,7 +10,7 @@ from everhold.errors import AlreadyExists
 from everhold.model import AccessLog, Memory, Organization, Outbox
 from everhold.ports.records import Records
 from everhold.schema.operations import Delete, Ensure, Hide, Increment, Op, Page, Patch, Put, Where
-from everhold.testing.records_concurrency import run_in_threads
+from everhold.testing.records_concurrency import WRITERS, run_in_threads
 from everhold.testing.records_rows import NOON, add_minutes_to_noon, is_same_row, make_family, make_row
 
 Reopen = Callable[[], Records]
@@ -111,11 +111,11 @@ class FollowingContract:
             [Put(make_row(Organization, "org", "org")), *(Put(make_log_line(str(index))) for index in range(7))]
         )
         lines = records.scan(AccessLog, "org")
-        chosen = lines[3]
-        records.commit([Patch(AccessLog, (chosen.sequence,), {"sealed": 1, "hash": b"h"})])
-        records.commit([Increment(AccessLog, (chosen.sequence,), {"sealed": 4})])
+        line = lines[3]
+        records.commit([Patch(AccessLog, (line.sequence,), {"sealed": 1, "hash": b"h"})])
+        records.commit([Increment(AccessLog, (line.sequence,), {"sealed": 4})])
         assert records.scan(AccessLog, "org", [Where("sealed", Op.GT, 4)])[0].hash == b"h"
-        after = Page(None, (chosen.sequence,))
+        after = Page(None, (line.sequence,))
         assert [line.operation for line in records.scan(AccessLog, "org", after=after)] == ["4", "5", "6"]
         newest = records.scan(AccessLog, "org", order="timestamp", descending=True, limit=2)
         assert [line.operation for line in newest] == ["6", "5"]
@@ -168,10 +168,10 @@ class FollowingContract:
         def follow() -> None:
             position = 0
             while True:
-                ended = done.is_set()
+                is_done = done.is_set()
                 feed = records.feed(position, limit=50)
                 seen.update(line.entity_id for line in feed.lines)
-                if ended and feed.position == position:
+                if is_done and feed.position == position:
                     return
                 position = feed.position
 
@@ -180,7 +180,7 @@ class FollowingContract:
                 records.commit([Put(make_feed_line(f"{number}-{index}"))])
 
         _write_while_following(write, follow, done)
-        assert len(seen) == 8 * 25
+        assert len(seen) == WRITERS * 25
 
     def test_settled_lines_are_in_order_and_continue_from_a_number(self, records: Records) -> None:
         assert records.read_settled(0).lines == []
@@ -199,11 +199,11 @@ class FollowingContract:
 
         def follow() -> None:
             while True:
-                ended = done.is_set()
+                is_done = done.is_set()
                 settled = records.read_settled(numbers[-1] if numbers else 0, limit=50)
                 numbers.extend(line.sequence for line in settled.lines)
                 names.extend(line.entity_id for line in settled.lines)
-                if ended and numbers and numbers[-1] == settled.last:
+                if is_done and numbers and numbers[-1] == settled.last:
                     return
 
         def write(number: int) -> None:
@@ -212,7 +212,7 @@ class FollowingContract:
 
         _write_while_following(write, follow, done)
         assert numbers == sorted(set(numbers))
-        assert len(names) == len(set(names)) == 8 * 25 * 2
+        assert len(names) == len(set(names)) == WRITERS * 25 * 2
 
     # after a restart
 

@@ -40,8 +40,8 @@ REFERENCES = [(table, reference) for table in TABLES.values() for reference in t
 CHECKED_TABLES = [table for table in TABLES.values() if table.name not in {"schema_versions", "organizations"}]
 
 
-def format_case_id(pair: tuple[Table, Unique | Reference]) -> str:
-    table, rule = pair
+def format_case_id(case: tuple[Table, Unique | Reference]) -> str:
+    table, rule = case
     if isinstance(rule, Unique):
         return f"{table.name}.{rule.name}"
     return f"{table.name}.{rule.columns[-1]}.{rule.target}"
@@ -50,16 +50,18 @@ def format_case_id(pair: tuple[Table, Unique | Reference]) -> str:
 def put_and_make_rows(records: Records, table: Table, organization_id: str = "org") -> tuple[Row, Row]:
     """Store a row and the parents of two rows; return both rows, which share no unique value."""
     entity = ENTITIES[table.name]
-    pair: list[Row] = []
+    two_rows: list[Row] = []
     parents: list[Row] = []
     for name in ("one", "two"):
         rows = make_family(organization_id, name)
-        pair.append(rows.get(table.name) or make_full_row(entity, organization_id, name))
-        parents += (parent for parent in find_ancestors(table, pair[-1], rows) if not isinstance(parent, Organization))
+        two_rows.append(rows.get(table.name) or make_full_row(entity, organization_id, name))
+        parents += (
+            parent for parent in find_ancestors(table, two_rows[-1], rows) if not isinstance(parent, Organization)
+        )
         if name == "one" and table.tenant and table.references:
             parents.insert(0, rows["organizations"])
-    records.commit([Put(row) for row in [*parents, pair[0]]])
-    return pair[0], pair[1]
+    records.commit([Put(row) for row in [*parents, two_rows[0]]])
+    return two_rows[0], two_rows[1]
 
 
 def share_values(
@@ -72,8 +74,8 @@ def share_values(
 
 def make_third_row(table: Table, unique: Unique, second: Row) -> Row:
     """Return a third row to which only this unique rule applies."""
-    free = {rule.when: None for rule in table.uniques if rule is not unique and rule.when}
-    return second.model_copy(update={**free, **({"id": "three"} if "id" in second.__dict__ else {})})
+    cleared = {rule.when: None for rule in table.uniques if rule is not unique and rule.when}
+    return second.model_copy(update={**cleared, **({"id": "three"} if "id" in second.__dict__ else {})})
 
 
 class IntegrityContract:
@@ -110,9 +112,9 @@ class IntegrityContract:
     def test_a_unique_rule_ignores_rows_without_its_value(self, records: Records, table: Table, unique: Unique) -> None:
         first, second = put_and_make_rows(records, table)
         assert unique.when
-        free = {unique.when: None}
+        cleared = {unique.when: None}
         records.commit(
-            [Put(share_values(unique, first, row, free)) for row in (second, make_third_row(table, unique, second))]
+            [Put(share_values(unique, first, row, cleared)) for row in (second, make_third_row(table, unique, second))]
         )
         assert records.count(type(first), "org") == 3
 
@@ -121,8 +123,8 @@ class IntegrityContract:
     )
     def test_absent_values_count_as_equal(self, records: Records, table: Table, unique: Unique) -> None:
         first, second = put_and_make_rows(records, table)
-        absent = [name for name in unique.columns if table.by_name[name].nullable and name != unique.when]
-        for names in ([absent[0]], absent):
+        nullable_columns = [name for name in unique.columns if table.by_name[name].nullable and name != unique.when]
+        for names in ([nullable_columns[0]], nullable_columns):
             absent_values: dict[str, Any] = dict.fromkeys(names)
             records.commit([Put(share_values(unique, first, second, absent_values))])
             with pytest.raises(AlreadyExists) as caught:
@@ -139,15 +141,20 @@ class IntegrityContract:
             ]
         )
 
-        def cycle(name: str, agent: str | None, execution: str, number: int = 0) -> Put:
+        def put_cycle(name: str, agent: str | None, execution: str, number: int = 0) -> Put:
             return Put(make_row(Cycle, "org", name, agent_id=agent, execution_id=execution, cycle_index=number))
 
-        records.commit([cycle("1", "a", "e"), cycle("2", "b", "e"), cycle("3", None, "e"), cycle("4", None, "f")])
-        for taken, rule in ((cycle("5", "a", "f"), "agent_cycle"), (cycle("5", None, "e"), "execution_cycle")):
+        records.commit(
+            [put_cycle("1", "a", "e"), put_cycle("2", "b", "e"), put_cycle("3", None, "e"), put_cycle("4", None, "f")]
+        )
+        for duplicate, rule in (
+            (put_cycle("5", "a", "f"), "agent_cycle"),
+            (put_cycle("5", None, "e"), "execution_cycle"),
+        ):
             with pytest.raises(AlreadyExists) as caught:
-                records.commit([taken])
+                records.commit([duplicate])
             assert (caught.value.table, caught.value.rule) == ("cycles", rule)
-        records.commit([cycle("5", None, "e", 1)])
+        records.commit([put_cycle("5", None, "e", 1)])
         with pytest.raises(AlreadyExists):
             records.commit([Patch(Cycle, ("org", "5"), {"cycle_index": 0})])
         with pytest.raises(AlreadyExists):
@@ -183,18 +190,18 @@ class IntegrityContract:
     @pytest.mark.parametrize(("table", "reference"), REFERENCES, ids=map(format_case_id, REFERENCES))
     def test_the_target_of_a_reference_must_exist(self, records: Records, table: Table, reference: Reference) -> None:
         row, parents = make_referring_row(table, reference)
-        elsewhere, their_parents = make_referring_row(table, reference, organization_id="other", name="two")
+        other_row, other_parents = make_referring_row(table, reference, organization_id="other", name="two")
         records.commit([Put(parent) for parent in parents])
-        records.commit([Put(parent) for parent in their_parents])
-        wrong = [{reference.columns[-1]: "nowhere"}]
+        records.commit([Put(parent) for parent in other_parents])
+        wrong_references = [{reference.columns[-1]: "nowhere"}]
         if reference.target != "organizations":
-            wrong.append({name: elsewhere.__dict__[name] for name in reference.columns})
-        for changes in wrong:
+            wrong_references.append({name: other_row.__dict__[name] for name in reference.columns})
+        for changes in wrong_references:
             with pytest.raises(BrokenReference):
                 records.commit([Put(row.model_copy(update=changes))])
         records.commit([Put(row)])
         if not set(reference.columns) & set(table.key):
-            for changes in wrong:
+            for changes in wrong_references:
                 with pytest.raises(BrokenReference):
                     records.commit([Patch(type(row), read_key(records, table, row), changes)])
 
@@ -206,10 +213,10 @@ class IntegrityContract:
         other, other_parents = make_referring_row(table, reference, organization_id="other")
         records.commit([Put(parent) for parent in [*parents, row, *other_parents, other]])
         target = TABLES[reference.target]
-        gone = next(parent for parent in parents if type(parent) is ENTITIES[target.name])
-        before = read_key(records, table, row)
-        records.commit([Delete(type(gone), get_key(gone))])
-        stored = [other for other in records.scan(type(row), "org", deleted=True) if get_key(other) == before]
+        target_row = next(parent for parent in parents if type(parent) is ENTITIES[target.name])
+        row_key = read_key(records, table, row)
+        records.commit([Delete(type(target_row), get_key(target_row))])
+        stored = [other for other in records.scan(type(row), "org", deleted=True) if get_key(other) == row_key]
         if reference.on_delete == "cascade":
             assert stored == []
         else:
@@ -294,7 +301,7 @@ def make_referring_row(
     target = rows[reference.target].__dict__
     if reference.target != "organizations":
         pairs = zip(reference.columns, reference.target_columns, strict=True)
-        references |= {mine: target[theirs] for mine, theirs in pairs}
+        references |= {column: target[target_column] for column, target_column in pairs}
     references |= dict([reference.kind]) if reference.kind else {}
     row = make_full_row(ENTITIES[table.name], organization_id, f"only-{name}", 1, **references)
     parents = find_ancestors(table, row, rows)

@@ -86,10 +86,10 @@ class RecordsMachine(RuleBasedStateMachine):
             return
         result, expected_result = (attempt(records, batch) for records in (self.store, self.reference))
         assert result == expected_result, f"the store says {result}, the reference {expected_result}, after {batch}"
-        named = {_get_entity(operation) for operation in batch}
+        named_entities = {_get_entity(operation) for operation in batch}
         for entity, before in list(self.expected.items()):
             self.expected[entity] = expected = read_contents(entity, self.reference)
-            if entity in named or expected != before:
+            if entity in named_entities or expected != before:
                 stored = read_contents(entity, self.store)
                 assert stored == expected, f"the store holds {stored}, the reference {expected}, after {batch}"
 
@@ -172,8 +172,8 @@ def _resolve_rank(operation: Operation, records: Records) -> Operation:
     """Replace a rank by the generated number of that row, because the numbers differ between stores."""
     match operation:
         case Patch(entity, (int() as rank,)) | Increment(entity, (int() as rank,)) | Delete(entity, (int() as rank,)):
-            drawn = get_table(entity).generated
-            numbers = [row.__dict__[drawn] for row in records.scan(entity, None)] if drawn else []
+            number_column = get_table(entity).generated
+            numbers = [row.__dict__[number_column] for row in records.scan(entity, None)] if number_column else []
             return replace(operation, key=(numbers[rank] if rank < len(numbers) else -1,))
     return operation
 

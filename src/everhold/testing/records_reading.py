@@ -16,7 +16,7 @@ from everhold.schema.operations import AllOf, AnyOf, Condition, Hide, Not, Op, P
 from everhold.testing.records_rows import NOON, add_minutes_to_noon, make_row
 
 TEXTS = ["", "A", "a", "aB", "b", "é", "z", "ก", "\uff5e", "😀", None]
-INSIDE = ["linux", "Linux", "ลินุกซ์", 1, 1.5, True, None, [], ["linux", 2], {"a": 1}]
+JSON_MEMBERS = ["linux", "Linux", "ลินุกซ์", 1, 1.5, True, None, [], ["linux", 2], {"a": 1}]
 FIELDS: dict[str, tuple[type[Row], str, list[Any]]] = {
     "text": (Memory, "speaker", TEXTS),
     "integer": (Message, "position", [0, 1, 2, 2**53 + 1, 2**63 - 1, None]),
@@ -30,9 +30,9 @@ FIELDS: dict[str, tuple[type[Row], str, list[Any]]] = {
     "bytes": (Memory, "hash", [bytes(16), bytes(17), b"\x00" * 15 + b"\x01", b"\xff" * 16, b"\x7f" * 32, None]),
     "object": (Memory, "metadata", [{}, {"a": 1}, {"a": [1]}, {"b": None}]),
     "list": (Memory, "aliases", [[], ["a"], ["a", "B"], ["ก"]]),
-    "inside json": (Memory, "metadata.device.os", INSIDE),
+    "inside json": (Memory, "metadata.device.os", JSON_MEMBERS),
 }
-CONTAINED = ["", "a", "B", "É", "ก", "ลินุก", 1, 2, True, None, "linux", "LINUX"]
+CONTAINED_VALUES = ["", "a", "B", "É", "ก", "ลินุก", 1, 2, True, None, "linux", "LINUX"]
 COMPARISONS = [Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE]
 ORDERS: dict[str, list[Any]] = {
     "text": ["Z", "a", "B", "é", "z", "ก", "\uff5e", "😀", "", "a b", "a!"],
@@ -49,8 +49,8 @@ def put_values(records: Records, entity: type[Row], field: str, values: Sequence
     rows: list[Row] = []
     for number, value in enumerate(values):
         name, _, path = field.partition(".")
-        for step in reversed(path.split(".")) if path else ():
-            value = {step: value}  # noqa: PLW2901 — wrapped from the inside out
+        for member in reversed(path.split(".")) if path else ():
+            value = {member: value}  # noqa: PLW2901 — wrapped from the inside out
         rows.append(make_row(entity, "org", str(number), **{name: value}))
     records.commit([Put(make_row(Organization, "org", "org")), *map(Put, rows)])
     return rows
@@ -100,7 +100,7 @@ class ReadingContract:
     def test_contains_finds_parts_of_texts_and_items_of_lists(self, records: Records, kind: str) -> None:
         entity, field, values = FIELDS[kind]
         rows = put_values(records, entity, field, values)
-        for value in CONTAINED:
+        for value in CONTAINED_VALUES:
             self._assert_same_rows(records, rows, [Where(field, Op.CONTAINS, value)])
 
     def test_a_comparison_with_an_absent_value_is_false_and_its_negation_true(self, records: Records) -> None:
@@ -123,8 +123,8 @@ class ReadingContract:
 
     def test_conditions_on_json_paths_can_be_combined(self, records: Records) -> None:
         rows = put_values(records, Memory, "metadata", [{}, {"x": 1}, {"x": 2, "y": None}])
-        inside = Where("metadata.x", Op.GE, 2)
-        for where in (Not(inside), AnyOf((inside, Where("metadata", Op.EQ, {}))), AllOf((Not(inside),))):
+        is_large = Where("metadata.x", Op.GE, 2)
+        for where in (Not(is_large), AnyOf((is_large, Where("metadata", Op.EQ, {}))), AllOf((Not(is_large),))):
             self._assert_same_rows(records, rows, [where, Where("pinned", Op.EQ, False)])
 
     def _assert_same_rows(self, records: Records, rows: list[Row], where: Sequence[Condition]) -> None:
@@ -133,7 +133,7 @@ class ReadingContract:
         expected = sorted(row.__dict__["id"] for row in rows if is_match(row, where))
         assert get_ids(records.scan(entity, "org", where)) == expected, where
         assert records.count(entity, "org", where) == len(expected), where
-        assert sorted(records.columns(entity, "org", ["id"], where)) == [(memory_id,) for memory_id in expected], where
+        assert sorted(records.columns(entity, "org", ["id"], where)) == [(row_id,) for row_id in expected], where
 
     def test_an_absent_value_equals_only_an_absent_value(self, records: Records) -> None:
         put_values(records, Memory, "speaker", ["a", None])
@@ -292,10 +292,10 @@ class ReadingContract:
     def test_deleted_rows_are_hidden_from_every_read_unless_asked_for(self, records: Records) -> None:
         records.commit([Put(make_row(Organization, "org", "org")), *map(Put, make_memories(4))])
         records.commit([Hide(Memory, ("org", "002"), "del", NOON)])
-        live = ["000", "001", "003"]
-        everything = ["000", "001", "002", "003"]
-        for deleted, expected in ((False, live), (True, everything)):
-            assert sorted(records.get(Memory, "org", everything, deleted=deleted)) == expected
+        live_ids = ["000", "001", "003"]
+        all_ids = ["000", "001", "002", "003"]
+        for deleted, expected in ((False, live_ids), (True, all_ids)):
+            assert sorted(records.get(Memory, "org", all_ids, deleted=deleted)) == expected
             assert get_ids(records.scan(Memory, "org", deleted=deleted)) == expected
             assert sorted(records.columns(Memory, "org", ["id"], deleted=deleted)) == [
                 (memory_id,) for memory_id in expected

@@ -181,8 +181,8 @@ def find_ancestors(table: Table, row: Row, rows: Mapping[str, Row]) -> list[Row]
 def _find_targets(table: Table, row: Row) -> Iterator[str]:
     """Yield the tables with a row that this row refers to."""
     for reference in table.references:
-        present = all(row.__dict__[column] is not None for column in reference.columns)
-        if present and (reference.kind is None or row.__dict__[reference.kind[0]] == reference.kind[1]):
+        is_set = all(row.__dict__[column] is not None for column in reference.columns)
+        if is_set and (reference.kind is None or row.__dict__[reference.kind[0]] == reference.kind[1]):
             yield reference.target
 
 

@@ -17,7 +17,7 @@ class RuleCase(NamedTuple):
     """A row that keeps a rule, and changes each of which breaks it."""
 
     row: Row
-    breaking: tuple[dict[str, Any], ...]
+    breaking_changes: tuple[dict[str, Any], ...]
 
 
 _OWNER = make_row(Memory, "org", "owner", text="owner")
@@ -64,14 +64,14 @@ class RowRulesContract:
     def test_every_rule_over_several_fields_has_a_case(self) -> None:
         assert {name for name, entity in ENTITIES.items() if entity.rules} == set(CASES)
         for case in CASES.values():
-            changed = {name for change in case.breaking for name in change}
+            changed = {name for change in case.breaking_changes for name in change}
             assert all(changed & set(rule.fields) for rule in type(case.row).rules)
 
     @pytest.mark.parametrize("name", CASES)
     def test_a_change_keeps_the_rules_over_several_fields(self, records: Records, name: str) -> None:
         case = CASES[name]
         entity, key = type(case.row), put_case(records, case)
-        for changes in case.breaking:
+        for changes in case.breaking_changes:
             writes: tuple[Operation, ...] = (Patch(entity, key, changes), Increment(entity, key, {}, changes))
             for write in writes:
                 with pytest.raises(InvalidInput, match=name):
@@ -83,9 +83,9 @@ class RowRulesContract:
     def test_a_new_row_keeps_the_rules_over_several_fields(self, records: Records, name: str) -> None:
         case = CASES[name]
         records.commit([Put(make_row(Organization, "org", "org")), Put(_OWNER)])
-        for changes in case.breaking:
-            broken = case.row.model_copy(update=changes)
-            for write in (Put(broken), Ensure(broken)):
+        for changes in case.breaking_changes:
+            broken_row = case.row.model_copy(update=changes)
+            for write in (Put(broken_row), Ensure(broken_row)):
                 with pytest.raises(InvalidInput, match=name):
                     records.commit([write])
                 with pytest.raises(StaleVersion):  # the first operation that fails is the error
@@ -104,7 +104,7 @@ class RowRulesContract:
 
     def test_a_stale_change_is_stale_even_if_it_breaks_a_rule(self, records: Records) -> None:
         key = put_case(records, CASES["blocks"])
-        for stale in (Patch(Block, key, {"limit": 0}, version=9), Patch(Block, ("org", "gone"), {"limit": 0})):
+        for operation in (Patch(Block, key, {"limit": 0}, version=9), Patch(Block, ("org", "gone"), {"limit": 0})):
             with pytest.raises(StaleVersion):
-                records.commit([stale])
+                records.commit([operation])
         records.commit([Increment(Block, ("org", "gone"), {}, {"limit": 0})])

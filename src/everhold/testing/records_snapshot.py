@@ -60,12 +60,12 @@ class SnapshotContract:
     def test_a_snapshot_does_not_see_later_commits(self, records: Records) -> None:
         family = make_family("org")
         records.commit([Put(row) for row in family.values()])
-        memory = family["memories"].__dict__["id"]
+        memory_id = family["memories"].__dict__["id"]
         with records.read_snapshot() as snapshot:
-            before, sequence = _read_ids(Memory, snapshot), snapshot.sequence
+            ids_before, sequence = _read_ids(Memory, snapshot), snapshot.sequence
             other = family["memories"].model_copy(update={"id": "later", "hash": None, "key": None})
-            records.commit([Put(other), Delete(Memory, ("org", memory)), Put(make_feed_line("later"))])
-            assert _read_ids(Memory, snapshot) == before == {memory}
+            records.commit([Put(other), Delete(Memory, ("org", memory_id)), Put(make_feed_line("later"))])
+            assert _read_ids(Memory, snapshot) == ids_before == {memory_id}
             assert snapshot.count(Tag) == 1
             assert snapshot.sequence == sequence
 
@@ -87,11 +87,11 @@ class SnapshotContract:
                 assert not mark
                 return
             assert sum(batch.size for batch in changes.batches) == len(rows)
-            changed = {row.__dict__["id"] for row in _decode_rows(Memory, rows)}
-            assert {"m1", "m2", "m9"} <= changed
-            assert "m3" not in changed
+            changed_ids = {row.__dict__["id"] for row in _decode_rows(Memory, rows)}
+            assert {"m1", "m2", "m9"} <= changed_ids
+            assert "m3" not in changed_ids
             if changes.touched is not None:
-                assert len(changes.touched) == len(changed) + 1
+                assert len(changes.touched) == len(changed_ids) + 1  # the deleted row too
             assert snapshot.count(Memory) == len(records.scan(Memory, None, [Where("id", Op.NE, "")], deleted=True))
 
     def test_a_mark_of_another_store_is_ignored(self, records: Records) -> None:

@@ -49,14 +49,14 @@ Values = st.SearchStrategy[Any]
 
 ids: Values = st.sampled_from(["a", "a", "b", "b", "ก"])
 names: Values = st.sampled_from(["a", "b", "ก", "d", "e", "f", "g", "h"])
-opt_ids: Values = st.none() | ids | ids
+optional_ids: Values = st.none() | ids | ids
 texts: Values = st.sampled_from(["", "a", "A b", "ก", "😀", "%_'\"\\"])
 words: Values = st.sampled_from(["a", "B", "ก"])
-opt_texts: Values = st.none() | texts
+optional_texts: Values = st.none() | texts
 counts: Values = st.integers(0, 3)
 shares: Values = st.sampled_from([0.0, 0.1 + 0.2, 1.0])
 times: Values = st.sampled_from([NOON, NOON + timedelta(microseconds=1), add_minutes_to_noon(1)])
-opt_times: Values = st.none() | times
+optional_times: Values = st.none() | times
 digests: Values = st.none() | st.sampled_from([b"\x00" * 16, b"\xff" * 16])
 json_values: Values = st.sampled_from([{}, {"x": 1}, {"x": [1, "ก", None]}, {"y": {"z": 1.5}}])
 labels: Values = st.sampled_from(["human", "persona"])
@@ -66,28 +66,33 @@ FIELDS: Mapping[type[Row], Mapping[str, Values]] = {
     Organization: {"name": texts, "metadata": json_values},
     User: {"name": texts, "email": st.none() | st.sampled_from(["a@x", "b@x"]), "status": words},
     Agent: {
-        "name": opt_texts, "status": st.sampled_from(["active", "paused"]), "message_ids": st.lists(texts, max_size=2),
+        "name": optional_texts, "status": st.sampled_from(["active", "paused"]),
+        "message_ids": st.lists(texts, max_size=2),
     },
-    Block: {"label": labels, "value": texts, "user_id": opt_ids, "limit": st.sampled_from([10, 20])},
+    Block: {"label": labels, "value": texts, "user_id": optional_ids, "limit": st.sampled_from([10, 20])},
     BlockAgent: {"block_id": ids, "block_label": labels, "agent_id": ids, "metadata": json_values},
-    Session: {"user_id": opt_ids, "agent_id": opt_ids, "title": opt_texts, "last_active": times},
-    AgentState: {"agent_id": ids, "session_id": opt_ids, "state": json_values | texts, "expires_at": opt_times},
+    Session: {"user_id": optional_ids, "agent_id": optional_ids, "title": optional_texts, "last_active": times},
+    AgentState: {
+        "agent_id": ids, "session_id": optional_ids, "state": json_values | texts, "expires_at": optional_times,
+    },
     Message: {
-        "session_id": opt_ids, "user_id": opt_ids, "position": st.none() | counts, "role": words, "text": opt_texts,
+        "session_id": optional_ids, "user_id": optional_ids, "position": st.none() | counts, "role": words,
+        "text": optional_texts,
     },
     Memory: {
-        "user_id": opt_ids, "agent_id": opt_ids, "session_id": opt_ids, "key": st.none() | words, "hash": digests,
-        "text": texts, "importance": shares, "revision": counts, "pinned": st.booleans(), "expires_at": opt_times,
+        "user_id": optional_ids, "agent_id": optional_ids, "session_id": optional_ids, "key": st.none() | words,
+        "hash": digests,
+        "text": texts, "importance": shares, "revision": counts, "pinned": st.booleans(), "expires_at": optional_times,
         "access_count": counts, "metadata": json_values, "created_at": times, "kind": words,
     },
     Tag: {"memory_id": ids, "tag": words, "metadata": json_values},
     Relationship: {"source_memory_id": ids, "target_memory_id": ids, "relationship_type": words},
     Chunk: {
         "owner_id": ids, "owner_kind": owner_kinds, "chunk_index": st.integers(0, 1), "terms": words,
-        "span_start": counts, "span_end": counts, "known_to": opt_times,
+        "span_start": counts, "span_end": counts, "known_to": optional_times,
     },
     AccessLog: {
-        "memory_id": opt_ids, "session_id": opt_ids, "operation": words, "timestamp": times,
+        "memory_id": optional_ids, "session_id": optional_ids, "operation": words, "timestamp": times,
         "sealed": st.none() | counts, "success": st.booleans(), "digest": st.just(b"d"),
     },
     Outbox: {
@@ -96,12 +101,12 @@ FIELDS: Mapping[type[Row], Mapping[str, Values]] = {
     },
 }  # fmt: skip
 ENTITIES = tuple(FIELDS)
-COUNTED: Mapping[type[Row], tuple[str, ...]] = {
+INCREMENTED_FIELDS: Mapping[type[Row], tuple[str, ...]] = {
     Memory: ("access_count", "revision"),
     AccessLog: ("sealed",),
     Message: ("position",),
 }
-REFUSED: Mapping[type[Row], list[dict[str, Any]]] = {
+REFUSED_CHANGES: Mapping[type[Row], list[dict[str, Any]]] = {
     Memory: [{"importance": 2.0}, {"text": None}, {"reach": "unknown"}, {"revision": -1}, {"kind": "k" * 51}],
     Agent: [{"status": "asleep"}, {"name": "n" * 256}],
     Block: [{"limit": -1}, {"label": None}],
@@ -147,69 +152,72 @@ def keys(draw: st.DrawFn, entity: type[Row]) -> tuple[Any, ...]:
     chunk_fields = make_row(
         Chunk, "o", "c", owner_id="a", owner_kind="memory", span_start=0, span_end=0, terms=""
     ).__dict__
-    return tuple(
-        parts[name] if name in parts else draw(FIELDS[entity][name]) if name in FIELDS[entity] else chunk_fields[name]
-        for name in table.key
-    )
+    parts |= {name: draw(FIELDS[entity][name]) for name in table.key if name in FIELDS[entity] and name not in parts}
+    values = {**chunk_fields, **parts}
+    return tuple(values[name] for name in table.key)
 
 
 @st.composite
 def changes(draw: st.DrawFn, entity: type[Row]) -> dict[str, Any]:
-    if entity in REFUSED and draw(st.integers(0, 9)) == 0:
-        return draw(st.sampled_from(REFUSED[entity]))
+    if entity in REFUSED_CHANGES and draw(st.integers(0, 9)) == 0:
+        return draw(st.sampled_from(REFUSED_CHANGES[entity]))
     fields = {name: values for name, values in FIELDS[entity].items() if name not in get_table(entity).key}
-    chosen = draw(st.lists(st.sampled_from(sorted(fields) or ["version"]), min_size=1, max_size=3, unique=True))
-    return {name: draw(fields[name]) for name in chosen if name in fields}
+    names = draw(st.lists(st.sampled_from(sorted(fields) or ["version"]), min_size=1, max_size=3, unique=True))
+    return {name: draw(fields[name]) for name in names if name in fields}
 
 
 @st.composite
 def operations(draw: st.DrawFn) -> Operation:
-    make: Callable[[st.DrawFn], Operation] = draw(
-        st.sampled_from([_put, _put, _put, _ensure, _patch, _patch, _increment, _hide, _unhide, _delete, _require])
+    puts, patches = [_draw_put] * 3, [_draw_patch] * 2
+    single_draws = [_draw_increment, _draw_hide, _draw_unhide, _draw_delete, _draw_require]
+    draw_operation: Callable[[st.DrawFn], Operation] = draw(
+        st.sampled_from([*puts, _draw_ensure, *patches, *single_draws])
     )
-    return make(draw)
+    return draw_operation(draw)
 
 
-def _put(draw: st.DrawFn) -> Operation:
+def _draw_put(draw: st.DrawFn) -> Operation:
     return Put(draw(rows()))
 
 
-def _ensure(draw: st.DrawFn) -> Operation:
+def _draw_ensure(draw: st.DrawFn) -> Operation:
     return Ensure(draw(rows()))
 
 
-def _patch(draw: st.DrawFn) -> Operation:
+def _draw_patch(draw: st.DrawFn) -> Operation:
     entity = draw(st.sampled_from(ENTITIES))
     version = draw(st.sampled_from([None, None, 1, 2])) if get_table(entity).versioned else None
     return Patch(entity, draw(keys(entity)), draw(changes(entity)), version)
 
 
-def _increment(draw: st.DrawFn) -> Operation:
-    entity = draw(st.sampled_from(list(COUNTED)))
-    amounts = {name: draw(st.integers(-2, 3)) for name in COUNTED[entity]}
+def _draw_increment(draw: st.DrawFn) -> Operation:
+    entity = draw(st.sampled_from(list(INCREMENTED_FIELDS)))
+    amounts = {name: draw(st.integers(-2, 3)) for name in INCREMENTED_FIELDS[entity]}
     extra = draw(changes(entity)) if draw(st.booleans()) else {}
-    return Increment(entity, draw(keys(entity)), amounts, {k: v for k, v in extra.items() if k not in amounts})
+    return Increment(
+        entity, draw(keys(entity)), amounts, {name: value for name, value in extra.items() if name not in amounts}
+    )
 
 
-def _hide(draw: st.DrawFn) -> Operation:
+def _draw_hide(draw: st.DrawFn) -> Operation:
     entity = draw(st.sampled_from([entity for entity in ENTITIES if get_table(entity).soft]))
     if entity is Organization and draw(st.integers(0, 3)):
         entity = User
     return Hide(entity, draw(keys(entity)), draw(_deletions), draw(times))
 
 
-def _unhide(draw: st.DrawFn) -> Operation:
+def _draw_unhide(draw: st.DrawFn) -> Operation:
     return Unhide(draw(st.sampled_from(ORGANIZATIONS)), draw(_deletions))
 
 
-def _delete(draw: st.DrawFn) -> Operation:
+def _draw_delete(draw: st.DrawFn) -> Operation:
     entity = draw(st.sampled_from(ENTITIES))
     if entity is Organization and draw(st.integers(0, 3)):
         entity = Memory
     return Delete(entity, draw(keys(entity)))
 
 
-def _require(draw: st.DrawFn) -> Operation:
+def _draw_require(draw: st.DrawFn) -> Operation:
     entity = draw(st.sampled_from([entity for entity in ENTITIES if "id" in get_table(entity).key]))
     return Require(entity, draw(keys(entity)))
 
@@ -226,7 +234,10 @@ def filters(draw: st.DrawFn, entity: type[Row]) -> list[Condition]:
 
 
 def _combine(parts: list[Condition], shape: int) -> Condition:
-    """Return a tree. One number chooses its shape, because a run has few random choices to spend on each step."""
+    """Return a tree of conditions.
+
+    The bits of one number choose its shape, because a run has few random choices to spend on each step.
+    """
     tree: Condition = AllOf(()) if shape & 2 else AnyOf(())
     for index, part in enumerate(parts):
         bits = shape >> (2 * index)

@@ -50,14 +50,14 @@ def read_stored(records: Records, row: Row) -> Row:
 
 
 # Tables that a running engine writes to. A store records the versions of its schema itself.
-WRITTEN = [name for name in TABLES if name != "schema_versions"]
+WRITTEN_TABLES = [name for name in TABLES if name != "schema_versions"]
 TABLE_BY_ENTITY = {entity: TABLES[name] for name, entity in ENTITIES.items()}
 
 
 class ValuesContract:
     """Values of every kind, in every field of every entity, survive."""
 
-    @pytest.mark.parametrize("name", WRITTEN)
+    @pytest.mark.parametrize("name", WRITTEN_TABLES)
     def test_every_field_of_every_entity_round_trips(self, records: Records, name: str) -> None:
         table, entity = TABLES[name], ENTITIES[name]
         rows: list[Row] = []
@@ -80,13 +80,13 @@ class ValuesContract:
         records.commit([Put(parent) for parent in [*find_ancestors(TABLES[name], row, rows), row]])
         assert is_same_row(read_stored(records, row), row)
 
-    @pytest.mark.parametrize("name", WRITTEN)
+    @pytest.mark.parametrize("name", WRITTEN_TABLES)
     def test_absent_values_stay_absent(self, records: Records, name: str) -> None:
         rows = make_family("org")
         table, entity = TABLES[name], ENTITIES[name]
         row = rows.get(name) or make_full_row(entity, "org", "one")
-        absent = {c.name: None for c in table.columns if c.nullable and c.name not in table.key}
-        row = row.model_copy(update=absent)
+        absent_values = {c.name: None for c in table.columns if c.nullable and c.name not in table.key}
+        row = row.model_copy(update=absent_values)
         records.commit([Put(parent) for parent in [*find_ancestors(table, row, rows), row]])
         assert is_same_row(read_stored(records, row), row)
 
@@ -109,7 +109,7 @@ class ValuesContract:
     @pytest.mark.parametrize("value", OBJECTS, ids=range(len(OBJECTS)))
     def test_json_objects_keep_every_key_and_type(self, records: Records, value: dict[str, Any]) -> None:
         row = make_row(Snapshot, "org", "s", workspace_id="w", manifest=value, metadata={"nested": [value]})
-        self._put_with_parents(records, row)
+        self._put_snapshot_with_parents(records, row)
         assert is_same_row(read_stored(records, row), row)
 
     @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ class ValuesContract:
         )
         assert records.scan(Cycle, "org") == [cycle]
 
-    def _put_with_parents(self, records: Records, snapshot: Row) -> None:
+    def _put_snapshot_with_parents(self, records: Records, snapshot: Row) -> None:
         rows = make_family("org", "w")
         workspace = rows["workspaces"]
         parents = [*find_ancestors(TABLES["workspaces"], workspace, rows), workspace]

@@ -102,11 +102,11 @@ class WritingContract:
         before = put_memory(records, hash=b"1" * 16, text="before")
         rows = {name: row for name, row in rows.items() if name != "organizations"}
         operation, error = FAILURES[failure]
-        work: list[Operation] = [Put(row) for row in rows.values()]
-        work += [Patch(Memory, MEMORY, {"text": "after"}), Increment(Memory, MEMORY, {"access_count": 1})]
-        work += [Put(make_row(Tag, "org", "t", memory_id="m", tag="t")), Delete(Agent, ("org", "one"))]
+        operations: list[Operation] = [Put(row) for row in rows.values()]
+        operations += [Patch(Memory, MEMORY, {"text": "after"}), Increment(Memory, MEMORY, {"access_count": 1})]
+        operations += [Put(make_row(Tag, "org", "t", memory_id="m", tag="t")), Delete(Agent, ("org", "one"))]
         with pytest.raises(error):
-            records.commit([*work, operation])
+            records.commit([*operations, operation])
         assert read_memory(records) == before
         for name, row in rows.items():
             expected = 1 if name == "memories" else 0
@@ -115,21 +115,21 @@ class WritingContract:
     def test_the_error_is_that_of_the_first_operation_that_fails(self, records: Records) -> None:
         put_memory(records, hash=b"1" * 16)
         failures = list(FAILURES.values())
-        for (operation, error), (later_one, _) in [*pairwise(failures), *pairwise(failures[::-1])]:
+        for (operation, error), (later_operation, _) in [*pairwise(failures), *pairwise(failures[::-1])]:
             with pytest.raises(error) as caught:
-                records.commit([operation, later_one])
+                records.commit([operation, later_operation])
             assert caught.type is error
 
     def test_a_failed_commit_undoes_its_deletions(self, records: Records) -> None:
         rows = make_family("org")
         records.commit([Put(row) for row in rows.values()])
-        work: list[Operation] = [Hide(Agent, ("org", "one"), "del", NOON), Unhide("org", "del")]
-        work += [Delete(Session, ("org", "one")), Delete(Organization, ("org",))]
+        operations: list[Operation] = [Hide(Agent, ("org", "one"), "del", NOON), Unhide("org", "del")]
+        operations += [Delete(Session, ("org", "one")), Delete(Organization, ("org",))]
         with pytest.raises(BrokenReference):
-            records.commit([*work, Put(make_row(Memory, "org", "orphan"))])
+            records.commit([*operations, Put(make_row(Memory, "org", "orphan"))])
         for row in rows.values():
-            (memory,) = records.scan(type(row), "org", deleted=True)
-            assert is_same_row(memory, row)
+            (stored,) = records.scan(type(row), "org", deleted=True)
+            assert is_same_row(stored, row)
 
     def test_the_store_works_after_a_failed_commit(self, records: Records) -> None:
         put_memory(records)
@@ -293,7 +293,7 @@ class WritingContract:
         assert read_memory(records).score is None
 
     def test_invalid_values_are_refused_even_if_the_row_is_missing(self, records: Records) -> None:
-        """It is refused on every attempt."""
+        """Every attempt is refused, not only the first one."""
         put_memory(records)
         wide = {"kind": "k" * 51}
         for key in (MEMORY, ("org", "gone")):
@@ -360,10 +360,10 @@ class WritingContract:
         rows = make_family("org")
         records.commit([Put(row) for row in rows.values()])
         records.commit([Delete(Session, ("org", "one"))])
-        left = {name: records.scan(type(row), None, deleted=True) for name, row in rows.items()}
+        remaining = {name: records.scan(type(row), None, deleted=True) for name, row in rows.items()}
         records.maintain()
         records.maintain()
-        assert {name: records.scan(type(row), None, deleted=True) for name, row in rows.items()} == left
+        assert {name: records.scan(type(row), None, deleted=True) for name, row in rows.items()} == remaining
 
     def test_a_sound_store_reports_no_problems(self, records: Records) -> None:
         records.commit([Put(row) for row in make_family("org").values()])

@@ -32,7 +32,7 @@ class _ContentOwner(NamedTuple):
 class EngineFiles:
     """The files of one store.
 
-    By default, the settings say where the contents of its workspaces are; else `contents`.
+    `contents` has the contents of its workspaces; by default, they are in the place that the settings name.
     """
 
     def __init__(self, settings: Settings, records: Records, contents: Contents | None = None) -> None:
@@ -65,17 +65,17 @@ class EngineFiles:
     def read(self, file: StoredFile) -> Iterator[bytes]:
         if file.kind == _ARCHIVE:
             # An encrypted archive is not decrypted.
-            return _split(self._require_archives().blobs.get(file.organization, file.address))
+            return _split_into_parts(self._require_archives().blobs.get(file.organization, file.address))
         if file.kind == _CONTENT:
-            return _split(self._contents.blobs.read(file.organization, file.address))
+            return _split_into_parts(self._contents.blobs.read(file.organization, file.address))
         return self._read_source(file)
 
     def _read_source(self, file: StoredFile) -> Iterator[bytes]:
         with make_private_folder() as folder:
             blobs = self._sources.blobs
             path = blobs.fetch_file(_name_folder(file.organization, file.folder), file.address, folder / "file")
-            with path.open("rb") as opened:
-                while part := opened.read(_PART_BYTES):
+            with path.open("rb") as stream:
+                while part := stream.read(_PART_BYTES):
                     yield part
 
     def write(self, file: StoredFile, parts: Iterable[bytes]) -> None:
@@ -83,7 +83,7 @@ class EngineFiles:
             archives = self._require_archives()
             self._records.commit([Ensure(ArchiveFile(address=file.address, whose=file.organization))])
             if archives.blobs.put(file.organization, b"".join(parts)) != file.address:
-                raise _refuse(file)
+                raise _make_mismatch_error(file)
         elif file.kind == _CONTENT:
             self._contents.blobs.write(file.organization, file.address, b"".join(parts))
         elif file.kind == _SOURCE:
@@ -94,13 +94,13 @@ class EngineFiles:
     def _write_source(self, file: StoredFile, parts: Iterable[bytes]) -> None:
         with make_private_folder() as folder:
             path: Path = folder / "file"
-            with path.open("wb") as opened:
+            with path.open("wb") as stream:
                 for part in parts:
-                    opened.write(part)
-            stored = self._sources.blobs.put_file(_name_folder(file.organization, file.folder), path)
-            if stored != file.address:
-                self._sources.blobs.delete(_name_folder(file.organization, file.folder), stored)
-                raise _refuse(file)
+                    stream.write(part)
+            stored_address = self._sources.blobs.put_file(_name_folder(file.organization, file.folder), path)
+            if stored_address != file.address:
+                self._sources.blobs.delete(_name_folder(file.organization, file.folder), stored_address)
+                raise _make_mismatch_error(file)
 
     @property
     def _sources(self) -> Any:
@@ -135,7 +135,7 @@ def _read_rows(snapshot: StoreSnapshot, entity: type[Row]) -> Iterator[Mapping[s
         rows.clear()
 
 
-def _split(content: bytes) -> Iterator[bytes]:
+def _split_into_parts(content: bytes) -> Iterator[bytes]:
     for start in range(0, max(len(content), 1), _PART_BYTES):
         yield content[start : start + _PART_BYTES]
 
@@ -144,7 +144,7 @@ def _name_folder(organization: str, source_id: str) -> str:
     return f"{organization}\n{source_id}"
 
 
-def _refuse(file: StoredFile) -> NotFound:
+def _make_mismatch_error(file: StoredFile) -> NotFound:
     return NotFound(
         f"the SHA-256 of a file in the backup is not its address {file.address}", remedy="use another backup"
     )

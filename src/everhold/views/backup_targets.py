@@ -52,7 +52,7 @@ def _erase(
         history = deps.open_history(open_place(target.address))
         if not history.list_ids():
             return TargetErasure(address, "unreached", 0, "no backups are there; the folder may have been moved")
-        written = erase_from(deps, history, organization_id, user_id, key_ids)
+        rewritten_count = erase_from(deps, history, organization_id, user_id, key_ids)
     except EverholdError as error:
         return TargetErasure(address, "unreached", 0, str(error))
-    return TargetErasure(address, "erased", written)
+    return TargetErasure(address, "erased", rewritten_count)

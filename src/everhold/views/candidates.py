@@ -38,8 +38,8 @@ def make_learned_source(parts: Parts, scope: Scope) -> LearnedSource:
 def _find_meanings(parts: Parts, scope: Scope, question: str) -> Mapping[str, float]:
     """Return the query patterns of the scope that are most similar to a question, each id with its cosine."""
     request = Request(question, _MAX_SIMILAR, minimum=0.0, among=("pattern",), recipe=MEANING)
-    own = narrow_to_project(scope) if scope.user is None else scope
-    return {hit.record.id: hit.score for hit in recall(parts.recall_deps, own, request)}
+    search_scope = narrow_to_project(scope) if scope.user is None else scope
+    return {hit.record.id: hit.score for hit in recall(parts.recall_deps, search_scope, request)}
 
 
 def make_model_source(parts: Parts, deps: DataDeps, scope: Scope) -> ModelSource | None:
@@ -47,8 +47,10 @@ def make_model_source(parts: Parts, deps: DataDeps, scope: Scope) -> ModelSource
     model = parts.question_model
     if model is None:
         return None
-    chosen = parts.settings.ask
-    options = ModelOptions(chosen.llm == "always", chosen.send_rows, chosen.llm_seconds, chosen.prompt_tokens)
+    ask_settings = parts.settings.ask
+    options = ModelOptions(
+        ask_settings.llm == "always", ask_settings.send_rows, ask_settings.llm_seconds, ask_settings.prompt_tokens
+    )
 
     def find_notes(tables: Sequence[TableMetadata]) -> SchemaNotes:
         return make_notes(tables, load_scope(deps, scope).fields, sends_values=options.sends_values)
@@ -56,5 +58,5 @@ def make_model_source(parts: Parts, deps: DataDeps, scope: Scope) -> ModelSource
     def find_record() -> ModelRecord:
         return read_records(parts.records, scope).get(model.name, ModelRecord())
 
-    examples = partial(find_examples, parts.records, scope)
-    return ModelSource(model, options, parts.count_tokens, find_notes, examples, find_record)
+    find_scope_examples = partial(find_examples, parts.records, scope)
+    return ModelSource(model, options, parts.count_tokens, find_notes, find_scope_examples, find_record)

@@ -86,12 +86,12 @@ class ConnectionVerbs(ScopedView):
         from everhold.views.data_deps import make_data_deps
 
         deps = make_data_deps(self._parts)
-        doomed = find_doomed_connection(deps, self.scope, connection, hard=hard)
-        rows = {} if doomed.is_deleted else count_connection_rows(deps, doomed)
+        row = find_doomed_connection(deps, self.scope, connection, hard=hard)
+        rows = {} if row.is_deleted else count_connection_rows(deps, row)
         if preview:
-            self._log_call("read", {"connection": doomed.id, "preview": sum(rows.values())})
+            self._log_call("read", {"connection": row.id, "preview": sum(rows.values())})
             return Deleted(rows, preview=True)
-        delete_connection(deps, self.scope, doomed, hard=hard)
+        delete_connection(deps, self.scope, row, hard=hard)
         if hard:
             self._parts.write_deps.drop_cached_texts()
         return Deleted(rows)
@@ -139,16 +139,16 @@ def make_connection_policy(parts: "Parts") -> "ConnectionPolicy":
     from everhold.settings import read_variable
 
     settings = parts.settings
-    chosen = settings.connections
+    allowed = settings.connections
     is_file = read_scheme(settings.storage) in ("sqlite", "duckdb")
-    own_files = (read_file(settings.storage).path,) if is_file else ()
+    store_files = (read_file(settings.storage).path,) if is_file else ()
     return ConnectionPolicy(
         read_variable,
-        chosen.hosts,
-        chosen.drivers,
-        chosen.folders,
-        own_files,
-        chosen.variables,
+        allowed.hosts,
+        allowed.drivers,
+        allowed.folders,
+        store_files,
+        allowed.variables,
         can_keep_secrets(parts),
     )
 

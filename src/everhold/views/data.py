@@ -49,11 +49,11 @@ class DataVerbs(ScopedView):
         _require_paths(paths, name)
         require_extra()
         deps, report = make_data_deps(self._parts), progress or ignore_progress
-        uploaded = [upload_file(deps, self.scope, path, name, report) for path in paths]
-        for file in uploaded:
+        files = [upload_file(deps, self.scope, path, name, report) for path in paths]
+        for file in files:
             if not file.is_new:
                 self._log_call("create", {"source": file.source.id, "known": True})
-        return uploaded
+        return files
 
     @log_as("read")
     def sources(self, *, every_version: bool = False, limit: ListLength = 1000) -> Sequence[Source]:
@@ -71,8 +71,8 @@ class DataVerbs(ScopedView):
         from everhold.ask.sources.lookup import list_tables
 
         records = self._parts.records
-        chosen = require_owner(records, self.scope, source) if source is not None else None
-        rows = list_tables(records, self.scope, chosen)[:limit]
+        owner = require_owner(records, self.scope, source) if source is not None else None
+        rows = list_tables(records, self.scope, owner)[:limit]
         self._log_call("read", {"tables": len(rows)})
         return rows
 
@@ -142,12 +142,12 @@ class DataVerbs(ScopedView):
         from everhold.views.data_deps import make_data_deps
 
         deps = make_data_deps(self._parts)
-        doomed = find_doomed(deps, self.scope, source, hard=hard)
-        rows = {} if doomed[0].is_deleted else count_rows(deps, doomed)
+        versions = find_doomed(deps, self.scope, source, hard=hard)
+        rows = {} if versions[0].is_deleted else count_rows(deps, versions)
         if preview:
-            self._log_call("read", {"source": doomed[0].id, "preview": sum(rows.values())})
+            self._log_call("read", {"source": versions[0].id, "preview": sum(rows.values())})
             return Deleted(rows, preview=True)
-        delete_sources(deps, self.scope, doomed, hard=hard)
+        delete_sources(deps, self.scope, versions, hard=hard)
         if hard:
             self._parts.write_deps.drop_cached_texts()
         return Deleted(rows)
@@ -189,19 +189,19 @@ class DataVerbs(ScopedView):
 
         require_extra()
         asked_at = clock.now()
-        listed = [after] if isinstance(after, str | EarlierQuestion) else after
-        earlier = [EarlierQuestion(item) if isinstance(item, str) else item for item in listed]
+        earlier_items = [after] if isinstance(after, str | EarlierQuestion) else after
+        earlier_questions = [EarlierQuestion(item) if isinstance(item, str) else item for item in earlier_items]
         question_of_choice = question if choice is not None else None
         deps, records = make_data_deps(self._parts), self._parts.records
         model = make_model_source(self._parts, deps, self.scope)
-        asked = ask_question(
+        asked_question = ask_question(
             deps,
             self._parts.data_engine,
             self.scope,
             question,
             today or asked_at.astimezone(ZoneInfo(self._parts.settings.timezone)).date(),
             self._find_question_tables,
-            earlier or list_earlier_questions(records, self.scope, question_of_choice),
+            earlier_questions or list_earlier_questions(records, self.scope, question_of_choice),
             choice,
             make_candidate_sources(self._parts, self.scope),
             make_learned_source(self._parts, self.scope).find_rejected,
@@ -209,7 +209,7 @@ class DataVerbs(ScopedView):
             model=model,
             offered=list_offered_statements(records, self.scope, question) if model and choice is not None else (),
         )
-        return replace(asked.answer, query=self._record_question(asked, asked_at))
+        return replace(asked_question.answer, query=self._record_question(asked_question, asked_at))
 
     @log_as("search")
     def sql(self, statement: Question, *, connection: str | None = None) -> "everhold.QueryResult":
@@ -228,31 +228,33 @@ class DataVerbs(ScopedView):
         return result
 
     def _find_question_tables(self, question: str) -> Sequence[TableMetadata]:
-        return [found_tables.table for found_tables in self.find_tables(question, limit=20)]
+        return [found_table.table for found_table in self.find_tables(question, limit=20)]
 
-    def _record_question(self, asked: "AskedQuestion", asked_at: datetime) -> str:
+    def _record_question(self, asked_question: "AskedQuestion", asked_at: datetime) -> str:
         """Store the query and return its id; in a session also add messages for question and answer, and a run."""
         from everhold.ask.recording import make_query_run
 
-        query = make_query_run(self.scope, asked, asked_at)
+        query = make_query_run(self.scope, asked_question, asked_at)
         request: dict[str, Any] = {"query": query.id, "rows": query.row_count or 0}
-        if asked.model_use is not None:
-            request["language_model"] = asked.model_use.to_document()
+        if asked_question.model_use is not None:
+            request["language_model"] = asked_question.model_use.to_document()
         line = self._make_line("search", request)
         self._parts.records.commit(
             [*self._parts.write_deps.scope_rows.make_missing_rows(self.scope, asked_at), Put(query), line]
         )
         if self.scope.session is None:
             return query.id
-        answer = asked.answer
+        answer = asked_question.answer
         view = everhold.View(self._parts, self.scope)
-        message = view.say(answer.question if asked.choice is None else f"{answer.question} (choice {asked.choice})")
+        message = view.say(
+            answer.question if asked_question.choice is None else f"{answer.question} (choice {asked_question.choice})"
+        )
         run = view.run(answer.question, message=message.id)
-        if asked.result is None:
+        if asked_question.result is None:
             run.fail(answer.sentence)
         else:
             run.propose("sql", {"sql": answer.sql}, reasoning=answer.restatement)
-            run.complete({"rows": asked.result.row_count, "query": query.id}, summary=answer.sentence)
+            run.complete({"rows": asked_question.result.row_count, "query": query.id}, summary=answer.sentence)
             run.finish(remember=False)
         references = [{"kind": "query", "id": query.id}, {"kind": "run", "id": run.id}]
         view.say(answer.full_text, role="assistant", references=references)

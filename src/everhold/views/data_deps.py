@@ -98,12 +98,13 @@ def make_source_files(settings: Settings, records: Records) -> SourceFiles:
 
 def copy_source_files(source: tuple[Settings, Records], target: tuple[Settings, Records]) -> None:
     """Copy the files of a moved store's sources and connections to the new store. Do nothing if there are none."""
-    if not list_owners(source[1]):
+    (_, source_records), (_, target_records) = source, target
+    if not list_owners(source_records):
         return
     numbers = itertools.count()
     with make_private_folder() as folder:
         files = make_source_files(*target)
-        files.copy_from(make_source_files(*source), target[1], lambda: folder / str(next(numbers)))
+        files.copy_from(make_source_files(*source), target_records, lambda: folder / str(next(numbers)))
 
 
 def _find_temporary_folder(records: Records) -> str:

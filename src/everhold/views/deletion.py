@@ -106,9 +106,10 @@ def _retell_episodes(
 
 
 def _put_back_messages(parts: Parts, kind: str, organization: str, name: str, *, hard: bool) -> None:
-    """Put archived messages back into their table, so that the deletion finds them.
+    """Put archived messages back into their table, where a deletion finds them.
 
-    It needs messages that are deleted without their session, and messages from which erased memories were derived.
+    It must find the messages that are deleted without their session, and the messages from which erased memories were
+    derived.
     """
     if kind == "user":
         put_back_sessions_with_user(parts.session_deps, organization, name)

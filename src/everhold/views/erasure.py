@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from everhold.parts import Parts
     from everhold.tenancy.erasure import ErasedPlace, ErasureProof
 
-_PASSES = 3
-_READERS = RetryPolicy(seconds=5, first_pause=0.05, longest_pause=1)
+# Other writers may add rows of the user while these are removed. After so many passes, the proof lists what remains.
+_MAX_PASSES = 3
+# How long to wait for readers that keep the files of the store open.
+_READER_RETRIES = RetryPolicy(seconds=5, first_pause=0.05, longest_pause=1)
 
 
 @check_verbs
@@ -95,7 +97,7 @@ class ErasureVerbs(AccountActs):
         from everhold.views.deletion import delete_rows
 
         parts, destroyed = self._parts, set(entry.key_ids)
-        for _ in range(_PASSES):
+        for _ in range(_MAX_PASSES):
             if _has_user(parts, scope.organization, user):
                 line = self._make_line(scope, "delete", "user", {"hard": True, "erased": entry.id})
                 with _tolerate_unreadable(parts):
@@ -162,7 +164,7 @@ def _clean_store_files(parts: "Parts") -> bool:
             raise TryAgain("a reader has the files open")
 
     try:
-        retry("clean the files of the store", clean, _READERS)
+        retry("clean the files of the store", clean, _READER_RETRIES)
     except TryAgain:
         return False
     return True

@@ -23,7 +23,7 @@ class VectorChoice:
         self.kept = 0
         self.replaced = 0
         self._models = chunking.models
-        self._decided: dict[ModelKey, str | None] = {}
+        self._model_by_key: dict[ModelKey, str | None] = {}
 
     def choose(self, record: Record) -> dict[str, Vector]:
         """Return a dictionary of the engine's model and the memory's vector; empty if the memory must be embedded."""
@@ -44,23 +44,23 @@ class VectorChoice:
     def _find_model(self, record: Record, vector: Vector) -> str | None:
         model_name = record.values.get("vector_model")
         key: ModelKey = (model_name, len(vector))
-        if key not in self._decided:
-            self._decided[key] = (
-                self._compare(str(model_name), vector) if model_name else self._recompute(record, vector)
+        if key not in self._model_by_key:
+            self._model_by_key[key] = (
+                self._find_by_name(str(model_name), vector) if model_name else self._find_by_embedding(record, vector)
             )
-        return self._decided[key]
+        return self._model_by_key[key]
 
-    def _compare(self, model_name: str, vector: Vector) -> str | None:
+    def _find_by_name(self, model_name: str, vector: Vector) -> str | None:
         short_name = model_name.rpartition("/")[2].lower()
         for name, chunking in self._models.items():
             if name.rpartition("/")[2].lower() == short_name and chunking.embedder.dimensions == len(vector):
                 return name
         return None
 
-    def _recompute(self, record: Record, vector: Vector) -> str | None:
+    def _find_by_embedding(self, record: Record, vector: Vector) -> str | None:
         for name, chunking in self._models.items():
             if chunking.embedder.dimensions == len(vector):
-                [own] = chunking.embedder.embed([record.values["text"]])
-                if own is not None and float(np.dot(own, vector) / np.linalg.norm(own)) >= _SAME_MODEL:
+                [computed] = chunking.embedder.embed([record.values["text"]])
+                if computed is not None and float(np.dot(computed, vector) / np.linalg.norm(computed)) >= _SAME_MODEL:
                     return name
         return None

@@ -62,7 +62,7 @@ class ImportWriter:
         """Maps sessions to their users. The messages and memories of a session belong to the session's user."""
         self._months: set[datetime] = set()
         """The months in which the checked memories were created."""
-        self._ended: dict[str, dict[str, Any]] = {}
+        self._endings_by_session: dict[str, dict[str, Any]] = {}
         self._links = LinkedMemories(parts.records)
 
     @property
@@ -97,18 +97,18 @@ class ImportWriter:
     def write(self, records: Sequence[Record]) -> Sequence[Outcome]:
         outcomes: list[Outcome] = []
         for kind, group in groupby(records, lambda record: record.kind):
-            for scope, same in self._group_by_scope(list(group)):
+            for scope, group_records in self._group_by_scope(list(group)):
                 if isinstance(scope, str):
-                    outcomes += [Outcome("quarantined", scope)] * len(same)
+                    outcomes += [Outcome("quarantined", scope)] * len(group_records)
                 else:
                     if kind in ("message", "memory"):
                         self._starts.begin_session(self._parts.session_deps, scope)
-                    outcomes += _WRITES[kind](self, scope, same)
+                    outcomes += _WRITES[kind](self, scope, group_records)
         return outcomes
 
     def finish(self) -> None:
         """End the sessions that had ended in the other system, after all of their messages have been added."""
-        for session_id, values in self._ended.items():
+        for session_id, values in self._endings_by_session.items():
             scope = self._scope.narrow(session=session_id, user=self._owners.get(session_id))
             session = find_session(self._parts.records, scope)
             if session is not None and session.ended_at is None and not session.is_archived:
@@ -117,13 +117,13 @@ class ImportWriter:
     def _group_by_scope(self, records: Sequence[Record]) -> Iterator[tuple[Scope | str, list[Record]]]:
         """Yield groups of consecutive records with the same scope, or with the same reason why they have no scope."""
 
-        def find(record: Record) -> Scope | str:
+        def find_scope_or_reason(record: Record) -> Scope | str:
             try:
                 return self._find_scope(record)
             except _REFUSALS as error:
                 return str(error)
 
-        for scope, group in groupby(records, find):
+        for scope, group in groupby(records, find_scope_or_reason):
             yield scope, list(group)
 
     def _find_scope(self, record: Record) -> Scope:
@@ -146,8 +146,8 @@ class ImportWriter:
     def _find_owner(self, session_id: str) -> str | None:
         """Return the user of a session of this import, or of a session in the store."""
         if session_id not in self._owners:
-            stored = self._parts.records.get(Session, self._scope.organization, [session_id]).get(session_id)
-            self._owners[session_id] = None if stored is None else stored.user_id
+            stored_session = self._parts.records.get(Session, self._scope.organization, [session_id]).get(session_id)
+            self._owners[session_id] = None if stored_session is None else stored_session.user_id
         return self._owners[session_id]
 
     # drafts: check records without writing
@@ -177,12 +177,13 @@ class ImportWriter:
 
     def _draft_state(self, record: Record) -> None:
         scope, values, now = self._find_scope(record), record.values, clock.now()
-        ends = values.get("expires_at")
-        if ends is not None and ends <= now:
-            raise InvalidInput(f"the state has expired at {ends.isoformat()}", value=ends, remedy="it is not needed")
-        own = {"id": make_state_id(values["agent"], scope.session), "agent_id": values["agent"]}
+        expires_at = values.get("expires_at")
+        if expires_at is not None and expires_at <= now:
+            fact = f"the state has expired at {expires_at.isoformat()}"
+            raise InvalidInput(fact, value=expires_at, remedy="it is not needed")
+        identity = {"id": make_state_id(values["agent"], scope.session), "agent_id": values["agent"]}
         stamps = {"organization_id": scope.organization, "created_at": now, "updated_at": now}
-        validate_row(AgentState, {"state": values["state"], **own, **stamps, "metadata": values["metadata"]})
+        validate_row(AgentState, {"state": values["state"], **identity, **stamps, "metadata": values["metadata"]})
 
     def _draft_agent(self, record: Record) -> None:
         read_agent_file(find_member(self._path, record.values.get("file")), record.values.get("choice"))
@@ -202,7 +203,7 @@ class ImportWriter:
         return outcomes
 
     def _write_users(self, scope: Scope, records: Sequence[Record]) -> list[Outcome]:
-        return self._write_each(lambda own, values: import_user(self._parts, own, values), scope, records)
+        return self._write_each(lambda user_scope, values: import_user(self._parts, user_scope, values), scope, records)
 
     def _write_sessions(self, scope: Scope, records: Sequence[Record]) -> list[Outcome]:
         outcomes = []
@@ -215,7 +216,7 @@ class ImportWriter:
                 continue
             ending = {name: record.values[name] for name in ("ended_at", "is_archived") if record.values.get(name)}
             if ending:
-                self._ended[record.values["id"]] = ending
+                self._endings_by_session[record.values["id"]] = ending
             outcomes.append(ADDED if is_added else EXISTING)
         return outcomes
 
@@ -230,16 +231,17 @@ class ImportWriter:
                 outcomes[number] = Outcome("quarantined", reason)
         items = [_choose(record, _MESSAGE_FIELDS) for record in checked.values()]
         try:
-            stored = append_messages(self._parts.session_deps, scope, items, self._cut) if items else {}
+            reasons = append_messages(self._parts.session_deps, scope, items, self._make_chunks) if items else {}
         except _REFUSALS as error:
-            stored = dict.fromkeys((item["id"] for item in items), str(error))
+            reasons = dict.fromkeys((item["id"] for item in items), str(error))
         for number, record in checked.items():
-            name = record.values["id"]
-            reason = stored.get(name)
-            outcomes[number] = Outcome("quarantined", reason) if reason else ADDED if name in stored else EXISTING
+            message_id = record.values["id"]
+            outcomes[number] = ADDED if message_id in reasons else EXISTING
+            if reason := reasons.get(message_id):
+                outcomes[number] = Outcome("quarantined", reason)
         return [outcomes[number] for number in range(len(records))]
 
-    def _cut(self, messages: Sequence[Message]) -> Sequence[Sequence[Any]]:
+    def _make_chunks(self, messages: Sequence[Message]) -> Sequence[Sequence[Any]]:
         if not self._parts.settings.index_messages:
             return [[] for _ in messages]
         return make_chunks_or_words(messages, self._parts.write_deps.chunking)
@@ -254,8 +256,7 @@ class ImportWriter:
             except _REFUSALS as error:
                 outcomes[number] = Outcome("quarantined", str(error))
         outcomes |= self._find_stored(scope, drafts)
-        missing = [number for number in drafts if number not in outcomes]
-        items = {number: self._make_item(records[number]) for number in missing}
+        items = {number: self._make_item(records[number]) for number in drafts if number not in outcomes}
         outcomes |= self._remember(scope, items)
         return [outcomes[number] for number in range(len(records))]
 
@@ -269,23 +270,25 @@ class ImportWriter:
         records, organization = self._parts.records, scope.organization
         memories = [draft.memory for draft in drafts.values()]
         ids = dict.fromkeys(name for memory in memories for name in (memory.id, memory.original_id))
-        stored = records.get(Memory, organization, list(ids), deleted=True) if ids else {}
-        outcomes, others, seen = {}, {}, set()
+        stored_memories = records.get(Memory, organization, list(ids), deleted=True) if ids else {}
+        outcomes, unmatched, seen_ids = {}, {}, set()
         for number, draft in drafts.items():
-            same_id = stored.get(draft.memory.id) or stored.get(draft.memory.original_id)
-            if same_id is not None and not _is_same_memory(same_id, draft.memory):
+            stored_memory = stored_memories.get(draft.memory.id) or stored_memories.get(draft.memory.original_id)
+            if stored_memory is not None and not _is_same_memory(stored_memory, draft.memory):
                 outcomes[number] = _refuse_taken(draft.memory)
-            elif same_id is not None or draft.memory.original_id in seen:
+            elif stored_memory is not None or draft.memory.original_id in seen_ids:
                 outcomes[number] = EXISTING
             else:
-                others[number] = draft
-            if same_id is not None:
-                self._links.note_stored(draft.memory, same_id.id)
-            seen.add(draft.memory.original_id)
-        known = find_duplicates(records, scope, list(others.values()), clock.now()).duplicate_ids if others else {}
-        for draft in others.values():
-            self._links.note_stored(draft.memory, known.get(draft.memory.id, draft.memory.id))
-        return outcomes | {number: EXISTING for number, draft in others.items() if draft.memory.id in known}
+                unmatched[number] = draft
+            if stored_memory is not None:
+                self._links.note_stored(draft.memory, stored_memory.id)
+            seen_ids.add(draft.memory.original_id)
+        if not unmatched:
+            return outcomes
+        stored_ids = find_duplicates(records, scope, list(unmatched.values()), clock.now()).known
+        for draft in unmatched.values():
+            self._links.note_stored(draft.memory, stored_ids.get(draft.memory.id, draft.memory.id))
+        return outcomes | {number: EXISTING for number, draft in unmatched.items() if draft.memory.id in stored_ids}
 
     def _remember(self, scope: Scope, items: Mapping[int, dict[str, Any]]) -> dict[int, Outcome]:
         """Store memories in one commit. If it is refused, store them one by one to find out which memory is refused."""
@@ -311,10 +314,10 @@ class ImportWriter:
         if not isinstance(error, AlreadyExists) or error.rule != "own_key":
             return Outcome("quarantined", str(error))
         imported = make_draft(scope, item, clock.now(), self._parts.write_deps.text_bytes).memory
-        stored = find_by_key(self._parts.records, scope, item["key"])
-        if stored is None or not _is_same_memory(stored, imported):
+        stored_memory = find_by_key(self._parts.records, scope, item["key"])
+        if stored_memory is None or not _is_same_memory(stored_memory, imported):
             return _refuse_taken(imported)
-        self._links.note_stored(imported, stored.id)
+        self._links.note_stored(imported, stored_memory.id)
         return EXISTING
 
     def _write_relationships(self, scope: Scope, records: Sequence[Record]) -> list[Outcome]:
@@ -328,9 +331,9 @@ class ImportWriter:
         users = {memory.user_id for memory in memories.values()} - {None}
         if len(users) > 1:
             raise InvalidInput("it relates memories of two users", remedy="relate memories of one user")
-        began = clock.now()
+        started_at = clock.now()
         link = relate(self._parts.write_deps, scope, source, target, values["type"], values.get("metadata", {}))
-        return link.created_at >= began
+        return link.created_at >= started_at
 
     def _write_states(self, scope: Scope, records: Sequence[Record]) -> list[Outcome]:
         return self._write_each(self._set_state, scope, records)
@@ -348,8 +351,8 @@ class ImportWriter:
         return self._write_each(self._import_agent, scope, records)
 
     def _import_agent(self, scope: Scope, values: Mapping[str, Any]) -> bool:
-        stored = self._parts.records.get(Agent, scope.organization, [values["agent"]]).get(values["agent"])
-        if stored is not None and not stored.is_implicit:
+        stored_agent = self._parts.records.get(Agent, scope.organization, [values["agent"]]).get(values["agent"])
+        if stored_agent is not None and not stored_agent.is_implicit:
             return False
         AgentFileVerbs(self._parts, scope).import_agent(
             find_member(self._path, values.get("file")), source=values.get("choice")

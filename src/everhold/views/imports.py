@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from everhold.exchange.bundle import Header
     from everhold.parts import Parts
 
-_REMEMBERED_TOGETHER = 256
+_BATCH = 256
 # The kinds of files that can be imported, for error messages.
 KNOWN_FILES = "a bundle, .jsonl or .json of memories, .txt, .md, or a file of a system that docs/import.md lists"
-_TEXTS = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".sql")
+_TEXT_SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".sql")
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def refuse_user(path: Path, user: str | None) -> None:
 def remember_in_batches(view: "View", items: Iterable[Any], count: Callable[[int], None]) -> "list[Memory]":
     """Store memories in batches that are small enough to show progress, and to stop soon after Ctrl-C."""
     remaining, memories = iter(items), []
-    while batch := list(islice(remaining, _REMEMBERED_TOGETHER)):
+    while batch := list(islice(remaining, _BATCH)):
         memories += view.remember_many(batch)
         count(len(batch))
     return memories
@@ -85,9 +85,9 @@ def load_bundle(
     """Import a bundle into an organization, and embed the texts that have no vectors of this engine's models."""
     put_back_archives(parts.session_deps, organization)  # so that the bundle's rows are compared with archived rows too
     prepare = partial(add_partitions, parts.settings)
-    loaded = import_bundle(parts.records, path, header, organization, report, prepare)
+    result = import_bundle(parts.records, path, header, organization, report, prepare)
     drop_all(parts.session_deps, organization)
-    return replace(loaded, embedded=parts.embed_imported(organization, report))
+    return replace(result, embedded=parts.embed_imported(organization, report))
 
 
 def import_foreign(
@@ -102,11 +102,16 @@ def import_foreign(
         _refuse_unknown(files, [item.reason for item in detected.unknown])
         return None
     zone = None if options.timezone is None else _read_zone(options.timezone)
-    parts_read = [_make_part(parts, scope, options, zone, *part) for part in detected.parts]
+    import_parts = [_make_part(parts, scope, options, zone, *part) for part in detected.parts]
     if date_order is not None:
-        parts_read = [replace(part, opened=replace(part.opened, date_order=date_order)) for part in parts_read]
-    imported = ForeignImport(parts_read, detected.unknown, ImportWriter(parts, scope, path), report)
-    result = imported.check() if options.dry_run else imported.run(options.quarantine, overwrite=options.overwrite)
+        import_parts = [
+            replace(part, import_input=replace(part.import_input, date_order=date_order)) for part in import_parts
+        ]
+    foreign_import = ForeignImport(import_parts, detected.unknown, ImportWriter(parts, scope, path), report)
+    if options.dry_run:
+        result = foreign_import.check()
+    else:
+        result = foreign_import.run(options.quarantine, overwrite=options.overwrite)
     if options.source is not None and not result.mapped and not result.left_out:
         raise InvalidInput(
             f"{path.name} holds nothing that {options.source} writes",
@@ -136,7 +141,7 @@ def _make_part(
 
 
 def _read_order(text: str | None) -> DateOrder | None:
-    order = next((known for known in DATE_ORDERS if known == text), None)
+    order = next((name for name in DATE_ORDERS if name == text), None)
     if order is None and text is not None:
         remedy = f"use one of {', '.join(DATE_ORDERS)}"
         raise InvalidInput(f"no order of dates {text!r}", value=text, remedy=remedy)
@@ -153,20 +158,23 @@ def _read_zone(name: str) -> ZoneInfo:
 def _refuse_unknown(files: ForeignFiles, reasons: Sequence[str]) -> None:
     """Raise InvalidInput for what cannot be a list of memories or a text either: folders and databases."""
     name = files.path.name or str(files.path)  # "." has no name
-    if files.path.suffix.lower() in _TEXTS and take_sample(files).head is None:
+    if files.path.suffix.lower() in _TEXT_SUFFIXES and take_sample(files).head is None:
         raise InvalidInput(f"{name} is not text in UTF-8 or UTF-16", value=name, remedy="convert the file to UTF-8")
     if files.is_folder or files.is_archive:
         fact = f"{name} is not the export of a known system"
-        packed = next((reason for reason in reasons if "; " in reason), None)
-        if packed is not None:
-            fact, _, remedy = packed.partition("; ")
+        # Only the reason for a database in an archive has a remedy, after a semicolon.
+        unreadable = next((reason for reason in reasons if "; " in reason), None)
+        if unreadable is not None:
+            fact, _, remedy = unreadable.partition("; ")
             raise InvalidInput(f"{name} holds no file that can be read: {fact}", value=name, remedy=remedy)
         raise InvalidInput(fact, value=name, remedy=f"import {KNOWN_FILES}")
     if files.is_database():
         tables = take_sample(files).tables
         if "schema_versions" in tables and "outbox" in tables:
             raise InvalidInput(f"{name} is a store of Everhold", value=name, remedy="copy it with `everhold move`")
-        listed = ", ".join(sorted(tables)[:8]) or "none"
+        table_names = ", ".join(sorted(tables)[:8]) or "none"
         raise InvalidInput(
-            f"{name} is a database of no known system; its tables: {listed}", value=name, remedy=f"import {KNOWN_FILES}"
+            f"{name} is a database of no known system; its tables: {table_names}",
+            value=name,
+            remedy=f"import {KNOWN_FILES}",
         )

@@ -106,17 +106,17 @@ class LearningVerbs(DataVerbs):
         if sql is None and choice is None and query.sql is None:
             remedy = Remedy("say what is right with {} and {}", Verb("correct"), Argument("sql"))
             raise InvalidInput("this question was not answered", value=query_id, remedy=remedy)
-        source, scoped = make_learned_source(self._parts, self.scope), self._read_again(query)
-        reader = scoped.reader
+        source, readings = make_learned_source(self._parts, self.scope), self._read_again(query)
+        reader = readings.reader
         if choice is not None:
             sql = find_choice(query, choice)
         if sql is not None:
-            run_checked(source.deps, source.engine, scoped, sql)  # what does not run teaches nothing
+            run_checked(source.deps, source.engine, readings, sql)  # what does not run teaches nothing
             require_figures(sql, reader.dialect)
         notes = [] if sql is None else note_unknown_values(reader.schema, reader.values, sql, reader.dialect)
-        right = query.sql if verdict is AnswerVerdict.CONFIRMED else sql
+        right_sql = query.sql if verdict is AnswerVerdict.CONFIRMED else sql
         line = self._make_line("update", {"query": query.id, "verdict": verdict.value})
-        result = give_verdict(source, scoped, query, verdict, right, line)
+        result = give_verdict(source, readings, query, verdict, right_sql, line)
         return replace(result, notes=tuple(notes))
 
     def _load_schemas(self, names: Collection[str]) -> "Sequence[AskSchema]":

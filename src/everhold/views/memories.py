@@ -143,15 +143,17 @@ class MemoryVerbs(ScopedView):
         ids = list_matching_ids(self._parts.records, scope, condition)
         first_ids = ids[:MAX_SHOWN]
         by_id = self._parts.records.get(Memory, self.scope.organization, first_ids)
-        shown = tuple(by_id[memory_id] for memory_id in first_ids if memory_id in by_id)
-        derived = forget.find_derived_from(self._parts.write_deps, self.scope.organization, ids) if hard else []
-        message_ids = [message_id for memory in shown for message_id in memory.message_ids]
+        first_memories = tuple(by_id[memory_id] for memory_id in first_ids if memory_id in by_id)
+        derived_memories = (
+            forget.find_derived_from(self._parts.write_deps, self.scope.organization, ids) if hard else []
+        )
+        message_ids = [message_id for memory in first_memories for message_id in memory.message_ids]
         messages = find_readable(self._parts.session_deps, scope, message_ids)
         if preview or not ids:
             self._log_call("read", {"preview": len(ids)})
-            return Forgotten(len(ids), shown, preview, tuple(derived[:MAX_SHOWN]), messages)
+            return Forgotten(len(ids), first_memories, preview, tuple(derived_memories[:MAX_SHOWN]), messages)
         count = forget.forget_all(self._parts.write_deps, scope, ids, hard=hard, progress=progress)
-        return Forgotten(count, shown, False, tuple(derived[:MAX_SHOWN]), messages)
+        return Forgotten(count, first_memories, False, tuple(derived_memories[:MAX_SHOWN]), messages)
 
     @log_as("update")
     def merge_duplicates(self, *, preview: bool = False) -> Merged:

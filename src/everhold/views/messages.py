@@ -100,8 +100,11 @@ class MessageVerbs(ScopedView):
         # Each message has a commit of its own, so all are checked before the first one is stored.
         for fields in items:
             draft_message(session_deps, self.scope, fields)
-        stored = [say(session_deps, self.scope, fields) for fields in items]
-        return AddResult(tuple(stored), tuple(remember_facts(write_deps, self.scope, stored, find_stating_sentences)))
+        stored_messages = [say(session_deps, self.scope, fields) for fields in items]
+        return AddResult(
+            tuple(stored_messages),
+            tuple(remember_facts(write_deps, self.scope, stored_messages, find_stating_sentences)),
+        )
 
     @log_as("delete")
     def delete_message(self, message_id: Identifier, *, hard: bool = False) -> Message:
@@ -216,13 +219,13 @@ def read_message_fields(item: MessageItem, conversation: str | None) -> dict[str
         raise InvalidInput(
             f"{format_value(item)} is not a message", value=item, remedy="pass a text, or fields by name"
         )
-    given = {"text": item} if isinstance(item, str) else item
-    fields: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    known = ("role", "text", *MessageFields.__annotations__)
+    values = {"text": item} if isinstance(item, str) else item
+    fields: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
+    field_names = ("role", "text", *MessageFields.__annotations__)
     for name in fields:
-        if name not in known:
+        if name not in field_names:
             raise UnknownField(
-                f"a message has no field {format_value(name)}", value=name, remedy=suggest_name(str(name), known)
+                f"a message has no field {format_value(name)}", value=name, remedy=suggest_name(str(name), field_names)
             )
     if conversation is not None:
         fields.setdefault("conversation", conversation)

@@ -69,12 +69,12 @@ class RecallVerbs(ScopedView):
         """
         scope = self._narrow(only)
         recall_deps, own_vector = self._choose_recall_deps(model, vector)
-        kinds, chosen = check_among(among), get_recipe(recipe)
+        kinds, chosen_recipe = check_among(among), get_recipe(recipe)
         conditions, included = make_filter(**filters, among=kinds), check_include(include, kinds)
         namespaces = check_namespaces(namespace, kinds)
         request = Request(
-            query, k, conditions, as_of, minimum, included, cursor, chosen, asked_at, own_vector, kinds, namespaces,
-            include_superseded,
+            query, k, conditions, as_of, minimum, included, cursor, chosen_recipe, asked_at, own_vector, kinds,
+            namespaces, include_superseded,
         )  # fmt: skip
         hits = recall_reranked(recall_deps, scope, request, reranker)
         summary = {"k": k, "hits": len(hits), "length": len(query)}
@@ -208,12 +208,15 @@ class RecallVerbs(ScopedView):
         from everhold.recall.overview import find_named, order_by_weight
 
         scope, recall_deps = self._narrow(only), self._parts.find_recall_deps()
-        named = Request(about, MAX_OVERVIEW_ITEMS, minimum=_ANY_WORD, include=check_include(include), recipe=WORDS)
-        by_name = find_named(recall(recall_deps, scope, named), about)
-        tagged = named._replace(filter=make_filter(tags=about), minimum=-1.0, recipe=MEANING)
-        chosen = order_by_weight([*by_name, *(hit.memory for hit in recall(recall_deps, scope, tagged))])[:k]
-        self._log_call("search", {"overview": len(chosen), "length": len(about)}, [memory.id for memory in chosen])
-        return chosen
+        name_request = Request(
+            about, MAX_OVERVIEW_ITEMS, minimum=_ANY_WORD, include=check_include(include), recipe=WORDS
+        )
+        named_memories = find_named(recall(recall_deps, scope, name_request), about)
+        tag_request = name_request._replace(filter=make_filter(tags=about), minimum=-1.0, recipe=MEANING)
+        tagged_memories = [hit.memory for hit in recall(recall_deps, scope, tag_request)]
+        memories = order_by_weight([*named_memories, *tagged_memories])[:k]
+        self._log_call("search", {"overview": len(memories), "length": len(about)}, [memory.id for memory in memories])
+        return memories
 
     def _choose_recall_deps(self, model: str | None, vector: QueryVector | None) -> tuple[RecallDeps, Vector | None]:
         """Return the parts of recall for a model, and the caller's vector.

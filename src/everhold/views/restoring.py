@@ -85,29 +85,29 @@ class Restored:
 def restore(target: str | Path, into: Settings, request: RestoreRequest, report: ReportProgress) -> Restored:
     """Restore a backup into the store that settings name."""
     history = open_history(target)
-    manifest, later = _choose_manifests(history, request)
+    manifest, later_manifest = _choose_manifests(history, request)
     state = history.read_state()
     objects = open_objects(history, manifest, state, into)
     reader: BackupReader | RowsBetween = BackupReader(manifest, objects)
-    if later is not None and request.as_of is not None:
-        after = BackupReader(later, open_objects(history, later, state, into))
-        encryption = make_backup_encryption(state, into, later)
+    if later_manifest is not None and request.as_of is not None:
+        after = BackupReader(later_manifest, open_objects(history, later_manifest, state, into))
+        encryption = make_backup_encryption(state, into, later_manifest)
         contents = PlainContents() if encryption is None else DecryptedContents(encryption.cipher)
         reader = RowsBetween(BackupReader(manifest, objects), after, request.as_of, _hash_memory, contents)
-    with ExitStack() as opened:
-        records = _open_records(into, opened)
+    with ExitStack() as stack:
+        records = _open_records(into, stack)
         # The backups may be an old copy that lacks an erasure which the store knows.
-        known = (*state.erasures, *records.scan(UserErasure, None, deleted=True))
-        erasures = Erasures(known, is_subject, manifest.at)
-        selected = SelectedRows(reader, erasures, request.organization, request.user)
-        selected.require_organization()
-        written = restore_rows(records, selected, add=request.add, report=report)
+        known_erasures = (*state.erasures, *records.scan(UserErasure, None, deleted=True))
+        erasures = Erasures(known_erasures, is_subject, manifest.at)
+        selected_rows = SelectedRows(reader, erasures, request.organization, request.user)
+        selected_rows.require_organization()
+        restored_rows = restore_rows(records, selected_rows, add=request.add, report=report)
         if not request.add:
             _add_keys(records, state, request)
             begin_feed(records)
-        files = _restore_files(EngineFiles(into, records), objects, selected.select_files(), report)
+        files = _restore_files(EngineFiles(into, records), objects, selected_rows.select_files(), report)
     unreadable_rows = sum(reader.unreadable.values())
-    restored = _summarize(manifest, written, files, selected.left_out + unreadable_rows)
+    restored = _summarize(manifest, restored_rows, files, selected_rows.left_out + unreadable_rows)
     if isinstance(reader, RowsBetween):
         return replace(
             restored,
@@ -121,14 +121,16 @@ def restore(target: str | Path, into: Settings, request: RestoreRequest, report:
 
 def _explain_time(reader: RowsBetween) -> tuple[str, ...]:
     """Return notes on how exactly the state at a time between two backups was restored."""
-    earlier, later, taken = reader.earlier.manifest, reader.later.manifest, reader.taken
-    notes = [f"{taken.exact:,} rows are exactly as they were at {reader.at.isoformat()}"]
-    if taken.read_later:
-        notes.append(f"{taken.read_later:,} more are, except for how often they were read, and when last")
-    if taken.later:
-        notes.append(f"{taken.later:,} rows are approximate: as of {later.at.isoformat()}, without what is known since")
-    if taken.earlier:
-        notes.append(f"{taken.earlier:,} rows are approximate: as of {earlier.at.isoformat()}")
+    earlier, later, counts = reader.earlier.manifest, reader.later.manifest, reader.taken
+    notes = [f"{counts.exact:,} rows are exactly as they were at {reader.at.isoformat()}"]
+    if counts.read_later:
+        notes.append(f"{counts.read_later:,} more are, except for how often they were read, and when last")
+    if counts.later:
+        notes.append(
+            f"{counts.later:,} rows are approximate: as of {later.at.isoformat()}, without what is known since"
+        )
+    if counts.earlier:
+        notes.append(f"{counts.earlier:,} rows are approximate: as of {earlier.at.isoformat()}")
     notes.append(f"the change feed ends at {earlier.at.isoformat()}")
     return tuple(notes)
 
@@ -137,14 +139,14 @@ def _hash_memory(values: Mapping[str, Any]) -> bytes:
     return compute_content_hash(Memory.build_unchecked(dict(values)))
 
 
-def _summarize(manifest: Manifest, written: RestoredRows, files: int, erased: int) -> Restored:
+def _summarize(manifest: Manifest, restored_rows: RestoredRows, files: int, erased: int) -> Restored:
     return Restored(
         backup=manifest.id,
         reached=manifest.at,
         sequence=manifest.sequence,
-        rows=written.added,
+        rows=restored_rows.added,
         files=files,
-        existing_rows=written.existing,
+        existing_rows=restored_rows.existing,
         erased_rows=erased,
         is_encrypted=manifest.is_encrypted,
     )
@@ -168,11 +170,11 @@ def _choose_manifests(history: History, request: RestoreRequest) -> tuple[Manife
     )
 
 
-def _open_records(chosen: Settings, until: ExitStack) -> Records:
-    """Open a store without an engine, and delete index files of an earlier store there. `until` closes the store."""
-    records, candidates = open_store(chosen)
-    until.callback(records.close)
-    until.callback(candidates.close)
+def _open_records(store_settings: Settings, stack: ExitStack) -> Records:
+    """Open a store without an engine, and delete index files of an earlier store there. `stack` closes the store."""
+    records, candidates = open_store(store_settings)
+    stack.callback(records.close)
+    stack.callback(candidates.close)
     candidates.drop_files()
     return records
 
@@ -182,8 +184,8 @@ def _add_keys(records: Records, state: TargetState, request: RestoreRequest) -> 
     erasures = state.erasures
     if not request.add:
         # The store was empty and the users are left out, so nothing remains of the erasures that were not complete.
-        done = {"completed_at": clock.now()}
-        erasures = tuple(row if row.completed_at else row.model_copy(update=done) for row in erasures)
+        completion = {"completed_at": clock.now()}
+        erasures = tuple(row if row.completed_at else row.model_copy(update=completion) for row in erasures)
     rows = [
         row
         for row in (*state.keys, *erasures)
@@ -195,13 +197,13 @@ def _add_keys(records: Records, state: TargetState, request: RestoreRequest) -> 
 
 def _restore_files(files: StoredFiles, objects: Objects, entries: list[BackedUpFile], report: ReportProgress) -> int:
     counter = StepCounter(report, "restoring files", len(entries))
-    restored = 0
+    count = 0
     for entry in entries:
         with suppress(_KeyDestroyed):
             files.write(get_file(entry), _read_parts(entry, objects))
-            restored += 1
+            count += 1
         counter.add(1)
-    return restored
+    return count
 
 
 class _KeyDestroyed(Exception):
@@ -219,45 +221,47 @@ def _read_parts(entry: BackedUpFile, objects: Objects) -> Iterator[bytes]:
 
 
 def verify_backup(
-    target: str | Path, backup: str | None, chosen: Settings, report: ReportProgress
+    target: str | Path, backup: str | None, store_settings: Settings, report: ReportProgress
 ) -> BackupVerification:
     """Check every file of a backup, restore it into a temporary store, compare the rows, and return the result."""
     history = open_history(target)
-    stored = find_manifest(history, backup)
-    everything = history.read_all()
-    problems = [text for name, text in check_chain(everything).items() if name == stored.backup_id]
-    if stored.manifest is None:
-        return BackupVerification(stored.backup_id, problems=tuple(problems))
-    manifest = stored.manifest
-    is_latest = everything[-1].backup_id == manifest.id
+    stored_backup = find_manifest(history, backup)
+    stored_backups = history.read_all()
+    problems = [text for name, text in check_chain(stored_backups).items() if name == stored_backup.backup_id]
+    if stored_backup.manifest is None:
+        return BackupVerification(stored_backup.backup_id, problems=tuple(problems))
+    manifest = stored_backup.manifest
+    is_latest = stored_backups[-1].backup_id == manifest.id
     try:
         state = history.read_state()
     except StoreDamaged as error:
         return BackupVerification(manifest.id, problems=(*problems, str(error)))
-    objects = open_objects(history, manifest, state, chosen)
-    needed = manifest.list_objects(with_indexes=is_latest).values()
-    problems += check_objects(manifest, objects, StepCounter(report, "reading", len(needed)), is_latest=is_latest)
-    size = sum(entry.size for entry in needed)
+    objects = open_objects(history, manifest, state, store_settings)
+    needed_objects = manifest.list_objects(with_indexes=is_latest).values()
+    problems += check_objects(
+        manifest, objects, StepCounter(report, "reading", len(needed_objects)), is_latest=is_latest
+    )
+    size = sum(entry.size for entry in needed_objects)
     if problems:
-        return BackupVerification(manifest.id, len(needed), size, problems=tuple(problems))
+        return BackupVerification(manifest.id, len(needed_objects), size, problems=tuple(problems))
     reader = BackupReader(manifest, objects)
     try:
         rows, problems = _restore_into_scratch(reader, report)
     except MasterKeyWrong:
         raise  # the settings are wrong, and the backup may be whole
     except EverholdError as error:
-        return BackupVerification(manifest.id, len(needed), size, problems=(error.fact,))
+        return BackupVerification(manifest.id, len(needed_objects), size, problems=(error.fact,))
     erased = sum(reader.unreadable.values())
-    return BackupVerification(manifest.id, len(needed), size, rows, erased, tuple(problems))
+    return BackupVerification(manifest.id, len(needed_objects), size, rows, erased, tuple(problems))
 
 
 def _restore_into_scratch(reader: BackupReader, report: ReportProgress) -> tuple[int, list[str]]:
     """Restore all rows into a temporary SQLite file. Return the number of rows and the differences from the backup."""
-    selected = SelectedRows(reader, Erasures((), is_subject, reader.manifest.at), every_counter=True)
-    with make_private_folder() as folder, ExitStack() as opened:
+    selected_rows = SelectedRows(reader, Erasures((), is_subject, reader.manifest.at), every_counter=True)
+    with make_private_folder() as folder, ExitStack() as stack:
         scratch = settings.load(folder / "scratch.db", sqlite={"synchronous": "NORMAL"})
-        records = _open_records(scratch, opened)
-        rows = restore_rows(records, selected, report=report).rows
+        records = _open_records(scratch, stack)
+        rows = restore_rows(records, selected_rows, report=report).rows
         # Tables with rows that cannot be decrypted are not compared, because those rows are missing in the hash.
         unreadable = {name for name, count in reader.unreadable.items() if count}
         with records.read_snapshot() as snapshot:

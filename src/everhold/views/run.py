@@ -91,9 +91,9 @@ class Run(ScopedView):
         """Begin the next cycle with an action and the reasons for it, and return the step.
 
         Perform the action with the step's `idempotency_key`, then call `complete`. While an action has no result,
-        repeating its proposal returns the stored step, and another proposal raises Conflict. Conflict also if the run
-        is not running, or if its agent is paused or terminated. `snapshot` is data of the program with which it can
-        continue from here.
+        repeating its proposal returns the stored step, and another proposal raises Conflict. Conflict is also raised
+        if the run is not running, or if its agent is paused or terminated. `snapshot` is data of the program with which
+        it can continue from here.
         """
         content = {
             "tool": tool, "arguments": dict(arguments or {}), "thoughts": thoughts, "reasoning": reasoning,
@@ -138,7 +138,7 @@ class Run(ScopedView):
     def finish(self, output: Any = None, *, summary: Body | None = None, remember: bool = True) -> Execution:
         """End the run as successful. The same commit stores a memory of how its task was done, which `how_to` finds.
 
-        With `remember=False` no such memory is stored. Conflict while an action has no result.
+        With `remember=False` no such memory is stored. Raise Conflict while an action has no result.
         """
         return self._update(
             lifecycle.finish_run(self._deps, self.scope, self.id, output=output, summary=summary, remember=remember)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 Work = Callable[[], Any]
-_KEY = "idempotency_key"
+_KEY_ARGUMENT = "idempotency_key"
 
 
 class StepRecorder:
@@ -32,9 +32,9 @@ class StepRecorder:
         self._recording: StepRecording | None = None
         self._lock = threading.Lock()
 
-    def begin(self, function: Callable[..., Any], args: tuple[Any, ...], named: Mapping[str, Any]) -> "StepCall":
+    def begin(self, function: Callable[..., Any], args: tuple[Any, ...], keywords: Mapping[str, Any]) -> "StepCall":
         """Record the call that a program is about to make, unless it is recorded already, and return it."""
-        tool, arguments = _describe_call(function, args, named)
+        tool, arguments = _describe_call(function, args, keywords)
         with self._lock:
             if self._recording is None:
                 self._recording = self._load()
@@ -76,34 +76,34 @@ class StepCall:
     ) -> None:
         if isinstance(error, Exception):
             failure = describe_failure(error)
-            self._recording.record(self._run.complete(error=failure, duration=self._measure()))
+            self._recording.record(self._run.complete(error=failure, duration=self._measure_duration()))
 
-    def _measure(self) -> float:
+    def _measure_duration(self) -> float:
         return time.perf_counter() - self._started
 
     def complete(self, output: Any) -> Any:
         """Store the result of the function, and return it as a resumed run will return it, that is, converted by
         JSON."""
-        duration = self._measure()
+        duration = self._measure_duration()
         complete_row(ActionResult, {"output": output}, {})  # raises InvalidInput for a result that JSON cannot express
         self._recording.record(self._run.complete(output, duration=duration))
         return decode_json(encode_json(output))
 
-    def add_key(self, function: Callable[..., Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    def add_key(self, function: Callable[..., Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
         """Return the named arguments of a call, with the idempotency key if the function takes one."""
-        takes_key = _KEY in inspect.signature(function).parameters
-        return {**named, _KEY: self.step.idempotency_key} if takes_key else dict(named)
+        takes_key = _KEY_ARGUMENT in inspect.signature(function).parameters
+        return {**keywords, _KEY_ARGUMENT: self.step.idempotency_key} if takes_key else dict(keywords)
 
 
 def _describe_call(
-    function: Callable[..., Any], args: tuple[Any, ...], named: Mapping[str, Any]
+    function: Callable[..., Any], args: tuple[Any, ...], keywords: Mapping[str, Any]
 ) -> tuple[str, dict[str, Any]]:
     """Return the name of a function and its arguments by name, without the idempotency key."""
     signature = inspect.signature(function)
-    arguments_without_key = {name: value for name, value in named.items() if name != _KEY}
+    arguments_without_key = {name: value for name, value in keywords.items() if name != _KEY_ARGUMENT}
     bound = signature.bind_partial(*args, **arguments_without_key)
     bound.apply_defaults()
-    arguments = {name: value for name, value in bound.arguments.items() if name != _KEY}
+    arguments = {name: value for name, value in bound.arguments.items() if name != _KEY_ARGUMENT}
     return getattr(function, "__name__", type(function).__name__), arguments
 
 
@@ -113,13 +113,13 @@ def record_calls(recorder: StepRecorder, function: Callable[P, R]) -> Callable[P
         raise InvalidInput("the function is a coroutine function", remedy="use a run of AsyncEverhold")
 
     @functools.wraps(function)
-    def call(*args: P.args, **named: P.kwargs) -> R:
-        begun = recorder.begin(function, args, named)
-        if begun.is_done:
-            return cast("R", begun.step.output)
-        with begun:
-            output = function(*args, **begun.add_key(function, named))
-        return cast("R", begun.complete(output))
+    def call(*args: P.args, **keywords: P.kwargs) -> R:
+        step_call = recorder.begin(function, args, keywords)
+        if step_call.is_done:
+            return cast("R", step_call.step.output)
+        with step_call:
+            output = function(*args, **step_call.add_key(function, keywords))
+        return cast("R", step_call.complete(output))
 
     return call
 
@@ -131,17 +131,17 @@ def record_awaited_calls(
     is_plain = not inspect.iscoroutinefunction(function)
 
     @functools.wraps(function)
-    async def call(*args: Any, **named: Any) -> Any:
-        begun = await run_in_pool(functools.partial(recorder.begin, function, args, named))
-        if begun.is_done:
-            return begun.step.output
-        keyed = begun.add_key(function, named)
-        async with _AwaitedCall(begun, run_in_pool):
+    async def call(*args: Any, **keywords: Any) -> Any:
+        step_call = await run_in_pool(functools.partial(recorder.begin, function, args, keywords))
+        if step_call.is_done:
+            return step_call.step.output
+        keywords_with_key = step_call.add_key(function, keywords)
+        async with _AwaitedCall(step_call, run_in_pool):
             if is_plain:
-                output = await run_in_pool(functools.partial(function, *args, **keyed))
+                output = await run_in_pool(functools.partial(function, *args, **keywords_with_key))
             else:
-                output = await function(*args, **keyed)
-        return await run_in_pool(functools.partial(begun.complete, output))
+                output = await function(*args, **keywords_with_key)
+        return await run_in_pool(functools.partial(step_call.complete, output))
 
     return call
 
@@ -149,12 +149,12 @@ def record_awaited_calls(
 class _AwaitedCall:
     """The asynchronous context of a step's call. The store is used in the pool, so the event loop is not blocked."""
 
-    def __init__(self, begun: StepCall, run_in_pool: Callable[[Work], Coroutine[Any, Any, Any]]) -> None:
-        self._begun, self._run_in_pool = begun, run_in_pool
+    def __init__(self, step_call: StepCall, run_in_pool: Callable[[Work], Coroutine[Any, Any, Any]]) -> None:
+        self._step_call, self._run_in_pool = step_call, run_in_pool
 
     async def __aenter__(self) -> None:
-        self._begun.__enter__()
+        self._step_call.__enter__()
 
-    async def __aexit__(self, *raised: Any) -> None:
-        if raised[0] is not None:
-            await self._run_in_pool(functools.partial(self._begun.__exit__, *raised))
+    async def __aexit__(self, *error_info: Any) -> None:
+        if error_info[0] is not None:
+            await self._run_in_pool(functools.partial(self._step_call.__exit__, *error_info))

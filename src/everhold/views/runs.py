@@ -170,15 +170,15 @@ class RunVerbs(ScopedView):
         is_fallback = False
         try:
             hits = recall(self._parts.find_recall_deps(), self.scope, request)
-            scored: list[tuple[Memory, float | None]] = [(hit.memory, hit.score) for hit in hits]
+            scored_memories: list[tuple[Memory, float | None]] = [(hit.memory, hit.score) for hit in hits]
         except ModelError:
             is_fallback = True
-            scored = find_by_stored_score(self._parts.records, self.scope, namespaces, k)
+            scored_memories = find_by_stored_score(self._parts.records, self.scope, namespaces, k)
         steps = find_recent_results(make_run_deps(self._parts), self.scope, results)
-        merged = merge_results(scored, steps, is_fallback=is_fallback)
-        summary = {"k": k, "hits": len(scored), "results": len(steps), "length": len(query)}
-        self._log_call("search", summary, [memory.id for memory, _ in scored])
-        return merged
+        recollections = merge_results(scored_memories, steps, is_fallback=is_fallback)
+        summary = {"k": k, "hits": len(scored_memories), "results": len(steps), "length": len(query)}
+        self._log_call("search", summary, [memory.id for memory, _ in scored_memories])
+        return recollections
 
     def _open(self, execution: "everhold.Execution") -> "everhold.Run":
         from everhold.runs.deps import make_run_scope

@@ -52,9 +52,9 @@ class SessionVerbs(ScopedView):
     def session(self) -> WorkingMemory:
         """Return the working memory of the scope's session: its topic, its context and the last messages in it."""
         session_deps = self._parts.session_deps
-        working = select_own_history(session_deps, self.scope, read_working_memory(session_deps, self.scope))
-        self._log_call("read", {"messages": len(working.history)})
-        return working
+        working_memory = select_own_history(session_deps, self.scope, read_working_memory(session_deps, self.scope))
+        self._log_call("read", {"messages": len(working_memory.history)})
+        return working_memory
 
     @log_as("read")
     def sessions(self, *, limit: ListLength = 50) -> list[Session]:

@@ -89,8 +89,8 @@ class ToolVerbs(ScopedView):
         from everhold.tools.definitions import read_definition
         from everhold.tools.functions import read_function
 
-        own = read_definition(source) if isinstance(source, Mapping) else read_function(source)
-        return self._create({**own, **fields}, replace=replace, attach=attach)
+        source_fields = read_definition(source) if isinstance(source, Mapping) else read_function(source)
+        return self._create({**source_fields, **fields}, replace=replace, attach=attach)
 
     def _create(self, fields: Mapping[str, Any], *, replace: bool, attach: bool) -> Tool:
         from everhold.tools import pipeline
@@ -125,8 +125,8 @@ class ToolVerbs(ScopedView):
         """
         from everhold.tools import pipeline
 
-        chosen = (agent or self.scope.agent) if attached else None
-        page = pipeline.list_tools(self._parts.records, self.scope, agent=chosen, tag=tag, limit=limit, cursor=cursor)
+        agent_id = (agent or self.scope.agent) if attached else None
+        page = pipeline.list_tools(self._parts.records, self.scope, agent=agent_id, tag=tag, limit=limit, cursor=cursor)
         self._log_call("read", {"tools": len(page)})
         return page
 
@@ -201,10 +201,10 @@ class ToolVerbs(ScopedView):
         row = pipeline.require_deleted_tool(records, self.scope, tool)
         line = self._make_line("update", {"tool": row.id, "restored": True})
         deletion.restore(records, "tool", self.scope.organization, row.id, line)
-        restored = records.get(Tool, self.scope.organization, [row.id]).get(row.id)
-        if restored is None:
+        restored_tool = records.get(Tool, self.scope.organization, [row.id]).get(row.id)
+        if restored_tool is None:
             raise NotFound(f"tool {tool!r} was deleted again", value=tool, remedy="restore it again")
-        return restored
+        return restored_tool
 
     @property
     def _tool_deps(self) -> "ToolDeps":

@@ -94,10 +94,10 @@ class WindowVerbs(ScopedView):
 
         deps, scope = self._parts.episode_deps, self.scope
 
-        def make() -> str:
+        def make_summary() -> str:
             return summarise_before(deps, scope, session, first.created_at, budget, conversation).text
 
-        return self._parts.summaries.get_or_make(scope, session, conversation, first, budget, make)
+        return self._parts.summaries.find(scope, session, conversation, first, budget, make_summary)
 
 
 class AsyncWindowVerbs(AsyncFacade):

@@ -172,8 +172,8 @@ class WorkspaceFolder(ScopedView):
         from everhold.workspaces.snapshots import find_latest, load_manifest
 
         deps = self._parts.workspace_deps
-        start = find_latest(deps, self._reread()) if before is None else self._require_snapshot(before)
-        old = load_manifest(deps, start) if start is not None else {}
+        old_snapshot = find_latest(deps, self._reread()) if before is None else self._require_snapshot(before)
+        old = load_manifest(deps, old_snapshot) if old_snapshot is not None else {}
         if after is not None:
             new = load_manifest(deps, self._require_snapshot(after))
         else:

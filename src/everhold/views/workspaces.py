@@ -105,5 +105,5 @@ class AsyncWorkspaceVerbs(AsyncFacade):
     ) -> AsyncWorkspaceFolder:
         """Open a workspace as `WorkspaceVerbs.workspace` does; the verbs of the result are awaited."""
         open_folder = partial(Awaited(WorkspaceVerbs.workspace).__get__(self, type(self)), name, create=create)
-        opened = await open_folder(max_bytes=max_bytes, max_file_bytes=max_file_bytes, max_files=max_files)
-        return AsyncWorkspaceFolder(opened, self._pool)
+        folder = await open_folder(max_bytes=max_bytes, max_file_bytes=max_file_bytes, max_files=max_files)
+        return AsyncWorkspaceFolder(folder, self._pool)

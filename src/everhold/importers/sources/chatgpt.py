@@ -10,12 +10,12 @@ _ORIGIN = "conversations"
 
 
 def detect(sample: Sample) -> float:
-    first = find_first_conversation(sample)
-    return 0.95 if first is not None and isinstance(first.get("mapping"), dict) else 0.0
+    first_conversation = find_first_conversation(sample)
+    return 0.95 if first_conversation is not None and isinstance(first_conversation.get("mapping"), dict) else 0.0
 
 
-def read(opened: ImportInput) -> Iterator[SourceItem]:
-    for place, conversation in iterate_conversations(opened.files):
+def read(import_input: ImportInput) -> Iterator[SourceItem]:
+    for place, conversation in iterate_conversations(import_input.files):
         if not isinstance(conversation, dict) or not isinstance(conversation.get("mapping"), dict):
             yield BadRow(_ORIGIN, place, "the conversation has no mapping of messages", conversation)
             continue
@@ -42,9 +42,9 @@ def _read_conversation(place: str, conversation: Mapping[str, Any]) -> Iterator[
             yield RowDraft("message", "mapping", f"{place} {node!r:.60}", _describe(session_id, node, message))
         else:
             yield LeftOut("mapping", "hidden from users, or without text")
-    others = len(mapping) - len(branch)
-    if others > 0:
-        yield LeftOut("mapping", "not on the branch that the conversation ends with", others)
+    other_count = len(mapping) - len(branch)
+    if other_count > 0:
+        yield LeftOut("mapping", "not on the branch that the conversation ends with", other_count)
 
 
 def _follow_branch(mapping: Mapping[str, Any], current: Any) -> list[str]:

@@ -42,27 +42,29 @@ class ChromaDocument(NamedTuple):
 def read_documents(files: ForeignFiles, member: str) -> Iterator[ChromaDocument | LeftOut]:
     """Yield the documents of all collections, and for each collection the number of vectors that cannot be read."""
     with files.open_database(member) as tables, ExitStack() as stack:
-        names = {str(row["id"]): str(row["name"]) for row in tables.read_rows("collections")}
+        collection_names = {str(row["id"]): str(row["name"]) for row in tables.read_rows("collections")}
         segments = list(tables.read_rows("segments")) if "segments" in tables.columns else []
-        collections = {str(row.get("id")): str(row.get("collection")) for row in segments}
+        collection_by_segment = {str(row.get("id")): str(row.get("collection")) for row in segments}
         indexes = _open_indexes(stack, files, member, segments)
-        queue = _read_queue(tables, _read_positions(tables, collections, indexes))
-        missing: Counter[tuple[str, str]] = Counter()
+        queue = _read_queue(tables, _read_positions(tables, collection_by_segment, indexes))
+        missing_vectors: Counter[tuple[str, str]] = Counter()
         for row, values in _join_metadata(tables):
-            collection = collections.get(str(row.get("segment_id")), "")
-            name = names.get(collection, "")
+            collection = collection_by_segment.get(str(row.get("segment_id")), "")
+            name = collection_names.get(collection, "")
             text = values.pop(_DOCUMENT, None)
             if not isinstance(text, str) or not text.strip():
                 yield LeftOut(f"collection {name}", "the document has no text")
                 continue
             document_id = str(row["embedding_id"])
-            find, fault = indexes.get(collection, (None, "there are no index files beside the database"))
-            vector = queue.get((collection, document_id)) or (find(document_id) if find is not None else None)
+            find_vector, fault = indexes.get(collection, (None, "there are no index files beside the database"))
+            vector = queue.get((collection, document_id))
+            if not vector and find_vector is not None:
+                vector = find_vector(document_id)
             if vector is None:
-                missing[name, fault or "the index has none"] += 1
-            own_id = document_id if len(names) == 1 else f"{name}/{document_id}"
-            yield ChromaDocument(name, own_id, text, values, row.get("created_at"), vector)
-        for (name, fault), count in missing.items():
+                missing_vectors[name, fault or "the index has none"] += 1
+            unique_id = document_id if len(collection_names) == 1 else f"{name}/{document_id}"
+            yield ChromaDocument(name, unique_id, text, values, row.get("created_at"), vector)
+        for (name, fault), count in missing_vectors.items():
             reason = f"the vector could not be read and is computed again: {fault}"
             yield LeftOut(f"vectors of collection {name}", reason, count)
 
@@ -70,7 +72,7 @@ def read_documents(files: ForeignFiles, member: str) -> Iterator[ChromaDocument 
 def _open_indexes(
     stack: ExitStack, files: ForeignFiles, member: str, segments: list[ForeignRow]
 ) -> dict[str, tuple[FindVector | None, str]]:
-    """Return the opened index of each collection with index files, or the reason why it cannot be opened."""
+    """Return the index of each collection with index files, or the reason why it cannot be opened."""
     indexes: dict[str, tuple[FindVector | None, str]] = {}
     for row in segments:
         # The id of a segment is the name of its folder. It is only compared with names of existing files, not opened.
@@ -87,16 +89,18 @@ def _open_indexes(
 def _join_metadata(tables: ForeignTables) -> Iterator[tuple[ForeignRow, dict[str, Any]]]:
     """Yield each embedding with its metadata."""
     metadata = _group_metadata(tables)
-    number, own = next(metadata, (None, {}))
+    number, values = next(metadata, (None, {}))
     for row in tables.read_rows("embeddings", ("id",)):
         # Both tables are read in the order of the embedding's number.
         while number is not None and number < row["id"]:
-            number, own = next(metadata, (None, {}))
-        yield row, dict(own) if number == row["id"] else {}
+            number, values = next(metadata, (None, {}))
+        yield row, dict(values) if number == row["id"] else {}
 
 
 def _read_positions(
-    tables: ForeignTables, collections: Mapping[str, str], indexes: Mapping[str, tuple[FindVector | None, str]]
+    tables: ForeignTables,
+    collection_by_segment: Mapping[str, str],
+    indexes: Mapping[str, tuple[FindVector | None, str]],
 ) -> dict[str, int]:
     """Return, for each collection, the last number of the queue whose vector is in the index."""
     if "max_seq_id" not in tables.columns:
@@ -104,7 +108,7 @@ def _read_positions(
     # Each collection also has a segment for metadata, whose number is ahead of the index's number.
     positions: dict[str, int] = {}
     for row in tables.read_rows("max_seq_id"):
-        collection, number = collections.get(str(row.get("segment_id")), ""), row.get("seq_id")
+        collection, number = collection_by_segment.get(str(row.get("segment_id")), ""), row.get("seq_id")
         if isinstance(number, int) and indexes.get(collection, (None, ""))[0] is not None:
             positions[collection] = min(number, positions.get(collection, number))
     return positions

@@ -37,17 +37,17 @@ class IndexVectors:
 
     def __init__(self, file: BinaryIO, layout: _Layout, labels: Mapping[str, int]) -> None:
         self._file, self._layout, self._labels = file, layout, labels
-        self._places = dict(self._locate())
+        self._element_numbers = dict(self._locate_elements())
 
     def find(self, document_id: str) -> bytes | None:
         """Return the vector of a document as little-endian float32 numbers; None if the index has none."""
-        element_number = self._places.get(self._labels.get(document_id, -1))
+        element_number = self._element_numbers.get(self._labels.get(document_id, -1))
         if element_number is None:
             return None
         self._file.seek(element_number * self._layout.element_bytes + self._layout.vector_at)
         return self._file.read(self._layout.label_at - self._layout.vector_at)
 
-    def _locate(self) -> Iterator[tuple[int, int]]:
+    def _locate_elements(self) -> Iterator[tuple[int, int]]:
         """Yield each label with the number of its element. The labels of deleted elements belong to no document."""
         labels = set(self._labels.values())
         for number in range(self._layout.elements):

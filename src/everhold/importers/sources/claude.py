@@ -16,13 +16,19 @@ _ROLES = {"human": "user"}
 
 
 def detect(sample: Sample) -> float:
-    first = find_first_conversation(sample)
-    return 0.95 if first is not None and "uuid" in first and isinstance(first.get("chat_messages"), list) else 0.0
+    first_conversation = find_first_conversation(sample)
+    return (
+        0.95
+        if first_conversation is not None
+        and "uuid" in first_conversation
+        and isinstance(first_conversation.get("chat_messages"), list)
+        else 0.0
+    )
 
 
-def read(opened: ImportInput) -> Iterator[SourceItem]:
-    yield from _read_memories(opened.files)
-    for place, conversation in iterate_conversations(opened.files):
+def read(import_input: ImportInput) -> Iterator[SourceItem]:
+    yield from _read_memories(import_input.files)
+    for place, conversation in iterate_conversations(import_input.files):
         if not isinstance(conversation, dict) or not isinstance(conversation.get("chat_messages"), list):
             yield BadRow(_ORIGIN, place, "the conversation has no list of messages", conversation)
             continue
@@ -36,11 +42,11 @@ def read(opened: ImportInput) -> Iterator[SourceItem]:
         }
         yield RowDraft("session", _ORIGIN, place, session)
         for index, message in enumerate(conversation["chat_messages"]):
-            at = f"{place} chat_messages[{index}]"
+            message_place = f"{place} chat_messages[{index}]"
             if isinstance(message, dict):
-                yield RowDraft("message", "chat_messages", at, _describe(session_id, message))
+                yield RowDraft("message", "chat_messages", message_place, _describe(session_id, message))
             else:
-                yield BadRow("chat_messages", at, "the message is not an object", message, "message")
+                yield BadRow("chat_messages", message_place, "the message is not an object", message, "message")
 
 
 def _read_memories(files: ForeignFiles) -> Iterator[SourceItem]:
@@ -72,13 +78,13 @@ def _describe(session_id: Any, message: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a message from a row of Claude's export."""
     sender = str(message.get("sender") or message.get("role") or "human")
     content = message.get("content")
-    attached = [
+    attachments = [
         {"file_name": item.get("file_name"), "text": item.get("extracted_content")}
         for name in ("attachments", "files")
         for item in list_objects(message, name)
     ]
     # A long pasted text becomes an attachment, and the message itself may be empty.
-    pasted = "\n\n".join(str(item["text"]) for item in attached if item["text"])
+    pasted = "\n\n".join(str(item["text"]) for item in attachments if item["text"])
     text = message.get("text") or pasted or None
     return {
         "id": message.get("uuid"),
@@ -87,13 +93,13 @@ def _describe(session_id: Any, message: Mapping[str, Any]) -> dict[str, Any]:
         "text": text,
         "content": content if isinstance(content, list) and content and (text is None or len(content) > 1) else None,
         "created_at": message.get("created_at"),
-        "metadata": {"attachments": attached} if attached else None,
+        "metadata": {"attachments": attachments} if attachments else None,
     }
 
 
 def _find_members(sample: Sample) -> list[str]:
-    others = [member for member in sample.members if PurePath(member).name in (_MEMORIES, *_UNREAD)]
-    return [*find_export_files(sample), *others]
+    other_members = [member for member in sample.members if PurePath(member).name in (_MEMORIES, *_UNREAD)]
+    return [*find_export_files(sample), *other_members]
 
 
 SOURCE = ImportSource(

@@ -11,7 +11,7 @@ from typing import Any
 
 from everhold.importers.session_names import find_dated_user, find_session_user
 from everhold.importers.source import BadRow, ImportInput, ImportSource, RowDraft, Sample, SourceItem, are_mostly
-from everhold.importers.values import add_others, describe
+from everhold.importers.values import add_other_fields, describe
 from everhold.json_streams import JsonStream
 
 FindUser = Callable[[str], str | None]
@@ -41,10 +41,10 @@ def _is_interaction(row: Any) -> bool:
     return isinstance(row, dict) and ({"timestamp", "type"} <= row.keys() or "content" in row)
 
 
-def read_sessions(opened: ImportInput) -> Iterator[SourceItem]:
-    users = {*opened.known_users, *islice(_list_dated_users(opened), _MAX_USERS)}
+def read_sessions(import_input: ImportInput) -> Iterator[SourceItem]:
+    users = {*import_input.known_users, *islice(_list_dated_users(import_input), _MAX_USERS)}
     find_user = partial(find_session_user, is_known=users.__contains__)
-    with opened.files.open_json() as stream:
+    with import_input.files.open_json() as stream:
         for name in stream.iterate_members():
             if name == "sessions" and stream.peek() == "{":
                 yield from _read_session_lists(stream, find_user)
@@ -55,9 +55,9 @@ def read_sessions(opened: ImportInput) -> Iterator[SourceItem]:
         stream.require_end()
 
 
-def _list_dated_users(opened: ImportInput) -> Iterator[str]:
+def _list_dated_users(import_input: ImportInput) -> Iterator[str]:
     """Yield the users of sessions that are named after a day, who may have other sessions too."""
-    with opened.files.open_json() as stream:
+    with import_input.files.open_json() as stream:
         for name in stream.iterate_members():
             if name not in ("sessions", "summaries") or stream.peek() != "{":
                 stream.skip_value()
@@ -92,7 +92,7 @@ def _describe_session(session_id: str, user: str | None, items: list[Any]) -> di
     return {
         "id": session_id,
         "user": user,
-        # The oldest is last, unless a file was put in order by hand. The time of what was said first is taken then.
+        # The writer takes the time of the first message: that of the last item, unless somebody sorted the file.
         "created_at": None,
         "updated_at": times[0] if times else None,
         "metadata": {"project": session_id[len(user) + 1 :]} if user else None,
@@ -106,7 +106,7 @@ def _describe_interaction(session_id: str, item: Mapping[str, Any]) -> dict[str,
         "role": _ROLES.get(str(kind), "system"),
         "text": item.get("content"),
         "created_at": item.get("timestamp"),
-        "metadata": {**add_others(item.get("metadata"), item, _INTERACTION_FIELDS), "type": kind},
+        "metadata": {**add_other_fields(item.get("metadata"), item, _INTERACTION_FIELDS), "type": kind},
     }
 
 
@@ -118,19 +118,26 @@ def _read_summaries(stream: JsonStream, find_user: FindUser) -> Iterator[SourceI
         if not isinstance(summary, dict):
             yield BadRow("summaries", place, "the summary is not an object", summary)
             continue
-        own = {"session": session_id, "user": find_user(session_id), "tags": ["summary"]}
+        common_fields = {"session": session_id, "user": find_user(session_id), "tags": ["summary"]}
         updated_at = summary.get("last_updated")
         for field, kind in (("conversation_summary", "context"), ("code_context", "resource")):
             if summary.get(field):
-                values = {**own, "text": summary[field], "kind": kind, "created_at": updated_at}
+                values = {**common_fields, "text": summary[field], "kind": kind, "created_at": updated_at}
                 yield RowDraft("memory", "summaries", f"{place} {field}", values)
         for field, kind, tag in (("errors_encountered", "observation", "error"), ("key_decisions", "plan", "decision")):
             items = summary.get(field)
             for index, item in enumerate(items if isinstance(items, list) else []):
                 fields = item if isinstance(item, dict) else {"text": item}
                 text = fields.get("decision") or fields.get("error") or describe(fields)
-                at = fields.get("timestamp", updated_at)
-                values = {**own, "text": text, "kind": kind, "tags": [tag], "content": fields, "created_at": at}
+                created_at = fields.get("timestamp", updated_at)
+                values = {
+                    **common_fields,
+                    "text": text,
+                    "kind": kind,
+                    "tags": [tag],
+                    "content": fields,
+                    "created_at": created_at,
+                }
                 yield RowDraft("memory", "summaries", f"{place} {field}[{index}]", values)
 
 
@@ -157,16 +164,16 @@ def detect_contexts(sample: Sample) -> float:
     return detect_user_lists(sample, "context", "contextual_memory")
 
 
-def read_contexts(opened: ImportInput) -> Iterator[SourceItem]:
-    yield from read_user_lists(opened, "contexts", "context", "context", tag="context")
+def read_contexts(import_input: ImportInput) -> Iterator[SourceItem]:
+    yield from read_user_lists(import_input, "contexts", "context", "context", tag="context")
 
 
-def read_user_lists(opened: ImportInput, origin: str, field: str, kind: str, tag: str) -> Iterator[SourceItem]:
+def read_user_lists(import_input: ImportInput, origin: str, field: str, kind: str, tag: str) -> Iterator[SourceItem]:
     """Yield the memories of a file {user: [{"timestamp": …, field: …}]}, each of a kind.
 
     The voice gateway finds them by their tag, and reminders by "reminder".
     """
-    with opened.files.open_json() as stream:
+    with import_input.files.open_json() as stream:
         for user in stream.iterate_members():
             if stream.peek() != "[":
                 yield BadRow(origin, f"{user!r:.80}", "the user has no list", stream.read_value())
@@ -183,8 +190,8 @@ def read_user_lists(opened: ImportInput, origin: str, field: str, kind: str, tag
 def _describe_item(user: str, item: Mapping[str, Any], field: str, kind: str, tag: str) -> dict[str, Any]:
     value = item[field]
     values = {"user": user, "created_at": item.get("timestamp"), "kind": kind, "text": describe(value), "tags": [tag]}
-    if others := add_others(item.get("metadata"), item, ("timestamp", "metadata", field)):
-        values["metadata"] = others
+    if other_fields := add_other_fields(item.get("metadata"), item, ("timestamp", "metadata", field)):
+        values["metadata"] = other_fields
     if isinstance(value, dict):
         values["content"] = value
         if value.get("type") == "reminder":
@@ -197,30 +204,31 @@ def detect_profiles(sample: Sample) -> float:
     if not isinstance(outline, dict) or not outline:
         return 0.0
     profiles = [value for value in outline.values() if isinstance(value, dict)]
-    has_own = any({"taught_commands", "reminders"} & profile.keys() for profile in profiles)
-    has_own = has_own or "user_profile" in sample.name
-    return 0.85 if has_own and are_mostly(outline.values(), _is_profile) else 0.0
+    has_profile_fields = any({"taught_commands", "reminders"} & profile.keys() for profile in profiles)
+    has_profile_fields = has_profile_fields or "user_profile" in sample.name
+    return 0.85 if has_profile_fields and are_mostly(outline.values(), _is_profile) else 0.0
 
 
 def _is_profile(value: Any) -> bool:
     return isinstance(value, dict) and len(set(_PROFILE_FIELDS) & value.keys()) >= 2
 
 
-def read_profiles(opened: ImportInput) -> Iterator[SourceItem]:
-    with opened.files.open_json() as stream:
+def read_profiles(import_input: ImportInput) -> Iterator[SourceItem]:
+    with import_input.files.open_json() as stream:
         for user in stream.iterate_members():
             profile, place = stream.read_value(), f"{user!r:.80}"
             if not isinstance(profile, dict):
                 yield BadRow("profiles", place, "the profile is not an object", profile, "user")
                 continue
-            others = {name: value for name, value in profile.items() if name not in _OWN_FIELDS}
+            other_fields = {name: value for name, value in profile.items() if name not in _OWN_FIELDS}
             fields = {"user": user, "name": profile.get("name") or None, "preferences": profile.get("preferences")}
-            yield RowDraft("user", "profiles", place, {**fields, "profile": others})
-            yield from _read_taught(user, profile, place)
+            yield RowDraft("user", "profiles", place, {**fields, "profile": other_fields})
+            yield from _read_commands_and_reminders(user, profile, place)
         stream.require_end()
 
 
-def _read_taught(user: str, profile: Mapping[str, Any], place: str) -> Iterator[SourceItem]:
+def _read_commands_and_reminders(user: str, profile: Mapping[str, Any], place: str) -> Iterator[SourceItem]:
+    """Yield the taught commands and the reminders of a profile as memories."""
     commands = profile.get("taught_commands")
     for name, action in (commands if isinstance(commands, dict) else {}).items():
         text = f"When told {name!r}: {describe(action)}"
@@ -230,9 +238,15 @@ def _read_taught(user: str, profile: Mapping[str, Any], place: str) -> Iterator[
     reminders = profile.get("reminders")
     for index, reminder in enumerate(reminders if isinstance(reminders, list) else []):
         times = [reminder.get(name) for name in _TIME_NAMES] if isinstance(reminder, dict) else []
-        at = next((time for time in times if time), None)
-        own: dict[str, Any] = {"user": user, "kind": "plan", "text": describe(reminder), "tags": ["reminder"]}
-        values = {**own, "content": reminder if isinstance(reminder, dict) else None, "created_at": at}
+        created_at = next((time for time in times if time), None)
+        values = {
+            "user": user,
+            "kind": "plan",
+            "text": describe(reminder),
+            "tags": ["reminder"],
+            "content": reminder if isinstance(reminder, dict) else None,
+            "created_at": created_at,
+        }
         yield RowDraft("memory", "reminders", f"{place} reminders[{index}]", values)
 
 

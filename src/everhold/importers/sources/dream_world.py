@@ -18,8 +18,8 @@ def detect(sample: Sample) -> float:
     return 0.95 if has_scenarios or sample.has_tables(simulations="simulation_id best_action") else 0.0
 
 
-def read(opened: ImportInput) -> Iterator[SourceItem]:
-    with opened.files.open_database() as tables:
+def read(import_input: ImportInput) -> Iterator[SourceItem]:
+    with import_input.files.open_database() as tables:
         names: dict[str, str] = {}
         for row in _read_table(tables, "scenarios", "scenario_id"):
             names[str(row["scenario_id"])] = str(row.get("name") or "")
@@ -64,9 +64,9 @@ def _describe_scenario(row: Mapping[str, Any]) -> RowDraft:
 
 def _describe_simulation(row: Mapping[str, Any], scenario: str | None) -> RowDraft:
     """Return a memory from a simulation, with a sentence about its result as the text."""
-    best = describe(load_json(row.get("best_action")) or "")
+    best_action = describe(load_json(row.get("best_action")) or "")
     value, uncertainty = row.get("expected_value"), row.get("uncertainty")
-    text = f"Simulation of {scenario or 'a scenario'}: the best action is {best or 'unknown'}"
+    text = f"Simulation of {scenario or 'a scenario'}: the best action is {best_action or 'unknown'}"
     text += f", with expected value {value}" if value is not None else ""
     text += f" and uncertainty {uncertainty}" if uncertainty is not None else ""
     values = {

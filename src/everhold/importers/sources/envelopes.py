@@ -1,8 +1,8 @@
-"""Requests to the memory orchestrator and its replies, as a log or a captured reply holds them.
+"""Read requests to the memory orchestrator and its replies, from a log or a captured reply.
 
 A request is {"action", "session_id", "payload", "request_id", "timestamp"}, or {"action", "data"} in the later
-service. A reply is {"status", "action", "request_id", "data", "timestamp"}. They stand in a list, one per line, or
-alone.
+service. A reply is {"status", "action", "request_id", "data", "timestamp"}. A file has a list of them, one per line,
+or a single one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,15 +10,15 @@ from typing import Any
 
 from everhold.importers.rows import FileRow, iterate_rows, list_sample_rows
 from everhold.importers.source import BadRow, ImportInput, ImportSource, LeftOut, RowDraft, Sample, SourceItem
-from everhold.importers.values import add_others, load_json, read_object
+from everhold.importers.values import add_other_fields, load_json, read_object
 
-_CREATING = ("create", "add_memory", "batch_add_memories", "batch_create")
-_SESSIONS = ("create_session",)
+_CREATING_ACTIONS = ("create", "add_memory", "batch_add_memories", "batch_create")
+_SESSION_ACTIONS = ("create_session",)
 _LISTS = ("memories", "results", "entries", "items")
-_KNOWN = ("memory_id", "id", "session_id", "user_id", "memory_type", "type", "content", "text_content", "text",
-          "source_agent", "created_at", "timestamp", "expires_at", "priority", "importance", "tags", "metadata",
-          "embedding", "memory_tier", "similarity", "score", "is_active")  # fmt: skip
-_FIELDS = ("action", "session_id", "payload", "request_id", "timestamp", "data", "status", "error")
+_MEMORY_FIELDS = ("memory_id", "id", "session_id", "user_id", "memory_type", "type", "content", "text_content", "text",
+                  "source_agent", "created_at", "timestamp", "expires_at", "priority", "importance", "tags", "metadata",
+                  "embedding", "memory_tier", "similarity", "score", "is_active")  # fmt: skip
+_ENVELOPE_FIELDS = ("action", "session_id", "payload", "request_id", "timestamp", "data", "status", "error")
 
 
 def detect(sample: Sample) -> float:
@@ -34,40 +34,40 @@ def _is_envelope(row: Mapping[str, Any]) -> bool:
     return isinstance(row.get("action"), str) and has_body
 
 
-def read(opened: ImportInput) -> Iterator[SourceItem]:
-    names = _collect_names(opened)
-    for row in iterate_rows(opened.files, _FIELDS):
+def read(import_input: ImportInput) -> Iterator[SourceItem]:
+    reply_ids = _collect_reply_ids(import_input)
+    for row in iterate_rows(import_input.files, _ENVELOPE_FIELDS):
         if row.fields is None or not _is_envelope(row.fields):
             reason = row.reason or "the row is neither a request nor a reply"
             yield BadRow("envelopes", row.place, reason, row.fields or row.value)
         elif "status" in row.fields:
             yield from _read_reply(row, row.fields)
         else:
-            yield from _read_request(row, row.fields, names)
+            yield from _read_request(row, row.fields, reply_ids)
 
 
-def _collect_names(opened: ImportInput) -> dict[str, Any]:
+def _collect_reply_ids(import_input: ImportInput) -> dict[str, Any]:
     """Return what the orchestrator named in its reply to each request: the id of a memory or of a session."""
-    names: dict[str, Any] = {}
-    for row in iterate_rows(opened.files, _FIELDS):
+    reply_ids: dict[str, Any] = {}
+    for row in iterate_rows(import_input.files, _ENVELOPE_FIELDS):
         fields = row.fields or {}
         data = fields.get("data")
         if "status" in fields and fields.get("request_id") and isinstance(data, dict):
-            names[str(fields["request_id"])] = data.get("memory_id") or data.get("session_id")
-    return names
+            reply_ids[str(fields["request_id"])] = data.get("memory_id") or data.get("session_id")
+    return reply_ids
 
 
-def _read_request(row: FileRow, fields: Mapping[str, Any], names: Mapping[str, Any]) -> Iterator[SourceItem]:
+def _read_request(row: FileRow, fields: Mapping[str, Any], reply_ids: Mapping[str, Any]) -> Iterator[SourceItem]:
     action, body = str(fields["action"]), fields.get("payload") or fields.get("data")
-    name = names.get(str(fields.get("request_id")))
-    stamps = {"session_id": fields.get("session_id"), "created_at": fields.get("timestamp")}
-    if action in _SESSIONS and isinstance(body, dict):
-        yield _draft_session(row.place, {**stamps, **body, "session_id": body.get("session_id") or name})
-    elif action in _CREATING:
+    stored_id = reply_ids.get(str(fields.get("request_id")))
+    envelope_values = {"session_id": fields.get("session_id"), "created_at": fields.get("timestamp")}
+    if action in _SESSION_ACTIONS and isinstance(body, dict):
+        yield _draft_session(row.place, {**envelope_values, **body, "session_id": body.get("session_id") or stored_id})
+    elif action in _CREATING_ACTIONS:
         memories = _list_memories(body)
         for number, memory in enumerate(memories):
-            own = {"memory_id": name} if name and len(memories) == 1 else {}
-            yield _draft_memory(f"{row.place} [{number}]", {**_drop_empty(stamps), **own, **memory})
+            reply_id = {"memory_id": stored_id} if stored_id and len(memories) == 1 else {}
+            yield _draft_memory(f"{row.place} [{number}]", {**_drop_empty(envelope_values), **reply_id, **memory})
     else:
         yield LeftOut("requests", f"a request to {action} stores nothing")
 
@@ -85,8 +85,8 @@ def _read_reply(row: FileRow, fields: Mapping[str, Any]) -> Iterator[SourceItem]
 
 def _list_memories(body: Any) -> list[dict[str, Any]]:
     if isinstance(body, dict):
-        inner = next((body[name] for name in _LISTS if isinstance(body.get(name), list)), None)
-        body = inner if inner is not None else [body["memory"] if isinstance(body.get("memory"), dict) else body]
+        memories = next((body[name] for name in _LISTS if isinstance(body.get(name), list)), None)
+        body = memories if memories is not None else [body["memory"] if isinstance(body.get("memory"), dict) else body]
     return [item for item in body if isinstance(item, dict)] if isinstance(body, list) else []
 
 
@@ -120,7 +120,7 @@ def _draft_memory(place: str, fields: Mapping[str, Any]) -> SourceItem:
         "level": fields.get("memory_tier"),
         "tags": fields.get("tags"),
         "vector": fields.get("embedding"),
-        "metadata": add_others(metadata, fields, _KNOWN),
+        "metadata": add_other_fields(metadata, fields, _MEMORY_FIELDS),
     }
     return RowDraft("memory", "memories", place, values)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from everhold.importers.source import ImportInput, ImportSource, RowDraft, Sample, SourceItem, report_unread
-from everhold.importers.values import add_others
+from everhold.importers.values import add_other_fields
 from everhold.ports.foreign_tables import ForeignTables
 
 _SPEAKERS = {"user": "user", "human": "user", "assistant": "assistant", "agent": "assistant", "system": "system"}
@@ -23,14 +23,14 @@ def detect(sample: Sample) -> float:
     return float(sample.has_tables(episodes="episode_id", interactions="interaction_id episode_id content")) * 0.95
 
 
-def read(opened: ImportInput) -> Iterator[SourceItem]:
-    with opened.files.open_database() as tables:
+def read(import_input: ImportInput) -> Iterator[SourceItem]:
+    with import_input.files.open_database() as tables:
         tags = _collect_tags(tables)
         for row in tables.read_rows("episodes", ("start_time", "episode_id")):
-            name = make_session_id(row["episode_id"])
-            yield _describe_session(name, row)
+            session_id = make_session_id(row["episode_id"])
+            yield _describe_session(session_id, row)
             if row.get("summary"):
-                yield _describe_summary(name, row, tags[str(row["episode_id"])])
+                yield _describe_summary(session_id, row, tags[str(row["episode_id"])])
         for row in tables.read_rows("interactions", ("episode_id", "timestamp", "interaction_id")):
             yield _describe_interaction(row)
         if "episode_relationships" in tables.columns:
@@ -69,10 +69,10 @@ def _find_group_id(row: Mapping[str, Any]) -> Any:
     return next((row[name] for name in ("group_id", "context_group_id", "id") if name in row), None)
 
 
-def _describe_session(name: str, row: Mapping[str, Any]) -> RowDraft:
-    metadata = add_others(None, row, _EPISODE_COLUMNS)
+def _describe_session(session_id: str, row: Mapping[str, Any]) -> RowDraft:
+    metadata = add_other_fields(None, row, _EPISODE_COLUMNS)
     values = {
-        "id": name,
+        "id": session_id,
         "user": row.get("user_id"),
         "session_type": "episode",
         "summary": row.get("summary"),
@@ -85,11 +85,11 @@ def _describe_session(name: str, row: Mapping[str, Any]) -> RowDraft:
     return RowDraft("session", "episodes", f"episode {row['episode_id']}", values)
 
 
-def _describe_summary(name: str, row: Mapping[str, Any], tags: Sequence[str]) -> RowDraft:
+def _describe_summary(session_id: str, row: Mapping[str, Any], tags: Sequence[str]) -> RowDraft:
     values = {
         "id": _make_summary_id(row["episode_id"]),
         "user": row.get("user_id"),
-        "session": name,
+        "session": session_id,
         "kind": "episodic",
         "text": row["summary"],
         "importance": row.get("importance_score"),
@@ -100,12 +100,12 @@ def _describe_summary(name: str, row: Mapping[str, Any], tags: Sequence[str]) ->
 
 
 def _describe_interaction(row: Mapping[str, Any]) -> RowDraft:
-    name = make_session_id(row["episode_id"])
+    session_id = make_session_id(row["episode_id"])
     speaker = str(row.get("speaker") or "user")
-    extra = add_others(None, row, _INTERACTION_COLUMNS)
+    extra = add_other_fields(None, row, _INTERACTION_COLUMNS)
     values = {
-        "id": f"{name}/{row['interaction_id']}",
-        "session": name,
+        "id": f"{session_id}/{row['interaction_id']}",
+        "session": session_id,
         "role": _SPEAKERS.get(speaker.lower(), "user"),
         "name": None if speaker.lower() in _SPEAKERS else speaker,
         "text": row["content"],

@@ -33,5 +33,5 @@ def find_export_files(sample: Sample) -> list[str]:
 def find_first_conversation(sample: Sample) -> dict[str, Any] | None:
     """Return the first conversation of an export, as far as the sample contains it."""
     outline = sample.outline
-    first = outline[0] if isinstance(outline, list) and outline else outline
-    return first if isinstance(first, dict) else None
+    first_conversation = outline[0] if isinstance(outline, list) and outline else outline
+    return first_conversation if isinstance(first_conversation, dict) else None

@@ -10,8 +10,8 @@ def detect(sample: Sample) -> float:
     return detect_user_lists(sample, "memory", "jarvis_memory")
 
 
-def read(opened: ImportInput) -> Iterator[SourceItem]:
-    yield from read_user_lists(opened, "memories", "memory", "observation", tag="jarvis")
+def read(import_input: ImportInput) -> Iterator[SourceItem]:
+    yield from read_user_lists(import_input, "memories", "memory", "observation", tag="jarvis")
 
 
 SOURCE = ImportSource("jarvis", "jarvis_memory_store.json", detect, read)

@@ -12,8 +12,8 @@ def detect(sample: Sample) -> float:
     return float(sample.has_tables(store="prefix key value")) * 0.95
 
 
-def read(opened: ImportInput) -> Iterator[SourceItem]:
-    with opened.files.open_database() as tables:
+def read(import_input: ImportInput) -> Iterator[SourceItem]:
+    with import_input.files.open_database() as tables:
         vectors: dict[tuple[Any, Any], Any] = {}
         if "store_vectors" in tables.columns:
             for row in tables.read_rows("store_vectors"):

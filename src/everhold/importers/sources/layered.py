@@ -23,27 +23,29 @@ def detect(sample: Sample) -> float:
     has_database = sample.has_tables(**_COLUMNS)
     has_facts = sample.has_tables(memory_facts="id fact_type content")
     has_chroma = sample.has_tables(**TABLES)
-    return 0.95 if has_database or has_facts else 0.8 if has_chroma else 0.0
+    if has_database or has_facts:
+        return 0.95
+    return 0.8 if has_chroma else 0.0
 
 
-def read(opened: ImportInput) -> Iterator[SourceItem]:
-    files = opened.files
+def read(import_input: ImportInput) -> Iterator[SourceItem]:
+    files = import_input.files
     databases = _list_databases(files)
-    chroma = [member for member in databases if PurePath(member).name == DATABASE]
+    chroma_members = [member for member in databases if PurePath(member).name == DATABASE]
     if not files.is_folder:
-        chroma = [""] if files.path.name == DATABASE else []
+        chroma_members = [""] if files.path.name == DATABASE else []
     for link in files.links:
         yield LeftOut("files", f"{link} is a link, and links are not followed")
     vectors: dict[str, bytes] = {}
-    for member in chroma:
+    for member in chroma_members:
         vectors |= _collect_fact_vectors(files, member)
     has_facts = False
     for member in databases:
-        if member not in chroma:
+        if member not in chroma_members:
             with files.open_database(member) as tables:
                 has_facts = has_facts or _FACTS in tables.columns
                 yield from _read_database(tables, vectors)
-    for member in chroma:
+    for member in chroma_members:
         for document in read_documents(files, member):
             yield document if isinstance(document, LeftOut) else _describe_document(document, has_facts)
 
@@ -70,9 +72,9 @@ def find_members(sample: Sample) -> list[str]:
         for member, tables in sample.databases.items()
         if PurePath(member).name == DATABASE or detect(Sample(member, tables=tables))
     ]
-    chroma = {PurePath(member).parent for member in databases if PurePath(member).name == DATABASE}
+    chroma_folders = {PurePath(member).parent for member in databases if PurePath(member).name == DATABASE}
     # The folders beside Chroma's database hold its indexes.
-    indexes = [member for member in sample.members if chroma & set(list(PurePath(member).parents)[1:])]
+    indexes = [member for member in sample.members if chroma_folders & set(list(PurePath(member).parents)[1:])]
     return [*databases, *indexes]
 
 
@@ -89,12 +91,12 @@ def _read_database(tables: ForeignTables, vectors: Mapping[str, bytes]) -> Itera
     """Yield the sessions, messages and facts of the database, as far as it has tables for them."""
     sessions: dict[Any, str] = {}
     if "conversations" in tables.columns:
-        began: set[str] = set()
+        seen_sessions: set[str] = set()
         for row in tables.read_rows("conversations", ("id",)):
             session_id = str(row["session_id"])
             sessions[row["id"]] = session_id
-            if session_id not in began:
-                began.add(session_id)
+            if session_id not in seen_sessions:
+                seen_sessions.add(session_id)
                 values = {"id": session_id, "created_at": row.get("timestamp"), "metadata": row.get("metadata")}
                 yield RowDraft("session", "conversations", f"conversation {row['id']}", values)
     if "messages" in tables.columns:

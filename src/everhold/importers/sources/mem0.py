@@ -42,12 +42,12 @@ def _is_point(row: Mapping[str, Any]) -> bool:
     return isinstance(payload, dict) and "data" in payload and "hash" in payload
 
 
-def read_export(opened: ImportInput) -> Iterator[SourceItem]:
-    if has_json_lines(opened.files):
-        for row in iterate_json_lines(opened.files):
+def read_export(import_input: ImportInput) -> Iterator[SourceItem]:
+    if has_json_lines(import_input.files):
+        for row in iterate_json_lines(import_input.files):
             yield from _read_row("lines", row.place, row.value if row.fields is None else row.fields)
         return
-    with opened.files.open_json() as stream:
+    with import_input.files.open_json() as stream:
         if stream.peek() == "[":
             yield from _read_list(stream, "memories")
         else:
@@ -57,7 +57,7 @@ def read_export(opened: ImportInput) -> Iterator[SourceItem]:
                 elif name == "relations" and stream.peek() == "[":
                     yield from _read_relations(stream)
                 elif name == "relations" and stream.peek() == "{":
-                    yield from _read_changes(stream)
+                    yield from _read_added_relations(stream)
                 else:
                     stream.skip_value()
         stream.require_end()
@@ -83,13 +83,13 @@ def describe_point(point: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a memory from a point of the vector store."""
     payload, vector = point["payload"], point.get("vector")
     # A point with several vectors has them by name; the vector of the text has an empty name.
-    dense = vector.get("") if isinstance(vector, dict) else vector
-    return {**_describe({**payload, "id": point["id"], "memory": payload["data"]}), "vector": dense}
+    text_vector = vector.get("") if isinstance(vector, dict) else vector
+    return {**_describe({**payload, "id": point["id"], "memory": payload["data"]}), "vector": text_vector}
 
 
 def _describe(row: Mapping[str, Any]) -> dict[str, Any]:
     metadata = row.get("metadata")
-    others = {name: value for name, value in row.items() if name not in _KNOWN_FIELDS and value is not None}
+    other_fields = {name: value for name, value in row.items() if name not in _KNOWN_FIELDS and value is not None}
     return {
         "id": row.get("id"),
         "text": row.get("memory") or row.get("text"),
@@ -100,7 +100,7 @@ def _describe(row: Mapping[str, Any]) -> dict[str, Any]:
         "tags": row.get("categories"),
         "created_at": row.get("created_at"),
         "expires_at": row.get("expiration_date"),
-        "metadata": {**(metadata if isinstance(metadata, dict) else {}), **others},
+        "metadata": {**(metadata if isinstance(metadata, dict) else {}), **other_fields},
     }
 
 
@@ -122,7 +122,7 @@ def _describe_relation(place: str, row: Any) -> SourceItem:
     return RowDraft("memory", "relations", place, {"text": text, "kind": "entity", "content": row})
 
 
-def _read_changes(stream: JsonStream) -> Iterator[SourceItem]:
+def _read_added_relations(stream: JsonStream) -> Iterator[SourceItem]:
     """Yield the added relations in a reply to an addition. The reply groups relations by what was done with them."""
     for name in stream.iterate_members():
         if name != "added_entities" or stream.peek() != "[":
@@ -140,9 +140,9 @@ def detect_history(sample: Sample) -> float:
     return 0.95 if is_known or sample.has_tables(history="memory_id prev_value new_value event") else 0.0
 
 
-def read_history(opened: ImportInput) -> Iterator[SourceItem]:
+def read_history(import_input: ImportInput) -> Iterator[SourceItem]:
     """Yield each memory as it was after its last event."""
-    with opened.files.open_database() as tables:
+    with import_input.files.open_database() as tables:
         latest: Mapping[str, Any] | None = None
         created_at: Any = None
         # Events are in the order in which they were appended. Some versions store deletions without a time.

@@ -24,8 +24,8 @@ def detect(sample: Sample) -> float:
     return 0.9 if sample.has_tables(points="id point") else 0.0
 
 
-def read(opened: ImportInput) -> Iterator[SourceItem]:
-    with opened.files.open_database() as tables:
+def read(import_input: ImportInput) -> Iterator[SourceItem]:
+    with import_input.files.open_database() as tables:
         for number, row in enumerate(tables.read_rows("points", ("rowid",)), 1):
             yield _read_point(f"points row {number}", row)
         yield from report_unread(tables, "points")

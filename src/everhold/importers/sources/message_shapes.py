@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 _FIELDS = ("name", "model", "tool_calls", "tool_call_id", "metadata", "id")
-_CONTENTS = ("content", "tool_calls", "parts", "function_call")
+_CONTENT_FIELDS = ("content", "tool_calls", "parts", "function_call")
 _ROLES = {"human": "user", "gpt": "assistant", "model": "assistant", "function": "tool"}
 # Items of OpenAI's Responses interface.
 RESPONSE_CALLS = ("function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output")
-UNSAID = ("reasoning", "item_reference", "web_search_call", "file_search_call", "computer_call", "mcp_list_tools",
-          "code_interpreter_call", "image_generation_call")  # fmt: skip
+UNSPOKEN_TYPES = (
+    "reasoning", "item_reference", "web_search_call", "file_search_call", "computer_call", "mcp_list_tools",
+    "code_interpreter_call", "image_generation_call",
+)  # fmt: skip
 _TEXT_PARTS = ("input_text", "output_text")
 
 
@@ -22,22 +24,22 @@ def is_message(value: Any) -> bool:
         return False
     if value.get("type") in RESPONSE_CALLS:
         return "call_id" in value
-    if value.get("type") in UNSAID and "role" not in value:
+    if value.get("type") in UNSPOKEN_TYPES and "role" not in value:
         return True
     if isinstance(value.get("from"), str) and isinstance(value.get("value"), str):
         return True
-    return isinstance(value.get("role"), str) and any(name in value for name in _CONTENTS)
+    return isinstance(value.get("role"), str) and any(name in value for name in _CONTENT_FIELDS)
 
 
 def find_conversation(value: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return an object whose messages are in "messages": of a request, a response, or a line of a batch."""
     response = value.get("response")
-    for inner in (value.get("body"), response.get("body") if isinstance(response, dict) else None):
-        if isinstance(inner, dict):
-            return {"id": value.get("custom_id"), **find_conversation(inner)}
+    for body in (value.get("body"), response.get("body") if isinstance(response, dict) else None):
+        if isinstance(body, dict):
+            return {"id": value.get("custom_id"), **find_conversation(body)}
     if isinstance(value.get("messages"), list):
         return value
-    for name in ("contents", "conversations", "context"):  # the last of SessionMemoryAgent's replies
+    for name in ("contents", "conversations", "context"):  # SessionMemoryAgent's replies have "context"
         if isinstance(value.get(name), list):
             return {**value, "messages": value[name]}
     choices = value.get("choices")
@@ -45,10 +47,10 @@ def find_conversation(value: Mapping[str, Any]) -> Mapping[str, Any]:
         # The others are alternatives to the first.
         messages = [choice.get("message") for choice in choices[:1] if isinstance(choice, dict)]
         return {**value, "messages": messages}
-    spoken = value.get("input")
-    asked = [{"role": "user", "content": spoken}] if isinstance(spoken, str) else spoken
-    answered = value.get("output")
-    turns = [*(asked if isinstance(asked, list) else []), *(answered if isinstance(answered, list) else [])]
+    request_input, output = value.get("input"), value.get("output")
+    if isinstance(request_input, str):
+        request_input = [{"role": "user", "content": request_input}]
+    turns = [turn for items in (request_input, output) if isinstance(items, list) for turn in items]
     return {**value, "messages": turns, "system": value.get("instructions")}
 
 

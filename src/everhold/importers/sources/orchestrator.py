@@ -1,5 +1,7 @@
-"""The memory orchestrator's tables: a SQLite database, a dump of PostgreSQL, a JSON object with a list per table, or
-files of one table each, as CSV, JSON or JSON lines. A folder may hold the files of several tables.
+"""Read the memory orchestrator's tables.
+
+They are in a SQLite database, a dump of PostgreSQL, a JSON object with a list per table, or files of one table each, as
+CSV, JSON or JSON lines. A folder may hold the files of several tables.
 """
 
 from collections import defaultdict
@@ -10,7 +12,7 @@ from everhold.importers.postgres_dumps import list_dumped_tables
 from everhold.importers.rows import list_sample_rows, list_table_files, open_tables
 from everhold.importers.samples import take_sample
 from everhold.importers.source import ImportInput, ImportSource, LeftOut, RowDraft, Sample, SourceItem, report_unread
-from everhold.importers.values import add_others, load_json
+from everhold.importers.values import add_other_fields, load_json
 from everhold.ports.foreign_tables import ForeignTables
 
 # The columns that identify a table. Those of a file with one table are compared in this order.
@@ -29,22 +31,22 @@ _SESSION_COLUMNS = ("session_id", "user_id", "created_at", "updated_at", "ended_
                     "is_archived", "session_type")  # fmt: skip
 _ENTRY_COLUMNS = ("memory_id", "session_id", "user_id", "memory_type", "content", "text_content", "source_agent",
                   "created_at", "updated_at", "expires_at", "priority", "is_active", "metadata")  # fmt: skip
-_SHARED = {"sessions"}  # a name that the tables of other systems have, too
+_COMMON_NAMES = {"sessions"}  # a name that the tables of other systems have, too
 
 
 def detect(sample: Sample) -> float:
     if sample.members:
         tables = list_table_files(sample.members).keys() & set(_TABLES)
-        return 0.9 if tables - _SHARED else 0.0
+        return 0.9 if tables - _COMMON_NAMES else 0.0
     if sample.has_tables(memory_entries="memory_id content") or _find_single_table(sample) is not None:
         return 0.95
     outline = sample.outline
     names = outline.keys() if isinstance(outline, dict) else list_dumped_tables(sample.head or "")
-    lists = {name for name in names if not isinstance(outline, dict) or isinstance(outline[name], list)}
-    if "memory_entries" in lists:
+    table_names = {name for name in names if not isinstance(outline, dict) or isinstance(outline[name], list)}
+    if "memory_entries" in table_names:
         return 0.95
-    has_lists = lists & (set(_TABLES) - _SHARED)
-    return 0.7 if has_lists or sample.has_tables(user_profiles="user_id preferences") else 0.0
+    own_tables = table_names & (set(_TABLES) - _COMMON_NAMES)
+    return 0.7 if own_tables or sample.has_tables(user_profiles="user_id preferences") else 0.0
 
 
 def _find_single_table(sample: Sample) -> str | None:
@@ -66,17 +68,17 @@ def find_members(sample: Sample) -> list[str]:
     return [member for table, member in list_table_files(sample.members).items() if table in _TABLES]
 
 
-def read(opened: ImportInput) -> Iterator[SourceItem]:
-    table = (
-        None if opened.files.members or opened.files.is_database() else _find_single_table(take_sample(opened.files))
-    )
-    with open_tables(opened.files, table) as tables:
+def read(import_input: ImportInput) -> Iterator[SourceItem]:
+    files = import_input.files
+    has_table_names = bool(files.members) or files.is_database()
+    single_table = None if has_table_names else _find_single_table(take_sample(files))
+    with open_tables(files, single_table) as tables:
         for table in ("user_profiles", "sessions", "memory_entries", "agent_states", "memory_relationships"):
             if table in tables.columns:
                 yield from _READERS[table](tables)
         if "memory_access_logs" in tables.columns and (count := tables.count_rows("memory_access_logs")):
             yield LeftOut("memory_access_logs", "only its own store can vouch for a log", count)
-        if not opened.files.members:  # other files are reported, or read, on their own
+        if not files.members:  # other files are reported, or read, on their own
             yield from report_unread(tables, *_TABLES)
 
 
@@ -105,7 +107,7 @@ def _read_sessions(tables: ForeignTables) -> Iterator[SourceItem]:
             "created_at": row.get("created_at"),
             "updated_at": row.get("updated_at"),
             "ended_at": row.get("ended_at"),
-            "metadata": add_others(row.get("metadata"), row, _SESSION_COLUMNS),
+            "metadata": add_other_fields(row.get("metadata"), row, _SESSION_COLUMNS),
             "summary": row.get("summary"),
             "is_archived": True if is_archived and row.get("ended_at") else None,
             "session_type": row.get("session_type"),
@@ -126,9 +128,12 @@ def _read_memories(tables: ForeignTables) -> Iterator[SourceItem]:
         if not _is_active(row):
             yield LeftOut("memory_entries", "deleted in the old system (is_active is false)")
             continue
-        name = str(row.get("memory_id"))
+        memory_id = str(row.get("memory_id"))
         yield RowDraft(
-            "memory", "memory_entries", f"memory {name!r:.80}", _describe(row, tags[name], vectors.get(name))
+            "memory",
+            "memory_entries",
+            f"memory {memory_id!r:.80}",
+            _describe(row, tags[memory_id], vectors.get(memory_id)),
         )
 
 
@@ -148,7 +153,7 @@ def _describe(row: Mapping[str, Any], tags: list[str], embedding: Mapping[str, A
         "tags": tags,
         "vector": embedding.get("embedding") if embedding else None,
         "vector_model": embedding.get("embedding_model") if embedding else None,
-        "metadata": add_others(row.get("metadata"), row, _ENTRY_COLUMNS),
+        "metadata": add_other_fields(row.get("metadata"), row, _ENTRY_COLUMNS),
     }
 
 

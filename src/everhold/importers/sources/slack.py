@@ -22,8 +22,8 @@ def detect(sample: Sample) -> float:
     return 0.95 if has_days and names & {*_LISTS, "users.json"} else 0.0
 
 
-def read(opened: ImportInput) -> Iterator[SourceItem]:
-    files = opened.files
+def read(import_input: ImportInput) -> Iterator[SourceItem]:
+    files = import_input.files
     users = {str(row.get("id")): _find_name(row) for row in _read_list(files, "users.json")}
     channels = {str(row.get("name") or row.get("id")): row for name in _LISTS for row in _read_list(files, name)}
     for link in files.links:
@@ -95,7 +95,7 @@ def _read_day(files: ForeignFiles, member: str, channel_id: str, users: Mapping[
         stream.require_end()
 
 
-def _spell_markup(match: re.Match[str], users: Mapping[str, str]) -> str:
+def _render_markup(match: re.Match[str], users: Mapping[str, str]) -> str:
     target, label = match["target"], match["label"]
     if match["sign"] == "@":
         return f"@{users.get(target) or label or target}"
@@ -112,18 +112,18 @@ def _describe(channel_id: str, row: Mapping[str, Any], users: Mapping[str, str])
     name = users.get(str(sender)) or (_find_name({"profile": profile}) if isinstance(profile, dict) else None)
     files = [{"name": item.get("name"), "title": item.get("title")} for item in list_objects(row, "files")]
     metadata = {"thread": row.get("thread_ts"), "files": files or None, "raw": raw if "<" in raw else None}
-    text = _MARKUP.sub(lambda match: _spell_markup(match, users), raw)
+    text = _MARKUP.sub(lambda match: _render_markup(match, users), raw)
     for entity, character in _ENTITIES:
         text = text.replace(entity, character)
-    attached = [item.get("fallback") or item.get("text") for item in list_objects(row, "attachments")]
-    named = ", ".join(str(item["title"] or item["name"]) for item in files)
+    attachment_texts = [item.get("fallback") or item.get("text") for item in list_objects(row, "attachments")]
+    file_names = ", ".join(str(item["title"] or item["name"]) for item in files)
     return {
         "id": f"{channel_id}/{row.get('client_msg_id') or row.get('ts')}",
         "session": channel_id,
         "role": "assistant" if row.get("bot_id") else "user",
         "name": name or row.get("username") or None,
         "sender_id": sender,
-        "text": text or "\n".join(str(item) for item in attached if item) or f"[{named or 'attachment'}]",
+        "text": text or "\n".join(str(item) for item in attachment_texts if item) or f"[{file_names or 'attachment'}]",
         "created_at": row.get("ts"),
         "metadata": {key: value for key, value in metadata.items() if value is not None},
     }

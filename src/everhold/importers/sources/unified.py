@@ -16,7 +16,7 @@ from everhold.importers.source import (
     SourceItem,
     are_mostly,
 )
-from everhold.importers.values import add_others, describe
+from everhold.importers.values import add_other_fields, describe
 from everhold.json_streams import JsonStream
 from everhold.model.memory import DEFAULT_PRIORITY, compute_importance
 
@@ -38,8 +38,8 @@ def _is_pattern(value: Any) -> bool:
     return isinstance(value, dict) and ("solution" in value or "pattern" in value)
 
 
-def read_patterns(opened: ImportInput) -> Iterator[SourceItem]:
-    with opened.files.open_json() as stream:
+def read_patterns(import_input: ImportInput) -> Iterator[SourceItem]:
+    with import_input.files.open_json() as stream:
         for name in stream.iterate_members():
             if name == "patterns" and stream.peek() == "{":
                 for pattern in stream.iterate_members():
@@ -81,9 +81,9 @@ def detect_twins(sample: Sample) -> float:
     return 0.8 if is_named and is_fitting else 0.0
 
 
-def read_twins(opened: ImportInput) -> Iterator[SourceItem]:
+def read_twins(import_input: ImportInput) -> Iterator[SourceItem]:
     """Yield each twin twice: in its user's metadata, and as a memory that recall can find."""
-    with opened.files.open_json() as stream:
+    with import_input.files.open_json() as stream:
         for user in stream.iterate_members():
             twin, place = stream.read_value(), f"{user!r:.80}"
             if not isinstance(twin, dict):
@@ -116,8 +116,8 @@ def _find_memories(outline: Any) -> list[Any]:
     return outline if isinstance(outline, list) else []
 
 
-def read_memories(opened: ImportInput) -> Iterator[SourceItem]:
-    with opened.files.open_json() as stream:
+def read_memories(import_input: ImportInput) -> Iterator[SourceItem]:
+    with import_input.files.open_json() as stream:
         yield from _read_memories(stream)
         stream.require_end()
 
@@ -164,7 +164,7 @@ def _choose_values(item: Mapping[str, Any], memory_id: str | None) -> dict[str, 
         # The strength of a new memory is 1 in the old system. That is the default importance here.
         "importance": max(0.0, min(1.0, strength * _DEFAULT_IMPORTANCE)) if isinstance(strength, int | float) else None,
         "created_at": item.get("created_at") or item.get("timestamp"),
-        "metadata": add_others(item.get("metadata"), item, _MEMORY_FIELDS) or None,
+        "metadata": add_other_fields(item.get("metadata"), item, _MEMORY_FIELDS) or None,
     }
 
 

@@ -1,4 +1,4 @@
-"""MemoryOrchestratorService's SQLite database, unified_memory.db: one table of memories.
+"""Read MemoryOrchestratorService's SQLite database, unified_memory.db: one table of memories.
 
 The turns of sessions are among them. They become messages of their sessions, and stay memories.
 """
@@ -9,7 +9,7 @@ from typing import Any
 
 from everhold.importers.source import ImportInput, ImportSource, RowDraft, Sample, SourceItem, report_unread
 from everhold.importers.sources.voice_turns import describe_turn
-from everhold.importers.values import add_others, load_json, read_tags
+from everhold.importers.values import add_other_fields, load_json, read_tags
 from everhold.ports.foreign_tables import ForeignTables
 
 _LINKS = "memory_relationships"
@@ -24,8 +24,8 @@ def detect(sample: Sample) -> float:
     return float(sample.has_tables(memories="memory_id content memory_type")) * 0.95
 
 
-def read(opened: ImportInput) -> Iterator[SourceItem]:
-    with opened.files.open_database() as tables:
+def read(import_input: ImportInput) -> Iterator[SourceItem]:
+    with import_input.files.open_database() as tables:
         sessions = _find_sessions(tables)
         yield from _read_sessions(tables, sessions)
         yield from _read_turns(tables, sessions)
@@ -44,29 +44,29 @@ def read(opened: ImportInput) -> Iterator[SourceItem]:
 
 
 def _find_sessions(tables: ForeignTables) -> dict[str, str]:
-    """Return the ids of sessions by what the turns name as their parent.
+    """Map each parent that turns may name to the id of its session.
 
-    That is the id of a session, or of the memory that stands for it.
+    A parent is the id of a session, or of the memory that stands for the session.
     """
     sessions: dict[str, str] = {}
     for row in tables.read_rows("memories"):
         if row.get("memory_type") == _SESSION:
-            own = _read_metadata(row).get("session_id")
-            sessions[str(row["memory_id"])] = str(own or row["memory_id"])
-            sessions[str(own or row["memory_id"])] = str(own or row["memory_id"])
-    known = {str(row["memory_id"]) for row in tables.read_rows("memories")}
+            memory_id = str(row["memory_id"])
+            session_id = str(_read_metadata(row).get("session_id") or memory_id)
+            sessions[memory_id] = sessions[session_id] = session_id
+    memory_ids = {str(row["memory_id"]) for row in tables.read_rows("memories")}
     for row in tables.read_rows("memories"):
         parent = str(row.get("parent_id") or "")
         # A parent that is a memory, but no session, is what the interaction was derived from.
-        if row.get("memory_type") == _TURN and parent and parent not in known:
+        if row.get("memory_type") == _TURN and parent and parent not in memory_ids:
             sessions.setdefault(parent, parent)
     return sessions
 
 
 def _find_session(row: Mapping[str, Any], sessions: Mapping[str, str]) -> str | None:
-    own = str(row.get("parent_id") or "")
-    named = _read_metadata(row).get("session_id")
-    return sessions.get(own) or (str(named) if named else None)
+    parent = str(row.get("parent_id") or "")
+    session_id = _read_metadata(row).get("session_id")
+    return sessions.get(parent) or (str(session_id) if session_id else None)
 
 
 def _read_sessions(tables: ForeignTables, sessions: Mapping[str, str]) -> Iterator[SourceItem]:
@@ -81,12 +81,12 @@ def _read_sessions(tables: ForeignTables, sessions: Mapping[str, str]) -> Iterat
             continue
         session, content = sessions[str(row["memory_id"])], load_json(row.get("content"))
         declared.add(session)
-        own = content if isinstance(content, dict) else {}
+        session_fields = content if isinstance(content, dict) else {}
         values = {
             "id": session,
-            "user": own.get("user_id") or _read_metadata(row).get("user_id") or users.get(session),
+            "user": session_fields.get("user_id") or _read_metadata(row).get("user_id") or users.get(session),
             "created_at": row.get("created_at"),
-            "metadata": own.get("metadata") or _read_metadata(row),
+            "metadata": session_fields.get("metadata") or _read_metadata(row),
         }
         yield RowDraft("session", "memories", f"memory {row['memory_id']!r:.80}", values)
     for session in dict.fromkeys(sessions.values()):
@@ -97,7 +97,7 @@ def _read_sessions(tables: ForeignTables, sessions: Mapping[str, str]) -> Iterat
 
 
 def _read_turns(tables: ForeignTables, sessions: Mapping[str, str]) -> Iterator[SourceItem]:
-    """Yield the turns of sessions as messages. They are memories, too, as they were there."""
+    """Yield the turns of sessions as messages. They are imported as memories too."""
     for row in tables.read_rows("memories", ("parent_id", "created_at", "memory_id")):
         session = _find_session(row, sessions)
         if row.get("memory_type") != _TURN or session is None:
@@ -151,7 +151,7 @@ def _describe(row: Mapping[str, Any], session: str | None) -> dict[str, Any]:
         "expires_at": row.get("expires_at"),
         "tags": row.get("tags"),
         "level": row.get("memory_tier"),
-        "metadata": {**add_others(row.get("metadata"), row, _COLUMNS), **parent},
+        "metadata": {**add_other_fields(row.get("metadata"), row, _COLUMNS), **parent},
     }
 
 
@@ -160,15 +160,15 @@ def _read_relationships(row: Mapping[str, Any], sessions: Mapping[str, str]) -> 
     if row.get("parent_id") and str(row["parent_id"]) not in sessions:
         values = {"source": row["memory_id"], "target": row["parent_id"], "type": "derived_from"}
         yield RowDraft("relationship", "parent_id", place, values)
-    related = load_json(row.get("relationships"))
+    relationships = load_json(row.get("relationships"))
     pairs: list[tuple[Any, Any]]
-    if isinstance(related, dict):
+    if isinstance(relationships, dict):
         # {type: [ids]} or {id: type}
-        lists = [(name, values) for name, values in related.items() if isinstance(values, list)]
+        lists = [(name, values) for name, values in relationships.items() if isinstance(values, list)]
         pairs = [(target, name) for name, values in lists for target in values]
-        pairs += [(target, _read_type(kind)) for target, kind in related.items() if not isinstance(kind, list)]
+        pairs += [(target, _read_type(kind)) for target, kind in relationships.items() if not isinstance(kind, list)]
     else:
-        pairs = [_read_pair(item) for item in (related if isinstance(related, list) else [])]
+        pairs = [_read_target_and_type(item) for item in (relationships if isinstance(relationships, list) else [])]
     for target, kind in pairs:
         values = {"source": row["memory_id"], "target": target, "type": kind}
         yield RowDraft("relationship", "relationships", place, values)
@@ -186,7 +186,7 @@ def _read_type(value: Any) -> Any:
     return value.get("relationship_type") or value.get("type") if isinstance(value, Mapping) else value
 
 
-def _read_pair(item: Any) -> tuple[Any, Any]:
+def _read_target_and_type(item: Any) -> tuple[Any, Any]:
     if not isinstance(item, dict):
         return item, "related_to"
     names = ("target_id", "target", "memory_id", "related_id", "id")

@@ -9,15 +9,24 @@ from typing import Any
 from everhold.importers.rows import FileRow, iterate_rows, list_sample_rows
 from everhold.importers.source import BadRow, ImportInput, ImportSource, LeftOut, RowDraft, Sample, SourceItem
 from everhold.importers.sources.voice_turns import TIME_NAMES, describe_turn, list_turns
-from everhold.importers.values import add_others, describe, load_json
+from everhold.importers.values import add_other_fields, describe, load_json
 
 _SESSION_FIELDS = frozenset(("conversation_history", "session_data", "session_summary", "last_interaction"))
 _CONTEXT_FIELDS = frozenset(("context_id", "context_data"))
 _USER_FIELDS = frozenset(("entity_knowledge", "interaction_history", "skill_states"))
-_MARKS = _SESSION_FIELDS | _CONTEXT_FIELDS | _USER_FIELDS
-_IDS = frozenset(("session_id", "context_id", "user_id"))
-_KNOWN = _MARKS | _IDS | {"_key", "created_at", "expires_at", "preferences", "embedding", "embedding_model",
-                          "source_agent", "tags"}  # fmt: skip
+_TYPICAL_FIELDS = _SESSION_FIELDS | _CONTEXT_FIELDS | _USER_FIELDS
+_ID_FIELDS = frozenset(("session_id", "context_id", "user_id"))
+_OTHER_FIELDS = {
+    "_key",
+    "created_at",
+    "expires_at",
+    "preferences",
+    "embedding",
+    "embedding_model",
+    "source_agent",
+    "tags",
+}
+_KNOWN_FIELDS = _TYPICAL_FIELDS | _ID_FIELDS | _OTHER_FIELDS
 # Files up to this size are put in order: sessions first, and the messages of a session together.
 _MAX_SORTED_BYTES = 24_000_000
 _ORDER = {"user": 0, "session": 1, "message": 2}
@@ -25,35 +34,35 @@ _ORDER = {"user": 0, "session": 1, "message": 2}
 
 def detect(sample: Sample) -> float:
     fields = [_normalize(row).keys() for row in list_sample_rows(sample)]
-    if any(len(names & _MARKS) >= 2 or (names & _MARKS and names & _IDS) for names in fields):
+    if any(len(names & _TYPICAL_FIELDS) >= 2 or (names & _TYPICAL_FIELDS and names & _ID_FIELDS) for names in fields):
         return 0.92
     # Users without anything but preferences. Profiles of other programs have a name, or reminders.
-    is_user = bool(fields) and all({"user_id", "preferences"} <= names <= _KNOWN for names in fields)
+    is_user = bool(fields) and all({"user_id", "preferences"} <= names <= _KNOWN_FIELDS for names in fields)
     return 0.6 if is_user else 0.0
 
 
-def read(opened: ImportInput) -> Iterator[SourceItem]:
-    items = _read_rows(opened)
-    if opened.files.find_size() > _MAX_SORTED_BYTES:
+def read(import_input: ImportInput) -> Iterator[SourceItem]:
+    items = _read_rows(import_input)
+    if import_input.files.find_size() > _MAX_SORTED_BYTES:
         yield from items
         return
     sessions: dict[Any, RowDraft] = {}
-    others: list[SourceItem] = []
+    other_items: list[SourceItem] = []
     for item in items:
         if not isinstance(item, RowDraft) or item.kind != "session":
-            others.append(item)
+            other_items.append(item)
             continue
         # Several rows may be about one session, each with a part of it.
-        earlier = sessions.setdefault(item.fields["id"], item)
-        earlier_fields = {name: value for name, value in earlier.fields.items() if value not in (None, "", {})}
-        sessions[item.fields["id"]] = earlier._replace(fields={**item.fields, **earlier_fields})
-    yield from sorted([*sessions.values(), *others], key=_make_sort_key)
+        earlier_draft = sessions.setdefault(item.fields["id"], item)
+        earlier_fields = {name: value for name, value in earlier_draft.fields.items() if value not in (None, "", {})}
+        sessions[item.fields["id"]] = earlier_draft._replace(fields={**item.fields, **earlier_fields})
+    yield from sorted([*sessions.values(), *other_items], key=_make_sort_key)
 
 
 def _normalize(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row with the names of the tables, which a spreadsheet may have changed: "Context ID"."""
     names = {name: name.strip().lower().replace(" ", "_") for name in row}
-    return {names[name] if names[name] in _KNOWN else name: value for name, value in row.items()}
+    return {names[name] if names[name] in _KNOWN_FIELDS else name: value for name, value in row.items()}
 
 
 def _make_sort_key(item: SourceItem) -> tuple[int, str]:
@@ -62,10 +71,9 @@ def _make_sort_key(item: SourceItem) -> tuple[int, str]:
     return _ORDER.get(item.kind, len(_ORDER)), str(item.fields["session"]) if item.kind == "message" else ""
 
 
-def _read_rows(opened: ImportInput) -> Iterator[SourceItem]:
-    for row_read in iterate_rows(opened.files, _KNOWN - {"_key"}):
-        fields = None if row_read.fields is None else _normalize(row_read.fields)
-        row = row_read._replace(fields=fields)
+def _read_rows(import_input: ImportInput) -> Iterator[SourceItem]:
+    for raw_row in iterate_rows(import_input.files, _KNOWN_FIELDS - {"_key"}):
+        row = raw_row._replace(fields=None if raw_row.fields is None else _normalize(raw_row.fields))
         names = row.fields.keys() if row.fields is not None else frozenset()
         if row.fields is None:
             yield BadRow("rows", row.place, row.reason, row.value)
@@ -75,7 +83,7 @@ def _read_rows(opened: ImportInput) -> Iterator[SourceItem]:
             yield from _read_user(row, row.fields)
         elif _SESSION_FIELDS & names or "session_id" in names:
             yield from _read_session(row, row.fields)
-        elif opened.files.is_database():
+        elif import_input.files.is_database():
             yield LeftOut(row.table, "the table has none of the names of the migration tables")
         else:
             yield BadRow("rows", row.place, "the row has none of the names of the migration tables", row.fields)
@@ -87,7 +95,7 @@ def _read_session(row: FileRow, fields: Mapping[str, Any]) -> Iterator[SourceIte
     values = {
         "id": session_id,
         "user": fields.get("user_id"),
-        "metadata": add_others(fields.get("session_data"), fields, _KNOWN),
+        "metadata": add_other_fields(fields.get("session_data"), fields, _KNOWN_FIELDS),
         "summary": load_json(fields.get("session_summary")),
         "created_at": fields.get("created_at"),
         "updated_at": fields.get("last_interaction"),
@@ -121,7 +129,7 @@ def _describe_context(row: FileRow, fields: Mapping[str, Any]) -> RowDraft:
         "expires_at": fields.get("expires_at"),
         "source_agent": fields.get("source_agent"),
         "tags": fields.get("tags"),
-        "metadata": add_others(fields.get("metadata"), fields, {*_KNOWN, "metadata"}),
+        "metadata": add_other_fields(fields.get("metadata"), fields, {*_KNOWN_FIELDS, "metadata"}),
     }
     return RowDraft("memory", "context_id", row.place, values)
 
@@ -132,7 +140,7 @@ def _read_user(row: FileRow, fields: Mapping[str, Any]) -> Iterator[SourceItem]:
         "user": user,
         "preferences": fields.get("preferences"),
         "created_at": fields.get("created_at"),
-        "metadata": add_others(None, fields, _KNOWN) or None,
+        "metadata": add_other_fields(None, fields, _KNOWN_FIELDS) or None,
     }
     yield RowDraft("user", "user_id", row.place, values)
     for column, kind in (("entity_knowledge", "entity"), ("interaction_history", "interaction")):
@@ -140,8 +148,8 @@ def _read_user(row: FileRow, fields: Mapping[str, Any]) -> Iterator[SourceItem]:
             yield RowDraft("memory", column, f"{row.place} {column} {name}", _describe_entry(user, kind, name, value))
     for skill, state in _list_entries(load_json(fields.get("skill_states"))):
         # A state belongs to an agent, not to a user, so the user becomes part of the agent's id.
-        fields_of_state = {"agent": f"{user}/{skill}", "state": state}
-        yield RowDraft("state", "skill_states", f"{row.place} skill_states {skill}", fields_of_state)
+        state_values = {"agent": f"{user}/{skill}", "state": state}
+        yield RowDraft("state", "skill_states", f"{row.place} skill_states {skill}", state_values)
 
 
 def _list_entries(value: Any) -> list[tuple[str, Any]]:

@@ -24,12 +24,13 @@ from everhold.importers.source import BadRow, ImportInput, ImportSource, RowDraf
 # "31/12/2023 à 21:15 - …", "31.12.2023 klo 21.15 - …", "2023/12/31 下午9:15 - …", "2023. 12. 31. 오후 9:15, Ada : …",
 # "21:15, 31/12/2023 - Ada: …"
 _END = r"(?:\]| [-–]|(?<=\d),) "
-_LINES = (
+_LINE_STARTS = (
     re.compile(rf"\[?{NUMBERS}\.?[, ]+(?:{BEFORE_TIME} )?{CLOCK}\.?{_END}"),
     re.compile(rf"\[?{CLOCK}[, ]+{NUMBERS}{_END}"),
 )
 # The beginning of a line that holds its time. Only this part is cleaned: what was said stays as it is.
 _MAX_START = 60
+_MAX_MESSAGE_CHARACTERS = 4_000_000
 # Marks of direction, and blanks that do not break, which newer versions write around names.
 _INVISIBLE = dict.fromkeys(map(ord, "\u200e\u200f\u202a\u202c\ufeff")) | {ord("\u202f"): " ", ord("\xa0"): " "}
 _SENDER = re.compile(r"(?P<sender>[^:]{1,80}?) ?: (?P<text>.*)", re.DOTALL)
@@ -43,22 +44,23 @@ class ChatLine(NamedTuple):
     number: int
     date: DateNumbers
     match: re.Match[str]
-    rest: str
+    body: str
 
 
 def detect(sample: Sample) -> float:
     lines = [line for line in (sample.head or "").splitlines()[:30] if line.strip()]
-    chat_lines = [parsed for line in lines if (parsed := _parse_line(0, line)) is not None]
-    has_sender = any(_SENDER.match(line.rest) for line in chat_lines[:20])
+    chat_lines = [chat_line for line in lines if (chat_line := _parse_line(0, line)) is not None]
+    has_sender = any(_SENDER.match(line.body) for line in chat_lines[:20])
     is_first = bool(lines) and _parse_line(0, lines[0]) is not None
+    # Messages may have several lines, but hardly more than four on average.
     return 0.9 if is_first and has_sender and len(chat_lines) * 4 >= len(lines) else 0.0
 
 
-def read(opened: ImportInput) -> Iterator[SourceItem]:
-    files = opened.files
+def read(import_input: ImportInput) -> Iterator[SourceItem]:
+    files = import_input.files
     members = [member for member in files.members if PurePath(member).suffix == ".txt"]
     for member in members if files.members else [""]:
-        yield from _read_chat(files, member, opened.date_order)
+        yield from _read_chat(files, member, import_input.date_order)
 
 
 def _read_chat(files: ForeignFiles, member: str, date_order: DateOrder | None) -> Iterator[SourceItem]:
@@ -92,31 +94,31 @@ def _describe(title: str, text: str, said_at: datetime) -> dict[str, Any]:
 
 def _group_lines(files: ForeignFiles, member: str) -> Iterator[tuple[ChatLine | None, str]]:
     """Yield the first line of each message, and its whole text, including the following lines."""
-    first: ChatLine | None = None
+    first_line: ChatLine | None = None
     texts: list[str] = []
     size = 0
     for number, line in files.read_lines(member):
-        parsed = _parse_line(number, line)
-        if parsed is None:
+        chat_line = _parse_line(number, line)
+        if chat_line is None:
             size += len(line)
-            if size > 4_000_000:
+            if size > _MAX_MESSAGE_CHARACTERS:
                 raise InvalidInput(
                     f"the message before line {number} has no end", remedy="check that the file is a WhatsApp export"
                 )
             texts.append(line.rstrip("\r\n").translate(_INVISIBLE))
             continue
-        if first is not None or texts:
-            yield first, "\n".join(texts)
-        first, texts, size = parsed, [parsed.rest], 0
-    if first is not None or texts:
-        yield first, "\n".join(texts)
+        if first_line is not None or texts:
+            yield first_line, "\n".join(texts)
+        first_line, texts, size = chat_line, [chat_line.body], 0
+    if first_line is not None or texts:
+        yield first_line, "\n".join(texts)
 
 
 def _parse_line(number: int, line: str) -> ChatLine | None:
     """Return the parts of a line that begins with a time; None for any other."""
     text = line.rstrip("\r\n")
     start = clean_text(text[:_MAX_START])
-    match = next((match for pattern in _LINES if (match := pattern.match(start)) is not None), None)
+    match = next((match for pattern in _LINE_STARTS if (match := pattern.match(start)) is not None), None)
     if match is None or (start[match.end() - 2] == "," and match["before"] is None):
         return None
     return ChatLine(number, get_numbers(match), match, _find_body(text, start, match.end()))
@@ -132,17 +134,17 @@ def _find_body(text: str, start: str, end: int) -> str:
 
 def _find_order(files: ForeignFiles, member: str) -> DateOrder:
     """Return the order of dates. A number above 12 decides; otherwise the style of the times does."""
-    style: ChatLine | None = None
+    first_line: ChatLine | None = None
     for number, line in files.read_lines(member):
-        parsed = _parse_line(number, line)
-        if parsed is None:
+        chat_line = _parse_line(number, line)
+        if chat_line is None:
             continue
-        style = style or parsed
-        order = parsed.date.find_order()
+        first_line = first_line or chat_line
+        order = chat_line.date.find_order()
         if order is not None:
             return order
     # Only American English has slashes, months first, and half days.
-    is_american = style is not None and style.date.separator == "/" and style.match["half"]
+    is_american = first_line is not None and first_line.date.separator == "/" and first_line.match["half"]
     return "mdy" if is_american else "dmy"
 
 

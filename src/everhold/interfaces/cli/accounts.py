@@ -31,8 +31,8 @@ Timezone = Annotated[str | None, typer.Option(metavar="ZONE", help="Such as Asia
 Status = Annotated[str | None, typer.Option(metavar="WORD", help="Only 'active' users can sign in.")]
 Object = Annotated[str | None, typer.Option(metavar="JSON")]
 Description = Annotated[str | None, typer.Option(metavar="TEXT")]
-Within = Annotated[str, typer.Option("--org", metavar="ID")]
-OfUser = Annotated[str | None, typer.Option("--user", metavar="ID", help="Who created it.")]
+OrganizationId = Annotated[str, typer.Option("--org", metavar="ID")]
+CreatorId = Annotated[str | None, typer.Option("--user", metavar="ID", help="Who created it.")]
 ExpectedVersion = Annotated[int | None, typer.Option(metavar="N", help="Fail if the version differs.")]
 AskPassword = Annotated[bool, typer.Option("--password", help="Ask for a password, or read it from standard input.")]
 Limit = Annotated[int, typer.Option(metavar="N")]
@@ -96,7 +96,7 @@ def restore_organization(call: Call, own_id: AccountId) -> CommandResult:
 def create_user(
     call: Call,
     own_id: AccountId,
-    organization: Within = "default",
+    organization: OrganizationId = "default",
     name: NewName = None,
     email: Email = None,
     timezone: Timezone = None,
@@ -111,7 +111,7 @@ def create_user(
 
 
 @command(users, "get", make_store_call)
-def get_user(call: Call, own_id: AccountId, organization: Within = "default") -> CommandResult:
+def get_user(call: Call, own_id: AccountId, organization: OrganizationId = "default") -> CommandResult:
     """Show a user."""
     return _show_row(call, call.engine.get_user(own_id, organization=organization))
 
@@ -119,7 +119,7 @@ def get_user(call: Call, own_id: AccountId, organization: Within = "default") ->
 @command(users, "list", make_store_call)
 def list_users(
     call: Call,
-    organization: Within = "default",
+    organization: OrganizationId = "default",
     status: Status = None,
     deleted: OnlyDeleted = False,
     limit: Limit = 50,
@@ -134,7 +134,7 @@ def list_users(
 def update_user(
     call: Call,
     own_id: AccountId,
-    organization: Within = "default",
+    organization: OrganizationId = "default",
     name: Name = None,
     email: Email = None,
     timezone: Timezone = None,
@@ -145,13 +145,13 @@ def update_user(
     expected_version: ExpectedVersion = None,
 ) -> CommandResult:
     """Change a user."""
-    objects = {"profile": profile, "preferences": preferences, "metadata": metadata}
+    object_options = {"profile": profile, "preferences": preferences, "metadata": metadata}
     fields = _require_fields(
         name=name,
         email=email,
         timezone=timezone,
         status=status,
-        **{option: _parse(option, written) for option, written in objects.items()},
+        **{option: _parse(option, text) for option, text in object_options.items()},
     )
     row = call.engine.update_user(own_id, organization=organization, expected_version=expected_version, **fields)
     return _show_written(row, "updated")
@@ -161,7 +161,7 @@ def update_user(
 def set_password(
     call: Call,
     own_id: AccountId,
-    organization: Within = "default",
+    organization: OrganizationId = "default",
     remove: Annotated[bool, typer.Option("--remove", help="Remove the password, which prevents signing in.")] = False,
     expected_version: ExpectedVersion = None,
 ) -> CommandResult:
@@ -175,7 +175,7 @@ def set_password(
 def delete_user(
     call: Call,
     own_id: AccountId,
-    organization: Within = "default",
+    organization: OrganizationId = "default",
     hard: Hard = False,
     yes: Yes = False,
     preview: Preview = False,
@@ -185,7 +185,7 @@ def delete_user(
 
 
 @command(users, "restore", make_store_call)
-def restore_user(call: Call, own_id: AccountId, organization: Within = "default") -> CommandResult:
+def restore_user(call: Call, own_id: AccountId, organization: OrganizationId = "default") -> CommandResult:
     """Restore a deleted user."""
     return _restore(call, "user", own_id, organization)
 
@@ -197,8 +197,8 @@ def restore_user(call: Call, own_id: AccountId, organization: Within = "default"
 def create_project(
     call: Call,
     own_id: AccountId,
-    organization: Within = "default",
-    user: OfUser = None,
+    organization: OrganizationId = "default",
+    user: CreatorId = None,
     name: NewName = None,
     description: Description = None,
 ) -> CommandResult:
@@ -210,7 +210,7 @@ def create_project(
 
 
 @command(projects, "get", make_store_call)
-def get_project(call: Call, own_id: AccountId, organization: Within = "default") -> CommandResult:
+def get_project(call: Call, own_id: AccountId, organization: OrganizationId = "default") -> CommandResult:
     """Show a project."""
     return _show_row(call, call.engine.get_project(own_id, organization=organization))
 
@@ -218,8 +218,8 @@ def get_project(call: Call, own_id: AccountId, organization: Within = "default")
 @command(projects, "list", make_store_call)
 def list_projects(
     call: Call,
-    organization: Within = "default",
-    user: OfUser = None,
+    organization: OrganizationId = "default",
+    user: CreatorId = None,
     deleted: OnlyDeleted = False,
     limit: Limit = 50,
     cursor: Cursor = None,
@@ -233,7 +233,7 @@ def list_projects(
 def update_project(
     call: Call,
     own_id: AccountId,
-    organization: Within = "default",
+    organization: OrganizationId = "default",
     name: Name = None,
     description: Description = None,
     metadata: Object = None,
@@ -249,7 +249,7 @@ def update_project(
 def delete_project(
     call: Call,
     own_id: AccountId,
-    organization: Within = "default",
+    organization: OrganizationId = "default",
     hard: Hard = False,
     yes: Yes = False,
     preview: Preview = False,
@@ -259,12 +259,12 @@ def delete_project(
 
 
 @command(projects, "restore", make_store_call)
-def restore_project(call: Call, own_id: AccountId, organization: Within = "default") -> CommandResult:
+def restore_project(call: Call, own_id: AccountId, organization: OrganizationId = "default") -> CommandResult:
     """Restore a deleted project."""
     return _restore(call, "project", own_id, organization)
 
 
-# what all share
+# shared by all three
 
 
 def _read_password() -> str:
@@ -277,8 +277,8 @@ def _read_password() -> str:
     return first
 
 
-def _parse(option: str, written: str | None) -> dict[str, Any] | None:
-    return None if written is None else parse_object(written, f"--{option}")
+def _parse(option: str, text: str | None) -> dict[str, Any] | None:
+    return None if text is None else parse_object(text, f"--{option}")
 
 
 def _require_fields(**fields: Any) -> dict[str, Any]:
@@ -298,8 +298,8 @@ def _delete(
         "user": call.engine.delete_user,
         "project": call.engine.delete_project,
     }
-    within = {} if kind == "organization" else {"organization": organization}
-    return run_deletion(partial(verbs[kind], name, **within), f"{kind} {name}", hard=hard, yes=yes, preview=preview)
+    scope = {} if kind == "organization" else {"organization": organization}
+    return run_deletion(partial(verbs[kind], name, **scope), f"{kind} {name}", hard=hard, yes=yes, preview=preview)
 
 
 def _restore(call: Call, kind: str, name: str, organization: str) -> CommandResult:
@@ -313,8 +313,8 @@ def _show_written(row: Row, action: str) -> CommandResult:
 
 
 def _show_row(call: Call, row: Row) -> CommandResult:
-    hidden = {"password_hash", "organization_id", "deletion_id", "is_deleted", "deleted_at"}
-    values = {name: value for name, value in row.__dict__.items() if name not in hidden}
+    hidden_fields = {"password_hash", "organization_id", "deletion_id", "is_deleted", "deleted_at"}
+    values = {name: value for name, value in row.__dict__.items() if name not in hidden_fields}
     return CommandResult({type(row).__name__.lower(): row}, show.make_fields_table(values, call.zone))
 
 
@@ -328,5 +328,5 @@ def _show_page(noun: str, page: AccountPage[Any]) -> CommandResult:
         cells = [row.id, row.name, *(row.__dict__[column] or "" for column in columns)]
         table.add_row(*(show.render_text(cell, 60) for cell in cells))
     footer: list[RenderableType] = [Text(f"more: --cursor {page.cursor!r}", style="dim")] if page.cursor else []
-    shown = Group(table, *footer) if page else show.render_text(f"no {noun}")
-    return CommandResult({noun: page.rows, "cursor": page.cursor}, shown)
+    output = Group(table, *footer) if page else show.render_text(f"no {noun}")
+    return CommandResult({noun: page.rows, "cursor": page.cursor}, output)

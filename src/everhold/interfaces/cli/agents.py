@@ -20,7 +20,7 @@ app = typer.Typer(help="Agents of an organization; --agent names one.")
 states = typer.Typer(help="The state of an agent between calls; --agent and --session select it.")
 
 ExpectedVersion = Annotated[int | None, typer.Option(metavar="N", help="Refuse if it is at another version.")]
-Line = Annotated[str | None, typer.Option(metavar="TEXT")]
+TextOption = Annotated[str | None, typer.Option(metavar="TEXT")]
 Items = Annotated[str | None, typer.Option(metavar="JSON", help="A list.")]
 AgentFilePath = Annotated[Path, typer.Argument(metavar="FILE")]
 WithMemories = Annotated[bool, typer.Option("--memories", help="With its memories of the --user and --project.")]
@@ -29,11 +29,11 @@ _HIDDEN = ("organization_id", "is_deleted", "deleted_at", "deletion_id")
 
 def read_agent_fields(
     call: Call,
-    name: Line = None,
+    name: TextOption = None,
     agent_type: Annotated[str | None, typer.Option("--type", metavar="WORD")] = None,
-    description: Line = None,
+    description: TextOption = None,
     system: Annotated[str | None, typer.Option(metavar="TEXT", help="Its directives.")] = None,
-    topic: Line = None,
+    topic: TextOption = None,
     mcp_tool: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="The name of an MCP server; may be repeated.")
     ] = None,
@@ -45,18 +45,24 @@ def read_agent_fields(
     metadata: Object = None,
 ) -> dict[str, Any]:
     """Return the fields of an agent that were passed."""
-    others = {"name": name, "agent_type": agent_type, "description": description, "system": system, "topic": topic,
-              "mcp_tools": mcp_tool or None}  # fmt: skip
-    lists = {"tool_rules": tool_rules, "message_ids": message_ids}
-    objects = {"llm_config": llm_config, "embedding_config": embedding_config, "config": config, "metadata": metadata}
+    plain_options = {"name": name, "agent_type": agent_type, "description": description, "system": system,
+                     "topic": topic, "mcp_tools": mcp_tool or None}  # fmt: skip
+    list_options = {"tool_rules": tool_rules, "message_ids": message_ids}
+    object_options = {
+        "llm_config": llm_config,
+        "embedding_config": embedding_config,
+        "config": config,
+        "metadata": metadata,
+    }
     return {
-        **{field: value for field, value in others.items() if value is not None},
-        **{field: parse_list(text, _spell(field)) for field, text in lists.items() if text is not None},
-        **{field: parse_object(text, _spell(field)) for field, text in objects.items() if text is not None},
+        **{field: value for field, value in plain_options.items() if value is not None},
+        **{field: parse_list(text, _spell(field)) for field, text in list_options.items() if text is not None},
+        **{field: parse_object(text, _spell(field)) for field, text in object_options.items() if text is not None},
     }
 
 
 def _spell(field: str) -> str:
+    """Return the option for a field."""
     return f"--{field.replace('_', '-')}"
 
 
@@ -71,7 +77,7 @@ def create(call: Call, *, fields: dict[str, Any]) -> CommandResult:
 def show_agent(call: Call) -> CommandResult:
     """Show an agent with all its fields."""
     agent = call.view.agent()
-    return CommandResult({"agent": agent}, show.make_fields_table(_list_shown(agent), call.zone))
+    return CommandResult({"agent": agent}, show.make_fields_table(_collect_visible_fields(agent), call.zone))
 
 
 @command(app, "list")
@@ -94,8 +100,8 @@ def list_agents(
             show.render_text(description, 60),
         )
     footer: list[RenderableType] = [Text(f"more: --cursor {page.cursor!r}", style="dim")] if page.cursor else []
-    shown = Group(table, *footer) if page else show.render_text("no agents")
-    return CommandResult({"agents": page.rows, "cursor": page.cursor}, shown)
+    output = Group(table, *footer) if page else show.render_text("no agents")
+    return CommandResult({"agents": page.rows, "cursor": page.cursor}, output)
 
 
 @command(app, "update", fields=read_agent_fields)
@@ -164,8 +170,8 @@ def export(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
 ) -> CommandResult:
     """Write an agent to one file, with its blocks, tools, state and the messages in its context."""
-    written = call.view.export_agent(path, memories=memories, overwrite=overwrite)
-    return _show_file(written, f"wrote agent {written.agent.id} to {path}")
+    agent_file = call.view.export_agent(path, memories=memories, overwrite=overwrite)
+    return _show_file(agent_file, f"wrote agent {agent_file.agent.id} to {path}")
 
 
 @command(app, "import", creates_store=True)
@@ -177,8 +183,8 @@ def import_file(
     ] = None,
 ) -> CommandResult:
     """Create an agent from a file of `export`, or from Letta's agent file (.af)."""
-    imported = call.view.import_agent(path, source=source)
-    return _show_file(imported, f"created agent {imported.agent.id}")
+    agent_file = call.view.import_agent(path, source=source)
+    return _show_file(agent_file, f"created agent {agent_file.agent.id}")
 
 
 @command(states, "show")
@@ -213,12 +219,12 @@ def set_state(
 @command(states, "clear")
 def clear_state(call: Call, expected_version: ExpectedVersion = None) -> CommandResult:
     """Remove the state of an agent."""
-    was_there = call.view.clear_state(expected_version=expected_version)
-    sentence = "cleared the state" if was_there else "there was no state"
-    return CommandResult({"cleared": was_there}, show.render_text(sentence))
+    existed = call.view.clear_state(expected_version=expected_version)
+    sentence = "cleared the state" if existed else "there was no state"
+    return CommandResult({"cleared": existed}, show.render_text(sentence))
 
 
-def _list_shown(agent: Agent) -> dict[str, Any]:
+def _collect_visible_fields(agent: Agent) -> dict[str, Any]:
     values = {
         name: value for name, value in agent.__dict__.items() if name not in _HIDDEN and value not in (None, [], {})
     }

@@ -26,7 +26,7 @@ questions = typer.Typer(
 )
 _MAX_ROWS = 20
 _MAX_TEXT = 60
-_WIDTH = 80
+_SKETCH_WIDTH = 80
 _LABELS = ("id", "code", "year", "date", "flag")  # meanings of columns whose numbers have no separators
 _SMALL = 0.01  # a figure below it would be 0.00
 _SURE = 0.8  # the other readings are shown if the confidence is lower
@@ -69,9 +69,9 @@ def ask(
 
 def show_answer(answer: Answer, notes: Sequence[str] = ()) -> CommandResult:
     """Return the result that shows an answer. `notes` are sentences about the files that were written."""
-    is_missing = answer.status is AnswerStatus.CANNOT or any(note.startswith("not written") for note in notes)
-    shown = Group(*_render_answer(answer), *(show.render_text(note, style="dim") for note in notes))
-    return CommandResult(_make_document(answer), shown, FAILED if is_missing else 0)
+    has_failed = answer.status is AnswerStatus.CANNOT or any(note.startswith("not written") for note in notes)
+    output = Group(*_render_answer(answer), *(show.render_text(note, style="dim") for note in notes))
+    return CommandResult(_make_document(answer), output, FAILED if has_failed else 0)
 
 
 @command(app, "sql")
@@ -120,7 +120,7 @@ def _render_answer(answer: Answer) -> Iterator[RenderableType]:
         return
     if len(answer.table.rows) > 1:
         yield _render_table(answer.table)
-    sketch = answer.sketch(_WIDTH)
+    sketch = answer.sketch(_SKETCH_WIDTH)
     if sketch and len(answer.table.rows) > 1:
         yield Text(sketch)
     yield show.render_text(f"read as: {answer.restatement} (confidence {answer.confidence:.0%})", style="dim")
@@ -134,15 +134,15 @@ def _render_answer(answer: Answer) -> Iterator[RenderableType]:
 def _render_table(table: ResultTable) -> RenderableType:
     """Return rows with their labels to the left of figures."""
     order = sorted(range(len(table.columns)), key=lambda index: bool(table.columns[index].function))
-    shown = show.make_table()
+    figures_table = show.make_table()
     for index in order:
         column = table.columns[index]
         title = show.render_text(column.title or column.name)
-        shown.add_column(title, justify="right" if _is_figure(column) else "left")
+        figures_table.add_column(title, justify="right" if _is_figure(column) else "left")
     for row in table.rows[:_MAX_ROWS]:
         cells = [_write_cell(row[index], table.columns[index]) for index in order]
-        shown.add_row(*(show.render_text(cell, _MAX_TEXT) for cell in cells))
-    return _add_note_on_omitted_rows(shown, len(table.rows))
+        figures_table.add_row(*(show.render_text(cell, _MAX_TEXT) for cell in cells))
+    return _add_note_on_omitted_rows(figures_table, len(table.rows))
 
 
 def _is_figure(column: AnswerColumn) -> bool:

@@ -23,26 +23,30 @@ app = typer.Typer()
 Target = Annotated[
     str, typer.Argument(metavar="TARGET", help="A folder, or an fsspec address such as s3://bucket/path.")
 ]
-Keep = "Retention"
+_PANEL = "Retention"  # the heading of the next options in the help
+KeepLast = Annotated[int | None, typer.Option(metavar="N", help="Keep the latest N backups.", rich_help_panel=_PANEL)]
+KeepDays = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Keep the latest of each of the last N days.", rich_help_panel=_PANEL),
+]
+KeepWeeks = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Keep the latest of each of the last N weeks.", rich_help_panel=_PANEL),
+]
+KeepMonths = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Keep the latest of each of the last N months.", rich_help_panel=_PANEL),
+]
 
 
 @command(app, "backup", make_store_call)
 def backup(
     call: Call,
     target: Target,
-    keep_last: Annotated[
-        int | None, typer.Option(metavar="N", help="Keep the latest N backups.", rich_help_panel=Keep)
-    ] = None,
-    keep_days: Annotated[
-        int | None, typer.Option(metavar="N", help="Keep the latest of each of the last N days.", rich_help_panel=Keep)
-    ] = None,
-    keep_weeks: Annotated[
-        int | None, typer.Option(metavar="N", help="Keep the latest of each of the last N weeks.", rich_help_panel=Keep)
-    ] = None,
-    keep_months: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Keep the latest of each of the last N months.", rich_help_panel=Keep),
-    ] = None,
+    keep_last: KeepLast = None,
+    keep_days: KeepDays = None,
+    keep_weeks: KeepWeeks = None,
+    keep_months: KeepMonths = None,
     replace_state: Annotated[
         bool, typer.Option("--replace-state", help="If the file `state` is damaged, write it from the store.")
     ] = False,
@@ -107,11 +111,11 @@ def list_backups(
         if entry.problem:
             table.add_row(entry.id, "", "", "", "", show.render_text("damaged", style="bold red"))
             continue
-        moment = format_local_with_zone(entry.at, call.zone) if entry.at else ""
+        time_text = format_local_with_zone(entry.at, call.zone) if entry.at else ""
         size = f"{_format_size(entry.bytes)}{', encrypted' if entry.is_encrypted else ''}"
-        table.add_row(entry.id, moment, f"{entry.sequence:,}", f"{entry.rows:,}", f"{entry.files:,}", size)
-    shown = Group(table, *problems) if backups else show.render_text(f"no backups at {target}")
-    return CommandResult({"backups": backups}, shown, 1 if problems else 0)
+        table.add_row(entry.id, time_text, f"{entry.sequence:,}", f"{entry.rows:,}", f"{entry.files:,}", size)
+    output = Group(table, *problems) if backups else show.render_text(f"no backups at {target}")
+    return CommandResult({"backups": backups}, output, 1 if problems else 0)
 
 
 @command(app, "restore", make_store_call)
@@ -150,11 +154,11 @@ def _show_restored(restored: Restored, zone: ZoneInfo) -> RenderableType:
     table = show.make_table("table", "rows")
     for name, count in restored.rows.items():
         table.add_row(name, f"{count:,}")
-    reached = format_local_with_zone(restored.reached, zone)
+    reached_at = format_local_with_zone(restored.reached, zone)
     lines: list[RenderableType] = [
         table,
         show.render_text(f"restored {restored.row_count:,} rows and {restored.files:,} files of {restored.backup}"),
-        show.render_text(f"the store is at {reached}, sequence number {restored.sequence:,} of the backup"),
+        show.render_text(f"the store is at {reached_at}, sequence number {restored.sequence:,} of the backup"),
     ]
     if restored.existing_rows:
         lines.append(

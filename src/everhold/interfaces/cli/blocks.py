@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Core memory: texts that are always part of an agent's prompt.")
 
 _MAX_VALUE_LENGTH = 400
-_SHOWN = ("id", "label", "user_id", "description", "template_name", "is_template", "version", "updated_at")
+_SHOWN_FIELDS = ("id", "label", "user_id", "description", "template_name", "is_template", "version", "updated_at")
 
 BlockArgument = Annotated[str, typer.Argument(metavar="NAME", help="The label or the id of a block.")]
 TextArgument = Annotated[str, typer.Argument(metavar="TEXT", help="- reads standard input.")]
@@ -85,7 +85,7 @@ def show_block(
     """Show a block with its value and its agents."""
     block = call.view.block(name, as_of=call.parse_moment("--as-of", as_of))
     agents = call.view.block_agents(block.id)
-    fields = {field: block.__dict__[field] for field in _SHOWN}
+    fields = {field: block.__dict__[field] for field in _SHOWN_FIELDS}
     fields |= {"agents": ", ".join(agents), "characters": f"{len(block.value):,} of {block.limit:,}"}
     parts: list[RenderableType] = [show.make_fields_table(fields, call.zone), Text(), show.render_text(block.value)]
     return CommandResult({"block": block, "agents": agents}, Group(*parts))
@@ -197,8 +197,8 @@ def show_history(call: Call, name: BlockArgument) -> CommandResult:
             show.render_text(revision.reason or ""),
             show.render_text(revision.value["value"], _MAX_VALUE_LENGTH),
         )
-    shown: RenderableType = table if revisions else Text(f"block {name} was never changed", style="dim")
-    return CommandResult({"revisions": revisions}, shown)
+    output: RenderableType = table if revisions else Text(f"block {name} was never changed", style="dim")
+    return CommandResult({"revisions": revisions}, output)
 
 
 @command(app, "diff")
@@ -240,7 +240,7 @@ def render(
     """Print the blocks of the --agent and the --user as a section of a prompt."""
     text = call.view.render_blocks(numbered=numbered)
     if not call.as_json and text:
-        Console(highlight=False).print(show.render_text(text), soft_wrap=True)  # for pipes
+        Console(highlight=False).print(show.render_text(text), soft_wrap=True)  # a pipe gets whole lines
     return CommandResult({"text": text}, None)
 
 

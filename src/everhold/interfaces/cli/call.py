@@ -45,7 +45,7 @@ class CommandResult(Value):
     """The result of a command: a JSON document, the output for a person, and the exit code."""
 
     document: Any
-    shown: "RenderableType | None"
+    output: "RenderableType | None"
     code: int = 0
 
 
@@ -74,7 +74,7 @@ class Call:
         """The changes of a shell that `/undo` can undo, latest last."""
         self.shown_ids: list[str] | None = None
         """The ids of the rows in a shell's last numbered table, shared with its commands; None outside a shell."""
-        self.asked: list[EarlierQuestion] = []
+        self.earlier_questions: list[EarlierQuestion] = []
         """The last questions about data that a shell answered, oldest first, on which follow-ups build."""
         self.prepare_data: Callable[[], None] = lambda: None
         """Makes the data of a shell ready before the first command that reads it."""
@@ -139,7 +139,7 @@ class Call:
         """Return the moment that an option names, or None if the option was not passed."""
         if text is None:
             return None
-        from everhold.interfaces.shared.times import parse_time  # most commands are given no time
+        from everhold.interfaces.shared.times import parse_time  # imported here, because most commands get no time
 
         return parse_time(text, self.zone, option, durations=durations)
 
@@ -147,7 +147,7 @@ class Call:
         """Return the moment of `--expires`, or None if the option was not passed. The moment must be in the future."""
         if text is None:
             return None
-        from everhold.interfaces.shared.times import parse_expiry  # most commands are given no time
+        from everhold.interfaces.shared.times import parse_expiry  # imported here, because most commands get no time
 
         return parse_expiry(text, self.zone, "--expires")
 
@@ -185,8 +185,8 @@ class Call:
             raise InvalidInput("the shell has a store open", value=self.store, remedy="leave --store out")
         self.as_json = shell.as_json
         self.shown_ids = shell.shown_ids
-        own = {name: value for name, value in self.scope.items() if value not in (None, DEFAULT_ORGANIZATION)}
-        self.scope = {**shell.scope, **own}
+        given = {name: value for name, value in self.scope.items() if value not in (None, DEFAULT_ORGANIZATION)}
+        self.scope = {**shell.scope, **given}
         # These are cached properties, which are not computed any more.
         self.engine, self.settings = shell.engine, shell.settings
         if self._timezone is None:
@@ -194,7 +194,7 @@ class Call:
 
     @contextmanager
     def progress(self, step: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-        """Show a bar on standard error; the function that is yielded takes how many more are done."""
+        """Show a bar on standard error. Yield a function that takes the number of items done since its last call."""
         from everhold.interfaces.cli.progress import show_steps
 
         with show_steps(is_quiet=self.as_json) as show:
@@ -323,9 +323,9 @@ def command(
             call.close()
             return result.code
 
-        own = [option for option in _list_options(action) if option.name not in groups]
-        others = [option for group in (*groups.values(), make_call) for option in _list_options(group)]
-        run.__signature__ = inspect.Signature(own + others)  # type: ignore[attr-defined]
+        own_options = [option for option in _list_options(action) if option.name not in groups]
+        group_options = [option for group in (*groups.values(), make_call) for option in _list_options(group)]
+        run.__signature__ = inspect.Signature(own_options + group_options)  # type: ignore[attr-defined]
         app.command(name)(run)
         return action
 
@@ -352,20 +352,21 @@ def _print_result(call: Call, result: CommandResult) -> None:
     if call.as_json:
         from everhold.interfaces.shared.documents import encode_json
 
-        utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-        print(encode_json(result.document, ascii_only=not utf8))
-    elif result.shown is not None:
-        _print_shown(result.shown)
+        is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+        print(encode_json(result.document, ascii_only=not is_utf8))
+    elif result.output is not None:
+        _print_output(result.output)
 
 
-def _print_shown(shown: "RenderableType") -> None:
+def _print_output(output: "RenderableType") -> None:
     """Print the output for a person. Rich is imported only for colours on a terminal and for tables."""
-    from everhold.interfaces.cli.text_lists import TextList, find_output_width  # commands that search import it later
+    # Imported here, so that a search imports it while the embedding model loads.
+    from everhold.interfaces.cli.text_lists import TextList, find_output_width
 
     is_coloured = sys.stdout.isatty() or any(settings.read_variable(name) for name in _FORCING_COLOUR)
-    if isinstance(shown, TextList) and not is_coloured:
-        print(shown.make_text(find_output_width(settings.read_variable("COLUMNS"))), end="")
+    if isinstance(output, TextList) and not is_coloured:
+        print(output.make_text(find_output_width(settings.read_variable("COLUMNS"))), end="")
         return
     from rich.console import Console
 
-    Console(highlight=False, emoji=False).print(shown)
+    Console(highlight=False, emoji=False).print(output)

@@ -237,6 +237,6 @@ def drop_model(call: Call, name: Annotated[str, typer.Argument(metavar="MODEL")]
 @command(model, "install", make_store_call)
 def install(call: Call) -> CommandResult:
     """Fetch and verify the default embedding model."""
-    errors = Console(stderr=True, highlight=False, quiet=call.as_json)
-    folder = Everhold.install_model(errors.print, target=call.store)
+    console = Console(stderr=True, highlight=False, quiet=call.as_json)
+    folder = Everhold.install_model(console.print, target=call.store)
     return CommandResult({"folder": folder}, show.render_text(folder))

@@ -23,8 +23,8 @@ app = typer.Typer(
 )
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(is_requested: bool) -> None:
+    if is_requested:
         print(f"everhold {__version__}")
         raise typer.Exit
 
@@ -204,10 +204,8 @@ def make_root() -> TyperGroup:
 
 
 def _load_command(module: str, name: str) -> Any:
-    registered = {command.name: command for command in _import_app(module, "app").registered_commands}
-    command = get_command_from_info(
-        registered[name], pretty_exceptions_short=True, rich_markup_mode=app.rich_markup_mode
-    )
+    infos = {command.name: command for command in _import_app(module, "app").registered_commands}
+    command = get_command_from_info(infos[name], pretty_exceptions_short=True, rich_markup_mode=app.rich_markup_mode)
     _skip_validators(command)
     return command
 
@@ -230,6 +228,7 @@ def _skip_validators(command: Any) -> None:
 
 
 def _process_value(parameter: Any, process: Callable[[Any, Any], Any], context: Any, value: Any) -> Any:
+    """Return the value of a parameter. `process` is Typer's own method, for values that must be converted."""
     if value is None and not parameter.required:
         value = () if parameter.multiple or parameter.nargs == -1 else None  # as Typer would return
     elif type(value) is not parameter.type_descriptor.annotation:

@@ -47,6 +47,6 @@ def resolve(
 ) -> CommandResult:
     """End a conflict between two memories."""
     kept_id = None if keep is None else resolve_id(call, keep)
-    ended = call.view.resolve_conflict(conflict, keep=kept_id)
+    resolved_conflict = call.view.resolve_conflict(conflict, keep=kept_id)
     sentence = "both memories stay" if kept_id is None else f"{kept_id} supersedes the other; `everhold undo` undoes it"
-    return CommandResult({"conflict": ended, "kept": kept_id}, show.render_text(sentence))
+    return CommandResult({"conflict": resolved_conflict, "kept": kept_id}, show.render_text(sentence))

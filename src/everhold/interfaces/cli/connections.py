@@ -34,35 +34,35 @@ def connect(
 ) -> CommandResult:
     """Connect a database, and show its tables; questions then run there, read-only."""
     with show_steps(is_quiet=call.as_json) as report:
-        connected = call.view.connect(name, url, url_env=url_env, schema=schema, progress=report)
-    return CommandResult(_make_document(connected), _render_connected(connected))
+        database = call.view.connect(name, url, url_env=url_env, schema=schema, progress=report)
+    return CommandResult(_make_document(database), _render_connected(database))
 
 
-def _make_document(connected: ConnectedDatabase) -> dict[str, Any]:
+def _make_document(database: ConnectedDatabase) -> dict[str, Any]:
     return {
-        "connection": connected.connection,
-        "is_new": connected.is_new,
-        "tables": [described.table for described in connected.tables],
-        "changes": list(connected.changes),
-        "notes": list(connected.notes),
+        "connection": database.connection,
+        "is_new": database.is_new,
+        "tables": [description.table for description in database.tables],
+        "changes": list(database.changes),
+        "notes": list(database.notes),
     }
 
 
-def _render_connected(connected: ConnectedDatabase) -> RenderableType:
-    connection = connected.connection
+def _render_connected(database: ConnectedDatabase) -> RenderableType:
+    connection = database.connection
     heading = f"{connection.name}: {connection.address} · {connection.server}"
     table = show.make_table("table", "rows", "columns", "key", "refers to")
-    for each in connected.tables:
-        keys = ", ".join(f"{key['column']} → {key['to_table']}" for key in each.table.foreign_keys)
+    for description in database.tables:
+        keys = ", ".join(f"{key['column']} → {key['to_table']}" for key in description.table.foreign_keys)
         table.add_row(
-            show.render_text(each.table.table_name),
-            f"{each.table.row_count or 0:,}",
-            show.render_text(", ".join(field.name for field in each.fields), _MAX_TEXT),
-            show.render_text(", ".join(each.table.primary_key) or "–"),
+            show.render_text(description.table.table_name),
+            f"{description.table.row_count or 0:,}",
+            show.render_text(", ".join(field.name for field in description.fields), _MAX_TEXT),
+            show.render_text(", ".join(description.table.primary_key) or "–"),
             show.render_text(keys or "–", _MAX_TEXT),
         )
-    changes = [show.render_text(_describe_change(change), style="yellow") for change in connected.changes]
-    notes = [show.render_text(f"note: {note}", style="yellow") for note in connected.notes]
+    changes = [show.render_text(_describe_change(change), style="yellow") for change in database.changes]
+    notes = [show.render_text(f"note: {note}", style="yellow") for note in database.notes]
     return Group(show.render_text(heading, style="bold"), table, *changes, *notes)
 
 
@@ -85,8 +85,8 @@ def list_connections(call: Call) -> CommandResult:
             format_local(connection.refreshed_at, call.zone),
             connection.id,
         )
-    empty = Text("no connections; `everhold connect NAME URL` adds one")
-    return CommandResult({"connections": list(connections)}, table if connections else empty)
+    hint = Text("no connections; `everhold connect NAME URL` adds one")
+    return CommandResult({"connections": list(connections)}, table if connections else hint)
 
 
 @command(app, "refresh-connection")
@@ -95,8 +95,8 @@ def refresh_connection(
 ) -> CommandResult:
     """Read the tables of a connected database again, and show what has changed."""
     with show_steps(is_quiet=call.as_json) as report:
-        connected = call.view.refresh_connection(name, progress=report)
-    return CommandResult(_make_document(connected), _render_connected(connected))
+        database = call.view.refresh_connection(name, progress=report)
+    return CommandResult(_make_document(database), _render_connected(database))
 
 
 @command(app, "delete-connection")

@@ -43,8 +43,8 @@ def list_episodes(
 ) -> CommandResult:
     """Show episodes, newest first."""
     page = call.view.episodes(level=level, limit=limit, cursor=cursor, **filters)
-    shown: RenderableType = make_episodes_table(call, page) if page.episodes else Text("no episodes", style="dim")
-    parts = [shown, *([render_cursor(page.cursor)] if page.cursor else [])]
+    output: RenderableType = make_episodes_table(call, page) if page.episodes else Text("no episodes", style="dim")
+    parts = [output, *([render_cursor(page.cursor)] if page.cursor else [])]
     return CommandResult({"episodes": page.episodes, "cursor": page.cursor}, Group(*parts))
 
 
@@ -75,12 +75,12 @@ def summarise(
 ) -> CommandResult:
     """Show what was said in a span of time, within a number of tokens."""
     summary = call.view.summary(budget=budget, **filters)
-    shown = (
+    output = (
         show.render_text(summary.text)
         if summary.text
         else Text(f"nothing was said, or nothing fits {budget:,} tokens", style="dim")
     )
-    return CommandResult({"text": summary.text, "tokens": summary.tokens, "quotes": list(summary.quotes)}, shown)
+    return CommandResult({"text": summary.text, "tokens": summary.tokens, "quotes": list(summary.quotes)}, output)
 
 
 def make_episodes_table(call: Call, episodes: Iterable[Episode]) -> RenderableType:

@@ -28,9 +28,9 @@ def erase(
     """Erase a user everywhere, with a proof, after a confirmation. It cannot be undone."""
     affected = call.engine.erase(user, organization=organization, preview=True)
     if preview:
-        return CommandResult(affected, Group(show.render_text(f"erasing {user} would remove"), _make_rows(affected)))
+        return CommandResult(affected, Group(show.render_text(f"erasing {user} would remove"), _make_table(affected)))
     if not yes:
-        Console(stderr=True, highlight=False).print(_make_rows(affected))
+        Console(stderr=True, highlight=False).print(_make_table(affected))
         if not confirm(f"Erase {user} everywhere, for good?"):
             return CommandResult({"erased": False}, show.render_text("nothing was erased"), 1)
     with call.track_steps(explain_interrupted_erasure) as report:
@@ -42,7 +42,7 @@ def _describe(proof: ErasureProof) -> dict[str, object]:
     return {**proof.__dict__, "complete": proof.is_complete}
 
 
-def _make_rows(proof: ErasureProof) -> RenderableType:
+def _make_table(proof: ErasureProof) -> RenderableType:
     table = show.make_table("what", "rows")
     for name, count in proof.rows.items():
         table.add_row(name.replace("_", " "), f"{count:,}")
@@ -59,7 +59,7 @@ def _show_proof(proof: ErasureProof) -> RenderableType:
         table.add_row(f"backup {target.target}", target.status, detail)
     lines = [
         show.render_text(f"erased {proof.user}: {sum(proof.rows.values()):,} rows, {len(proof.keys):,} keys"),
-        _make_rows(proof),
+        _make_table(proof),
         table,
         show.render_text(f"proof {proof.erasure_id}, SHA-256 {proof.digest}"),
     ]

@@ -20,12 +20,12 @@ from everhold.evaluation import (
     episodes,
     fitting,
     leave_one_out,
+    locomo,
     precision,
     precision_format,
     questions,
     small_scopes,
 )
-from everhold.evaluation import locomo as data
 from everhold.evaluation.lives import Life, read_lives
 from everhold.evaluation.locomo import CUTS, EvaluatedConversation
 from everhold.interfaces.cli import show
@@ -40,11 +40,12 @@ app = typer.Typer(help="Measure recall and questions about data.")
 
 File = Annotated[Path, typer.Argument(metavar="FILE", dir_okay=False, help="Conversations in the shape of LoCoMo.")]
 _MEASURES = (*(f"r@{k}" for k in CUTS), "mrr")
-_NOT_THE_CALLERS = ("storage", "interface", "strict_scopes")
+# Settings that every evaluation chooses itself.
+_FIXED_SETTINGS = ("storage", "interface", "strict_scopes")
 
 
 @command(app, "locomo", make_store_call)
-def locomo(
+def measure_locomo(
     call: Call,
     file: File,
     folds: Annotated[
@@ -54,23 +55,27 @@ def locomo(
     without: Annotated[str | None, typer.Option(metavar="RETRIEVER", help="Leave one retriever out.")] = None,
 ) -> CommandResult:
     """Show how much of the evidence for each question is among the first 5, 10 and 25 hits."""
-    left_out = _choose_recipe_change(without)
+    change_recipe = _choose_recipe_change(without)
     conversations = _read_conversations(file)
     recipes = _fit_to_others(call, file, conversations) if folds else [HYBRID] * len(conversations)
-    by_name = {conversation.id: left_out(recipe) for conversation, recipe in zip(conversations, recipes, strict=True)}
+    recipes_by_id = {
+        conversation.id: change_recipe(recipe) for conversation, recipe in zip(conversations, recipes, strict=True)
+    }
     with open_empty(call) as engine, call.progress("asking", _count_questions(conversations)) as progress:
-        report = data.evaluate(engine, conversations, lambda conversation: by_name[conversation.id], progress).as_json()
+        report = locomo.evaluate(
+            engine, conversations, lambda conversation: recipes_by_id[conversation.id], progress
+        ).as_json()
     line = Line({"file": str(file), "folds": folds, **({"without": without} if without else {})})
     line |= {name: report[name] for name in (*_MEASURES, "questions", "by_category", "context_tokens")}
     return CommandResult(line, _make_locomo_table(line))
 
 
 def _choose_recipe_change(name: str | None) -> Callable[[Recipe], Recipe]:
-    known = leave_one_out.list_groups(HYBRID)
+    groups = leave_one_out.list_groups(HYBRID)
     if name is None:
         return lambda recipe: recipe
-    if name not in known:
-        raise InvalidInput(f"--without: no retriever {name!r}", value=name, remedy=suggest_name(name, known))
+    if name not in groups:
+        raise InvalidInput(f"--without: no retriever {name!r}", value=name, remedy=suggest_name(name, groups))
     return lambda recipe: recipe.without(name)
 
 
@@ -89,7 +94,7 @@ def _make_locomo_table(line: Mapping[str, Any]) -> RenderableType:
     for name, row in {"all": line, **line["by_category"]}.items():
         table.add_row(name, f"{row['questions']:,}", *_format_measures(row))
     return Group(
-        table, Text(f"{data.CONTEXT_HITS} hits have {line['context_tokens']:,} tokens on average", style="dim")
+        table, Text(f"{locomo.CONTEXT_HITS} hits have {line['context_tokens']:,} tokens on average", style="dim")
     )
 
 
@@ -100,10 +105,15 @@ def measure_episodes(call: Call, file: File) -> CommandResult:
     total = episodes.count_steps(conversations)
     with open_empty(call) as engine, call.progress("saying and asking", total) as progress:
         report = episodes.evaluate(engine, conversations, progress).as_json()
-    share = f"sessions@{episodes.SESSIONS}"
-    table = show.make_number_table("conversation", "questions", share, "episodes", "summaries")
+    share_name = f"sessions@{episodes.SESSIONS}"
+    table = show.make_number_table("conversation", "questions", share_name, "episodes", "summaries")
     for name, row in {**report["by_conversation"], "all": report}.items():
-        figures = (f"{row['questions']:,}", f"{row[share]:.3f}", f"{row['episodes']:,}", f"{row['summary_share']:.1%}")
+        figures = (
+            f"{row['questions']:,}",
+            f"{row[share_name]:.3f}",
+            f"{row['episodes']:,}",
+            f"{row['summary_share']:.1%}",
+        )
         table.add_row(show.render_text(name), *figures)
     return CommandResult(Line(file=str(file), **report), table)
 
@@ -116,15 +126,17 @@ def leave_each_out(call: Call, file: File) -> CommandResult:
     total = len(recipes) * _count_questions(conversations)
     with open_empty(call) as engine, call.progress("asking", total) as progress:
         reports = leave_one_out.compare(engine, conversations, list(recipes.values()), progress)
-    complete, *others = (report.overall.as_json() for report in reports)
+    complete_measures, *reduced_measures = (report.overall.as_json() for report in reports)
     without = {
-        name: _compare_measures(report, complete) for name, report in zip(list(recipes)[1:], others, strict=True)
+        name: _compare_measures(report, complete_measures)
+        for name, report in zip(list(recipes)[1:], reduced_measures, strict=True)
     }
     table = show.make_number_table("without", *_MEASURES, *(f"Δ {name}" for name in _MEASURES[:-1]))
-    table.add_row("–", *_format_measures(complete))
+    table.add_row("–", *_format_measures(complete_measures))
     for name, row in without.items():
-        table.add_row(name, *_format_measures(row), *(f"{row['difference'][report]:+.3f}" for report in _MEASURES[:-1]))
-    return CommandResult(Line(file=str(file), **complete, without=without), table)
+        differences = [f"{row['difference'][measure]:+.3f}" for measure in _MEASURES[:-1]]
+        table.add_row(name, *_format_measures(row), *differences)
+    return CommandResult(Line(file=str(file), **complete_measures, without=without), table)
 
 
 def _compare_measures(reduced: Mapping[str, float], complete: Mapping[str, float]) -> dict[str, Any]:
@@ -135,8 +147,8 @@ def _compare_measures(reduced: Mapping[str, float], complete: Mapping[str, float
 @command(app, "fit", make_store_call)
 def fit(call: Call, file: File) -> CommandResult:
     """Print weights for the hybrid recipe, fitted to conversations, as weights.json has them."""
-    fitted = fitting.fit_weights(_gather_examples(call, file, _read_conversations(file)))
-    return CommandResult(fitted, Text(json.dumps(fitted, indent=2), no_wrap=True, overflow="ignore"))
+    weights = fitting.fit_weights(_gather_examples(call, file, _read_conversations(file)))
+    return CommandResult(weights, Text(json.dumps(weights, indent=2), no_wrap=True, overflow="ignore"))
 
 
 @command(app, "fit-answers", make_store_call)
@@ -158,12 +170,12 @@ def fit_answers(
             raise InvalidInput(f"--part: no part {name!r} of the weights", value=name, remedy=remedy)
     lives = read_lives(files)
     scopes = small_scopes.cut_lives(lives) if "chance_among_few" in parts else []
-    count = sum(len(life.questions) for life in (*lives, *scopes))
-    with open_temporary(call) as engine, call.progress("asking", count) as progress:
+    question_count = sum(len(life.questions) for life in (*lives, *scopes))
+    with open_temporary(call) as engine, call.progress("asking", question_count) as progress:
         examples = answer_fitting.collect_examples(engine, lives, progress)
-        among_few = answer_fitting.collect_examples(engine, scopes, progress)
-    fitted = answer_fitting.fit_weights(examples, among_few, parts)
-    return CommandResult(fitted, Text(json.dumps(fitted, indent=2), no_wrap=True, overflow="ignore"))
+        small_scope_examples = answer_fitting.collect_examples(engine, scopes, progress)
+    weights = answer_fitting.fit_weights(examples, small_scope_examples, parts)
+    return CommandResult(weights, Text(json.dumps(weights, indent=2), no_wrap=True, overflow="ignore"))
 
 
 @command(app, "curve", make_store_call)
@@ -174,8 +186,8 @@ def show_curve(call: Call, file: File) -> CommandResult:
     default = curve.measure_minimum(examples, HYBRID.minimum, HYBRID.share)
     table = show.make_number_table("minimum", "precision", "recall", "silent")
     for name, point in [*((f"{point.minimum:.2f}", point) for point in points), ("default", default)]:
-        right = "–" if point.precision is None else f"{point.precision:.3f}"
-        table.add_row(name, right, f"{point.recall:.3f}", f"{point.silent:.3f}")
+        precision_text = "–" if point.precision is None else f"{point.precision:.3f}"
+        table.add_row(name, precision_text, f"{point.recall:.3f}", f"{point.silent:.3f}")
     document = Line(file=str(file), points=[point.as_json() for point in points], default=default.as_json())
     return CommandResult(document, table)
 
@@ -201,7 +213,7 @@ def _make_precision_table(report: precision.PrecisionReport) -> RenderableType:
     figures = report.as_json()
     table = show.make_number_table("category", "cases", "passed", "precision", "recall")
     for name, row in {**figures["by_category"], "all": figures}.items():
-        shares = (f"{row[name]:.3f}" for name in ("precision", "recall"))
+        shares = (f"{row[measure]:.3f}" for measure in ("precision", "recall"))
         table.add_row(name, str(row["cases"]), str(row["passed"]), *shares)
     parts: list[RenderableType] = [table]
     if report.failed:
@@ -237,8 +249,8 @@ def measure_questions(
     ] = None,
 ) -> CommandResult:
     """Ask questions about lives: what is right, stale or missing, and whether scores are chances."""
-    chosen = files if fold is None else _choose_fold(files, fold)
-    lives = read_lives(chosen)
+    chosen_files = files if fold is None else _choose_fold(files, fold)
+    lives = read_lives(chosen_files)
     if few and folds:
         raise InvalidInput("--folds does not work with --few", remedy="leave out one of them")
     if folds:
@@ -252,7 +264,7 @@ def measure_questions(
     else:
         with call.progress("storing and asking", questions.count_steps(lives)) as progress:
             report = questions.evaluate(lives, lambda: open_empty(call), progress)
-    line = Line(files=[str(file) for file in chosen], fold=fold, few=few, folds=folds, **report.as_json())
+    line = Line(files=[str(file) for file in chosen_files], fold=fold, few=few, folds=folds, **report.as_json())
     if failures:
         line["failures"] = [verdict.as_json() for verdict in report.failures]
     return CommandResult(line, make_report_tables(report, failures=failures))
@@ -264,7 +276,8 @@ def _measure_small_scopes(call: Call, scopes: Sequence[Life]) -> questions.Quest
 
 
 def _choose_fold(files: Sequence[Path], fold: str) -> Sequence[Path]:
-    number, folds = (read_number(part) or 0 for part in fold.partition("/")[::2])
+    number_text, _, folds_text = fold.partition("/")
+    number, folds = read_number(number_text) or 0, read_number(folds_text) or 0
     if not 1 <= number <= folds <= len(files):
         raise InvalidInput(
             f"--fold: {fold!r} is not a fold of the given files ({len(files)})",
@@ -276,37 +289,40 @@ def _choose_fold(files: Sequence[Path], fold: str) -> Sequence[Path]:
 
 def open_empty(call: Call) -> Everhold:
     """Return an engine on an empty store in memory, with the settings of the call."""
-    options = {name: value for name, value in call.settings if name not in _NOT_THE_CALLERS}
+    options = {name: value for name, value in call.settings if name not in _FIXED_SETTINGS}
     return Everhold.open("memory://", **options, interface="command line")
 
 
 @contextmanager
 def open_temporary(call: Call) -> Iterator[Everhold]:
-    """Open an engine on an empty SQLite file that is deleted afterwards: it finds one of many users faster."""
+    """Open an engine on an empty SQLite file, which is deleted at the end. A file finds one of many users faster."""
     with TemporaryDirectory(prefix="everhold-") as folder:
-        options = {name: value for name, value in call.settings if name not in _NOT_THE_CALLERS}
+        options = {name: value for name, value in call.settings if name not in _FIXED_SETTINGS}
         with Everhold.open(Path(folder) / "lives.db", **options, interface="command line") as engine:
             yield engine
 
 
 def _read_conversations(file: Path) -> list[EvaluatedConversation]:
-    conversations = data.read(file)
+    conversations = locomo.read(file)
     if not any(question.evidence for conversation in conversations for question in conversation.questions):
         raise InvalidInput(f"{file} has no question with evidence", remedy="see docs/evaluation.md")
     return conversations
 
 
 def _gather_examples(call: Call, file: Path, conversations: Sequence[EvaluatedConversation]) -> list[fitting.Examples]:
-    """Return the signals of every turn. Fitting needs wrong turns, and questions about something else."""
+    """Return the signals of every turn for every question.
+
+    Raise InvalidInput if there are too few: fitting needs wrong turns, and questions of another conversation.
+    """
     if len(conversations) < 2:
         raise InvalidInput(f"{file} has one conversation", remedy="add another, whose questions are foreign to it")
     min_turns = max(fitting.COMPARED_RANKS) + 1
     for conversation in conversations:
         if len(conversation.turns) < min_turns or not any(question.evidence for question in conversation.questions):
-            evidenced = sum(bool(question.evidence) for question in conversation.questions)
+            evidence_count = sum(bool(question.evidence) for question in conversation.questions)
             raise InvalidInput(
                 f"conversation {conversation.id!r} of {file} has {len(conversation.turns)} turns and"
-                f" {evidenced} questions with evidence",
+                f" {evidence_count} questions with evidence",
                 value=conversation.id,
                 remedy=f"leave it out, or give it {min_turns} turns and a question",
             )

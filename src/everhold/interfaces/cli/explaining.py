@@ -79,20 +79,20 @@ def show_overview(
     memories = call.view.overview(about, k=k, include=include or (), **filters)
     tags = call.view.tags_of([memory.id for memory in memories])
     numbered = call.number_rows(memory.id for memory in memories)
-    shown = memory_lists.make_memory_list(
+    output = memory_lists.make_memory_list(
         memories, call.zone, tags, call.scope, empty=memory_lists.NOTHING_FOUND, numbered=numbered
     )
-    return CommandResult({"memories": add_tags(memories, tags)}, shown)
+    return CommandResult({"memories": add_tags(memories, tags)}, output)
 
 
 def _show_periods(call: Call, periods: Sequence[Period]) -> RenderableType:
     if not periods:
         return Text(memory_lists.NOTHING_FOUND, style="dim")
-    rows = show.make_table("from", "until", "memory")
+    table = show.make_table("from", "until", "memory")
     for memory, since, until in periods:
         end = "today" if until is None else format_local(until, call.zone)
-        rows.add_row(format_local(since, call.zone), end, show.render_text(memory.text))
-    return rows
+        table.add_row(format_local(since, call.zone), end, show.render_text(memory.text))
+    return table
 
 
 def _render_explanation(call: Call, explanation: WhyNot) -> RenderableType:
@@ -101,9 +101,9 @@ def _render_explanation(call: Call, explanation: WhyNot) -> RenderableType:
     if explanation.score is not None and explanation.place is not None:
         parts.append(Text(f"score {explanation.score:.3f} · place {explanation.place:,}"))
     if explanation.winner is not None and not explanation.returned:
-        ahead = "" if explanation.behind is None else f", {explanation.behind:.3f} ahead"
+        lead = "" if explanation.behind is None else f", {explanation.behind:.3f} ahead"
         parts.append(
-            show.render_text(f"the best hit is {explanation.winner.id} with {explanation.winner.score:.3f}{ahead}")
+            show.render_text(f"the best hit is {explanation.winner.id} with {explanation.winner.score:.3f}{lead}")
         )
     if explanation.admitted_by:
         options = [_OPTIONS[name].format(value) for name, value in explanation.admitted_by.items()]

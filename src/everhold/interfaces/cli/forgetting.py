@@ -47,7 +47,7 @@ def forget(
         raise InvalidInput("--expected-version is for one memory", remedy="name it by its id or key")
     if with_messages and not names:
         raise InvalidInput("--with-messages is for memories that are named", remedy="name them by their ids or keys")
-    filters = {**(filters if not everything else {"everything": True}), **only}
+    filters = {**({"everything": True} if everything else filters), **only}
     affected = _find_affected(call, names, filters, hard=hard)
     if preview or not affected.count:
         return _make_result(call, affected, "would be forgotten", preview=True)
@@ -97,11 +97,15 @@ def _delete_messages(call: Call, affected: Affected, *, hard: bool) -> Affected:
 
 
 def _find_affected(call: Call, names: Sequence[str] | None, filters: dict[str, Any], *, hard: bool) -> Affected:
-    memories = _get_memories(call, names, hard=hard) if names else []
+    memories: Sequence[Memory] = ()
     if names:
+        memories = _get_memories(call, names, hard=hard)
         filters = {"where": {"id": [memory.id for memory in memories]}}
     affected = call.view.forget_where(**filters, hard=hard, preview=True)
-    count, memories = (len(set(names)), memories) if names else (affected.count, affected.memories)
+    if names:
+        count = len(set(names))  # also those that are forgotten already, which a hard forget deletes
+    else:
+        memories, count = affected.memories, affected.count
     tags = call.view.tags_of([memory.id for memory in memories]) if memories else {}
     return Affected(memories, tags, count, affected.derived, affected.messages)
 
@@ -124,8 +128,8 @@ def _ask_to_forget(call: Call, affected: Affected, *, hard: bool) -> bool:
     return confirm(f"Forget {memories}{' for good' if hard else ''}?")
 
 
-def _make_result(call: Call, affected: Affected, what: str, *, preview: bool = False, code: int = 0) -> CommandResult:
-    heading = Text(f"{affected.count or 'no'} {'memory' if affected.count == 1 else 'memories'} {what}", style="bold")
+def _make_result(call: Call, affected: Affected, action: str, *, preview: bool = False, code: int = 0) -> CommandResult:
+    heading = Text(f"{affected.count or 'no'} {'memory' if affected.count == 1 else 'memories'} {action}", style="bold")
     document = {
         "count": affected.count,
         "memories": add_tags(affected.memories, affected.tags),
@@ -140,8 +144,8 @@ def _make_table(call: Call, affected: Affected) -> Group:
     hidden = affected.count - len(affected.memories)
     footer: list[RenderableType] = [Text(f"… and {hidden:,} more", style="dim")] if hidden else []
     if affected.derived:
-        derived = memory_lists.make_memory_list(affected.derived, call.zone, {}, call.scope)
-        footer += [Text("derived from these, and gone with them:"), derived]
+        derived_list = memory_lists.make_memory_list(affected.derived, call.zone, {}, call.scope)
+        footer += [Text("derived from these, and gone with them:"), derived_list]
     if affected.messages:
         ids = " ".join(message.id for message in affected.messages)
         footer.append(

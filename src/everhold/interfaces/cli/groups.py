@@ -29,10 +29,10 @@ def list_reaches() -> list[str]:
 
 
 def suggest_kinds(filters: Mapping[str, Any]) -> str:
-    """Return a hint for the kinds of a filter that resemble a usual kind; kinds of the caller's own are allowed."""
+    """Return a hint that names the usual kinds that other kinds in a filter resemble. Callers may use any kind."""
     kinds = list_kinds()
-    own = [kind for kind in filters.get("kind", ()) if kind not in kinds]
-    nearest = [close for kind in own for close in get_close_matches(kind, kinds, n=1, cutoff=0.7)]
+    unusual_kinds = [kind for kind in filters.get("kind", ()) if kind not in kinds]
+    nearest = [close for kind in unusual_kinds for close in get_close_matches(kind, kinds, n=1, cutoff=0.7)]
     return f"; did you mean --kind {' --kind '.join(nearest)}?" if nearest else ""
 
 
@@ -117,22 +117,23 @@ def read_memory_fields(
     metadata: Metadata = None,
 ) -> dict[str, Any]:
     """Return the fields that were passed. The time `never` means None."""
+    # For each field, its option, the text that was passed, and the direction of a plain duration such as 7d.
     moments: dict[str, tuple[str, str | None, Direction | None]] = {
         "valid_from": ("--valid-from", valid_from, None),
         "valid_to": ("--valid-to", valid_to, "ahead"),
         "occurred_at": ("--at", at, None),
     }
-    objects = {"content": content, "provenance": provenance, "metadata": metadata}
-    others = {"kind": kind, "namespace": namespace, "key": key, "priority": priority, "importance": importance,
+    object_options = {"content": content, "provenance": provenance, "metadata": metadata}
+    plain_options = {"kind": kind, "namespace": namespace, "key": key, "priority": priority, "importance": importance,
               "confidence": confidence,
               "speaker": speaker, "source_agent": source_agent, "aliases": alias or None, "pinned": pinned}  # fmt: skip
     expiry = {} if expires is None else {"expires_at": None if expires == FOREVER else call.parse_expiry(expires)}
     return {
-        **{name: value for name, value in others.items() if value is not None},
+        **{name: value for name, value in plain_options.items() if value is not None},
         **expiry,
-        **{name: None if moment[1] == FOREVER else call.parse_moment(*moment)
-           for name, moment in moments.items() if moment[1] is not None},
-        **{name: _parse_object(text, name) for name, text in objects.items() if text is not None},
+        **{name: None if text == FOREVER else call.parse_moment(option, text, durations)
+           for name, (option, text, durations) in moments.items() if text is not None},
+        **{name: _parse_object(text, name) for name, text in object_options.items() if text is not None},
     }  # fmt: skip
 
 

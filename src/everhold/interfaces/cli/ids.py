@@ -29,16 +29,16 @@ def resolve_id(call: Call, name: str) -> str:
         return shown_ids[number - 1]
     if len(name) < MIN_PREFIX_LENGTH or _GENERATED_ID.fullmatch(name):
         return name
-    within = {"id": {">=": name, "<": name + _AFTER_EVERY_CHARACTER}}
-    page = call.view.list(where=within, limit=_MAX_CANDIDATES + 1)
+    prefix_range = {"id": {">=": name, "<": name + _AFTER_EVERY_CHARACTER}}
+    page = call.view.list(where=prefix_range, limit=_MAX_CANDIDATES + 1)
     ids = [memory.id for memory in page.memories]
     if not ids or call.view.count(where={"or": [{"id": name}, {"key": name}]}):
         return name
     if len(ids) == 1:
         return ids[0]
-    others = ", …" if len(ids) > _MAX_CANDIDATES else ""
+    ellipsis = ", …" if len(ids) > _MAX_CANDIDATES else ""
     raise InvalidInput(
-        f"several ids begin with {name!r}: {', '.join(ids[:_MAX_CANDIDATES])}{others}",
+        f"several ids begin with {name!r}: {', '.join(ids[:_MAX_CANDIDATES])}{ellipsis}",
         value=name,
         remedy="type more characters of the one you mean",
     )

@@ -44,7 +44,7 @@ System = Annotated[
 ]
 Zone = Annotated[str | None, typer.Option(metavar="ZONE", help="The zone of times without one.")]
 Order = Annotated[str | None, typer.Option(metavar="ORDER", help="dmy, mdy or ymd: that of dates such as 03/04/2024.")]
-Renamed = Annotated[
+RenameUser = Annotated[
     list[str] | None, typer.Option(metavar="OLD=NEW", help="Import the data of user OLD as data of user NEW.")
 ]
 QuarantineFile = Annotated[
@@ -64,14 +64,14 @@ def import_file(
     source: System = None,
     timezone: Zone = None,
     date_order: Order = None,
-    rename_user: Renamed = None,
+    rename_user: RenameUser = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be imported.")] = False,
     quarantine: QuarantineFile = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing quarantine file.")] = False,
 ) -> CommandResult:
     """Import an export, the data of another system, a list of memories, or a text."""
     with call.track_steps(explain_interrupted_import) as report:
-        loaded = call.engine.load(
+        result = call.engine.load(
             file,
             organization=organization,
             user=user,
@@ -84,7 +84,7 @@ def import_file(
             overwrite=overwrite,
             progress=report,
         )
-    return CommandResult(_make_document(file, loaded), _show(file, loaded))
+    return CommandResult(_make_document(file, result), _show(file, result))
 
 
 def _read_renaming(text: str) -> tuple[str, str]:
@@ -99,86 +99,87 @@ def _choose_quarantine(file: Path) -> Path:
 
     An existing file is not used: a user may be correcting its rows.
     """
-    resolved = file.resolve()
+    input_path = file.resolve()
     number = 1
     while True:
         suffix = ".quarantine.jsonl" if number == 1 else f".quarantine-{number}.jsonl"
-        candidate = resolved.with_name(resolved.name + suffix)
+        candidate = input_path.with_name(input_path.name + suffix)
         if not candidate.exists():
             return candidate
         number += 1
 
 
-def _make_document(file: Path, loaded: ImportResult) -> dict[str, object]:
+def _make_document(file: Path, result: ImportResult) -> dict[str, object]:
     document: dict[str, object] = {
         "file": file,
-        "count": loaded.count,
-        "added": loaded.added,
-        "existing": loaded.existing,
-        "skipped": loaded.skipped,
-        "log_lines_skipped": loaded.log_lines,
-        "embedded": loaded.embedded,
+        "count": result.count,
+        "added": result.added,
+        "existing": result.existing,
+        "skipped": result.skipped,
+        "log_lines_skipped": result.log_lines,
+        "embedded": result.embedded,
     }
-    if loaded.source is not None:
+    if result.source is not None:
         document |= {
-            "source": loaded.source,
-            "dry_run": loaded.is_dry_run,
-            "mapped": loaded.mapped,
-            "left_out": loaded.left_out,
-            "quarantined": loaded.quarantined,
-            "quarantine": loaded.quarantine,
-            "faults": loaded.faults,
-            "vectors_kept": loaded.vectors_kept,
-            "vectors_replaced": loaded.vectors_replaced,
-            "assumed_zone": loaded.assumed_zone,
+            "source": result.source,
+            "dry_run": result.is_dry_run,
+            "mapped": result.mapped,
+            "left_out": result.left_out,
+            "quarantined": result.quarantined,
+            "quarantine": result.quarantine,
+            "faults": result.faults,
+            "vectors_kept": result.vectors_kept,
+            "vectors_replaced": result.vectors_replaced,
+            "assumed_zone": result.assumed_zone,
         }
     return document
 
 
-def _show(file: Path, loaded: ImportResult) -> RenderableType:
-    if loaded.source is None:
-        return show.render_text(f"imported {loaded.count:,} from {file}: {_describe_import(loaded)}")
-    parts: list[RenderableType] = [_make_mapping_table(loaded)]
+def _show(file: Path, result: ImportResult) -> RenderableType:
+    if result.source is None:
+        return show.render_text(f"imported {result.count:,} from {file}: {_describe_import(result)}")
+    parts: list[RenderableType] = [_make_mapping_table(result)]
     parts += [
         show.render_text(f"left out: {left_out.rows:,} of {left_out.origin}: {left_out.reason}")
-        for left_out in loaded.left_out
+        for left_out in result.left_out
     ]
-    if loaded.assumed_zone is not None:
-        verb_phrase = "would be read" if loaded.is_dry_run else "were read"
-        note = f"times without a zone {verb_phrase} as times in {loaded.assumed_zone}; --timezone names another"
+    if result.assumed_zone is not None:
+        verb_phrase = "would be read" if result.is_dry_run else "were read"
+        note = f"times without a zone {verb_phrase} as times in {result.assumed_zone}; --timezone names another"
         parts.append(show.render_text(note))
-    if loaded.vectors_kept or loaded.vectors_replaced:
-        note = f"{loaded.vectors_kept:,} embeddings kept, {loaded.vectors_replaced:,} of other models computed again"
+    if result.vectors_kept or result.vectors_replaced:
+        note = f"{result.vectors_kept:,} embeddings kept, {result.vectors_replaced:,} of other models computed again"
         parts.append(show.render_text(note))
     parts += [
         show.render_text(f"not imported: {fault.place}: {fault.reason}", style="red")
-        for fault in loaded.faults[:_SHOWN_FAULTS]
+        for fault in result.faults[:_SHOWN_FAULTS]
     ]
-    if loaded.quarantined > _SHOWN_FAULTS:
-        parts.append(Text(f"… and {loaded.quarantined - _SHOWN_FAULTS:,} more", style="red"))
-    if loaded.quarantine is not None:
-        remedy = f"they are in {loaded.quarantine}; correct them there and import that file"
-        noun = "row was" if loaded.quarantined == 1 else "rows were"
-        parts.append(show.render_text(f"{loaded.quarantined:,} {noun} not imported: {remedy}"))
-    verb = "would import" if loaded.is_dry_run else "imported"
-    counts = f"{loaded.added:,} rows" if loaded.is_dry_run else _describe_import(loaded)
-    parts.append(show.render_text(f"{verb} {file} ({loaded.source}): {counts}"))
+    if result.quarantined > _SHOWN_FAULTS:
+        parts.append(Text(f"… and {result.quarantined - _SHOWN_FAULTS:,} more", style="red"))
+    if result.quarantine is not None:
+        remedy = f"they are in {result.quarantine}; correct them there and import that file"
+        noun = "row was" if result.quarantined == 1 else "rows were"
+        parts.append(show.render_text(f"{result.quarantined:,} {noun} not imported: {remedy}"))
+    verb = "would import" if result.is_dry_run else "imported"
+    counts = f"{result.added:,} rows" if result.is_dry_run else _describe_import(result)
+    parts.append(show.render_text(f"{verb} {file} ({result.source}): {counts}"))
     return Group(*parts)
 
 
-def _make_mapping_table(loaded: ImportResult) -> RenderableType:
-    names = ("from", "becomes", "rows", "importable") if loaded.is_dry_run else ("from", "becomes", "rows", "added")
-    table = show.make_table(*names, *([] if loaded.is_dry_run else ["already there"]), "not imported")
+def _make_mapping_table(result: ImportResult) -> RenderableType:
+    names = ("from", "becomes", "rows", "importable") if result.is_dry_run else ("from", "becomes", "rows", "added")
+    table = show.make_table(*names, *([] if result.is_dry_run else ["already there"]), "not imported")
     for column in table.columns[2:]:
         column.justify = "right"
-    for row in loaded.mapped:
-        counts = [row.rows, row.added, *([] if loaded.is_dry_run else [row.existing]), row.quarantined]
+    for row in result.mapped:
+        counts = [row.rows, row.added, *([] if result.is_dry_run else [row.existing]), row.quarantined]
         table.add_row(show.render_text(row.origin), row.becomes, *(f"{count:,}" for count in counts))
     return table
 
 
-def _describe_import(loaded: ImportResult) -> str:
-    counts = [f"{loaded.added:,} added", f"{loaded.existing:,} already there"]
-    counts += [f"{loaded.skipped:,} skipped, because the store has another version"] if loaded.skipped else []
-    counts += [f"{loaded.embedded:,} memories embedded"] if loaded.embedded else []
-    return ", ".join([*counts, f"{loaded.log_lines:,} log lines skipped"] if loaded.log_lines else counts)
+def _describe_import(result: ImportResult) -> str:
+    counts = [f"{result.added:,} added", f"{result.existing:,} already there"]
+    counts += [f"{result.skipped:,} skipped, because the store has another version"] if result.skipped else []
+    counts += [f"{result.embedded:,} memories embedded"] if result.embedded else []
+    counts += [f"{result.log_lines:,} log lines skipped"] if result.log_lines else []
+    return ", ".join(counts)

@@ -25,22 +25,23 @@ _STOPPING = "stopping after this batch; Ctrl-C again stops at once"
 def track_steps(explain: Explain, *, is_quiet: bool) -> Iterator[ReportProgress]:
     """Yield a function that shows each step and, after Ctrl-C, raises what `explain` returns.
 
-    The work calls it after each batch, so what it has reported is stored; inside a batch it reports `UnstoredProgress`,
-    which is only shown. A second Ctrl-C ends the work at once. A
-    driver may turn that into an error of its own, so every error after Ctrl-C counts as the interruption.
+    The work calls the function after each batch, so what it has reported is stored. Inside a batch it reports
+    `UnstoredProgress`, which is only shown. A second Ctrl-C ends the work at once. A driver may turn that into an error
+    of its own, so every error after Ctrl-C counts as the interruption.
     """
     is_pressed = False
     steps: dict[str, StepProgress] = {}
 
-    def press(_: int, __: FrameType | None) -> None:
+    def handle_signal(_: int, __: FrameType | None) -> None:
         nonlocal is_pressed
         if is_pressed:
             raise KeyboardInterrupt
         is_pressed = True
 
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.SIG_IGN:  # a process in the background ignores Ctrl-C, which is meant for other processes
-        signal.signal(signal.SIGINT, press)
+    previous_handler = signal.getsignal(signal.SIGINT)
+    # A process in the background ignores Ctrl-C, which is meant for other processes.
+    if previous_handler is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, handle_signal)
     try:
         with show_steps(is_quiet=is_quiet, read_hint=lambda: _STOPPING if is_pressed else "") as show:
 
@@ -56,7 +57,7 @@ def track_steps(explain: Explain, *, is_quiet: bool) -> Iterator[ReportProgress]
             raise explain(steps) from None
         raise
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous_handler)
 
 
 @contextmanager
@@ -67,16 +68,16 @@ def catch_stop_signals() -> Iterator[Callable[[], bool]]:
     """
     is_stopped = False
 
-    def stop(_: int, __: FrameType | None) -> None:
+    def handle_signal(_: int, __: FrameType | None) -> None:
         nonlocal is_stopped
         if is_stopped:
             raise KeyboardInterrupt
         is_stopped = True
 
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    handlers = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
+    previous_handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: handler for number, handler in previous_handlers.items() if handler is not signal.SIG_IGN}
     for number in handlers:
-        signal.signal(number, stop)
+        signal.signal(number, handle_signal)
     try:
         yield lambda: is_stopped
     finally:
@@ -113,10 +114,12 @@ def explain_interrupted_move(steps: Steps) -> Interrupted:
 
 def explain_interrupted_maintenance(steps: Steps) -> Interrupted:
     """Return the error that says what interrupted maintenance jobs have done."""
-    *finished, last = steps.values() if steps else (None,)
-    done = [job.step for job in finished]
-    done += [f"{last.step} ({_count(last)})"] if last is not None and last.done else []
-    return Interrupted(f"the work of {', '.join(done)} is kept" if done else "no job has done anything", _CONTINUE)
+    jobs = list(steps.values())
+    finished = [job.step for job in jobs[:-1]]
+    if jobs and jobs[-1].done:
+        finished.append(f"{jobs[-1].step} ({_count(jobs[-1])})")
+    kept = f"the work of {', '.join(finished)} is kept" if finished else "no job has done anything"
+    return Interrupted(kept, _CONTINUE)
 
 
 def explain_interrupted_undo_run(steps: Steps) -> Interrupted:

@@ -14,7 +14,7 @@ from everhold.interfaces.cli.interrupts import explain_interrupted_rotation
 from everhold.interfaces.shared.times import format_local
 
 app = typer.Typer(help="Encryption: which fields are encrypted, and with which keys.")
-_SHOWN = 50
+_MAX_SHOWN = 50
 
 
 @command(app, "list", make_store_call)
@@ -32,11 +32,11 @@ def _show_report(call: Call, report: KeyReport) -> RenderableType:
     for name, is_complete in report.fields.items():
         fields.add_row(name, "every row" if is_complete else "new rows")
     keys = show.make_table("key", "organization", "user", "for", "generation", "wrapped by", "created")
-    for key in report.keys[:_SHOWN]:
+    for key in report.keys[:_MAX_SHOWN]:
         generation = f"{key.generation}" if key.is_current else f"{key.generation} (only decrypts)"
         created = format_local(key.created_at, call.zone)
         keys.add_row(key.id, key.organization, key.user or "", key.purpose, generation, key.master_fingerprint, created)
-    omitted = len(report.keys) - _SHOWN
+    omitted = len(report.keys) - _MAX_SHOWN
     footer = [Text(f"and {omitted:,} further keys; --json shows all", style="dim")] if omitted > 0 else []
     problems = [show.render_text(f"problem: {problem}", style="bold red") for problem in report.problems]
     return Group(show.render_text(heading), fields, keys, *footer, *problems)
@@ -49,12 +49,12 @@ def create_key(
 ) -> CommandResult:
     """Write a new master key to a file."""
     fingerprint = Everhold.create_master_key(file)
-    shown = Group(
+    output = Group(
         show.render_text(f"wrote the master key {fingerprint} to {file}"),
         show.render_text(f"set encryption.master_key to file:{file.absolute()}"),
         Text("keep a copy elsewhere: without this key, encrypted content is lost", style="yellow"),
     )
-    return CommandResult({"file": file, "fingerprint": fingerprint}, shown)
+    return CommandResult({"file": file, "fingerprint": fingerprint}, output)
 
 
 @command(app, "rotate", make_store_call)
@@ -66,11 +66,11 @@ def rotate_keys(
 ) -> CommandResult:
     """Replace the data keys and encrypt every row again; also after a change of the master key."""
     with call.track_steps(explain_interrupted_rotation) as report:
-        rotated = call.engine.rotate_keys(master_only=master_only, progress=report)
+        rotation = call.engine.rotate_keys(master_only=master_only, progress=report)
     text = (
-        f"wrapped {rotated.wrapped:,} keys by {rotated.fingerprint}, replaced {rotated.replaced:,}, "
-        f"and encrypted {rotated.rows:,} rows again"
+        f"wrapped {rotation.wrapped:,} keys by {rotation.fingerprint}, replaced {rotation.replaced:,}, "
+        f"and encrypted {rotation.rows:,} rows again"
     )
-    unreadable = [show.render_text(f"{rotated.unreadable:,} rows cannot be decrypted", style="bold red")]
-    shown = Group(show.render_text(text), *(unreadable if rotated.unreadable else []))
-    return CommandResult(rotated, shown, 1 if rotated.unreadable else 0)
+    unreadable = [show.render_text(f"{rotation.unreadable:,} rows cannot be decrypted", style="bold red")]
+    output = Group(show.render_text(text), *(unreadable if rotation.unreadable else []))
+    return CommandResult(rotation, output, 1 if rotation.unreadable else 0)

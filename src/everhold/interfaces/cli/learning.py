@@ -45,7 +45,7 @@ def show_learned(
 ) -> CommandResult:
     """Show what was learned from answers that were judged, the latest first, and why it is used or not."""
     items = call.view.learned(limit=limit)
-    return CommandResult({"learned": [_write_item(item) for item in items]}, _render_items(items))
+    return CommandResult({"learned": [_make_document(item) for item in items]}, _render_items(items))
 
 
 @command(questions, "forget-learned")
@@ -54,7 +54,7 @@ def forget_learned(
 ) -> CommandResult:
     """Revoke something that was learned."""
     forgotten = call.view.forget_learned(item)
-    return CommandResult({"forgotten": _write_item(forgotten)}, show.render_text(f"forgot {forgotten.id}"))
+    return CommandResult({"forgotten": _make_document(forgotten)}, show.render_text(f"forgot {forgotten.id}"))
 
 
 def _show_verdict(result: VerdictResult) -> CommandResult:
@@ -62,16 +62,16 @@ def _show_verdict(result: VerdictResult) -> CommandResult:
         "query": result.query.id,
         "question": result.query.question,
         "feedback": result.query.feedback,
-        "learned": [_write_item(item) for item in result.learned],
+        "learned": [_make_document(item) for item in result.learned],
         "notes": result.notes,
     }
     notes = [show.render_text(f"note: {note}", style="yellow") for note in result.notes]
-    shown = show.render_text(f"{result.query.feedback}: {result.query.question}", style="bold")
+    heading = show.render_text(f"{result.query.feedback}: {result.query.question}", style="bold")
     learned = _render_items(result.learned) if result.learned else Text("nothing new was learned", style="dim")
-    return CommandResult(document, Group(shown, *notes, learned))
+    return CommandResult(document, Group(heading, *notes, learned))
 
 
-def _write_item(item: LearnedItem) -> dict[str, Any]:
+def _make_document(item: LearnedItem) -> dict[str, Any]:
     return asdict(item)
 
 

@@ -36,8 +36,8 @@ def relate(
     metadata: Annotated[str | None, typer.Option(metavar="JSON")] = None,
 ) -> CommandResult:
     """Link two memories."""
-    values = parse_object(metadata, "--metadata") if metadata is not None else {}
-    link = call.view.relate(resolve_id(call, source), resolve_id(call, target), relationship_type, metadata=values)
+    fields = parse_object(metadata, "--metadata") if metadata is not None else {}
+    link = call.view.relate(resolve_id(call, source), resolve_id(call, target), relationship_type, metadata=fields)
     sentence = f"{link.source_memory_id} {link.relationship_type} {link.target_memory_id}"
     return CommandResult({"relationship": link}, show.render_text(sentence))
 
@@ -53,12 +53,12 @@ def show_relations(
 ) -> CommandResult:
     """Show the memories related to a memory, nearest first."""
     memory_id = resolve_id(call, name)
-    related = call.view.relations(memory_id, depth=depth, relationship_type=relationship_type)
-    tags = call.view.tags_of([relation.memory.id for relation in related])
+    relations = call.view.relations(memory_id, depth=depth, relationship_type=relationship_type)
+    tags = call.view.tags_of([relation.memory.id for relation in relations])
     table = show.make_table("steps", "relationship", "memory")
-    for relation in related:
-        outward = relation.relationship.target_memory_id == relation.memory.id
-        arrow = f"{'→' if outward else '←'} {relation.relationship.relationship_type}"
+    for relation in relations:
+        is_outward = relation.relationship.target_memory_id == relation.memory.id
+        arrow = f"{'→' if is_outward else '←'} {relation.relationship.relationship_type}"
         table.add_row(
             str(relation.depth),
             arrow,
@@ -66,10 +66,10 @@ def show_relations(
         )
     documents = [
         {"memory": memory, "relationship": relation.relationship, "depth": relation.depth}
-        for relation, memory in zip(related, add_tags([relation.memory for relation in related], tags), strict=True)
+        for relation, memory in zip(relations, add_tags([relation.memory for relation in relations], tags), strict=True)
     ]
-    shown: RenderableType = table if related else Text(f"nothing is related to {memory_id}", style="dim")
-    return CommandResult({"related": documents}, shown)
+    output: RenderableType = table if relations else Text(f"nothing is related to {memory_id}", style="dim")
+    return CommandResult({"related": documents}, output)
 
 
 @command(app, "tag")
@@ -87,8 +87,8 @@ def untag(call: Call, name: MemoryName, tags: Tags) -> CommandResult:
 
 
 def _show_memory_tags(memory_id: str, tags: tuple[str, ...]) -> CommandResult:
-    listed = " ".join(f"#{tag}" for tag in tags) or "no tags"
-    return CommandResult({"id": memory_id, "tags": tags}, show.render_text(f"{memory_id} {listed}"))
+    tag_list = " ".join(f"#{tag}" for tag in tags) or "no tags"
+    return CommandResult({"id": memory_id, "tags": tags}, show.render_text(f"{memory_id} {tag_list}"))
 
 
 @command(app, "tags")
@@ -98,5 +98,5 @@ def show_tags(call: Call) -> CommandResult:
     table = show.make_table("tag", "memories")
     for tag_name, count in counts.items():
         table.add_row(show.render_text(tag_name), f"{count:,}")
-    shown: RenderableType = table if counts else Text("no tags", style="dim")
-    return CommandResult({"tags": counts}, shown)
+    output: RenderableType = table if counts else Text("no tags", style="dim")
+    return CommandResult({"tags": counts}, output)

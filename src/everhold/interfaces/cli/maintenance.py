@@ -94,8 +94,8 @@ def list_runs(
     latest = call.engine.runs(limit=limit)
     table = show.make_table("run", "began", "did", "state")
     for run in latest:
-        reports = {job: report["counts"] for job, report in run.jobs.items() if report["counts"]}
-        summary = "; ".join(f"{job}: {_describe_counts(counts)}" for job, counts in reports.items()) or "–"
+        counts_by_job = {job: report["counts"] for job, report in run.jobs.items() if report["counts"]}
+        summary = "; ".join(f"{job}: {_describe_counts(counts)}" for job, counts in counts_by_job.items()) or "–"
         table.add_row(run.id, format_local(run.started_at, call.zone), summary, _describe_state(run))
     return CommandResult({"runs": latest}, table if latest else Text("maintenance has not run yet"))
 
@@ -106,10 +106,10 @@ def undo_run(
 ) -> CommandResult:
     """Undo the changes that a maintenance run made to memories."""
     with call.track_steps(explain_interrupted_undo_run) as show_progress:
-        undone = call.engine.undo_run(run, progress=show_progress)
-    lines = [f"undid {undone.count:,} change{'' if undone.count == 1 else 's'}"]
-    lines += [f"skipped a {skipped.change.kind}: {skipped.reason}" for skipped in undone.skipped]
-    return CommandResult(undone, show.render_text("\n".join(lines)), 1 if undone.skipped else 0)
+        result = call.engine.undo_run(run, progress=show_progress)
+    lines = [f"undid {result.count:,} change{'' if result.count == 1 else 's'}"]
+    lines += [f"skipped a {skipped.change.kind}: {skipped.reason}" for skipped in result.skipped]
+    return CommandResult(result, show.render_text("\n".join(lines)), 1 if result.skipped else 0)
 
 
 def _describe_counts(counts: Mapping[str, int]) -> str:

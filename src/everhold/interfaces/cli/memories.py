@@ -38,7 +38,7 @@ Among = Annotated[
 ]
 
 
-@command(app, "remember", creates_store=True, fields=read_memory_fields, own=read_identity)
+@command(app, "remember", creates_store=True, fields=read_memory_fields, identity=read_identity)
 def remember(
     call: Call,
     texts: Annotated[
@@ -47,17 +47,17 @@ def remember(
     ] = None,
     *,
     fields: dict[str, Any],
-    own: dict[str, Any],
+    identity: dict[str, Any],
 ) -> CommandResult:
     """Store one or more memories."""
-    items: list[Any] = [{"text": text, **fields, **own} for text in read_texts(texts or [])]
+    items: list[Any] = [{"text": text, **fields, **identity} for text in read_texts(texts or [])]
     if not texts and fields.get("content"):
-        items = [{**fields, **own}]
+        items = [{**fields, **identity}]
     if not items:
         raise InvalidInput("there is nothing to remember", remedy="give a text, or - and lines on standard input")
-    shared = [name for name in ("id", "key", "idempotency_key") if name in {**fields, **own}]
-    if len(items) > 1 and shared:
-        option = "--" + shared[0].replace("_", "-")
+    single_memory_fields = [name for name in ("id", "key", "idempotency_key") if name in {**fields, **identity}]
+    if len(items) > 1 and single_memory_fields:
+        option = "--" + single_memory_fields[0].replace("_", "-")
         raise InvalidInput(
             f"{option} names one memory, and there are {len(items)} texts", remedy="remember them one by one"
         )
@@ -91,13 +91,13 @@ def recall(
 ) -> CommandResult:  # fmt: skip
     """Find the memories or messages that answer a question, best first."""
     moment = call.parse_moment("--as-of", as_of, "ago")
-    where = {**filters, "among": among or "memory", "namespace": namespace or None, "include": include or ()}
+    search_filters = {**filters, "among": among or "memory", "namespace": namespace or None, "include": include or ()}
     view = call.search_view  # the model of the store begins to load
     from everhold.interfaces.cli.memory_results import show_hits
 
     hits = view.recall(
         question, k=k, as_of=moment, minimum=minimum, recipe=recipe, cursor=cursor, model=model,
-        include_superseded=include_superseded, **where,
+        include_superseded=include_superseded, **search_filters,
     )  # fmt: skip
     hint = suggest_kinds(filters)
     return show_hits(call, hits, minimum, recipe, hint, explain=explain, among=among or ["memory"])
@@ -160,7 +160,7 @@ def revise(
     return show_memories(call, [memory], f"revision {memory.revision}")
 
 
-@command(app, "supersede", fields=read_memory_fields, own=read_identity)
+@command(app, "supersede", fields=read_memory_fields, identity=read_identity)
 def supersede(
     call: Call,
     name: MemoryName,
@@ -168,14 +168,14 @@ def supersede(
     expected_version: ExpectedVersion = None,
     *,
     fields: dict[str, Any],
-    own: dict[str, Any],
+    identity: dict[str, Any],
 ) -> CommandResult:
     """Replace a memory with a new one."""
-    replaced = resolve_id(call, name)
-    memory = call.view.supersede(replaced, text, expected_version=expected_version, **fields, **own)
+    replaced_id = resolve_id(call, name)
+    memory = call.view.supersede(replaced_id, text, expected_version=expected_version, **fields, **identity)
     from everhold.interfaces.cli.memory_results import show_memories
 
-    return show_memories(call, [memory], f"replaces {replaced}")
+    return show_memories(call, [memory], f"replaces {replaced_id}")
 
 
 @command(app, "history")

@@ -16,23 +16,24 @@ from everhold.model.memory import DEFAULT_PRIORITY
 from everhold.recall.hit import Why
 from everhold.recall.recipe import GROUPS
 
-_VISIBLE = {code: 0xFFFD for code in [*range(0x20), *range(0x7F, 0xA0)] if chr(code) not in "\n\t"}
+_REPLACEMENTS = {code: 0xFFFD for code in [*range(0x20), *range(0x7F, 0xA0)] if chr(code) not in "\n\t"}
 _MAX_TEXT_LENGTH = 400
 _INDENT = 2
 _BAR = "▇"
 _BAR_LENGTH = 10
-_STRONGEST = 3
+_MAX_CONTRIBUTIONS = 3
+# Contributions to a score that no retriever makes.
 _NO_RETRIEVERS = ("lead", "turn")
-_ORDER = (*dict.fromkeys(GROUPS.values()), "replaced", "related", *_NO_RETRIEVERS)
+_GROUP_ORDER = (*dict.fromkeys(GROUPS.values()), "replaced", "related", *_NO_RETRIEVERS)
 NOTHING_FOUND = "nothing found"
 NOTHING_RELEVANT = "nothing relevant enough"
 
 
-def clean_text(text: object, longest: int | None = None) -> str:
-    """Return stored text that is safe to print, shortened to `longest` characters."""
-    full_text = str(text).translate(_VISIBLE).expandtabs()
-    if longest is not None and len(full_text) > longest:
-        full_text = full_text[: longest - 1].rstrip() + "…"
+def clean_text(text: object, max_length: int | None = None) -> str:
+    """Return stored text that is safe to print, shortened to `max_length` characters."""
+    full_text = str(text).translate(_REPLACEMENTS).expandtabs()
+    if max_length is not None and len(full_text) > max_length:
+        full_text = full_text[: max_length - 1].rstrip() + "…"
     return full_text
 
 
@@ -45,16 +46,16 @@ def name_owners(records: Iterable[Entity], scope: Mapping[str, Any]) -> dict[str
     The user is always named, a project or an agent only if the records differ in it.
     """
     rows = list(records)
-    shown = {
+    named_columns = {
         name: column
         for name, column in _DIMENSIONS.items()
         if scope.get(name) is None and (name == "user" or len({row.__dict__.get(column) for row in rows}) > 1)
     }
-    return {row.id: " · ".join(_name_owner(row, shown)) for row in rows}
+    return {row.id: " · ".join(_name_owner(row, named_columns)) for row in rows}
 
 
-def _name_owner(record: Entity, shown: Mapping[str, str]) -> list[str]:
-    values = {name: record.__dict__.get(column) for name, column in shown.items()}
+def _name_owner(record: Entity, named_columns: Mapping[str, str]) -> list[str]:
+    values = {name: record.__dict__.get(column) for name, column in named_columns.items()}
     return [f"{name} {value}" for name, value in values.items() if value]
 
 
@@ -65,19 +66,19 @@ def render_memory(memory: Memory, zone: ZoneInfo, tags: Sequence[str] = ()) -> T
 
 def _describe_memory(memory: Memory, zone: ZoneInfo, tags: Sequence[str], owner: str) -> tuple[Paragraph, ...]:
     """Return the text of a memory, its id, kind and time and, on a further line, the fields without default values."""
-    usual = [memory.id, memory.kind, format_local(memory.occurred_at or memory.created_at, zone)]
-    parts = [owner] if owner else []
-    parts += [memory.speaker] if memory.speaker else []
+    first_line = [memory.id, memory.kind, format_local(memory.occurred_at or memory.created_at, zone)]
+    second_line = [owner] if owner else []
+    second_line += [memory.speaker] if memory.speaker else []
     if memory.version > 1:
-        parts.append(f"version {memory.version}")
+        second_line.append(f"version {memory.version}")
     if memory.priority != DEFAULT_PRIORITY:
-        parts.append(f"priority {memory.priority}")
+        second_line.append(f"priority {memory.priority}")
     if memory.expires_at:
-        parts.append(f"expires {format_local(memory.expires_at, zone)}")
+        second_line.append(f"expires {format_local(memory.expires_at, zone)}")
     if memory.superseded_by:
-        parts.append(f"superseded by {memory.superseded_by}")
-    parts += [f"#{tag}" for tag in tags]
-    details = "\n".join(" · ".join(line) for line in (usual, parts) if line)
+        second_line.append(f"superseded by {memory.superseded_by}")
+    second_line += [f"#{tag}" for tag in tags]
+    details = "\n".join(" · ".join(line) for line in (first_line, second_line) if line)
     return _make_paragraphs(memory.text or memory.content, details)
 
 
@@ -125,7 +126,9 @@ def sum_by_group(why: Why) -> dict[str, float]:
 
 
 def sort_groups(names: Iterable[str]) -> list[str]:
-    return sorted(set(names), key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name))
+    """Return each name once: groups in their fixed order, then other names in alphabetical order."""
+    positions = {name: position for position, name in enumerate(_GROUP_ORDER)}
+    return sorted(set(names), key=lambda name: (positions.get(name, len(positions)), name))
 
 
 def _describe_why(hit: Hit) -> tuple[StyledText, ...]:
@@ -133,7 +136,7 @@ def _describe_why(hit: Hit) -> tuple[StyledText, ...]:
     groups = {name: value for name, value in sum_by_group(hit.why).items() if name not in _NO_RETRIEVERS}
     total = sum(abs(value) for value in groups.values()) or 1.0
     line: list[StyledText] = []
-    for name, value in sorted(groups.items(), key=lambda item: -abs(item[1]))[:_STRONGEST]:
+    for name, value in sorted(groups.items(), key=lambda item: -abs(item[1]))[:_MAX_CONTRIBUTIONS]:
         bar = _BAR * round(_BAR_LENGTH * abs(value) / total)
         line += [StyledText(" · ", "dim")] if line else []
         line += [StyledText(f"{name} ", "dim"), StyledText(f"{bar} " if bar else "", "green" if value > 0 else "red")]
@@ -151,7 +154,7 @@ def join_common_words(why: Why, text: str) -> str:
 
 def _find_word(term: str, text: str) -> str:
     """Return the word of the text whose stem is the matched term."""
-    stem = term[: max(3, len(term) - 1)]
+    stem = term[: max(3, len(term) - 1)]  # a stem may end differently from its word, as "happi" from "happy"
     return next((word for word in re.findall(r"\w+", text.lower()) if word.startswith(stem)), term)
 
 
@@ -165,12 +168,12 @@ def make_hit_list(
     numbered: bool = False,
 ) -> TextList:
     """Return hits, best first: the score, the memory with its owner, and with `why` the reason that it is a hit."""
-    best = list(hits)
-    if not best:
+    hit_list = list(hits)
+    if not hit_list:
         return make_note(empty)
-    owners = name_owners((hit.record for hit in best), scope)
+    owners = name_owners((hit.record for hit in hit_list), scope)
     rows = []
-    for hit in best:
+    for hit in hit_list:
         reasons = (Paragraph(_describe_why(hit), _INDENT),) if why else ()
         rows.append(((*_describe_hit(hit, zone, owners[hit.id]), *reasons), (f"{hit.score:.2f}",)))
     return _make_list(rows, numbered)

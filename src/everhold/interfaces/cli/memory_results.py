@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _MAX_SHOWN = 50
+_MAX_TEXT_LENGTH = 400
 _NOTHING_RELEVANT = f"{memory_lists.NOTHING_RELEVANT}; --minimum 0 shows the nearest"
 
 
@@ -122,11 +123,11 @@ def show_revisions(call: Call, memory_id: str, revisions: Sequence[Revision]) ->
 
     table = show.make_table("revision", "known", "reason", "text")
     for revision in revisions:
-        known = f"{format_local(revision.known_from, call.zone)}\n{format_local(revision.known_to, call.zone)}"
+        period = f"{format_local(revision.known_from, call.zone)}\n{format_local(revision.known_to, call.zone)}"
         table.add_row(
             str(revision.revision),
-            known,
+            period,
             show.render_text(revision.reason or ""),
-            show.render_text(revision.value.get("text", ""), 400),
+            show.render_text(revision.value.get("text", ""), _MAX_TEXT_LENGTH),
         )
     return CommandResult({"revisions": revisions}, table if revisions else make_note(f"{memory_id} was never changed"))

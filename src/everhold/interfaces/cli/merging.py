@@ -31,15 +31,15 @@ def _render_merged(merged: Merged) -> RenderableType:
     heading = Text(f"{count} {phrase if merged.count else 'to merge'}", style="bold")
     table = show.make_table("similarity", "stays", "goes")
     for pair in merged.pairs:
-        kept, merged_ids = (
+        kept_text, merged_text = (
             show.render_text(f"{memory.id}\n{memory.text}", _MAX_TEXT_LENGTH) for memory in (pair.kept, pair.merged)
         )
-        table.add_row(f"{pair.similarity:.3f}", kept, merged_ids)
+        table.add_row(f"{pair.similarity:.3f}", kept_text, merged_text)
     hidden = merged.count - len(merged.pairs)
     footer = [Text(f"… and {hidden:,} more", style="dim")] if hidden else []
-    partial = (
+    warnings = (
         []
         if merged.exhaustive
         else [Text("too many to compare all pairs; only nearest neighbours were compared", style="dim")]
     )
-    return Group(heading, *([table] if merged.pairs else []), *footer, *partial)
+    return Group(heading, *([table] if merged.pairs else []), *footer, *warnings)

@@ -53,13 +53,13 @@ def add(
     items: list[Any] = [_parse_line(call, number, line) for number, line in enumerate(_read_lines(file), 1)]
     if not items:
         raise InvalidInput("there are no messages to add", remedy="pass a file, or lines on standard input")
-    added = call.view.add(items, conversation=conversation)
+    result = call.view.add(items, conversation=conversation)
     parts = [
-        make_messages_table(added.messages),
-        Text(f"\n{len(added.memories) or 'no'} {'fact' if len(added.memories) == 1 else 'facts'}", style="bold"),
-        memory_lists.make_memory_list(added.memories, call.zone, {}, call.scope, empty=""),
+        make_messages_table(result.messages),
+        Text(f"\n{len(result.memories) or 'no'} {'fact' if len(result.memories) == 1 else 'facts'}", style="bold"),
+        memory_lists.make_memory_list(result.memories, call.zone, {}, call.scope, empty=""),
     ]
-    return CommandResult({"messages": added.messages, "memories": added.memories}, Group(*parts))
+    return CommandResult({"messages": result.messages, "memories": result.memories}, Group(*parts))
 
 
 def _read_lines(file: str) -> list[str]:
@@ -108,8 +108,8 @@ def search(
         parts += [Text(heading, style="bold"), make_messages_table(hit.turns), Text()]
     if hits.cursor:
         parts.append(render_cursor(hits.cursor))
-    shown = Group(*parts) if hits else Text("no messages found", style="dim")
-    return CommandResult({"hits": hits.hits, "cursor": hits.cursor}, shown)
+    output = Group(*parts) if hits else Text("no messages found", style="dim")
+    return CommandResult({"hits": hits.hits, "cursor": hits.cursor}, output)
 
 
 @command(group, "recent")
@@ -118,8 +118,8 @@ def recent(
 ) -> CommandResult:
     """Show the last messages of all sessions, newest first; --agent narrows them to an agent."""
     messages = call.view.recent_messages(n=limit)
-    shown = make_messages_table(messages, with_session=True) if messages else Text("no messages", style="dim")
-    return CommandResult({"messages": messages}, shown)
+    output = make_messages_table(messages, with_session=True) if messages else Text("no messages", style="dim")
+    return CommandResult({"messages": messages}, output)
 
 
 @command(group, "delete")
@@ -135,13 +135,15 @@ def delete(
         return CommandResult({"messages": []}, Text("nothing was deleted"), 1)
     deleted = [call.view.delete_message(name, hard=hard) for name in dict.fromkeys(names)]
     result = _show_messages(deleted, "deleted")
-    derived = call.view.list(where={"provenance.message": [message.id for message in deleted]})
-    if not derived:
+    derived_memories = call.view.list(where={"provenance.message": [message.id for message in deleted]})
+    if not derived_memories:
         return result
-    ids = " ".join(memory.id for memory in derived)
-    kept = show.render_text(f"memories drawn from them stay; `everhold forget {ids}` forgets these")
-    listed = memory_lists.make_memory_list(derived, call.zone, {}, call.scope)
-    return CommandResult({**result.document, "derived": derived}, Group(result.shown or Text(), kept, listed))
+    ids = " ".join(memory.id for memory in derived_memories)
+    note = show.render_text(f"memories drawn from them stay; `everhold forget {ids}` forgets these")
+    derived_list = memory_lists.make_memory_list(derived_memories, call.zone, {}, call.scope)
+    return CommandResult(
+        {**result.document, "derived": derived_memories}, Group(result.output or Text(), note, derived_list)
+    )
 
 
 @command(group, "restore")

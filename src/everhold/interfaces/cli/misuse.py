@@ -26,9 +26,19 @@ _OTHER_WORDS = {
 }  # fmt: skip
 OTHER_COMMANDS = {word: name for name, words in _OTHER_WORDS.items() for word in words}
 # Options that each command has, and that `everhold` itself has not.
-_OF_COMMANDS = ("--store", "--org", "--project", "--user", "--agent", "--session", "--timezone", "--json", "--debug")
+_COMMAND_OPTIONS = (
+    "--store",
+    "--org",
+    "--project",
+    "--user",
+    "--agent",
+    "--session",
+    "--timezone",
+    "--json",
+    "--debug",
+)
 # Options of `everhold` itself, which come before the command.
-_BEFORE_COMMAND = ("-v", "-vv", "--verbose")
+_GLOBAL_OPTIONS = ("-v", "-vv", "--verbose")
 # Options that other tools or our Python arguments have, and ours that do the same.
 _EXPIRES = ("--expires",)
 _OTHER_OPTIONS = {
@@ -67,7 +77,9 @@ def _explain_command(match: re.Match[str], arguments: Sequence[str], _: Sequence
         suggestion = _suggest_command(arguments[0], (suggestion or "").strip("'"))
     elif is_at_start:
         suggestion = None
-    return f"no command {name}", f"did you mean {suggestion}?" if suggestion else _ASK if is_at_start else ""
+    if suggestion:
+        return f"no command {name}", f"did you mean {suggestion}?"
+    return f"no command {name}", _ASK if is_at_start else ""
 
 
 def _suggest_command(typed: str, similar: str) -> str | None:
@@ -80,18 +92,18 @@ def _suggest_command(typed: str, similar: str) -> str | None:
 
 
 def _explain_option(match: re.Match[str], arguments: Sequence[str], options: Sequence[str]) -> Explanation:
-    name, known = match["name"], (match["known"] or "").split(", ")
-    if name in _BEFORE_COMMAND:
+    name, similar_options = match["name"], (match["known"] or "").split(", ")
+    if name in _GLOBAL_OPTIONS:
         return f"no option {name} after the command", f"write it before the command: `everhold {name} COMMAND …`"
-    other = next((option for option in _OTHER_OPTIONS.get(name, ()) if option in options), None)
-    if other is not None:
-        return f"no option {name}", f"did you mean {other}?"
+    replacement = next((option for option in _OTHER_OPTIONS.get(name, ()) if option in options), None)
+    if replacement is not None:
+        return f"no option {name}", f"did you mean {replacement}?"
     if "--expires" in _OTHER_OPTIONS.get(name, ()):
         return f"no option {name}", "what this command stores does not expire, so leave it out"
-    before = arguments[: arguments.index(name)] if name in arguments else arguments
-    if name in _OF_COMMANDS and all(argument.startswith("-") for argument in before):
+    preceding = arguments[: arguments.index(name)] if name in arguments else arguments
+    if name in _COMMAND_OPTIONS and all(argument.startswith("-") for argument in preceding):
         return f"no option {name} before the command", f"write it after the command: `everhold COMMAND … {name} …`"
-    nearest = get_close_matches(name, known, n=1)
+    nearest = get_close_matches(name, similar_options, n=1)
     return f"no option {name}", f"did you mean {nearest[0]}?" if nearest else ""
 
 
@@ -110,9 +122,9 @@ def _explain_value(match: re.Match[str], arguments: Sequence[str], _: Sequence[s
 
 def _find_value(option: str, arguments: Sequence[str]) -> str | None:
     """Return the value that the user typed for an option: in `--limit 3`, `--limit=3` or `-k3`, this is 3."""
-    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
+    for argument, next_argument in zip(arguments, [*arguments[1:], ""], strict=True):
         if argument == option:
-            return following
+            return next_argument
         if argument.startswith(option):
             return argument.removeprefix(option).removeprefix("=")
     return None

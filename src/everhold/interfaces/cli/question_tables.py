@@ -33,8 +33,8 @@ def make_report_tables(report: QuestionsReport, *, failures: bool) -> Renderable
 def _make_figures_table(first: str, rows: Mapping[str, Mapping[str, Any]]) -> Table:
     table = show.make_number_table(first, "asked", *(_HEADERS.get(name, name) for name in FIGURES), padding=_PADDING)
     for name, figures in rows.items():
-        shown = [_NONE if figures[figure] is None else f"{figures[figure]:.3f}" for figure in FIGURES]
-        table.add_row(show.render_text(name), f"{figures['questions']:,}", *shown)
+        cells = [_NONE if figures[figure] is None else f"{figures[figure]:.3f}" for figure in FIGURES]
+        table.add_row(show.render_text(name), f"{figures['questions']:,}", *cells)
     return table
 
 
@@ -48,8 +48,11 @@ def _make_reliability_table(reliability: ReliabilityTable) -> Table:
 
 def _describe_errors(report: QuestionsReport) -> Text:
     errors = (report.reliability.error, report.returned_reliability.error)
-    every, returned = (_NONE if error is None else f"{error:.3f}" for error in errors)
-    return Text(f"expected calibration error {every}; of hits that default settings return, {returned}", style="dim")
+    of_all_hits, of_returned_hits = (_NONE if error is None else f"{error:.3f}" for error in errors)
+    return Text(
+        f"expected calibration error {of_all_hits}; of hits that default settings return, {of_returned_hits}",
+        style="dim",
+    )
 
 
 def _describe_failure(verdict: QuestionVerdict) -> Iterator[Text]:

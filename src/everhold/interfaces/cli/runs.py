@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Runs of agents and programs, and their cycles.")
 
-_MAX_LETTERS = 200
+_MAX_TEXT_LENGTH = 200
 
 RunId = Annotated[str | None, typer.Option("--run", metavar="ID", help="Default: the latest that is not finished.")]
 AnyRunId = Annotated[str | None, typer.Argument(metavar="RUN", help="Default: the latest.")]
-Sentence = Annotated[str | None, typer.Option(metavar="TEXT")]
+TextOption = Annotated[str | None, typer.Option(metavar="TEXT")]
 Value = Annotated[str | None, typer.Option(metavar="JSON|TEXT", help="JSON, or a text as it is.")]
 Cycle = Annotated[int, typer.Argument(metavar="CYCLE", help="The number of a cycle, as `run show` has it.")]
 
@@ -48,22 +48,26 @@ def start(
 def read_proposal_fields(
     call: Call,
     arguments: Object = None,
-    thoughts: Sentence = None,
-    reasoning: Sentence = None,
+    thoughts: TextOption = None,
+    reasoning: TextOption = None,
     plan: Annotated[str | None, typer.Option(metavar="JSON", help="A list.")] = None,
-    criticism: Sentence = None,
+    criticism: TextOption = None,
     workspace_cues: Annotated[str | None, typer.Option(metavar="JSON", help="A list.")] = None,
     raw: Value = None,
     snapshot: Object = None,
 ) -> dict[str, Any]:
     """Return the fields of a proposal that were passed."""
-    objects = {"arguments": arguments, "snapshot": snapshot}
-    lists = {"plan": plan, "workspace_cues": workspace_cues}
-    texts = {"thoughts": thoughts, "reasoning": reasoning, "criticism": criticism}
+    object_options = {"arguments": arguments, "snapshot": snapshot}
+    list_options = {"plan": plan, "workspace_cues": workspace_cues}
+    text_options = {"thoughts": thoughts, "reasoning": reasoning, "criticism": criticism}
     return {
-        **{name: value for name, value in texts.items() if value is not None},
-        **{name: parse_object(text, f"--{name}") for name, text in objects.items() if text is not None},
-        **{name: parse_list(text, f"--{name.replace('_', '-')}") for name, text in lists.items() if text is not None},
+        **{name: value for name, value in text_options.items() if value is not None},
+        **{name: parse_object(text, f"--{name}") for name, text in object_options.items() if text is not None},
+        **{
+            name: parse_list(text, f"--{name.replace('_', '-')}")
+            for name, text in list_options.items()
+            if text is not None
+        },
         **({} if raw is None else {"raw": parse_scalar(raw)}),
     }
 
@@ -77,7 +81,7 @@ def propose(
     fields: dict[str, Any],
 ) -> CommandResult:
     """Begin the next cycle of a run with an action, and show its idempotency key."""
-    run = _find_unfinished(call, run_id)
+    run = _find_unfinished_run(call, run_id)
     return _show_step(run, run.propose(tool, fields.pop("arguments", None), **fields))
 
 
@@ -87,7 +91,7 @@ def complete(
     output: Annotated[str | None, typer.Argument(metavar="OUTPUT", help="JSON, or a text as it is.")] = None,
     run_id: RunId = None,
     error: Annotated[str | None, typer.Option(metavar="JSON|TEXT", help="The action has failed with this.")] = None,
-    summary: Sentence = None,
+    summary: TextOption = None,
     artifact: Annotated[list[str] | None, typer.Option(metavar="ID", help="A file that it made; repeatable.")] = None,
     duration: Annotated[float | None, typer.Option(metavar="SECONDS")] = None,
     memory: Annotated[
@@ -96,7 +100,7 @@ def complete(
     ] = None,
 ) -> CommandResult:
     """Store what came of the pending action, with what was learned from it."""
-    run = _find_unfinished(call, run_id)
+    run = _find_unfinished_run(call, run_id)
     step = run.complete(
         None if output is None else parse_scalar(output),
         error=None if error is None else parse_scalar(error),
@@ -113,10 +117,10 @@ def finish(
     call: Call,
     output: Annotated[str | None, typer.Argument(metavar="OUTPUT", help="JSON, or a text as it is.")] = None,
     run_id: RunId = None,
-    summary: Sentence = None,
+    summary: TextOption = None,
 ) -> CommandResult:
     """End a run as successful; `run how-to` then finds how it was done."""
-    run = _find_unfinished(call, run_id)
+    run = _find_unfinished_run(call, run_id)
     run.finish(None if output is None else parse_scalar(output), summary=summary)
     return _show_run(run.execution, f"run {run.id} has succeeded")
 
@@ -124,7 +128,7 @@ def finish(
 @command(app, "fail")
 def fail(call: Call, error: Annotated[str, typer.Argument(metavar="ERROR")], run_id: RunId = None) -> CommandResult:
     """End a run as failed; `run retry` continues it."""
-    run = _find_unfinished(call, run_id)
+    run = _find_unfinished_run(call, run_id)
     return _show_run(run.fail(error), f"run {run.id} has failed")
 
 
@@ -156,8 +160,8 @@ def list_runs(
             show.render_text(owners),
             show.render_text(run.task, 80),
         )
-    shown: RenderableType = table if runs else Text("no runs", style="dim")
-    return CommandResult({"runs": runs}, shown)
+    output: RenderableType = table if runs else Text("no runs", style="dim")
+    return CommandResult({"runs": runs}, output)
 
 
 @command(app, "resume")
@@ -172,7 +176,7 @@ def resume(call: Call, run_id: AnyRunId = None) -> CommandResult:
 @command(app, "pause")
 def pause(call: Call, run_id: RunId = None) -> CommandResult:
     """Let a run take no more actions until it is resumed."""
-    run = _find_unfinished(call, run_id)
+    run = _find_unfinished_run(call, run_id)
     return _show_run(run.pause(), f"run {run.id} is paused")
 
 
@@ -183,7 +187,7 @@ def cancel(
     reason: Annotated[str | None, typer.Option(metavar="TEXT")] = None,
 ) -> CommandResult:
     """End a run for good."""
-    run = _find_unfinished(call, run_id)
+    run = _find_unfinished_run(call, run_id)
     return _show_run(run.cancel(reason), f"run {run.id} was cancelled")
 
 
@@ -214,12 +218,12 @@ def compare(
     second: Annotated[str, typer.Argument(metavar="RUN")],
 ) -> CommandResult:
     """Show two runs side by side."""
-    compared = call.view.get_run(first).compare(second)
+    comparison = call.view.get_run(first).compare(second)
     table = show.make_table("step", first, second, "")
-    for pair in compared.steps:
-        note = "" if pair.has_same_outcome else "another result" if pair.has_same_action else "another action"
-        table.add_row(str(pair.number), _describe(pair.first), _describe(pair.second), note)
-    document = {"shared": compared.shared, "steps": compared.steps, "runs": [compared.first, compared.second]}
+    for step_pair in comparison.steps:
+        note = "" if step_pair.has_same_outcome else "another result" if step_pair.has_same_action else "another action"
+        table.add_row(str(step_pair.number), _describe(step_pair.first), _describe(step_pair.second), note)
+    document = {"shared": comparison.shared, "steps": comparison.steps, "runs": [comparison.first, comparison.second]}
     return CommandResult(document, table)
 
 
@@ -256,8 +260,8 @@ def how_to(
         for number, step in enumerate(procedure.steps, 1):
             arguments = encode_json(dict(step.arguments)) if step.arguments else ""
             lines.append(f"  {number}. {step.tool or ''} {arguments} {step.summary or ''}".rstrip())
-    shown = show.render_text("\n".join(lines)) if lines else Text("no task like this was done before", style="dim")
-    return CommandResult({"procedures": procedures}, shown)
+    output = show.render_text("\n".join(lines)) if lines else Text("no task like this was done before", style="dim")
+    return CommandResult({"procedures": procedures}, output)
 
 
 @command(app, "recall")
@@ -268,14 +272,14 @@ def recall_with_results(
     results: Annotated[int, typer.Option(metavar="N", help="How many of the latest results.")] = 5,
 ) -> CommandResult:
     """Find memories that answer a question, together with the latest results of runs."""
-    recalled = call.view.recall_with_results(question, k=k, results=results)
+    recollections = call.view.recall_with_results(question, k=k, results=results)
     table = show.make_table("score", "what", "of")
-    for item in recalled:
+    for item in recollections:
         score = "" if item.score is None else f"{item.score:.2f}"
         origin = "" if item.step is None else f"cycle {item.step.cycle_index} ({item.step.tool or ''})"
-        table.add_row(score, show.render_text(item.text, _MAX_LETTERS), show.render_text(origin))
-    shown: RenderableType = table if recalled else Text("nothing", style="dim")
-    return CommandResult({"items": recalled.items, "is_fallback": recalled.is_fallback}, shown)
+        table.add_row(score, show.render_text(item.text, _MAX_TEXT_LENGTH), show.render_text(origin))
+    output: RenderableType = table if recollections else Text("nothing", style="dim")
+    return CommandResult({"items": recollections.items, "is_fallback": recollections.is_fallback}, output)
 
 
 @command(app, "known-at")
@@ -293,7 +297,7 @@ def known_at(
     )
 
 
-def _find_unfinished(call: Call, run_id: str | None) -> "Run":
+def _find_unfinished_run(call: Call, run_id: str | None) -> "Run":
     if run_id is not None:
         return call.view.get_run(run_id)
     for status in ("running", "paused"):
@@ -317,8 +321,8 @@ def _show_run(execution: Execution, sentence: str) -> CommandResult:
 
 def _show_step(run: "Run", step: "RunStep") -> CommandResult:
     attempt = f", attempt {step.attempt}" if step.attempt > 1 else ""
-    waits = f"; its idempotency key is {step.idempotency_key}" if step.is_open else ""
-    sentence = f"cycle {step.cycle_index} of run {run.id}: {_describe(step)}{attempt}{waits}"
+    key_note = f"; its idempotency key is {step.idempotency_key}" if step.is_open else ""
+    sentence = f"cycle {step.cycle_index} of run {run.id}: {_describe(step)}{attempt}{key_note}"
     document = {"run": run.execution, "step": step, "idempotency_key": step.idempotency_key}
     return CommandResult(document, show.render_text(sentence))
 
@@ -326,5 +330,5 @@ def _show_step(run: "Run", step: "RunStep") -> CommandResult:
 def _describe(step: "RunStep | None") -> str:
     if step is None:
         return ""
-    arguments = ", ".join(f"{name}={encode_json(value)}" for name, value in step.arguments.items())[:_MAX_LETTERS]
+    arguments = ", ".join(f"{name}={encode_json(value)}" for name, value in step.arguments.items())[:_MAX_TEXT_LENGTH]
     return f"{step.tool or ''}({arguments}) {'has no result yet' if step.is_open else step.status}"

@@ -35,14 +35,14 @@ def open_sample(call: Call) -> Iterator[Call]:
     """Yield a call on a store with the sample: the store of the call, or one for samples."""
     scope = {**call.scope, "user": call.scope["user"] or USER}
     with _choose_store(call) as store:
-        on_sample = Call(store, as_json=call.as_json, timezone=call.zone.key, scope=scope)
-        on_sample.creates_store = True
-        on_sample.prepare_data = partial(_upload_expenses, on_sample)
+        sample_call = Call(store, as_json=call.as_json, timezone=call.zone.key, scope=scope)
+        sample_call.creates_store = True
+        sample_call.prepare_data = partial(_upload_expenses, sample_call)
         try:
-            fill(on_sample.view)
-            yield on_sample
+            fill(sample_call.view)
+            yield sample_call
         finally:
-            on_sample.close()
+            sample_call.close()
 
 
 @contextmanager
@@ -53,10 +53,10 @@ def _choose_store(call: Call) -> Iterator[str]:
     folder = call.settings.data
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        writable = os.access(folder, os.W_OK)
+        is_writable = os.access(folder, os.W_OK)
     except OSError:
-        writable = False
-    if writable:
+        is_writable = False
+    if is_writable:
         yield str(folder / "sample.db")
         return
     with TemporaryDirectory(prefix="everhold-") as temporary:
@@ -96,8 +96,8 @@ def introduce(call: Call, *, terminal: bool) -> CommandResult:
 
 
 def _render_next_step(*, terminal: bool) -> Text:
-    before = "Your turn: type " if terminal else "To continue, run this in a terminal: type "
+    invitation = "Your turn: type " if terminal else "To continue, run this in a terminal: type "
     return Text.assemble(
-        ("What the move cost: ", "dim"), (f"/ask {DATA_QUESTION}", "bold magenta"), "\n", before,
+        ("What the move cost: ", "dim"), (f"/ask {DATA_QUESTION}", "bold magenta"), "\n", invitation,
         ("a sentence", "bold"), ", ", ("?question", "bold"), " or ", ("/help", "bold"), ".",
     )  # fmt: skip

@@ -57,15 +57,15 @@ def read_message_fields(
     metadata: Object = None,
 ) -> dict[str, Any]:
     """Return the fields of a message that were passed."""
-    lists = {"tool_calls": tool_calls, "tool_returns": tool_returns, "references": references}
-    others = {"role": role, "name": name, "model": model, "sender_id": sender, "conversation": conversation,
+    list_options = {"tool_calls": tool_calls, "tool_returns": tool_returns, "references": references}
+    plain_options = {"role": role, "name": name, "model": model, "sender_id": sender, "conversation": conversation,
               "id": own_id, "tool_call_id": tool_call_id, "step_id": step_id, "otid": otid, "group_id": group_id,
               "created_at": call.parse_moment("--created-at", created_at),
               "content": None if content is None else parse_content(content, "--content"),
               "metadata": None if metadata is None else parse_object(metadata, "--metadata")}  # fmt: skip
     return {
-        **{field: value for field, value in others.items() if value is not None},
-        **{field: parse_list(written, f"--{field.replace('_', '-')}") for field, written in lists.items() if written},
+        **{field: value for field, value in plain_options.items() if value is not None},
+        **{field: parse_list(text, f"--{field.replace('_', '-')}") for field, text in list_options.items() if text},
     }
 
 
@@ -77,14 +77,14 @@ def say(
     fields: dict[str, Any],
 ) -> CommandResult:
     """Store messages in a session; the first one starts it."""
-    spoken = read_texts(texts) if texts else []
-    if not spoken and not any(fields.get(name) for name in ("content", "tool_calls", "tool_returns")):
+    said_texts = read_texts(texts) if texts else []
+    if not said_texts and not any(fields.get(name) for name in ("content", "tool_calls", "tool_returns")):
         raise InvalidInput("there is nothing to say", remedy="give a text, or - and lines on standard input")
-    if len(spoken) > 1 and "id" in fields:
+    if len(said_texts) > 1 and "id" in fields:
         raise InvalidInput(
-            f"one --id is given for {len(spoken)} messages", value=fields["id"], remedy="say one message at a time"
+            f"one --id is given for {len(said_texts)} messages", value=fields["id"], remedy="say one message at a time"
         )
-    messages = [call.view.say(text, **fields) for text in spoken or [""]]
+    messages = [call.view.say(text, **fields) for text in said_texts or [""]]
     return CommandResult({"messages": messages}, make_messages_table(messages))
 
 
@@ -97,11 +97,11 @@ def read_session_fields(
     metadata: Object = None,
 ) -> dict[str, Any]:
     """Return the fields of a session that were passed."""
-    others = {"title": title, "topic": topic, "session_type": session_type}
-    objects = {"context": context, "metadata": metadata}
+    plain_options = {"title": title, "topic": topic, "session_type": session_type}
+    object_options = {"context": context, "metadata": metadata}
     return {
-        **{name: value for name, value in others.items() if value is not None},
-        **{name: parse_object(written, f"--{name}") for name, written in objects.items() if written is not None},
+        **{name: value for name, value in plain_options.items() if value is not None},
+        **{name: parse_object(text, f"--{name}") for name, text in object_options.items() if text is not None},
     }
 
 
@@ -126,17 +126,21 @@ def show_session(
     page = call.view.messages(
         conversation=conversation, limit=limit, cursor=cursor, oldest_first=oldest_first, around=around
     )
-    shown = ("id", "user_id", "agent_id", "project_id", "title", "topic", "summary", "last_active", "ended_at")
-    fields = {name: session.__dict__[name] for name in shown}
+    field_names = ("id", "user_id", "agent_id", "project_id", "title", "topic", "summary", "last_active", "ended_at")
+    fields = {name: session.__dict__[name] for name in field_names}
     if session.context:
         fields["context"] = encode_json(session.context)
-    in_order = page if oldest_first else page[::-1]
-    parts: list[RenderableType] = [show.make_fields_table(fields, call.zone), Text(), make_messages_table(in_order)]
+    ordered = page if oldest_first else page[::-1]
+    parts: list[RenderableType] = [
+        show.make_fields_table(fields, call.zone),
+        Text(),
+        make_messages_table(ordered),
+    ]
     if page.cursor:
         parts.append(render_cursor(page.cursor))
     if page.back_cursor:
-        other = "" if oldest_first else " --oldest-first"
-        parts.append(Text(f"the other way: --cursor {page.back_cursor}{other}", style="dim"))
+        option = "" if oldest_first else " --oldest-first"
+        parts.append(Text(f"the other way: --cursor {page.back_cursor}{option}", style="dim"))
     document = {
         "session": session, "messages": page.messages, "cursor": page.cursor, "back_cursor": page.back_cursor
     }  # fmt: skip
@@ -151,15 +155,15 @@ def list_sessions(call: Call, limit: Annotated[int, typer.Option(metavar="N", he
     for session in sessions:
         owners = " · ".join(name for name in (session.user_id, session.agent_id, session.project_id) if name)
         description = session.topic or session.title or session.summary or ""
-        ended = " (archived)" if session.is_archived else " (ended)" if session.ended_at else ""
+        state = " (archived)" if session.is_archived else " (ended)" if session.ended_at else ""
         table.add_row(
-            show.render_text(session.id + ended),
+            show.render_text(session.id + state),
             format_local(session.last_active, call.zone),
             show.render_text(owners),
             show.render_text(description, 80),
         )
-    shown: RenderableType = table if sessions else Text("no sessions", style="dim")
-    return CommandResult({"sessions": sessions}, shown)
+    output: RenderableType = table if sessions else Text("no sessions", style="dim")
+    return CommandResult({"sessions": sessions}, output)
 
 
 @command(app, "conversations")
@@ -173,8 +177,8 @@ def list_conversations(
         table.add_row(
             show.render_text(row.id), format_local(row.started_at, call.zone), show.render_text(row.name or "", 80)
         )
-    shown: RenderableType = table if rows else Text("no conversations", style="dim")
-    return CommandResult({"conversations": rows}, shown)
+    output: RenderableType = table if rows else Text("no conversations", style="dim")
+    return CommandResult({"conversations": rows}, output)
 
 
 @command(app, "end")
@@ -221,14 +225,14 @@ def _show_changed(session: Session, sentence: str) -> CommandResult:
 
 def make_messages_table(messages: Iterable[Message], *, with_session: bool = False) -> RenderableType:
     """Return messages as a table: their position in the session, the role of the speaker, and the text."""
-    grid = show.make_table(*(["session"] if with_session else []), "#", "who", "said")
+    table = show.make_table(*(["session"] if with_session else []), "#", "who", "said")
     for message in messages:
         text = message.text or encode_json(message.content or message.tool_calls or message.tool_returns)
         position = "" if message.position is None else str(message.position)
-        grid.add_row(
+        table.add_row(
             *([show.render_text(message.session_id or "")] if with_session else []),
             position,
             show.render_text(message.name or message.sender_id or message.role),
             show.render_text(text, _MAX_TEXT_LENGTH),
         )
-    return grid
+    return table

@@ -28,8 +28,8 @@ from everhold.model.validation import suggest_name
 app = typer.Typer()
 
 _HITS = 5
-_LISTED = 20
-_FOLLOWED = 5  # how many questions about data a follow-up can build on
+_MAX_LISTED = 20
+_MAX_EARLIER_QUESTIONS = 5  # how many questions about data a follow-up can build on
 # Commands that open a shell, or a different store than the shell's.
 _NOT_IN_A_SHELL = ("shell", "move", "model")
 # Commands whose changes `undo` takes back.
@@ -52,25 +52,25 @@ def shell(
     with_sample: Annotated[bool, typer.Option("--sample", help="Use a small sample conversation.")] = False,
 ) -> CommandResult:
     """Open a shell: type a sentence to store it, ?question to recall."""
-    terminal = sys.stdin.isatty()
-    if terminal and call.as_json:
+    is_terminal = sys.stdin.isatty()
+    if is_terminal and call.as_json:
         raise InvalidInput("shell --json answers lines from a pipe, and this is a terminal", remedy="leave --json out")
     if not with_sample:
-        return _run_conversation(call, _HELP, terminal=terminal)
-    with sample.open_sample(call) as on_sample:
-        introduction = sample.introduce(on_sample, terminal=terminal)
-        return _run_conversation(on_sample, introduction.shown, terminal=True) if terminal else introduction
+        return _run_conversation(call, _HELP, is_terminal=is_terminal)
+    with sample.open_sample(call) as sample_call:
+        introduction = sample.introduce(sample_call, terminal=is_terminal)
+        return _run_conversation(sample_call, introduction.output, is_terminal=True) if is_terminal else introduction
 
 
-def _run_conversation(call: Call, introduction: RenderableType | None, *, terminal: bool) -> CommandResult:
+def _run_conversation(call: Call, introduction: RenderableType | None, *, is_terminal: bool) -> CommandResult:
     console = Console(highlight=False, quiet=call.as_json)
     call.shown_ids = []
-    if terminal:
+    if is_terminal:
         call.view  # noqa: B018 — opens the store, so that the first answer is not the slow one
         console.print(introduction)
-    answers = list(_answer_lines(call, _read_lines() if terminal else read_standard_input(), console))
-    failed = not terminal and any("error" in answered for answered in answers)
-    return CommandResult({"answers": answers}, None, FAILED if failed else 0)
+    answers = list(_answer_lines(call, _read_lines() if is_terminal else read_standard_input(), console))
+    has_failed = not is_terminal and any("error" in line_answer for line_answer in answers)
+    return CommandResult({"answers": answers}, None, FAILED if has_failed else 0)
 
 
 def _answer_lines(call: Call, lines: Iterable[str], console: Console) -> Iterator[dict[str, Any]]:
@@ -87,7 +87,7 @@ def _answer_lines(call: Call, lines: Iterable[str], console: Console) -> Iterato
             Console(stderr=True, quiet=call.as_json).print(Text(failure.message, style="red"), soft_wrap=True)
             yield {"line": line, **failure.document}
         else:
-            console.print(outcome.shown)
+            console.print(outcome.output)
             yield {"line": line, "answer": outcome.document}
 
 
@@ -167,16 +167,16 @@ def _ask(call: Call, question: str, choice: int | None = None) -> CommandResult:
     from everhold.interfaces.cli.asking import show_answer
 
     call.prepare_data()
-    answered = call.view.ask(question, after=call.asked, choice=choice)
-    if answered.choices:
-        call.open_question = answered  # the next line may be the number of a choice
-    elif answered.sql:
-        call.asked = [*call.asked, answered.earlier][-_FOLLOWED:]
-    return show_answer(answered)
+    data_answer = call.view.ask(question, after=call.earlier_questions, choice=choice)
+    if data_answer.choices:
+        call.open_question = data_answer  # the next line may be the number of a choice
+    elif data_answer.sql:
+        call.earlier_questions = [*call.earlier_questions, data_answer.earlier][-_MAX_EARLIER_QUESTIONS:]
+    return show_answer(data_answer)
 
 
 def _list(call: Call, options: str) -> CommandResult:
-    return _run_command(call, f"list {options or f'--limit {_LISTED}'}")
+    return _run_command(call, f"list {options or f'--limit {_MAX_LISTED}'}")
 
 
 def _run_command(call: Call, line: str) -> CommandResult:
@@ -191,13 +191,13 @@ def _run_command(call: Call, line: str) -> CommandResult:
     if not words or words[0] not in root.commands or words[0] in _NOT_IN_A_SHELL:
         names = [*COMMANDS, *(f"/{name}" for name in root.commands if name not in _NOT_IN_A_SHELL)]
         word = words[0] if words else ""
-        other = f"/{OTHER_COMMANDS.get(word, word)}"
-        remedy = f"did you mean {other!r}?" if other in names else suggest_name(f"/{word}", names)
+        other_command = f"/{OTHER_COMMANDS.get(word, word)}"
+        remedy = f"did you mean {other_command!r}?" if other_command in names else suggest_name(f"/{word}", names)
         raise InvalidInput(f"no command /{word}", value=f"/{word}", remedy=remedy)
     if words[0] in _DATA_COMMANDS:
         call.prepare_data()
-    running = ShellLine(call)
-    token = shell_line.set(running)
+    running_line = ShellLine(call)
+    token = shell_line.set(running_line)
     try:
         root(words, prog_name="/", standalone_mode=False)
     except typer.TyperException as error:
@@ -205,9 +205,9 @@ def _run_command(call: Call, line: str) -> CommandResult:
         raise InvalidInput(failure.fact, value=line, remedy=failure.remedy) from None
     finally:
         shell_line.reset(token)
-    if words[0] in _UNDOABLE_COMMANDS and running.result is not None and "--preview" not in words:
-        call.history.append(ShellChange(_find_changed_id(running.result.document), is_new=False))
-    return running.result or CommandResult({}, None)  # --help has already printed its output
+    if words[0] in _UNDOABLE_COMMANDS and running_line.result is not None and "--preview" not in words:
+        call.history.append(ShellChange(_find_changed_id(running_line.result.document), is_new=False))
+    return running_line.result or CommandResult({}, None)  # --help has already printed its output
 
 
 def _find_changed_id(document: Any) -> str | None:
@@ -233,21 +233,21 @@ def _undo(call: Call, name: str) -> CommandResult:
     With the number or the id of a memory, take back the last change to it.
     """
     memory_id = resolve_id(call, name) if name else None
-    places = [place for place, change in enumerate(call.history) if memory_id in (None, change.memory_id)]
-    undone = call.history.pop(places[-1]) if places else ShellChange(memory_id, is_new=False)
+    positions = [position for position, change in enumerate(call.history) if memory_id in (None, change.memory_id)]
+    shell_change = call.history.pop(positions[-1]) if positions else ShellChange(memory_id, is_new=False)
     try:
         # If a new memory replaced another one, this makes the other one valid again.
-        change = call.view.undo(undone.memory_id)
+        change = call.view.undo(shell_change.memory_id)
     except NotFound:
-        if not undone.is_new or undone.memory_id is None:
+        if not shell_change.is_new or shell_change.memory_id is None:
             raise
-        memory = call.view.forget(undone.memory_id)
+        memory = call.view.forget(shell_change.memory_id)
         return CommandResult({"memory": memory}, show.render_text(f"taken back: {memory.text}"))
     return CommandResult({"change": change}, render_undo(change))
 
 
 def _show_help(_: Call, __: str) -> CommandResult:
-    return CommandResult({"commands": {name: action.does for name, action in COMMANDS.items()}}, _HELP)
+    return CommandResult({"commands": {name: action.help_text for name, action in COMMANDS.items()}}, _HELP)
 
 
 def _quit(_: Call, __: str) -> CommandResult:
@@ -259,16 +259,16 @@ class Command:
     """A command of the shell: its function, help and argument."""
 
     act: Callable[[Call, str], CommandResult]
-    does: str
-    takes: str = ""
+    help_text: str
+    argument: str = ""
 
 
 COMMANDS: Mapping[str, Command] = {
-    "/remember": Command(_remember, "store a text, also one that reads like a question", takes=" TEXT"),
-    "/ask": Command(_ask_data, "answer a question about uploaded data", takes=" QUESTION"),
-    "/list": Command(_list, f"the newest {_LISTED} memories, with numbers that every command takes as an id"),
-    "/forget": Command(_forget, "hide a memory: its number in the last table, or its id", takes=" NUMBER|ID"),
-    "/undo": Command(_undo, "take back the last sentence or change (to a memory)", takes=" [ID]"),
+    "/remember": Command(_remember, "store a text, also one that reads like a question", argument=" TEXT"),
+    "/ask": Command(_ask_data, "answer a question about uploaded data", argument=" QUESTION"),
+    "/list": Command(_list, f"the newest {_MAX_LISTED} memories, with numbers that every command takes as an id"),
+    "/forget": Command(_forget, "hide a memory: its number in the last table, or its id", argument=" NUMBER|ID"),
+    "/undo": Command(_undo, "take back the last sentence or change (to a memory)", argument=" [ID]"),
     "/help": Command(_show_help, "this"),
     "/quit": Command(_quit, "leave (or Ctrl-D)"),
     "/exit": Command(_quit, "leave"),
@@ -280,7 +280,7 @@ def _make_help() -> Table:
     grid.add_row(Text("a sentence", style="bold"), "remember it")
     grid.add_row(Text("?question", style="bold"), "recall what answers it, and why")
     for name, action in COMMANDS.items():
-        grid.add_row(Text(name + action.takes, style="bold"), action.does)
+        grid.add_row(Text(name + action.argument, style="bold"), action.help_text)
     grid.add_row(Text("/COMMAND …", style="bold"), "any command of `everhold`, such as /block list or /run show")
     return grid
 

@@ -24,16 +24,16 @@ from everhold.interfaces.shared.times import format_local, format_local_with_zon
 from everhold.recall.hit import Why
 from everhold.recall.recipe import GROUPS
 
-_SCREEN = 80
+_SCREEN_WIDTH = 80
 # Columns that a contribution takes at most.
-_NUMBER = 6
+_NUMBER_WIDTH = 6
 # The padding of a column.
-_ROOM = 3
+_COLUMN_PADDING = 3
 
 
-def render_text(text: object, longest: int | None = None, style: str = "") -> Text:
-    """Return stored text that is safe to print, shortened to `longest` characters."""
-    return Text(clean_text(text, longest), style=style)
+def render_text(text: object, max_length: int | None = None, style: str = "") -> Text:
+    """Return stored text that is safe to print, shortened to `max_length` characters."""
+    return Text(clean_text(text, max_length), style=style)
 
 
 def make_table(*columns: str, **options: Any) -> Table:
@@ -77,27 +77,30 @@ def _render_field(value: Any, zone: ZoneInfo) -> Text:
 
 
 def make_why_table(hits: Iterable[Hit], zone: ZoneInfo) -> RenderableType:
-    """Return a table of the points that each group of retrievers gave to each hit. A second line per hit, because both
-    do not fit side by side, shows the words that it shares with the question and its origin."""
+    """Return two tables about hits, which do not fit side by side.
+
+    The first has the points that each group of retrievers gave to each hit, the second the words that a hit shares with
+    the question, and its origin.
+    """
     rows = [(str(number), hit, hit.why) for number, hit in enumerate(hits, 1)]
-    groups = {number: sum_by_group(why) for number, _, why in rows}
-    used = sort_groups(name for sums in groups.values() for name in sums)
-    columns = ["#", "score", *used]
-    is_roomy = sum(max(len(name), _NUMBER) + _ROOM for name in columns) <= _SCREEN
-    contributions = make_table(title="why", title_justify="left", padding=(0, 1) if is_roomy else 0)
+    sums_by_hit = {number: sum_by_group(why) for number, _, why in rows}
+    used_groups = sort_groups(name for sums in sums_by_hit.values() for name in sums)
+    columns = ["#", "score", *used_groups]
+    is_roomy = sum(max(len(name), _NUMBER_WIDTH) + _COLUMN_PADDING for name in columns) <= _SCREEN_WIDTH
+    contributions_table = make_table(title="why", title_justify="left", padding=(0, 1) if is_roomy else 0)
     for name in columns:
-        contributions.add_column(name, justify="right", overflow="fold", min_width=min(len(name), _NUMBER))
-    common = make_table("#", "similarity", "words in common", "from")
+        contributions_table.add_column(name, justify="right", overflow="fold", min_width=min(len(name), _NUMBER_WIDTH))
+    words_table = make_table("#", "similarity", "words in common", "from")
     for number, hit, why in rows:
-        values = [f"{groups[number][name]:+.2f}" if name in groups[number] else "" for name in used]
-        contributions.add_row(number, f"{hit.score:.3f}", *values)
+        values = [f"{sums_by_hit[number][name]:+.2f}" if name in sums_by_hit[number] else "" for name in used_groups]
+        contributions_table.add_row(number, f"{hit.score:.3f}", *values)
         source = (
             describe_origin(hit.memory, zone) if hit.kind == "memory" else format_local(hit.record.created_at, zone)
         )
-        common.add_row(
+        words_table.add_row(
             number, f"{why.similarity:.3f}", render_text(join_common_words(why, hit.text)), render_text(source)
         )
-    return Group(contributions, Text(), common)
+    return Group(contributions_table, Text(), words_table)
 
 
 def make_signals_table(why: Why) -> Table:

@@ -42,12 +42,12 @@ def measure_sql(
     outcomes = _evaluate(call, questions, folder)
     from everhold.evaluation import sql, sql_fitting
 
-    judged = sql_fitting.leave_databases_out(outcomes) if folds else outcomes
-    line = Line({"file": str(questions), "folds": folds, **sql.summarise(judged)})
-    wrong = [outcome for outcome in outcomes if not outcome.test_suite] if failures else []
+    scored_outcomes = sql_fitting.leave_databases_out(outcomes) if folds else outcomes
+    line = Line({"file": str(questions), "folds": folds, **sql.summarise(scored_outcomes)})
+    wrong_outcomes = [outcome for outcome in outcomes if not outcome.test_suite] if failures else []
     if failures:
-        line["failures"] = [_write_failure(outcome) for outcome in wrong]
-    return CommandResult(line, _make_table(line, wrong))
+        line["failures"] = [_describe_failure(outcome) for outcome in wrong_outcomes]
+    return CommandResult(line, _make_table(line, wrong_outcomes))
 
 
 @command(app, "fit-sql", make_call_without_store)
@@ -56,8 +56,8 @@ def fit_sql(call: Call, questions: Questions, folder: Folder) -> CommandResult:
     outcomes = _evaluate(call, questions, folder)
     from everhold.evaluation import sql_fitting
 
-    fitted = sql_fitting.fit_file(outcomes)
-    return CommandResult(fitted, Text(json.dumps(fitted, indent=2), no_wrap=True, overflow="ignore"))
+    weights = sql_fitting.fit_file(outcomes)
+    return CommandResult(weights, Text(json.dumps(weights, indent=2), no_wrap=True, overflow="ignore"))
 
 
 @command(app, "ask", make_store_call)
@@ -77,8 +77,8 @@ def measure_answers(
     with open_empty(call) as engine, call.progress("asking", len(file.questions)) as progress:
         outcomes = list(answers.evaluate_answers(engine, file, folder, progress))
     line = Line({"file": str(questions), **answers.summarise_answers(outcomes)})
-    missed = [outcome for outcome in outcomes if outcome.verdict != answers.RIGHT]
-    line["missed"] = [_write_missed(outcome) for outcome in missed]
+    missed_answers = [outcome for outcome in outcomes if outcome.verdict != answers.RIGHT]
+    line["missed"] = [_describe_missed(outcome) for outcome in missed_answers]
     return CommandResult(line, Group(_make_answers_table(line), *map(_render_missed, line["missed"])))
 
 
@@ -121,13 +121,13 @@ def _make_learning_table(line: Mapping[str, Any]) -> RenderableType:
     return Group(table, Text(f"wrong confirmations that one correction repaired: {recovered}"))
 
 
-def _write_missed(outcome: "AnswerOutcome") -> dict[str, Any]:
+def _describe_missed(outcome: "AnswerOutcome") -> dict[str, Any]:
     question, answer = outcome.question, outcome.answer
-    names = {"id": question.id, "verdict": outcome.verdict, "question": question.text, "expected": question.expected}
+    document = {"id": question.id, "verdict": outcome.verdict, "question": question.text, "expected": question.expected}
     if answer is None:
-        return {**names, "status": "failed", "sentence": outcome.problem, "read_as": None, "sql": None}
-    read = {"read_as": answer.restatement or None, "sql": answer.sql or None}
-    return {**names, "status": answer.status.value, "sentence": answer.sentence, **read}
+        return {**document, "status": "failed", "sentence": outcome.problem, "read_as": None, "sql": None}
+    reading = {"read_as": answer.restatement or None, "sql": answer.sql or None}
+    return {**document, "status": answer.status.value, "sentence": answer.sentence, **reading}
 
 
 def _make_answers_table(line: Mapping[str, Any]) -> RenderableType:
@@ -138,9 +138,9 @@ def _make_answers_table(line: Mapping[str, Any]) -> RenderableType:
     return table
 
 
-def _render_missed(missed: Mapping[str, Any]) -> RenderableType:
-    lines = [f"{missed['verdict']}: {missed['question']}", f"  {missed['status']}: {missed['sentence']}"]
-    lines += [f"  read as: {missed['read_as']}"] if missed["read_as"] else []
+def _render_missed(answer: Mapping[str, Any]) -> RenderableType:
+    lines = [f"{answer['verdict']}: {answer['question']}", f"  {answer['status']}: {answer['sentence']}"]
+    lines += [f"  read as: {answer['read_as']}"] if answer["read_as"] else []
     return Text("\n".join(lines))
 
 
@@ -149,18 +149,18 @@ def _evaluate(call: Call, questions: Path, folder: Path) -> "list[SqlOutcome]":
         from everhold.evaluation import sql
     except ModuleNotFoundError as error:
         raise MissingExtra("questions about data need sqlglot", remedy="pip install 'everhold[ask]'") from error
-    listed = sql.read_questions(questions)
-    with call.progress("asking", len(listed)) as progress:
-        return sql.evaluate(listed, folder, progress)
+    question_list = sql.read_questions(questions)
+    with call.progress("asking", len(question_list)) as progress:
+        return sql.evaluate(question_list, folder, progress)
 
 
-def _write_failure(outcome: "SqlOutcome") -> dict[str, Any]:
+def _describe_failure(outcome: "SqlOutcome") -> dict[str, Any]:
     question = outcome.question
-    names = {"database": question.database, "question": question.text, "gold": question.gold, "sql": outcome.sql}
-    return {**names, "execution": outcome.execution, "confidence": outcome.confidence}
+    document = {"database": question.database, "question": question.text, "gold": question.gold, "sql": outcome.sql}
+    return {**document, "execution": outcome.execution, "confidence": outcome.confidence}
 
 
-def _make_table(line: Mapping[str, Any], wrong: "Sequence[SqlOutcome]") -> RenderableType:
+def _make_table(line: Mapping[str, Any], wrong_outcomes: "Sequence[SqlOutcome]") -> RenderableType:
     table = show.make_number_table("", "questions", "execution", "test suite")
     rows = {**line["by_difficulty"], **line["by_database"], "single table": line["single_table"], "all": line}
     for name, row in rows.items():
@@ -169,5 +169,5 @@ def _make_table(line: Mapping[str, Any], wrong: "Sequence[SqlOutcome]") -> Rende
     coverage = Text(f"coverage at 90 % precision: {line['coverage_at_90']:.3f}", style="dim")
     counts = {status: line["statuses"][status] for status in ("answered", "clarify", "cannot")}
     statuses = [Text(f"{name}: {row['questions']:,}, right: {row['right']:,}") for name, row in counts.items()]
-    lines = [Text(f"{o.question.text}\n  expected: {o.question.gold}\n  made:     {o.sql}") for o in wrong]
+    lines = [Text(f"{o.question.text}\n  expected: {o.question.gold}\n  made:     {o.sql}") for o in wrong_outcomes]
     return Group(table, coverage, *statuses, *lines)

@@ -50,9 +50,9 @@ class TextList:
         self._parts: tuple[Sequence[ListEntry], ...] = (items,)
 
     def __add__(self, other: "TextList") -> "TextList":
-        together = TextList(())
-        together._parts = (*self._parts, *other._parts)
-        return together
+        combined = TextList(())
+        combined._parts = (*self._parts, *other._parts)
+        return combined
 
     def make_lines(self, width: int) -> Iterator[list[StyledText]]:
         """Yield the lines, each at most `width` wide if its labels leave room for a character."""
@@ -141,22 +141,22 @@ def _cut_spans(spans: Sequence[StyledText], begin: int, end: int) -> Iterator[St
 def _wrap_line(line: str, width: int) -> list[tuple[int, int]]:
     """Return the start and the end of each wrapped line, without spaces at its end. A word that is too long is cut."""
     breaks = [0]
-    used = 0
+    line_width = 0
     for match in _WORD.finditer(line):
         word = match[0]
         length = cell_len(word.rstrip())
-        if used + length <= width:
-            used += cell_len(word)
+        if line_width + length <= width:
+            line_width += cell_len(word)
         elif length > width:
             pieces = chop_cells(word.rstrip(), width)
             position = match.start()
             for piece in pieces:
                 breaks.append(position)
                 position += len(piece)
-            used = cell_len(pieces[-1]) + len(word) - len(word.rstrip())
+            line_width = cell_len(pieces[-1]) + len(word) - len(word.rstrip())
         else:
             breaks.append(match.start())
-            used = cell_len(word)
+            line_width = cell_len(word)
     breaks = list(dict.fromkeys(breaks))
     return [
         (begin, begin + len(line[begin:end].rstrip()))

@@ -38,9 +38,9 @@ def read_tool_fields(
     metadata: Object = None,
 ) -> dict[str, Any]:
     """Return the fields of a tool that were passed."""
-    others = {"name": name, "description": description, "tags": tag or None}
-    objects = {} if metadata is None else {"metadata": parse_object(metadata, "--metadata")}
-    return {**{field: value for field, value in others.items() if value is not None}, **objects}
+    plain_options = {"name": name, "description": description, "tags": tag or None}
+    object_options = {} if metadata is None else {"metadata": parse_object(metadata, "--metadata")}
+    return {**{field: value for field, value in plain_options.items() if value is not None}, **object_options}
 
 
 @command(app, "create", creates_store=True, fields=read_tool_fields)
@@ -70,8 +70,8 @@ def update(
     fields: dict[str, Any],
 ) -> CommandResult:
     """Change a tool."""
-    own: dict[str, Any] = {} if schema is None else {"json_schema": _read_object(schema)}
-    row = call.view.update_tool(tool, expected_version=expected_version, **own, **fields)
+    schema_fields: dict[str, Any] = {} if schema is None else {"json_schema": _read_object(schema)}
+    row = call.view.update_tool(tool, expected_version=expected_version, **schema_fields, **fields)
     return _show_changed(row, f"tool {row.name} is at version {row.version}")
 
 
@@ -110,8 +110,8 @@ def make_tools_table(tools: Any) -> RenderableType:
 def show_tool(call: Call, tool: ToolName) -> CommandResult:
     """Show a tool with its schema and its source."""
     row = call.view.tool(tool)
-    shown = ("id", "name", "description", "source_type", "version", "created_at", "updated_at", "created_by_id")
-    fields = {name: row.__dict__[name] for name in shown}
+    field_names = ("id", "name", "description", "source_type", "version", "created_at", "updated_at", "created_by_id")
+    fields = {name: row.__dict__[name] for name in field_names}
     fields["tags"] = ", ".join(row.tags)
     parts = [show.make_fields_table(fields, call.zone), Text(), _render_json(row.json_schema)]
     if row.source_code:
@@ -124,8 +124,8 @@ def check(
     call: Call, tool: ToolName, arguments: Annotated[str, typer.Argument(metavar="JSON", help="The arguments.")]
 ) -> CommandResult:
     """Check the arguments of a call, and show them with the defaults of the tool."""
-    completed = call.view.check_call(tool, arguments)
-    return CommandResult({"arguments": completed}, _render_json(completed))
+    arguments_with_defaults = call.view.check_call(tool, arguments)
+    return CommandResult({"arguments": arguments_with_defaults}, _render_json(arguments_with_defaults))
 
 
 @command(app, "attach", creates_store=True)
@@ -167,8 +167,8 @@ def render(
 ) -> CommandResult:
     """Print the tools as JSON, as a model's API takes them."""
     page = call.view.tools(tag=tag, limit=10_000)
-    rendered = page.as_openai() if form == "openai" else page.as_anthropic()
-    return CommandResult(rendered, _render_json(rendered))
+    definitions = page.as_openai() if form == "openai" else page.as_anthropic()
+    return CommandResult(definitions, _render_json(definitions))
 
 
 def _show_changed(tool: Tool, sentence: str) -> CommandResult:
@@ -186,8 +186,8 @@ def _read_object(file: str) -> dict[str, Any]:
         if file == "-":
             content = sys.stdin.buffer.read(_MAX_FILE_BYTES + 1)
         else:
-            with Path(file).open("rb") as opened:
-                content = opened.read(_MAX_FILE_BYTES + 1)
+            with Path(file).open("rb") as stream:
+                content = stream.read(_MAX_FILE_BYTES + 1)
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{file} is not UTF-8 at byte {error.start}", remedy="save it as UTF-8") from None

@@ -38,7 +38,7 @@ def _make_document(file: UploadedFile) -> dict[str, Any]:
         "is_new": file.is_new,
         "details": dict(file.details),
         "notes": list(file.notes),
-        "tables": [described.table for described in file.tables],
+        "tables": [described_table.table for described_table in file.tables],
     }
 
 
@@ -49,13 +49,13 @@ def _render_file(file: UploadedFile) -> RenderableType:
     if file.details:
         parts.append(show.render_text(" · ".join(f"{name}: {value}" for name, value in sorted(file.details.items()))))
     table = show.make_table("table", "rows", "columns", "key", "refers to")
-    for each in file.tables:
-        keys = ", ".join(f"{key['column']} → {key['to_table']}" for key in each.table.foreign_keys)
+    for described_table in file.tables:
+        keys = ", ".join(f"{key['column']} → {key['to_table']}" for key in described_table.table.foreign_keys)
         table.add_row(
-            show.render_text(each.table.table_name),
-            f"{each.table.row_count or 0:,}",
-            show.render_text(", ".join(field.name for field in each.fields), _MAX_TEXT),
-            show.render_text(", ".join(each.table.primary_key) or "–"),
+            show.render_text(described_table.table.table_name),
+            f"{described_table.table.row_count or 0:,}",
+            show.render_text(", ".join(field.name for field in described_table.fields), _MAX_TEXT),
+            show.render_text(", ".join(described_table.table.primary_key) or "–"),
             show.render_text(keys or "–", _MAX_TEXT),
         )
     return Group(*parts, table, *(show.render_text(f"note: {note}", style="yellow") for note in file.notes))
@@ -74,18 +74,18 @@ def list_tables(
     if find is not None:
         return _find_tables(call, find, source, limit)
     tables = call.view.tables(source=source, limit=limit)
-    shown = show.make_table("table", "rows", "about")
+    output = show.make_table("table", "rows", "about")
     for table in tables:
         description = show.render_text(table.description or "", 2 * _MAX_TEXT)
-        shown.add_row(show.render_text(table.table_name), f"{table.row_count or 0:,}", description)
-    return CommandResult({"tables": tables}, shown if tables else Text("no tables; `everhold upload FILE` adds some"))
+        output.add_row(show.render_text(table.table_name), f"{table.row_count or 0:,}", description)
+    return CommandResult({"tables": tables}, output if tables else Text("no tables; `everhold upload FILE` adds some"))
 
 
 def _find_tables(call: Call, question: str, source: str | None, limit: int) -> CommandResult:
     hits = call.view.find_tables(question, source=source, limit=min(limit, 1000))
-    shown = show.make_table("table", "score", "from", "columns", "values")
+    output = show.make_table("table", "score", "from", "columns", "values")
     for hit in hits:
-        shown.add_row(
+        output.add_row(
             show.render_text(hit.table.table_name),
             f"{hit.score:.2f}",
             show.render_text(hit.origin),
@@ -102,7 +102,7 @@ def _find_tables(call: Call, question: str, source: str | None, limit: int) -> C
         }
         for hit in hits
     ]
-    return CommandResult({"tables": documents}, shown if hits else Text("no table fits"))
+    return CommandResult({"tables": documents}, output if hits else Text("no table fits"))
 
 
 @command(app, "describe")
@@ -117,12 +117,14 @@ def describe(
     """Show a table with its columns: types, ranges and frequent values; --set changes its description."""
     if text is not None:
         call.view.update_description(table, text, field=field)
-    described = call.view.describe(table)
-    return CommandResult({"table": described.table, "fields": list(described.fields)}, _render_table(described))
+    described_table = call.view.describe(table)
+    return CommandResult(
+        {"table": described_table.table, "fields": list(described_table.fields)}, _render_table(described_table)
+    )
 
 
-def _render_table(described: DescribedTable) -> RenderableType:
-    table = described.table
+def _render_table(described_table: DescribedTable) -> RenderableType:
+    table = described_table.table
     parts: list[RenderableType] = [
         show.render_text(f"{table.table_name} · {table.row_count or 0:,} rows", style="bold"),
         show.render_text(table.description or ""),
@@ -130,7 +132,7 @@ def _render_table(described: DescribedTable) -> RenderableType:
     columns = show.make_table("column", "type", "meaning", "distinct", "empty", "from", "to", "frequent")
     for column in columns.columns[_FIRST_BOUND : _FIRST_BOUND + 2]:
         column.no_wrap = True
-    for field in described.fields:
+    for field in described_table.fields:
         columns.add_row(
             show.render_text(field.name),
             field.data_type,
@@ -149,7 +151,7 @@ def _render_table(described: DescribedTable) -> RenderableType:
 
 
 def _list_frequent(field: FieldMetadata) -> Sequence[str]:
-    frequent = [pair[0] for pair in field.metadata.get("top_values", ())] or field.sample_values
+    frequent = [value_and_count[0] for value_and_count in field.metadata.get("top_values", ())] or field.sample_values
     return [_shorten(value) for value in frequent[:_MAX_VALUES]]
 
 

@@ -36,8 +36,8 @@ def serve_voice(
         if error.name != "zmq":
             raise
         raise MissingExtra("the voice gateway needs pyzmq", remedy="pip install 'everhold[voice]'") from error
-    written = {"bind": tuple(bind or ()) or None, "publish": publish, "curve_keys": curve_keys}
-    changes = {name: value for name, value in written.items() if value is not None}
+    passed_options = {"bind": tuple(bind or ()) or None, "publish": publish, "curve_keys": curve_keys}
+    changes = {name: value for name, value in passed_options.items() if value is not None}
     options = make_options(call.settings.voice.model_copy(update=changes))
     call.interface = "voice"
     with catch_stop_signals() as is_stopped:
@@ -51,6 +51,6 @@ def _print_addresses(addresses: Sequence[Mapping[str, Any]], *, as_json: bool) -
     if as_json:
         line = encode_json(Line({"listening": addresses}))
     else:
-        places = [f"{place['protocol']}@{place['organization']} on {place['address']}" for place in addresses]
-        line = f"listening: {', '.join(places)}"
+        bindings = [f"{binding['protocol']}@{binding['organization']} on {binding['address']}" for binding in addresses]
+        line = f"listening: {', '.join(bindings)}"
     print(line, flush=True)

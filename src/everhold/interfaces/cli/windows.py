@@ -19,7 +19,7 @@ def list_strategies() -> list[str]:
 
 
 @command(app, "window")
-def window(
+def build_window(
     call: Call,
     question: Annotated[
         str | None, typer.Argument(metavar="[QUESTION]", help="What to recall for; default: what a user said last.")
@@ -41,49 +41,50 @@ def window(
     ] = "openai",
 ) -> CommandResult:
     """Build the prompt for the next turn of a session, within a number of tokens."""
-    chosen: Any = strategy
-    narrowed: Any = only
-    built = call.view.window(
+    # The verb checks both values.
+    checked_strategy: Any = strategy
+    checked_only: Any = only
+    window = call.view.window(
         question,
         budget=budget,
-        strategy=chosen,
+        strategy=checked_strategy,
         system=system,
         conversation=conversation,
         k=k,
         minimum=minimum,
         include=include or (),
-        only=narrowed,
+        only=checked_only,
         timezone=call.zone.key,
     )
-    prompt = built.as_anthropic() if style == "anthropic" else {"messages": built.as_openai()}
+    prompt = window.as_anthropic() if style == "anthropic" else {"messages": window.as_openai()}
     if not call.as_json:
-        _show(built)
-    return CommandResult({**prompt, **_describe(built)}, None)
+        _show(window)
+    return CommandResult({**prompt, **_describe(window)}, None)
 
 
-def _describe(built: Window) -> dict[str, Any]:
+def _describe(window: Window) -> dict[str, Any]:
     """Return a window without its messages: the strategy, and how much of the budget each section uses."""
     return {
-        "strategy": built.strategy,
-        "budget": built.budget,
-        "tokens": built.tokens,
-        "cursor": built.cursor,
-        "shortened_ids": built.shortened_ids,
-        "sections": built.sections,
+        "strategy": window.strategy,
+        "budget": window.budget,
+        "tokens": window.tokens,
+        "cursor": window.cursor,
+        "shortened_ids": window.shortened_ids,
+        "sections": window.sections,
     }
 
 
-def _show(built: Window) -> None:
+def _show(window: Window) -> None:
     """Print the messages on standard output and their size on standard error."""
-    for message in built.as_openai():
+    for message in window.as_openai():
         speaker = f"{message['role']} ({message['name']})" if "name" in message else message["role"]
         text = message["content"] if isinstance(message["content"], str) else encode_json(message["content"] or [])
         texts = [] if message["content"] is None else [text]
         texts += [f"calls {entry['function']['name']} {entry['function']['arguments']}"
                  for entry in message.get("tool_calls", [])]  # fmt: skip
         Console(highlight=False).print(show.render_text(f"{speaker}: {' '.join(texts)}"), soft_wrap=True)
-    parts = [f"{part.name} {part.shown}" for part in built.sections]
-    older = ["earlier messages fell out"] if built.cursor else []
-    cut = [f"{len(built.shortened_ids)} cut"] if built.shortened_ids else []
-    summary = " · ".join([f"{built.tokens:,} of {built.budget:,} tokens", *parts, *cut, *older])
+    parts = [f"{part.name} {part.shown}" for part in window.sections]
+    older = ["earlier messages fell out"] if window.cursor else []
+    cut = [f"{len(window.shortened_ids)} cut"] if window.shortened_ids else []
+    summary = " · ".join([f"{window.tokens:,} of {window.budget:,} tokens", *parts, *cut, *older])
     Console(stderr=True, highlight=False).print(show.render_text(summary, style="dim"), soft_wrap=True)

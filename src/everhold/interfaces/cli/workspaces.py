@@ -44,8 +44,8 @@ def list_workspaces(call: Call, limit: Limit = 50) -> CommandResult:
         owners = " · ".join(name for name in (row.user_id, row.agent_id, row.project_id) if name)
         changed = format_local(row.updated_at, call.zone)
         table.add_row(show.render_text(row.name), row.id, show.render_text(owners), changed)
-    shown: RenderableType = table if rows else Text("no workspaces", style="dim")
-    return CommandResult({"workspaces": rows}, shown)
+    output: RenderableType = table if rows else Text("no workspaces", style="dim")
+    return CommandResult({"workspaces": rows}, output)
 
 
 @command(app, "open", creates_store=True)
@@ -72,8 +72,8 @@ def list_files(
 ) -> CommandResult:
     """Show the files of a workspace."""
     rows = _open(call, name).files(under=under, limit=limit)
-    shown: RenderableType = _make_files_table(rows) if rows else Text("no files", style="dim")
-    return CommandResult({"files": rows}, shown)
+    output: RenderableType = _make_files_table(rows) if rows else Text("no files", style="dim")
+    return CommandResult({"files": rows}, output)
 
 
 def _make_files_table(rows: list[WorkspaceFile]) -> RenderableType:
@@ -142,15 +142,15 @@ def remove_file(call: Call, name: Name, path: InPath, cycle: InCycle = None) -> 
 @command(app, "scan")
 def scan(call: Call, name: Name, cycle: InCycle = None) -> CommandResult:
     """Take in what other programs have written to a workspace's folder."""
-    scanned = _open(call, name).scan(cycle=cycle)
+    scanned_files = _open(call, name).scan(cycle=cycle)
     table = show.make_table("path", "what")
     for kind in ("added", "changed", "removed"):
-        for path in getattr(scanned, kind):
+        for path in getattr(scanned_files, kind):
             table.add_row(show.render_text(path), kind)
-    for path, reason in scanned.refused.items():
+    for path, reason in scanned_files.refused.items():
         table.add_row(show.render_text(path), show.render_text(f"refused: {reason}"))
-    shown: RenderableType = table if table.row_count else Text("nothing has changed", style="dim")
-    return CommandResult(asdict(scanned), shown)
+    output: RenderableType = table if table.row_count else Text("nothing has changed", style="dim")
+    return CommandResult(asdict(scanned_files), output)
 
 
 @command(app, "snapshot")
@@ -169,12 +169,12 @@ def list_snapshots(call: Call, name: Name, limit: Limit = 50) -> CommandResult:
     rows = _open(call, name).snapshots(limit=limit)
     table = show.make_table("snapshot", "taken", "files", "bytes")
     for row in rows:
-        table.add_row(row.id, format_local(row.created_at, call.zone), *_show_counts(row))
-    shown: RenderableType = table if rows else Text("no snapshots", style="dim")
-    return CommandResult({"snapshots": rows}, shown)
+        table.add_row(row.id, format_local(row.created_at, call.zone), *_format_counts(row))
+    output: RenderableType = table if rows else Text("no snapshots", style="dim")
+    return CommandResult({"snapshots": rows}, output)
 
 
-def _show_counts(snapshot: Snapshot) -> list[str]:
+def _format_counts(snapshot: Snapshot) -> list[str]:
     return [str(snapshot.manifest.get(name, "")) for name in ("files", "bytes")]
 
 
@@ -196,8 +196,8 @@ def show_diff(
         parts.append(show.render_text(f"{difference.change}{origin}: {difference.path} ({sizes} bytes)", style="bold"))
         if difference.text:
             parts.append(show.render_text(difference.text))
-    shown: RenderableType = Group(*parts) if parts else Text("no differences", style="dim")
-    return CommandResult({"differences": [asdict(difference) for difference in differences]}, shown)
+    output: RenderableType = Group(*parts) if parts else Text("no differences", style="dim")
+    return CommandResult({"differences": [asdict(difference) for difference in differences]}, output)
 
 
 @command(app, "restore")
@@ -209,21 +209,23 @@ def restore(
     cycle: InCycle = None,
 ) -> CommandResult:
     """Make a workspace, or one file of it, what it was at a snapshot."""
-    restored = _open(call, name).restore(snapshot, path, cycle=cycle)
-    sentence = f"wrote {len(restored.written):,} files and removed {len(restored.removed):,}"
-    undo = f"what was there is snapshot {restored.before.id}"
-    document = {"written": restored.written, "removed": restored.removed, "before": restored.before}
+    restored_files = _open(call, name).restore(snapshot, path, cycle=cycle)
+    sentence = f"wrote {len(restored_files.written):,} files and removed {len(restored_files.removed):,}"
+    undo = f"what was there is snapshot {restored_files.before.id}"
+    document = {"written": restored_files.written, "removed": restored_files.removed, "before": restored_files.before}
     return CommandResult(document, show.render_text(f"{sentence}; {undo}"))
 
 
 @command(app, "verify")
 def verify(call: Call, name: Name) -> CommandResult:
     """Check that files and stored contents have their hashes; exits with 1 if one has not."""
-    verified = _open(call, name).verify()
-    counts = f"{verified.files:,} files, {verified.snapshots:,} snapshots and {verified.contents:,} contents"
-    lines = [show.render_text(f"checked {counts}; {len(verified.problems):,} problems")]
-    lines += [show.render_text(problem, style="red") for problem in verified.problems]
-    return CommandResult(asdict(verified), Group(*lines), 0 if verified.is_intact else 1)
+    verification = _open(call, name).verify()
+    counts = (
+        f"{verification.files:,} files, {verification.snapshots:,} snapshots and {verification.contents:,} contents"
+    )
+    lines = [show.render_text(f"checked {counts}; {len(verification.problems):,} problems")]
+    lines += [show.render_text(problem, style="red") for problem in verification.problems]
+    return CommandResult(asdict(verification), Group(*lines), 0 if verification.is_intact else 1)
 
 
 @command(app, "export")
@@ -255,9 +257,9 @@ def extract(
 @command(app, "gc")
 def collect_garbage(call: Call, name: Name) -> CommandResult:
     """Delete stored contents that no file and no snapshot names."""
-    collected = _open(call, name).collect_garbage()
-    sentence = f"deleted {collected.contents:,} contents of {collected.bytes:,} bytes"
-    return CommandResult(collected._asdict(), show.render_text(sentence))
+    garbage = _open(call, name).collect_garbage()
+    sentence = f"deleted {garbage.contents:,} contents of {garbage.bytes:,} bytes"
+    return CommandResult(garbage._asdict(), show.render_text(sentence))
 
 
 @command(app, "delete")

@@ -30,14 +30,14 @@ def document(value: Any) -> Any:
 
 @document.register
 def _(row: Row) -> dict[str, Any]:
-    hidden = {name for name, info in type(row).model_fields.items() if not info.repr}
-    return row.model_dump(mode="json", exclude=hidden)
+    hidden_fields = {name for name, info in type(row).model_fields.items() if not info.repr}
+    return row.model_dump(mode="json", exclude=hidden_fields)
 
 
 @document.register
 def _(memory: Memory) -> dict[str, Any]:
-    first = {"id": memory.id, "text": memory.text, "kind": memory.kind, "priority": memory.priority}
-    return {**first, **memory.model_dump(mode="json")}
+    leading_fields = {"id": memory.id, "text": memory.text, "kind": memory.kind, "priority": memory.priority}
+    return {**leading_fields, **memory.model_dump(mode="json")}
 
 
 @document.register

@@ -42,9 +42,9 @@ def describe_failure(error: Exception, spell: Callable[[Verb | Argument], str]) 
         return Failure(error.fact, kind, error.value, error.remedy.render(spell), error.retryable)
     if isinstance(error, OSError) and error.filename is not None:
         file = str(error.filename)
-        change = "change its permissions, or " if isinstance(error, PermissionError) else ""
+        first_remedy = "change its permissions, or " if isinstance(error, PermissionError) else ""
         return Failure(
-            f"{format_value(file)} cannot be opened: {error.strerror}", kind, file, f"{change}name another file"
+            f"{format_value(file)} cannot be opened: {error.strerror}", kind, file, f"{first_remedy}name another file"
         )
     return Failure(f"unexpected {kind}: {error}", kind, expected=False)
 

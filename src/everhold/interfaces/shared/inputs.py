@@ -15,9 +15,9 @@ from everhold.errors import InvalidInput, format_value
 from everhold.model import Memory
 from everhold.text.lazy_pattern import lazy_pattern
 
-_CONDITION = lazy_pattern(r"\s*(?P<field>[\w.]+)\s*(?P<sign>!=|<=|>=|=|<|>|~)\s*(?P<value>.*)", re.DOTALL)
-_SIGNS = {"~": "contains"}
-_TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_CONDITION = lazy_pattern(r"\s*(?P<field>[\w.]+)\s*(?P<operator>!=|<=|>=|=|<|>|~)\s*(?P<value>.*)", re.DOTALL)
+_OPERATORS = {"~": "contains"}
+_BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
 def parse_where(texts: Sequence[str], zone: ZoneInfo, option: str) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def parse_filter(text: str, zone: ZoneInfo, option: str) -> dict[str, Any]:
 
 
 def _convert_times(where: dict[str, Any], zone: ZoneInfo, option: str) -> dict[str, Any]:
-    """Return a filter in which the texts that fields of time are compared with are times."""
+    """Return a filter with the texts that are compared with time fields converted to times."""
 
     def convert(field: str, value: Any) -> Any:
         if field in ("and", "or") and isinstance(value, list):
@@ -53,13 +53,13 @@ def _convert_times(where: dict[str, Any], zone: ZoneInfo, option: str) -> dict[s
 def _convert_time(value: Any, zone: ZoneInfo, option: str) -> Any:
     match value:
         case str():
-            from everhold.interfaces.shared.times import parse_time  # most commands are given no time
+            from everhold.interfaces.shared.times import parse_time  # imported here, because most commands get no time
 
             return parse_time(value, zone, option)
         case list():
             return [_convert_time(item, zone, option) for item in value]
         case dict():
-            return {sign: _convert_time(item, zone, option) for sign, item in value.items()}
+            return {operator: _convert_time(item, zone, option) for operator, item in value.items()}
         case _:
             return value
 
@@ -71,20 +71,27 @@ def _parse_comparisons(texts: Sequence[str], zone: ZoneInfo, option: str) -> dic
         if parts is None:
             remedy = "write field=value, field>=value, field~part or a filter in JSON"
             raise InvalidInput(f"{option} {format_value(text)} is not a condition", value=text, remedy=remedy)
-        sign = _SIGNS.get(parts["sign"], parts["sign"])
+        operator = _OPERATORS.get(parts["operator"], parts["operator"])
         value = _parse_value(parts["field"], parts["value"], zone, option)
-        by_field.setdefault(parts["field"], {}).setdefault(sign, []).append(value)
-    return {field: _combine_signs(field, signs, option) for field, signs in by_field.items()}
+        by_field.setdefault(parts["field"], {}).setdefault(operator, []).append(value)
+    return {field: _combine_operators(field, values, option) for field, values in by_field.items()}
 
 
-def _combine_signs(field: str, signs: Mapping[str, list[Any]], option: str) -> Any:
-    for sign, values in signs.items():
-        if len(values) > 1 and sign != "=":
-            raise InvalidInput(f"{option} has {field}{sign} {len(values)} times", remedy="give it once")
-    if set(signs) == {"="}:
-        return signs["="][0] if len(signs["="]) == 1 else signs["="]
-    return {sign if len(values) == 1 else "in": values[0] if len(values) == 1 else values
-            for sign, values in signs.items()}  # fmt: skip
+def _combine_operators(field: str, values_by_operator: Mapping[str, list[Any]], option: str) -> Any:
+    """Return the condition on a field. Only `=` may have several values, of which one must match."""
+    for operator, values in values_by_operator.items():
+        if len(values) > 1 and operator != "=":
+            raise InvalidInput(f"{option} has {field}{operator} {len(values)} times", remedy="give it once")
+    if set(values_by_operator) == {"="}:
+        values = values_by_operator["="]
+        return values[0] if len(values) == 1 else values
+    condition: dict[str, Any] = {}
+    for operator, values in values_by_operator.items():
+        if len(values) == 1:
+            condition[operator] = values[0]
+        else:
+            condition["in"] = values
+    return condition
 
 
 def _parse_value(field: str, text: str, zone: ZoneInfo, option: str) -> Any:
@@ -103,7 +110,7 @@ def _parse_value(field: str, text: str, zone: ZoneInfo, option: str) -> Any:
     except (ValueError, KeyError) as error:
         if isinstance(error, InvalidInput):
             raise
-        fact = f"{option} {field}: {format_value(text)} is not {_NAMES[kind]}"
+        fact = f"{option} {field}: {format_value(text)} is not {_TYPE_NAMES[kind]}"
         raise InvalidInput(fact, value=text, remedy="write another value") from None
 
 
@@ -111,7 +118,9 @@ def _find_type(field: str) -> Any:
     if field == "priority":
         return int
     info = Memory.model_fields.get(field)
-    return str if info is None and "." not in field else _strip_annotation(info.annotation) if info else Any
+    if info is not None:
+        return _strip_annotation(info.annotation)
+    return Any if "." in field else str
 
 
 def _strip_annotation(annotation: Any) -> Any:
@@ -134,10 +143,10 @@ def parse_scalar(text: str) -> Any:
 _CONVERSIONS: Mapping[Any, Callable[[str], Any]] = {
     int: int,
     float: float,
-    bool: lambda text: _TRUTHS[text.lower()],
+    bool: lambda text: _BOOLEANS[text.lower()],
     str: str,
 }
-_NAMES: Mapping[Any, str] = {int: "a whole number", float: "a number", bool: "true or false"}
+_TYPE_NAMES: Mapping[Any, str] = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
 def parse_object(text: str, option: str) -> dict[str, Any]:

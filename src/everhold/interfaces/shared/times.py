@@ -19,7 +19,7 @@ _DURATION = rf"{_COUNT}(?P<unit>[smhdw]|(?:second|minute|hour|day|week|month|yea
 _AHEAD = lazy_pattern(rf"in {_DURATION}")
 _FROM_NOW, _AGO = lazy_pattern(rf"{_DURATION} from (?:now|today)"), lazy_pattern(rf"{_DURATION} ago")
 _BARE = lazy_pattern(_DURATION)
-# What a reader of texts understands as a span of time around a distance, such as "in a few days".
+# Phrases that `find_time_spans` reads as a rough span of time, such as "in a few days". They are refused here.
 _INEXACT = lazy_pattern(r".*\b(?:couple|few|several|ago|back|from (?:now|today)|(?:day|week|month|year)s? before)\b.*")
 _FORMS = "2025-03-01, 2025-03-01T09:30, 2025-03-01T09:30+07:00, yesterday, '3 days ago' or 'in 3 days'"
 
@@ -35,10 +35,10 @@ def parse_time(
     in `zone`. `durations` determines whether a plain duration such as `7d` means a time in the past or in the future;
     without it, a plain duration is refused. With `upcoming`, `friday` is the next Friday instead of the last one.
     """
-    written = " ".join(text.lower().split())
+    phrase = " ".join(text.lower().split())
     try:
-        moment = _parse_relative(written, zone, durations)
-        moment = moment or _parse_absolute(text.strip(), written, zone, upcoming=upcoming)
+        moment = _parse_relative(phrase, zone, durations)
+        moment = moment or _parse_absolute(text.strip(), phrase, zone, upcoming=upcoming)
     except OverflowError:
         moment = None
     if moment is None:
@@ -62,31 +62,32 @@ def parse_expiry(text: str, zone: ZoneInfo, option: str) -> datetime:
 def parse_duration(text: str, option: str) -> timedelta:
     """Return a duration such as `30m`, `1h` or `2 days`."""
     match = _BARE.fullmatch(" ".join(text.lower().split()))
+    # A month or a year has no fixed length, so it is refused.
     duration = timedelta(0) if match is None or _count_months(match) else _read_duration(match)
     if not duration:
         raise InvalidInput(f"{option} {text!r} is not a duration", value=text, remedy="write it as 30m, 1h or 2d")
     return duration
 
 
-def _parse_relative(written: str, zone: ZoneInfo, durations: Direction | None) -> datetime | None:
-    if written == "now":
+def _parse_relative(phrase: str, zone: ZoneInfo, durations: Direction | None) -> datetime | None:
+    if phrase == "now":
         return clock.now()
-    bare = _BARE.fullmatch(written) if durations else None
-    if ahead := _AHEAD.fullmatch(written) or _FROM_NOW.fullmatch(written) or (durations == "ahead" and bare):
+    bare = _BARE.fullmatch(phrase) if durations else None
+    if ahead := _AHEAD.fullmatch(phrase) or _FROM_NOW.fullmatch(phrase) or (durations == "ahead" and bare):
         return _shift_now(ahead, zone, 1)
-    if ago := _AGO.fullmatch(written) or bare:
+    if ago := _AGO.fullmatch(phrase) or bare:
         return _shift_now(ago, zone, -1)
     return None
 
 
-def _parse_absolute(text: str, written: str, zone: ZoneInfo, *, upcoming: bool) -> datetime | None:
+def _parse_absolute(text: str, phrase: str, zone: ZoneInfo, *, upcoming: bool) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        if _INEXACT.fullmatch(written):
+        if _INEXACT.fullmatch(phrase):
             return None
-        sentence = f"due {written}" if upcoming else written  # a sentence about the future
-        starts = [span.start for span in find_time_spans(sentence, clock.now(), zone) if span.matched == written]
+        sentence = f"due {phrase}" if upcoming else phrase  # a sentence about the future
+        starts = [span.start for span in find_time_spans(sentence, clock.now(), zone) if span.matched == phrase]
         return starts[0] if starts and starts[0] != EARLIEST else None
     return (moment.replace(tzinfo=zone) if moment.tzinfo is None else moment).astimezone(UTC)
 

@@ -12,7 +12,7 @@ from everhold.model.scope import DEFAULT_ORGANIZATION
 from everhold.model.validation import suggest_name
 
 DEFAULT_BIND = "tcp://127.0.0.1:5596=unified"
-_FORM = "write ADDRESS=PROTOCOL@ORGANIZATION, for example tcp://127.0.0.1:5596=unified@home"
+_BIND_REMEDY = "write ADDRESS=PROTOCOL@ORGANIZATION, for example tcp://127.0.0.1:5596=unified@home"
 _TRANSPORTS = ("tcp://", "ipc://")
 NOWHERE = "none"
 _LAST_PORT = 65_535
@@ -40,7 +40,7 @@ def parse_bind(text: str) -> Bind:
     address, equals, target = text.rpartition("=")
     protocol, at, organization = target.partition("@")
     if not equals:
-        raise InvalidSettings(f"bind {text!r} names no protocol", value=text, remedy=_FORM)
+        raise InvalidSettings(f"bind {text!r} names no protocol", value=text, remedy=_BIND_REMEDY)
     _require_address(address)
     if protocol not in PROTOCOLS:
         raise InvalidSettings(
@@ -52,7 +52,8 @@ def parse_bind(text: str) -> Bind:
 def parse_publish(text: str, binds: Iterable[Bind]) -> PublishAddress | None:
     """Return the address that publishes events, or None for "none".
 
-    Without an organization in the text, it is that of the binds. Raise InvalidSettings if the binds have several.
+    If the text names no organization, the events are those of the organization of the binds. Raise InvalidSettings if
+    the binds have several.
     """
     if text == NOWHERE:
         return None
@@ -98,7 +99,7 @@ def is_local(address: str) -> bool:
         return host == "localhost"
 
 
-@lru_cache(maxsize=1024)  # of every request, and clients send many
+@lru_cache(maxsize=1024)  # called for every request, and clients send many
 def read_peer(text: str) -> str | None:
     """Return the IP address, without a zone, from libzmq's description of a client; None for a client over ipc."""
     try:
@@ -109,7 +110,9 @@ def read_peer(text: str) -> str | None:
 
 
 def _require_address(address: str) -> None:
-    if not address.startswith(_TRANSPORTS) or (address.startswith("tcp://") and ":" not in address[6:]):
+    if not address.startswith(_TRANSPORTS) or (
+        address.startswith("tcp://") and ":" not in address.removeprefix("tcp://")
+    ):
         raise InvalidSettings(
             f"{address!r} is not an address to listen on", value=address, remedy="write tcp://HOST:PORT or ipc://PATH"
         )
@@ -134,5 +137,5 @@ def _require_organization(organization: str, text: str) -> str:
     if not organization:
         raise InvalidSettings(f"{text!r} names no organization after @", value=text, remedy="name it, or leave out @")
     if not is_id(organization):
-        raise InvalidSettings(f"{organization!r} is not an organization", value=organization, remedy=_FORM)
+        raise InvalidSettings(f"{organization!r} is not an organization", value=organization, remedy=_BIND_REMEDY)
     return organization

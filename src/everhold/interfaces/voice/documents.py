@@ -1,4 +1,4 @@
-"""Decode the body of a request: the one place where what clients send is checked for size, depth and form."""
+"""Decode the body of a request, and check its size, depth and form."""
 
 import json
 from typing import Any

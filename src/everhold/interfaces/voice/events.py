@@ -17,12 +17,12 @@ STATUS_TOPIC = "status"
 
 
 class EventPublisher:
-    """Publishes the events of a view from now on, and on request a heartbeat with the number of the last one."""
+    """Publishes the events of a view from now on, and makes heartbeats with the number of the last one."""
 
     def __init__(self, view: View, outgoing: OutgoingQueue) -> None:
         self._outgoing = outgoing
         self.number = view.events(after=None).reader.number
-        """The number of the last event that was published or had happened before."""
+        """The number of the last published event; at first, of the last event before this object was made."""
         self._subscription = view.subscribe(self._publish, after=self.number)
 
     def close(self) -> None:
@@ -61,4 +61,5 @@ def replay_events(view: View, request: Mapping[str, Any]) -> dict[str, Any]:
         )
     reader = view.events(after=after).reader
     events = [describe_event(event) for event in reader.read_page()]
-    return {"status": "success", "events": events, "last": reader.number, "more": reader.choose_pause() == 0.0}
+    has_more = reader.choose_pause() == 0.0  # a reader that has caught up would pause or end
+    return {"status": "success", "events": events, "last": reader.number, "more": has_more}

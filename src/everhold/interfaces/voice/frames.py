@@ -31,7 +31,10 @@ class Incoming(NamedTuple):
 
 
 def read_frames(frames: Sequence[bytes], peer: str | None) -> Incoming:
-    """Return the request in these frames. A malformed one gets a reply without or with a delimiter, as it began."""
+    """Return the request in these frames.
+
+    The reply to a malformed message has a delimiter if the message began with one.
+    """
     identity, *payload = frames
     has_delimiter = len(payload) > 1 and payload[0] == b""
     envelope = Envelope(identity, has_delimiter)

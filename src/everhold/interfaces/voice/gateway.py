@@ -108,7 +108,7 @@ class Gateway:
         self._workers.start()
         try:
             while not is_stopped():
-                self._read_while_there_is_room()
+                self._pause_or_resume_reading()
                 self._handle(dict(self._poller.poll(_POLL_MILLISECONDS)))
                 self._send_heartbeat()
         finally:
@@ -172,10 +172,10 @@ class Gateway:
             return lambda topic, body: None
         return lambda topic, body: self._outgoing.put(make_publication(topic, body))
 
-    # one round
+    # one round of the loop
 
-    def _read_while_there_is_room(self) -> None:
-        """Stop reading requests while too many wait, and begin again when there is room."""
+    def _pause_or_resume_reading(self) -> None:
+        """Pause reading requests while too many wait, and resume when there is room."""
         has_room = self._clients.count < self._options.max_waiting
         if has_room != self._is_reading:
             self._is_reading = has_room
@@ -212,9 +212,9 @@ class Gateway:
                 self._publish(item)
                 continue
             self._send(item)
-            following = self._clients.finish((item.channel, item.identity))
-            if following is not None:
-                self._workers.submit(following)
+            next_request = self._clients.finish((item.channel, item.identity))
+            if next_request is not None:
+                self._workers.submit(next_request)
 
     def _send(self, reply: Reply) -> None:
         try:
@@ -231,7 +231,7 @@ class Gateway:
             self._heartbeat_at = time.monotonic() + self._options.heartbeat_seconds
             self._publish(self._publisher.make_heartbeat())
 
-    # the end
+    # shutdown
 
     def _finish(self) -> None:
         """Finish the requests that are being answered, drop the waiting ones, and close everything."""
@@ -261,15 +261,15 @@ class Gateway:
 def _receive_request(router: "zmq.Socket[bytes]") -> Incoming | None:
     """Return the next request, or None if no request has arrived. Excess frames are read and dropped."""
     try:
-        first = router.recv(zmq.NOBLOCK, copy=False)
+        first_frame = router.recv(zmq.NOBLOCK, copy=False)
     except zmq.Again:
         return None
-    peer = read_peer(str(first.get("Peer-Address")))
-    frames, is_last = [first.bytes], not first.more
+    peer = read_peer(str(first_frame.get("Peer-Address")))
+    frames, is_last = [first_frame.bytes], not first_frame.more
     while not is_last:
-        body = router.recv()
+        frame = router.recv()
         if len(frames) <= MAX_FRAMES:
-            frames.append(body)
+            frames.append(frame)
         is_last = not router.rcvmore
     return read_frames(frames, peer)
 
@@ -284,9 +284,9 @@ def _bind(socket: "zmq.Socket[bytes]", address: str) -> None:
     except zmq.ZMQError as error:
         # pyzmq repeats the address in brackets.
         reason = str(error.strerror).partition(" (addr=")[0]
-        is_used = error.errno == zmq.EADDRINUSE
+        is_in_use = error.errno == zmq.EADDRINUSE
         raise InvalidSettings(
             f"cannot listen on {address}: {reason}",
             value=address,
-            remedy="name another address, or end the program that uses it" if is_used else "correct the address",
+            remedy="name another address, or end the program that uses it" if is_in_use else "correct the address",
         ) from None

@@ -39,6 +39,7 @@ class SessionOwners:
     def forget(self, session_id: str) -> bool:
         """Forget the owner of a session; return whether one was known."""
         with self._lock:
+            # `self` stands for "no entry", because an owner may be None.
             return self._owners.pop(session_id, self) is not self
 
 

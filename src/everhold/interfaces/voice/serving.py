@@ -1,4 +1,4 @@
-"""From settings to the options of a gateway, checked before anything listens."""
+"""Make the options of a gateway from settings, and check them before anything listens."""
 
 from everhold.interfaces.voice.addresses import (
     DEFAULT_BIND,

@@ -59,7 +59,7 @@ def answer(pending: PendingRequest, rules: RequestRules) -> Reply:
     """Return the encoded reply to a request. Every error becomes an error reply of the protocol."""
     channel, incoming = pending
     request: dict[str, Any] = {}
-    token = caller_address.set(incoming.peer)
+    reset_token = caller_address.set(incoming.peer)
     try:
         request = decode_request(incoming.body, rules.max_bytes)
         _require_token(request, rules.token)
@@ -70,7 +70,7 @@ def answer(pending: PendingRequest, rules: RequestRules) -> Reply:
     except Exception as error:
         body = _encode_refusal(channel.protocol, request, error)
     finally:
-        caller_address.reset(token)
+        caller_address.reset(reset_token)
     return Reply(channel.number, incoming.envelope.identity, incoming.envelope.wrap(body))
 
 
@@ -131,8 +131,8 @@ class WorkerPool:
         self._stop.set()
         with self._lock:
             self._waiting.clear()
-            idle, self._idle = self._idle, []
-        for mailbox in idle:
+            idle_mailboxes, self._idle = self._idle, []
+        for mailbox in idle_mailboxes:
             mailbox.put(None)
 
     def is_idle(self) -> bool:
@@ -172,21 +172,21 @@ class ClientQueues:
 
     def add(self, pending: PendingRequest) -> bool | None:
         """Add a request. Return whether it may begin now, or None if its client has too many waiting requests."""
-        others = self._waiting.get(pending.client)
-        if others is not None and len(others) >= MAX_WAITING_PER_CLIENT:
+        waiting_requests = self._waiting.get(pending.client)
+        if waiting_requests is not None and len(waiting_requests) >= MAX_WAITING_PER_CLIENT:
             return None
         self.count += 1
-        if others is None:
+        if waiting_requests is None:
             self._waiting[pending.client] = deque()
             return True
-        others.append(pending)
+        waiting_requests.append(pending)
         return False
 
     def finish(self, client: tuple[int, bytes]) -> PendingRequest | None:
         """Note that a request of a client was answered; return the client's next one."""
         self.count -= 1
-        others = self._waiting[client]
-        if others:
-            return others.popleft()
+        waiting_requests = self._waiting[client]
+        if waiting_requests:
+            return waiting_requests.popleft()
         del self._waiting[client]
         return None

@@ -50,13 +50,15 @@ class VoiceProtocol:
         return self.complete(request, self.report(request, explain(error)))
 
     def _find_handler(self, request: Document) -> Handler:
-        # Requests to the ports for health of the older services had a `request_type` and no action.
+        # Requests to the health ports of the older services had a `request_type` and no action.
         action = request.get(self.action_field, request.get("request_type"))
         handler = self.actions.get(action) if isinstance(action, str) else None
         handler = handler or self.otherwise
         if handler is None:
-            known = ", ".join(self.actions)
-            raise InvalidInput(f"Unknown action: {format_value(action)}", value=action, remedy=f"use one of {known}")
+            action_names = ", ".join(self.actions)
+            raise InvalidInput(
+                f"Unknown action: {format_value(action)}", value=action, remedy=f"use one of {action_names}"
+            )
         return handler
 
 

@@ -28,7 +28,7 @@ from everhold.interfaces.voice.protocols.interactions import (
 from everhold.interfaces.voice.protocols.interactions import add_interaction as store_interaction
 from everhold.interfaces.voice.service import VoiceService
 
-# The older build reported for each part of its memory how long it was kept. These are its values.
+# The values of the older build, which reported how long it kept each part of its memory.
 HIERARCHY = {"short_term": "sessions", "medium_term": "summaries", "long_term": "memories"}
 
 

@@ -45,27 +45,35 @@ def add_memory(service: VoiceService, request: Document) -> dict[str, Any]:
 
 
 def get_context(service: VoiceService, request: Document) -> dict[str, Any]:
-    """Return the most important memories that fit the budget, oldest first; of equal ones the newest."""
-    characters = read_count(request, "max_tokens", DEFAULT_TOKENS, MAX_TOKENS) * CHARACTERS_PER_TOKEN
+    """Return the most important memories that fit the budget, oldest first.
+
+    Of equally important memories, prefer the newest.
+    """
+    remaining = read_count(request, "max_tokens", DEFAULT_TOKENS, MAX_TOKENS) * CHARACTERS_PER_TOKEN
     view = service.view(user=read_text(request, "user_id", "default"))
     memories = sorted(view.list(kind="interaction", tags=_TAG, limit=MAX_ITEMS), key=lambda memory: -memory.importance)
-    chosen: list[Memory] = []
+    chosen_memories: list[Memory] = []
     for memory in memories:
-        if len(memory.text) <= characters:
-            characters -= len(memory.text)
-            chosen.append(memory)
-    chosen.sort(key=lambda memory: memory.created_at)
+        if len(memory.text) <= remaining:
+            remaining -= len(memory.text)
+            chosen_memories.append(memory)
+    chosen_memories.sort(key=lambda memory: memory.created_at)
     return {
         "status": "success",
-        "context": "\n".join(memory.text for memory in chosen),
-        "memories": [_describe(memory) for memory in chosen],
+        "context": "\n".join(memory.text for memory in chosen_memories),
+        "memories": [_describe(memory) for memory in chosen_memories],
     }
 
 
 def _describe(memory: Memory) -> dict[str, Any]:
-    own = {name: memory.metadata.get(name) for name in ("type", "priority")}
-    metadata = {name: value for name, value in memory.metadata.items() if name not in own}
-    return {"content": memory.text, **own, "metadata": metadata, "timestamp": format_epoch(memory.created_at)}
+    type_and_priority = {name: memory.metadata.get(name) for name in ("type", "priority")}
+    metadata = {name: value for name, value in memory.metadata.items() if name not in type_and_priority}
+    return {
+        "content": memory.text,
+        **type_and_priority,
+        "metadata": metadata,
+        "timestamp": format_epoch(memory.created_at),
+    }
 
 
 def check_health(service: VoiceService, request: Document) -> dict[str, Any]:

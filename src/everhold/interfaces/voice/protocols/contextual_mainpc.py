@@ -26,7 +26,7 @@ from everhold.interfaces.voice.protocols.profiles import update_profile as chang
 from everhold.interfaces.voice.service import VoiceService
 
 _CONTEXTS = "context"
-_LATEST = 100
+_MAX_CONTEXTS = 100
 
 
 def _read_user(request: Document) -> str:
@@ -43,7 +43,7 @@ def get_context(service: VoiceService, request: Document) -> dict[str, Any]:
 
 
 def _list_contexts(service: VoiceService, request: Document) -> list[dict[str, Any]]:
-    entries = list_entries(service, _read_user(request), _CONTEXTS, _LATEST)
+    entries = list_entries(service, _read_user(request), _CONTEXTS, _MAX_CONTEXTS)
     return [{"timestamp": format_epoch(entry.created_at), "context": get_value(entry)} for entry in entries]
 
 

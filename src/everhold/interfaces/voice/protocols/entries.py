@@ -2,7 +2,7 @@
 
 They have the kind "interaction", because a list may hold the same value twice, and a tag that names the list. The
 value itself is in the memory's content, and its words are the memory's text. Imported lists have the same tags, and
-kinds that say more.
+more specific kinds.
 """
 
 from collections.abc import Sequence

@@ -10,6 +10,7 @@ from everhold.errors import InvalidInput, format_value
 
 # Four characters count as a token in the older services.
 CHARACTERS_PER_TOKEN = 4
+# The limits of what one request may send or ask for.
 MAX_ITEMS = 1000
 MAX_TOKENS = 100_000
 
@@ -107,6 +108,6 @@ def format_epoch(moment: datetime) -> float:
 
 
 def cut_to_tokens(text: str, tokens: int) -> str:
-    """Return the beginning of a text that has at most so many tokens."""
+    """Return a text, or its first `tokens` tokens and "..." if it is longer."""
     limit = tokens * CHARACTERS_PER_TOKEN
     return text if len(text) <= limit else f"{text[:limit]}..."

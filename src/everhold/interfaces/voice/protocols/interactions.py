@@ -15,11 +15,12 @@ T = TypeVar("T")
 
 DECISION = "decision"
 DEFAULT_TOKENS = 1000
-# What speaks in an interaction of a type; other types are roles themselves.
+# The role of the speaker in interactions of these types. Any other type is used as the role.
 _ROLES = {"user_query": "user", "system_response": "assistant", "query": "user", "response": "assistant"}
-_SPOKEN = ("user_query", "system_response")
-_LATEST = 50
-_MAX_ROLE = 50
+_SPOKEN_TYPES = ("user_query", "system_response")
+_MAX_MESSAGES = 50
+_MAX_ERROR_TOKENS = 50
+_MAX_ROLE_LENGTH = 50
 
 
 def limit_to_session(view: View) -> Literal["session"] | None:
@@ -53,11 +54,11 @@ def add_interaction(
     service: VoiceService, name: SessionName, kind: str, content: Any, metadata: dict[str, Any]
 ) -> Message:
     """Store an interaction as the next message of a session, which begins with it if it does not exist."""
-    role = _ROLES.get(kind, kind)[:_MAX_ROLE]
-    values = {**metadata, "type": kind}
+    role = _ROLES.get(kind, kind)[:_MAX_ROLE_LENGTH]
+    message_metadata = {**metadata, "type": kind}
 
     def say(view: View) -> Message:
-        return view.say(describe_value(content), role=role, metadata=values)
+        return view.say(describe_value(content), role=role, metadata=message_metadata)
 
     return _begin_or_use(service, name, say)
 
@@ -86,14 +87,14 @@ def summarise_session(service: VoiceService, session_id: str, max_tokens: int) -
 
 
 def _summarise(view: View, max_tokens: int) -> dict[str, Any]:
-    messages = view.messages(limit=_LATEST)
+    messages = view.messages(limit=_MAX_MESSAGES)
     half = max(1, max_tokens // 2)
     summary: dict[str, Any] = {"last_updated": format_epoch(view.session().session.last_active)}
-    if code := _find_texts(messages, "code"):
-        summary["code_context"] = cut_to_tokens("\n\n".join(code), half)
-    if any(message.metadata.get("type") in _SPOKEN for message in messages):
+    if code_texts := _find_texts(messages, "code"):
+        summary["code_context"] = cut_to_tokens("\n\n".join(code_texts), half)
+    if any(message.metadata.get("type") in _SPOKEN_TYPES for message in messages):
         summary["conversation_summary"] = view.summary(budget=half, only="session").text
-    summary["errors_encountered"] = [cut_to_tokens(text, 50) for text in _find_texts(messages, "error")]
+    summary["errors_encountered"] = [cut_to_tokens(text, _MAX_ERROR_TOKENS) for text in _find_texts(messages, "error")]
     decisions = view.list(tags=DECISION, only="session", oldest_first=True)
     summary["key_decisions"] = [
         {"timestamp": format_epoch(memory.created_at), "decision": memory.text} for memory in decisions

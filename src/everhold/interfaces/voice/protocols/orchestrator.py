@@ -14,20 +14,23 @@ from everhold.interfaces.voice.service import VoiceService
 
 
 def is_envelope(request: Document) -> bool:
-    """Return whether a request is an envelope."""
+    """Return whether a request is an envelope.
+
+    It has no `data`, and an action that the later service does not have, or a `payload`.
+    """
     action = request.get("action")
     is_of_service = isinstance(action, str) and action in SERVICE_ACTIONS
     return "data" not in request and (not is_of_service or "payload" in request)
 
 
-def _choose(envelope: Handler | None, service_handler: Handler | None) -> Handler:
+def _choose_by_form(envelope_handler: Handler | None, service_handler: Handler | None) -> Handler:
     """Return a handler for an action that one or both forms have."""
 
     def handle(service: VoiceService, request: Document) -> dict[str, Any]:
-        handler = envelope if is_envelope(request) else service_handler
-        chosen = handler or envelope or service_handler
-        assert chosen is not None, "an action of the table has a handler"
-        return chosen(service, request)
+        preferred_handler = envelope_handler if is_envelope(request) else service_handler
+        handler = preferred_handler or envelope_handler or service_handler
+        assert handler is not None, "an action of the table has a handler"
+        return handler(service, request)
 
     return handle
 
@@ -45,7 +48,7 @@ def report(request: Document, failure: Failure) -> dict[str, Any]:
 ORCHESTRATOR = VoiceProtocol(
     "orchestrator",
     {
-        action: _choose(ENVELOPE_ACTIONS.get(action), SERVICE_ACTIONS.get(action))
+        action: _choose_by_form(ENVELOPE_ACTIONS.get(action), SERVICE_ACTIONS.get(action))
         for action in (*ENVELOPE_ACTIONS, *SERVICE_ACTIONS)
     },
     report,

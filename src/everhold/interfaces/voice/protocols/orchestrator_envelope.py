@@ -25,6 +25,7 @@ from everhold.interfaces.voice.service import VoiceService
 
 T = TypeVar("T")
 
+MAX_SOURCE_AGENT = 64  # the width of the column
 _DEFAULT_TOKENS = 400
 # The code of each class of the engine's errors.
 _CODES = {
@@ -69,7 +70,7 @@ def _read_fields(payload: Document) -> dict[str, Any]:
         "priority": payload.get("priority"),
         "expires_at": read_moment(payload, "expires_at"),
         "metadata": metadata,
-        "source_agent": str(agent)[:64] if agent else None,
+        "source_agent": str(agent)[:MAX_SOURCE_AGENT] if agent else None,
     }
 
 
@@ -114,9 +115,9 @@ def _read_changes(payload: Document) -> dict[str, Any]:
         content = payload["content"]
         changes = {"text": describe_value(content)}
         changes["content"] = content if isinstance(content, dict) else {"text": content}
-    for old, name in (("memory_type", "kind"), ("priority", "priority"), ("metadata", "metadata")):
-        if payload.get(old) is not None:
-            changes[name] = payload[old]
+    for old_name, name in (("memory_type", "kind"), ("priority", "priority"), ("metadata", "metadata")):
+        if payload.get(old_name) is not None:
+            changes[name] = payload[old_name]
     if payload.get("expires_at") is not None:
         changes["expires_at"] = read_moment(payload, "expires_at")
     return changes
@@ -153,8 +154,8 @@ def search(service: VoiceService, request: Document) -> dict[str, Any]:
 
     def find(view: View) -> dict[str, Any]:
         hits = view.recall(query, k=k, kind=payload.get("memory_type"), tags=tags)
-        described = _describe_all(view, [hit.memory for hit in hits])
-        memories = [{**memory, "score": hit.score} for memory, hit in zip(described, hits, strict=True)]
+        documents = _describe_all(view, [hit.memory for hit in hits])
+        memories = [{**memory, "score": hit.score} for memory, hit in zip(documents, hits, strict=True)]
         return {"memories": memories, "results": memories, "count": len(memories)}
 
     return use_view(service, request, find)
@@ -231,8 +232,8 @@ def _describe(memory: Memory, tags: tuple[str, ...]) -> dict[str, Any]:
 def complete_envelope(request: Document, reply: dict[str, Any]) -> dict[str, Any]:
     """Put a reply into the envelope of the protocol. The reply to an error already has its `error`."""
     body = reply if "error" in reply else {"status": "success", "data": reply}
-    own = {"action": request.get("action"), "request_id": request.get("request_id")}
-    return {**body, **own, "timestamp": clock.now().isoformat()}
+    request_fields = {"action": request.get("action"), "request_id": request.get("request_id")}
+    return {**body, **request_fields, "timestamp": clock.now().isoformat()}
 
 
 def report_envelope(request: Document, failure: Failure) -> dict[str, Any]:

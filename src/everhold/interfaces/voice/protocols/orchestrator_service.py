@@ -24,12 +24,12 @@ from everhold.interfaces.voice.protocols.fields import (
     require_value,
 )
 from everhold.interfaces.voice.protocols.memory_names import get_name, match_names
-from everhold.interfaces.voice.protocols.orchestrator_envelope import read_moment
+from everhold.interfaces.voice.protocols.orchestrator_envelope import MAX_SOURCE_AGENT, read_moment
 from everhold.interfaces.voice.service import VoiceService
 
 _PARENT = "parent_id"
-_TIER = "short"
-_KIND = "general"
+_DEFAULT_TIER = "short"
+_DEFAULT_KIND = "general"
 _GROUPS = "context-group"
 # The fields that `update_memory` may change, with the service's names for them.
 _CHANGES = {"content": "text", "memory_type": "kind", "memory_tier": "level", "importance": "importance"}
@@ -49,13 +49,13 @@ def _read_fields(data: Document) -> dict[str, Any]:
         "text": describe_value(value),
         "content": value if isinstance(value, dict) else {},
         "key": read_text(data, "memory_id", "") or None,
-        "kind": read_text(data, "memory_type", _KIND),
-        "level": read_text(data, "memory_tier", _TIER),
+        "kind": read_text(data, "memory_type", _DEFAULT_KIND),
+        "level": read_text(data, "memory_tier", _DEFAULT_TIER),
         "importance": min(max(read_number(data, "importance", 0.5), 0.0), 1.0),
         "tags": read_texts(data, "tags"),
         "expires_at": read_moment(data, "expires_at"),
         "metadata": metadata,
-        "source_agent": read_text(data, "created_by", "")[:64] or None,
+        "source_agent": read_text(data, "created_by", "")[:MAX_SOURCE_AGENT] or None,
     }
 
 
@@ -81,8 +81,8 @@ def get_memory(service: VoiceService, request: Document) -> dict[str, Any]:
     view = service.view()
     memory = view.get(require_text(_read_data(request), "memory_id"))
     relationships = [
-        {"target_id": get_name(related.memory), "relationship_type": related.relationship.relationship_type}
-        for related in view.relations(memory.id)
+        {"target_id": get_name(relations.memory), "relationship_type": relations.relationship.relationship_type}
+        for relations in view.relations(memory.id)
     ]
     return {"status": "success", "memory": {**_describe_all(view, [memory])[0], "relationships": relationships}}
 
@@ -92,8 +92,8 @@ def batch_get_memories(service: VoiceService, request: Document) -> dict[str, An
     if not memory_ids:
         raise InvalidInput("memory_ids is missing", remedy="send at least one")
     view = service.view()
-    rows = view.list(where=match_names(memory_ids), limit=MAX_ITEMS)
-    by_id = {name: memory for memory in rows for name in (memory.id, get_name(memory))}
+    stored_memories = view.list(where=match_names(memory_ids), limit=MAX_ITEMS)
+    by_id = {name: memory for memory in stored_memories for name in (memory.id, get_name(memory))}
     memories = _describe_all(view, [by_id[memory_id] for memory_id in memory_ids if memory_id in by_id])
     return {"status": "success", "memories": memories, "count": len(memories)}
 
@@ -106,8 +106,8 @@ def get_children(service: VoiceService, request: Document) -> dict[str, Any]:
         read_count(data, "limit", 50),
         oldest_first=data.get("sort_order") == "asc",
     )
-    described = _describe_all(service.view(), children)
-    return {"status": "success", "children": described, "results": described}
+    documents = _describe_all(service.view(), children)
+    return {"status": "success", "children": documents, "results": documents}
 
 
 def _list_children(view: View, parent_id: str, limit: int, *, oldest_first: bool = False) -> list[Memory]:
@@ -125,8 +125,8 @@ def add_relationship(service: VoiceService, request: Document) -> dict[str, Any]
 def get_related(service: VoiceService, request: Document) -> dict[str, Any]:
     data, view = _read_data(request), service.view()
     kind = read_text(data, "relationship_type", "") or None
-    related = view.relations(require_text(data, "memory_id"), relationship_type=kind)
-    described = _describe_all(view, [item.memory for item in related])
+    relations = view.relations(require_text(data, "memory_id"), relationship_type=kind)
+    documents = _describe_all(view, [item.memory for item in relations])
     return {
         "status": "success",
         "related_memories": [
@@ -135,13 +135,13 @@ def get_related(service: VoiceService, request: Document) -> dict[str, Any]:
                 "relationship_type": item.relationship.relationship_type,
                 "strength": item.relationship.metadata.get("strength", 1.0),
             }
-            for memory, item in zip(described, related, strict=True)
+            for memory, item in zip(documents, relations, strict=True)
         ],
     }
 
 
 def search_memory(service: VoiceService, request: Document) -> dict[str, Any]:
-    """Find memories that answer a query. `semantic_search` is the same here: recall reads words and meaning."""
+    """Find memories that answer a query. `semantic_search` does the same: recall compares words and meaning."""
     data, view = _read_data(request), service.view()
     filters = read_object(data, "filters")
     kind = data.get("memory_type") or filters.get("memory_type")
@@ -149,15 +149,15 @@ def search_memory(service: VoiceService, request: Document) -> dict[str, Any]:
     where = {f"metadata.{_PARENT}": parent_id} if parent_id else None
     k = read_count(data, "limit", read_count(data, "k", 10, 100), 100)
     hits = view.recall(require_text(data, "query"), k=k, kind=kind, where=where)
-    described = _describe_all(view, [hit.memory for hit in hits])
-    results = [{**memory, "score": hit.score} for memory, hit in zip(described, hits, strict=True)]
+    documents = _describe_all(view, [hit.memory for hit in hits])
+    results = [{**memory, "score": hit.score} for memory, hit in zip(documents, hits, strict=True)]
     return {"status": "success", "results": results, "count": len(results)}
 
 
 def update_memory(service: VoiceService, request: Document) -> dict[str, Any]:
     data, view = _read_data(request), service.view()
     memory_id, update = require_text(data, "memory_id"), read_object(data, "update_data")
-    changes = {name: update[old] for old, name in _CHANGES.items() if update.get(old) is not None}
+    changes = {name: update[old_name] for old_name, name in _CHANGES.items() if update.get(old_name) is not None}
     if "text" in changes:
         changes["text"] = describe_value(changes["text"])
     if update.get("metadata") is not None:
@@ -171,14 +171,15 @@ def update_memory(service: VoiceService, request: Document) -> dict[str, Any]:
 def delete_memory(service: VoiceService, request: Document) -> dict[str, Any]:
     """Forget a memory; with `cascade` also its children, their children, and so on."""
     data, view = _read_data(request), service.view()
-    first = view.forget(require_text(data, "memory_id"))
-    waiting, count = [get_name(first)] if data.get("cascade") else [], 1
-    while waiting and count < MAX_ITEMS:
-        for child in _list_children(view, waiting.pop(), MAX_ITEMS):
+    memory = view.forget(require_text(data, "memory_id"))
+    parent_ids = [get_name(memory)] if data.get("cascade") else []
+    count = 1
+    while parent_ids and count < MAX_ITEMS:
+        for child in _list_children(view, parent_ids.pop(), MAX_ITEMS):
             view.forget(child.id)
-            waiting.append(get_name(child))
+            parent_ids.append(get_name(child))
             count += 1
-    return {"status": "success", "message": f"Memory {get_name(first)} deleted successfully.", "deleted": count}
+    return {"status": "success", "message": f"Memory {get_name(memory)} deleted successfully.", "deleted": count}
 
 
 def reinforce_memory(service: VoiceService, request: Document) -> dict[str, Any]:
@@ -260,7 +261,7 @@ def _describe(memory: Memory, tags: tuple[str, ...]) -> dict[str, Any]:
         "memory_id": get_name(memory),
         "content": memory.content or memory.text,
         "memory_type": memory.kind,
-        "memory_tier": memory.level or _TIER,
+        "memory_tier": memory.level or _DEFAULT_TIER,
         "importance": memory.importance,
         "access_count": memory.access_count,
         "last_accessed_at": format_epoch(used_at),

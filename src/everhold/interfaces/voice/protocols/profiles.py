@@ -34,10 +34,10 @@ def get_profile(service: VoiceService, user_id: str) -> dict[str, Any]:
 
 
 def update_profile(service: VoiceService, user_id: str, updates: dict[str, Any]) -> None:
-    """Replace these parts of a user's profile."""
-    others = {name: value for name, value in updates.items() if name not in ("name", "preferences")}
-    named: dict[str, Any] = {name: updates[name] for name in ("name", "preferences") if name in updates}
-    _change(service, user_id, lambda user: {**named, "profile": {**user.profile, **others}})
+    """Set fields of a user's profile. `name` and `preferences` are fields of the user itself."""
+    profile_fields = {name: value for name, value in updates.items() if name not in ("name", "preferences")}
+    user_fields: dict[str, Any] = {name: updates[name] for name in ("name", "preferences") if name in updates}
+    _change(service, user_id, lambda user: {**user_fields, "profile": {**user.profile, **profile_fields}})
 
 
 def get_twin(service: VoiceService, user_id: str) -> dict[str, Any] | None:
@@ -47,7 +47,7 @@ def get_twin(service: VoiceService, user_id: str) -> dict[str, Any] | None:
 
 
 def update_twin(service: VoiceService, user_id: str, twin: dict[str, Any]) -> None:
-    """Replace these parts of a user's digital twin."""
+    """Set fields of a user's digital twin."""
     _change(
         service,
         user_id,

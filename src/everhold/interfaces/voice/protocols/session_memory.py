@@ -25,7 +25,7 @@ from everhold.interfaces.voice.service import VoiceService
 _DEFAULT_TOKENS = 2000
 _DEFAULT_TURNS = 20
 _PAGE = 100  # the default size of the session cache
-_MAX_READ = 1000
+_MAX_MESSAGES = 1000
 
 
 def create_session(service: VoiceService, request: Document) -> dict[str, Any]:
@@ -38,18 +38,19 @@ def create_session(service: VoiceService, request: Document) -> dict[str, Any]:
 
 
 def add_interaction(service: VoiceService, request: Document) -> dict[str, Any]:
-    message = service.use_session(require_text(request, "session_id"), _read_interaction(request))
+    message = service.use_session(require_text(request, "session_id"), _make_interaction_writer(request))
     return {"status": "success", "interaction_id": message.id}
 
 
-def add_interaction_anywhere(service: VoiceService, request: Document) -> dict[str, Any]:
+def add_interaction_to_any_session(service: VoiceService, request: Document) -> dict[str, Any]:
     """Store an interaction. If its session does not exist, it is created."""
     session_id = require_text(request, "session_id")
-    message = service.begin_or_use_session(session_id, lambda: "default", _read_interaction(request))
+    message = service.begin_or_use_session(session_id, lambda: "default", _make_interaction_writer(request))
     return {"status": "success", "message": "Interaction added", "interaction_id": message.id}
 
 
-def _read_interaction(request: Document) -> Callable[[View], Message]:
+def _make_interaction_writer(request: Document) -> Callable[[View], Message]:
+    """Return a function that stores the interaction of a request in the session of a view."""
     content, role = require_text(request, "content"), require_text(request, "role")
     metadata = read_object(request, "metadata")
     return lambda view: view.say(content, role=role, metadata=metadata)
@@ -87,19 +88,19 @@ def _read_session(service: VoiceService, request: Document, read: Callable[[View
 
 def _read_within(view: View, characters: int) -> list[Message]:
     """Return the newest messages that have at most so many characters together, oldest first."""
-    chosen: list[Message] = []
+    chosen_messages: list[Message] = []
     cursor = None
-    while len(chosen) < _MAX_READ:
+    while len(chosen_messages) < _MAX_MESSAGES:
         page = view.messages(limit=_PAGE, cursor=cursor)
         for message in page:
             characters -= len(message.text or "")
             if characters < 0:
-                return chosen[::-1]
-            chosen.append(message)
+                return chosen_messages[::-1]
+            chosen_messages.append(message)
         cursor = page.cursor
         if cursor is None:
             break
-    return chosen[::-1]
+    return chosen_messages[::-1]
 
 
 def clear_session(service: VoiceService, request: Document) -> dict[str, Any]:
@@ -169,7 +170,12 @@ SESSION_MEMORY = VoiceProtocol(
 )
 SESSION_MEMORY_2 = VoiceProtocol(
     "session-memory-2",
-    {**_SHARED, "add_interaction": add_interaction_anywhere, "get_context": get_turns, "health_check": check_agent},
+    {
+        **_SHARED,
+        "add_interaction": add_interaction_to_any_session,
+        "get_context": get_turns,
+        "health_check": check_agent,
+    },
     report_message,
     complete=echo_request_id,
 )

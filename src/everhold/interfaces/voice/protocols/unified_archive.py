@@ -56,7 +56,8 @@ def get_error_solution(service: VoiceService, request: Document) -> dict[str, An
 def _matches(memory: Memory, message: str) -> bool:
     """Return whether a pattern occurs in a message, ignoring the case of letters.
 
-    A client's pattern may be malicious, so it is matched in linear time; one outside that syntax is taken literally.
+    A client's pattern may be malicious, so it is matched in linear time. A pattern whose syntax does not allow this
+    is taken literally.
     """
     pattern = str(memory.content.get("pattern", ""))
     lowered = _CHARACTER.sub(lambda match: match[0] if match[0][0] == "\\" else match[0].lower(), pattern)

@@ -1,7 +1,7 @@
 """UnifiedMemoryReasoningAgent, fourth protocol ("unified-4"): commands on memories with a strength.
 
-The service's strength is 1.0 for a memory with the engine's default importance, and grows with its importance and the
-strength that maintenance has left of it. Forgetting is the engine's: a forgotten memory is hidden.
+The service's strength is the memory's weight in the engine, importance × strength, relative to a new memory with the
+default importance. Forgetting hides a memory, as elsewhere in the engine.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ from everhold.model.memory import DEFAULT_PRIORITY, compute_importance
 
 _KIND = "interaction"  # the service stored the same content twice if it was sent twice
 _TAG = "unified"
-_USUAL = compute_importance(DEFAULT_PRIORITY)
+_DEFAULT_IMPORTANCE = compute_importance(DEFAULT_PRIORITY)
 _REINFORCEMENT = 1.2
 _MAX_HITS = 100
 _MAX_SOURCE = 64
@@ -43,7 +43,7 @@ def ping(service: VoiceService, request: Document) -> dict[str, Any]:
 
 def store_memory(service: VoiceService, request: Document) -> dict[str, Any]:
     memory = _store(service.view(), read_object(request, "data"))
-    return _succeed({"memory_id": get_name(memory)})
+    return _make_reply({"memory_id": get_name(memory)})
 
 
 def _store(view: View, item: Document) -> Memory:
@@ -71,15 +71,15 @@ def _read_item(item: Document) -> dict[str, Any]:
         "text": describe_value(value),
         "content": {"value": value},
         "source_agent": read_text(item, "source", "unknown")[:_MAX_SOURCE],
-        "importance": min(max(strength, 0.0) * _USUAL, 1.0),
+        "importance": min(max(strength, 0.0) * _DEFAULT_IMPORTANCE, 1.0),
     }
 
 
 def query_memory(service: VoiceService, request: Document) -> dict[str, Any]:
     query = read_object(request, "query")
-    least = read_number(query, "min_strength", 0.0)
+    min_strength = read_number(query, "min_strength", 0.0)
     items = [_describe(memory) for memory in _find(service.view(), query)]
-    return _succeed({"memories": [item for item in items if item["strength"] >= least]})
+    return _make_reply({"memories": [item for item in items if item["strength"] >= min_strength]})
 
 
 def _find(view: View, query: Document) -> Sequence[Memory]:
@@ -114,30 +114,34 @@ def reinforce_memory(service: VoiceService, request: Document) -> dict[str, Any]
     importance = min(memory.importance * _REINFORCEMENT, 1.0)
     if importance > memory.importance:
         memory = view.revise(memory.id, importance=importance, reason="reinforced")
-    return _succeed({"memory_id": get_name(memory), "strength": _compute_strength(memory)})
+    return _make_reply({"memory_id": get_name(memory), "strength": _compute_strength(memory)})
 
 
 def delete_memory(service: VoiceService, request: Document) -> dict[str, Any]:
     memory = service.view().forget(require_text(request, "memory_id"))
-    return _succeed({"memory_id": get_name(memory)})
+    return _make_reply({"memory_id": get_name(memory)})
 
 
 def sync_memories(service: VoiceService, request: Document) -> dict[str, Any]:
-    """Store memories of another store. For a memory in both, keep the later used content and the greater strength."""
+    """Store memories of another store.
+
+    For a memory in both, keep the more recently used content and the greater strength.
+    """
     view, count = service.view(), 0
     for item in read_list(request, "memories"):
         if not isinstance(item, dict):
             raise InvalidInput("memories holds something else than objects", remedy="send objects")
         count += _sync(view, item)
-    return _succeed({"synced": count})
+    return _make_reply({"synced": count})
 
 
 def _sync(view: View, item: Document) -> bool:
-    known = _get_existing(view, [require_text(item, "id")])
-    if not known:
+    """Store an item of another store; return whether its content was taken."""
+    existing_memories = _get_existing(view, [require_text(item, "id")])
+    if not existing_memories:
         _store(view, item)
         return True
-    fields, [memory] = _read_item(item), known
+    memory, fields = existing_memories[0], _read_item(item)
     used_at = datetime.fromtimestamp(read_number(item, "last_accessed", 0.0), UTC)
     is_newer = used_at > (memory.last_accessed or memory.updated_at)
     importance = max(memory.importance, fields.pop("importance"))
@@ -148,14 +152,14 @@ def _sync(view: View, item: Document) -> bool:
 
 def get_status(service: VoiceService, request: Document) -> dict[str, Any]:
     count = service.view().count(kind=_KIND, tags=_TAG)
-    return _succeed({"total_memories": count, "active_memories": count, "forgotten_memories": 0})
+    return _make_reply({"total_memories": count, "active_memories": count, "forgotten_memories": 0})
 
 
 def check_health(service: VoiceService, request: Document) -> dict[str, Any]:
-    return _succeed({"health": "OK", "uptime": service.uptime})
+    return _make_reply({"health": "OK", "uptime": service.uptime})
 
 
-def _succeed(data: dict[str, Any]) -> dict[str, Any]:
+def _make_reply(data: dict[str, Any]) -> dict[str, Any]:
     return {"status": "SUCCESS", "data": data}
 
 
@@ -173,7 +177,7 @@ def _describe(memory: Memory) -> dict[str, Any]:
 
 
 def _compute_strength(memory: Memory) -> float:
-    return round(memory.weight / _USUAL, 6)
+    return round(memory.weight / _DEFAULT_IMPORTANCE, 6)
 
 
 def report_error(request: Document, failure: Failure) -> dict[str, Any]:

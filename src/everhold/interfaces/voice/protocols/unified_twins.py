@@ -77,8 +77,8 @@ def coordinate(service: VoiceService, request: Document) -> dict[str, Any]:
     """Answer a request for another agent: episodic memories are stored here, simulations are not."""
     agent = request.get("coordinate_with")
     if agent is None:
-        known = ", ".join(TWIN_ACTIONS)
-        raise InvalidInput("Unknown action", value=request.get("action"), remedy=f"use one of {known}")
+        action_names = ", ".join(TWIN_ACTIONS)
+        raise InvalidInput("Unknown action", value=request.get("action"), remedy=f"use one of {action_names}")
     if agent != _EPISODIC:
         result: dict[str, Any] = {"status": "error", "error": f"no agent {agent!r} here; only 'episodic' is a memory"}
     else:
