@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 from everhold import clock
 from everhold.errors import EmptyQuery, Remedy, Verb
-from everhold.model import Memory, Scope, Tag, User
+from everhold.model import Memory, Scope, Tag
 from everhold.model.base import Entity
 from everhold.model.searchable import SEARCHABLE
 from everhold.ports.records import Records
@@ -241,6 +241,8 @@ def _read_question(deps: RecallDeps, scope: Scope, request: Request, images: Key
     if scope.is_open:
         question = question._replace(session=scope.session)
     if question.times and scope.user is not None:  # the user's zone is looked up only where it matters
+        from everhold.model import User
+
         user = deps.records.get(User, scope.organization, [scope.user]).get(scope.user)
         if user is not None and user.timezone != str(deps.zone):
             return question._replace(times=read_times(request.query, now, ZoneInfo(user.timezone)))
