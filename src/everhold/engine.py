@@ -10,20 +10,19 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import IO, TYPE_CHECKING, Any, Self, Unpack
 
 import everhold
 from everhold import clock, settings
 from everhold.arguments.checks import Body, Identifier, JobName, ListLength, PathText
-from everhold.arguments.verbs import check_verbs, make_check
+from everhold.arguments.verbs import check_verbs
 from everhold.errors import InvalidInput, InvalidSettings
 from everhold.exchange import places
-from everhold.lazy_exports import ImportSection
 from everhold.model import Organization
 from everhold.model.access import AccessEvent, LoggedOperation
 from everhold.model.scope import DEFAULT_ORGANIZATION, Scope
 from everhold.model.validation import validate_row
-from everhold.opening import Opening, begin_opening, find_file
+from everhold.opening import begin_opening, build_parts, find_file
 from everhold.ports.embedder import Embedder
 from everhold.progress import ReportProgress, StepCounter, ignore_progress
 from everhold.settings_fields import SettingsFields
@@ -40,9 +39,6 @@ if TYPE_CHECKING:
     from everhold.maintenance.schedule import MaintenanceThread
     from everhold.parts import Parts
     from everhold.ports.records import Records
-    from everhold.views.recall import RecallVerbs
-
-E = TypeVar("E", bound="Everhold")
 
 
 @check_verbs
@@ -98,7 +94,7 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         Other keyword arguments are settings: `Everhold.open("notes.db", sqlite={"synchronous": "NORMAL"})`.
         """
         opening = begin_opening(target, create=create, has_embedder=embedder is not None, **fields)
-        return _finish_opening(cls, opening, embedder, also)
+        return cls(build_parts(opening, embedder, also))
 
     def scope(
         self,
@@ -362,19 +358,6 @@ class Everhold(AccountVerbs, BackupVerbs, ErasureVerbs, EncryptionVerbs, SqlView
         self.close()
 
 
-def finish_opening(opening: Opening) -> Everhold:
-    """Return the engine that `begin_opening` began to open."""
-    return _finish_opening(Everhold, opening)
-
-
-def _finish_opening(
-    engine_class: type[E], opening: Opening, embedder: Embedder | None = None, also: Sequence[Embedder] = ()
-) -> E:
-    with ImportSection():  # while the model loads
-        from everhold.parts import build
-    return engine_class(build(opening.settings, embedder, also, opening.get_model))
-
-
 def _open_records(chosen: settings.Settings, resources: ExitStack) -> "Records":
     """Open a store without an engine. Closing `resources` closes the store."""
     from everhold.stores import open_store
@@ -383,12 +366,3 @@ def _open_records(chosen: settings.Settings, resources: ExitStack) -> "Records":
     resources.callback(records.close)
     resources.callback(candidates.close)
     return records
-
-
-def make_search_view(engine: Everhold, dimensions: Mapping[str, str | None]) -> "RecallVerbs":
-    """Return only the verbs that search a scope: a short process imports them much faster than all verbs of a view."""
-    with ImportSection():
-        from everhold.views.recall import RecallVerbs
-    check = make_check(Identifier)
-    checked = {name: check(value, name) for name, value in dimensions.items() if value is not None}
-    return RecallVerbs(engine._parts, engine._make_scope(checked))

@@ -16,7 +16,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from everhold.environment import PREFIX, merge_settings, name_variable, nest, read_variables, refuse_unknown
 from everhold.errors import InvalidSettings, format_value
-from everhold.model.tenancy import Timezone
+from everhold.model.fields import Timezone
 from everhold.model.validation import describe_fault, suggest_name
 from everhold.settings_sections import (
     AskSettings,

@@ -246,7 +246,7 @@ class TestLostEntries:
         vectors = store.open_vectors()
         with self.lose(vectors, lost_ids, forever=cause == "they stay lost") as chroma_projection:
             if cause == "another process has the lease":
-                monkeypatch.setattr(chroma_projection.state, "_fresh_until", None)
+                monkeypatch.setattr(chroma_projection.state, "_lease_until", None)
             assert store.find_nearest(vectors, "tea", 40) == store.scan_nearest("tea", 40)
             monkeypatch.undo()
         assert count_fallbacks(vectors) == 1
@@ -295,9 +295,9 @@ class TestBesideAnotherProcess:
                 chroma_projection.state.release()
                 with pytest.raises(Unavailable, match="in use by another process"):
                     second.advance()
-                assert not second.state.holds
+                assert not second.state.has_lease
                 chroma_projection.advance()
-                assert chroma_projection.state.holds
+                assert chroma_projection.state.has_lease
         finally:
             excluded_process._end(kill=True)
 

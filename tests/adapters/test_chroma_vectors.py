@@ -12,7 +12,7 @@ import pytest
 from everhold import clock
 from everhold.adapters.chroma import ChromaVectors, read_address
 from everhold.adapters.chroma.rows import CollectionSpace
-from everhold.adapters.chroma.search import ChunkEntry, chunk_id
+from everhold.adapters.chroma.search import ChunkEntry, make_chunk_id
 from everhold.adapters.in_process import InProcessSessions
 from everhold.errors import InvalidInput, InvalidSettings, MissingExtra, StoreUnavailable
 from everhold.model import Outbox, ProjectionState, Scope
@@ -281,11 +281,11 @@ class TestTenants:
         vectors = store.open_vectors()
         claims = {"organization_id": "acme", "user_id": "alice", "owner_id": foreign_id}
         names = [
-            chunk_id("other", foreign_id, 0, 0),
-            chunk_id("acme", foreign_id, 0, 0),
-            chunk_id("acme", bobs_id, 0, 0),
-            chunk_id("acme", "mem_never", 0, 0),
-            chunk_id("acme", own_id, 7, 0),
+            make_chunk_id("other", foreign_id, 0, 0),
+            make_chunk_id("acme", foreign_id, 0, 0),
+            make_chunk_id("acme", bobs_id, 0, 0),
+            make_chunk_id("acme", "mem_never", 0, 0),
+            make_chunk_id("acme", own_id, 7, 0),
             "nonsense",
         ]
         entries = [ChunkEntry(chunk_name, store.embed("green tea"), "green tea", claims) for chunk_name in names]
@@ -295,21 +295,21 @@ class TestTenants:
         vectors._chroma.ask("write", name, entries)
         assert store.find_nearest(vectors, "green tea", 50) == [own_id]
         hits = vectors.search(ALICES, store.embed("green tea"), n_results=50)
-        assert [entry.id for entry in hits] == [chunk_id("acme", own_id, 0, 0)]
+        assert [entry.id for entry in hits] == [make_chunk_id("acme", own_id, 0, 0)]
         assert count_fallbacks(vectors) == 0
 
 
 class TestTwoAtOnce:
     def test_two_processes_see_each_other_s_writes(self, store: ChromaStore) -> None:
         first, second = store.open_vectors(), store.open_vectors()
-        assert [get_projection(vectors).state.holds for vectors in (first, second)] == [True, False]
+        assert [get_projection(vectors).state.has_lease for vectors in (first, second)] == [True, False]
         (tea_id,) = store.add("green tea")
         assert store.find_nearest(first, "green tea") == store.find_nearest(second, "green tea") == [tea_id]
         first.close()
         (coffee_id,) = store.add("black coffee")
         assert store.find_nearest(second, "black coffee", 1) == [coffee_id]
         get_projection(second).advance()
-        assert get_projection(second).state.holds
+        assert get_projection(second).state.has_lease
         fallback_questions = count_fallbacks(second)
         assert store.find_nearest(second, "black coffee", 1) == [coffee_id]
         assert count_fallbacks(second) == fallback_questions

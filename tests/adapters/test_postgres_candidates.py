@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from everhold import clock
 from everhold.adapters.postgres import PostgresCandidates, PostgresOptions, PostgresRecords
 from everhold.adapters.postgres.connection import connect
-from everhold.adapters.postgres.nearest import BUILT, build_missing_indexes, name_vector_index
+from everhold.adapters.postgres.nearest import FIND_VALID_INDEX, build_missing_indexes, name_vector_index
 from everhold.model import Chunk, Memory, Organization
 from everhold.ports.search_indexes import Statistics
 from everhold.ports.search_space import SearchSpace
@@ -160,9 +160,9 @@ def test_beyond_an_exact_search_the_index_is_used(records: PostgresRecords, post
     with connect(options) as connection:
         assert build_missing_indexes(connection, options, exact_up_to=1000) == []
         assert build_missing_indexes(connection, options, exact_up_to=500) == [("memory", DIMENSIONS)]
-        assert connection.execute(BUILT, [INDEX]).fetchall() == [expected_index]
+        assert connection.execute(FIND_VALID_INDEX, [INDEX]).fetchall() == [expected_index]
         assert build_missing_indexes(connection, options, exact_up_to=500) == []
-    assert indexed._index_settings(ALICES, DIMENSIONS)
+    assert indexed._choose_index_settings(ALICES, DIMENSIONS)
     candidates = indexed.find_by_vector(ALICES, vectors[0], 10)
     assert candidates[0] == "m0"
     assert len(set(candidates) & set(expected)) >= (10 if expected_index[0] == "hnsw" else 4)
@@ -193,7 +193,7 @@ def test_an_index_built_with_other_options_is_rebuilt(records: PostgresRecords, 
             options = PostgresOptions(postgres_url, **index_options)
             assert build_missing_indexes(connection, options, exact_up_to=50) == [("memory", DIMENSIONS)]
             assert build_missing_indexes(connection, options, exact_up_to=50) == []
-            assert connection.execute(BUILT, [INDEX]).fetchall() == [expected_index]
+            assert connection.execute(FIND_VALID_INDEX, [INDEX]).fetchall() == [expected_index]
 
 
 def test_readers_do_not_wait_while_an_index_rebuild_waits_for_a_long_query(
@@ -242,9 +242,9 @@ def test_the_rebuild_of_a_partitioned_index_is_postponed_if_a_query_blocks_it(em
         with psycopg.connect(empty_postgres_url) as reader:
             reader.execute("SELECT count(*) FROM chunks")
             assert build_missing_indexes(connection, options, exact_up_to=50) == []
-            assert connection.execute(BUILT, [INDEX]).fetchall() == [INDEXES["hnsw"][1]]
+            assert connection.execute(FIND_VALID_INDEX, [INDEX]).fetchall() == [INDEXES["hnsw"][1]]
         assert build_missing_indexes(connection, options, exact_up_to=50) == [("memory", DIMENSIONS)]
-        assert connection.execute(BUILT, [INDEX]).fetchall() == [INDEXES["ivfflat"][1]]
+        assert connection.execute(FIND_VALID_INDEX, [INDEX]).fetchall() == [INDEXES["ivfflat"][1]]
     assert records.find_problems() == []
     records.close()
 

@@ -14,7 +14,7 @@ from everhold import clock
 from everhold.adapters.postgres import PostgresCandidates, PostgresOptions, PostgresRecords, partitions
 from everhold.adapters.postgres import schema as postgres_schema
 from everhold.adapters.postgres.connection import connect
-from everhold.adapters.postgres.nearest import BUILT, build_missing_indexes, name_vector_index
+from everhold.adapters.postgres.nearest import FIND_VALID_INDEX, build_missing_indexes, name_vector_index
 from everhold.adapters.postgres.partitions import list_partitions
 from everhold.errors import AlreadyExists, StoreError
 from everhold.model import AccessLog, Chunk, Memory, Organization
@@ -90,8 +90,11 @@ def drop_partition(session: psycopg.Connection[Any], table: str, name: str) -> N
 
 class TestWhereRowsGo:
     def test_memories_go_to_the_partition_of_their_time_or_to_the_default(self, records: PostgresRecords) -> None:
-        current_id, later_id = clock.make_id("mem"), clock.least_id("mem", get_month_start(2))
-        earlier_id, far_id = clock.least_id("mem", get_month_start(-5)), clock.least_id("mem", get_month_start(40))
+        current_id, later_id = clock.make_id("mem"), clock.make_least_id("mem", get_month_start(2))
+        earlier_id, far_id = (
+            clock.make_least_id("mem", get_month_start(-5)),
+            clock.make_least_id("mem", get_month_start(40)),
+        )
         records.commit(
             [Put(make_memory(name)) for name in (current_id, later_id, earlier_id, far_id, "own-name", "zebra")]
         )
@@ -135,8 +138,8 @@ class TestWhereRowsGo:
     def test_the_least_id_of_a_moment_is_below_every_id_made_later(self) -> None:
         moment = clock.now()
         memory_id = clock.make_id("mem")
-        assert clock.least_id("mem", moment) <= memory_id < clock.least_id("mem", moment + timedelta(days=1))
-        assert clock.least_id("mem", moment - timedelta(milliseconds=5)) < clock.least_id("mem", moment)
+        assert clock.make_least_id("mem", moment) <= memory_id < clock.make_least_id("mem", moment + timedelta(days=1))
+        assert clock.make_least_id("mem", moment - timedelta(milliseconds=5)) < clock.make_least_id("mem", moment)
 
 
 def make_chunk(owner: str, **fields: Any) -> Chunk:
@@ -233,7 +236,7 @@ class TestMaintenance:
         assert len(list_table_partitions(monthly_url, "memories")) == 4
 
     def test_a_partition_with_another_name_is_ignored(self, records: PostgresRecords, monthly_url: str) -> None:
-        late, early = clock.least_id("mem", get_month_start(30)), clock.least_id("mem", get_month_start(-30))
+        late, early = clock.make_least_id("mem", get_month_start(30)), clock.make_least_id("mem", get_month_start(-30))
         with psycopg.connect(monthly_url) as session:
             for name, bound in (("memories_by_hand", late), ("memories@2026-13_x", early)):
                 bounds = f"FOR VALUES FROM ('{bound}') TO ('{bound}z')"
@@ -262,7 +265,7 @@ class TestMaintenance:
                         "memories", get_month_start(start), get_month_start(start + 1)
                     ).encode()
                 )
-        old_id = clock.least_id("mem", get_month_start(-2))
+        old_id = clock.make_least_id("mem", get_month_start(-2))
         records.commit([Put(make_memory(old_id)), Put(make_chunk(old_id))])
         records.maintain()
         parts = list_table_partitions(monthly_url, "memories")
@@ -321,10 +324,10 @@ class TestMaintenance:
         options = PostgresOptions(monthly_url, vector_index=kind, lists=4)
         with connect(options) as connection:
             assert build_missing_indexes(connection, options, exact_up_to=200) == [("memory", 8)]
-            built = connection.execute(BUILT, [name_vector_index("memory", 8)]).fetchall()
+            built = connection.execute(FIND_VALID_INDEX, [name_vector_index("memory", 8)]).fetchall()
             assert [name for name, _ in built] == [kind]
             assert build_missing_indexes(connection, options, exact_up_to=200) == []
-        assert indexed._index_settings(alices, 8)
+        assert indexed._choose_index_settings(alices, 8)
         candidates = indexed.find_by_vector(alices, vectors[0], 10)
         assert candidates[0] == "m0"
         assert len(set(candidates) & set(expected)) >= 5, "the index is approximate, and finds at least half"

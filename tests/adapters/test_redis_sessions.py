@@ -17,7 +17,7 @@ from everhold.adapters.redis.connection import Link
 from everhold.errors import InvalidSettings
 from everhold.ports.session_cache import SessionKey
 from everhold.testing.session_cache_contract import KEY, make_message, make_session, make_step, make_working_memory
-from tests.relay import AS_REDIS, certificate, relay
+from tests.relay import AS_REDIS, make_certificate, relay
 from tests.servers.valkey import ValkeyServer
 
 SESSION = "everhold:{acme}:session:s1"
@@ -26,7 +26,7 @@ ACTIVE = "everhold:{acme}:active_sessions"
 BY_ACTIVITY = "everhold:{acme}:last_active"
 
 
-def secret() -> bytes:
+def get_secret() -> bytes:
     return b"a secret of the store".ljust(32)
 
 
@@ -39,7 +39,7 @@ def client(valkey_server: ValkeyServer) -> Any:
 
 @pytest.fixture
 def cache(valkey_server: ValkeyServer, client: Any) -> Iterator[RedisSessions]:
-    cache = RedisSessions(RedisOptions(valkey_server.url), secret)
+    cache = RedisSessions(RedisOptions(valkey_server.url), get_secret)
     yield cache
     cache.close()
 
@@ -101,13 +101,13 @@ def test_an_incomplete_session_is_not_used(cache: RedisSessions, client: Any, da
 
 def test_a_key_of_another_type_is_not_used(client: Any, valkey_server: ValkeyServer) -> None:
     client.set(SESSION, "something else")
-    with_clock = RedisSessions(RedisOptions(valkey_server.url), secret)
-    assert with_clock.read(KEY) is None
-    assert with_clock.advance(KEY, make_step(1))
-    with_clock.close()
+    cache = RedisSessions(RedisOptions(valkey_server.url), get_secret)
+    assert cache.read(KEY) is None
+    assert cache.advance(KEY, make_step(1))
+    cache.close()
 
 
-def reads(client: Any) -> int:
+def count_reads(client: Any) -> int:
     stats = client.info("commandstats")
     return sum(stats.get(f"cmdstat_{name}", {}).get("calls", 0) for name in ("hgetall", "lrange"))
 
@@ -115,18 +115,18 @@ def reads(client: Any) -> int:
 def test_a_session_that_was_read_is_answered_from_the_clients_memory(valkey_server: ValkeyServer, client: Any) -> None:
     """The server tells a client of changes; until then the client answers from its own memory."""
     with relay(valkey_server.port, replacing=AS_REDIS) as port:
-        cache = RedisSessions(RedisOptions(f"redis://127.0.0.1:{port}"), secret)
+        cache = RedisSessions(RedisOptions(f"redis://127.0.0.1:{port}"), get_secret)
         cache.write(KEY, make_working_memory())
         assert cache.read(KEY) == make_working_memory()
         assert cache.read(KEY) == make_working_memory()  # the first read set the time to live, which is a change
-        before = reads(client)
+        before = count_reads(client)
         for _ in range(20):
             assert cache.read(KEY) == make_working_memory()
-        assert reads(client) <= before + 2  # once more if the server's message about that change came late
+        assert count_reads(client) <= before + 2  # once more if the server's message about that change came late
         assert cache.advance(KEY, make_step(1, make_message(3)))
         assert cache.read(KEY) == make_working_memory(messages=4, version=2)
-        assert reads(client) > before
-        other = RedisSessions(RedisOptions(valkey_server.url), secret)
+        assert count_reads(client) > before
+        other = RedisSessions(RedisOptions(valkey_server.url), get_secret)
         assert other.advance(KEY, make_step(2, make_message(4)))
         while (working := cache.read(KEY)) in (None, make_working_memory(messages=4, version=2)):
             pass  # None while the client knows of a change of only one key; the test's time limit ends this loop
@@ -142,10 +142,10 @@ def test_a_write_by_another_client_in_the_middle_of_a_step_is_noticed(
 ) -> None:
     """The other client writes between the read and the write of the step, so the step is based on an old state."""
     with relay(valkey_server.port, before=(b"MULTI", lambda: cache.write(KEY, make_working_memory(version=7)))) as port:
-        stepping = RedisSessions(RedisOptions(f"redis://127.0.0.1:{port}"), secret)
+        stepping_cache = RedisSessions(RedisOptions(f"redis://127.0.0.1:{port}"), get_secret)
         cache.write(KEY, make_working_memory())
-        assert not stepping.advance(KEY, make_step(1, make_message(3)))
-        stepping.close()
+        assert not stepping_cache.advance(KEY, make_step(1, make_message(3)))
+        stepping_cache.close()
     working = cache.read(KEY)
     assert working is None or working == make_working_memory(version=7)
 
@@ -154,50 +154,50 @@ def test_a_session_that_is_written_during_cleaning_stays(
     valkey_server: ValkeyServer, cache: RedisSessions, client: Any
 ) -> None:
     with relay(valkey_server.port, before=(b"MULTI", lambda: cache.write(KEY, make_working_memory()))) as port:
-        cleaning = RedisSessions(RedisOptions(f"redis://127.0.0.1:{port}"), secret)
+        cleaning_cache = RedisSessions(RedisOptions(f"redis://127.0.0.1:{port}"), get_secret)
         cache.write(KEY, make_working_memory())
         client.delete(SESSION, HISTORY)
-        assert cleaning.clean("acme") == 0
-        cleaning.close()
+        assert cleaning_cache.clean("acme") == 0
+        cleaning_cache.close()
     assert cache.list_active("acme") == {"s1"}
 
 
 def test_each_thread_has_its_own_memory_of_sessions(valkey_server: ValkeyServer, client: Any) -> None:
     keys = [SessionKey("acme", f"s{number}") for number in range(4)]
-    wrong: list[Any] = []
+    unexpected: list[Any] = []
     with relay(valkey_server.port, replacing=AS_REDIS) as port:
-        cache = RedisSessions(RedisOptions(f"redis://127.0.0.1:{port}"), secret)
+        cache = RedisSessions(RedisOptions(f"redis://127.0.0.1:{port}"), get_secret)
         for key in keys:
             cache.write(key, make_working_memory(key))
 
-        def look(start: int) -> None:
+        def read_sessions(start: int) -> None:
             for number in range(100):
                 key = keys[(start + number) % len(keys)]
                 working = cache.read(key)
                 if working != make_working_memory(key):
-                    wrong.append(working)
+                    unexpected.append(working)
                 if number % 10 == start:
                     cache.write(key, make_working_memory(key))
 
         with ThreadPoolExecutor(4) as pool:
-            for done in [pool.submit(look, start) for start in range(4)]:
-                done.result()
-        assert [difference for difference in wrong if difference is not None] == []
+            for future in [pool.submit(read_sessions, start) for start in range(4)]:
+                future.result()
+        assert [difference for difference in unexpected if difference is not None] == []
         cache.close()
 
 
 def test_closing_ends_the_connections_of_every_thread(valkey_server: ValkeyServer, client: Any) -> None:
-    together = Barrier(3, timeout=300)
+    barrier = Barrier(3, timeout=300)
     with relay(valkey_server.port, replacing=AS_REDIS) as port, ThreadPoolExecutor(3) as pool:
         before = len(client.client_list())
-        cache = RedisSessions(RedisOptions(f"redis://127.0.0.1:{port}"), secret)
+        cache = RedisSessions(RedisOptions(f"redis://127.0.0.1:{port}"), get_secret)
         cache.write(KEY, make_working_memory())
 
-        def look(_: int) -> None:
-            together.wait()
+        def read_sessions(_: int) -> None:
+            barrier.wait()
             cache.read(KEY)
 
-        list(pool.map(look, range(3)))
+        list(pool.map(read_sessions, range(3)))
         assert len(client.client_list()) > before + 3
         cache.close()
         deadline = monotonic() + 150
@@ -212,12 +212,12 @@ def test_a_valkey_server_is_asked_each_time(valkey_server: ValkeyServer) -> None
 
 def test_a_wrong_or_missing_password_is_reported() -> None:
     with ValkeyServer(password="s3cret!word") as server:
-        good = RedisSessions(RedisOptions(server.url), secret)
+        good = RedisSessions(RedisOptions(server.url), get_secret)
         good.write(KEY, make_working_memory())
         assert good.read(KEY) == make_working_memory()
         assert good.find_problem() is None
         for url in (server.url.replace("s3cret!word", "wr0ng!word"), f"redis://127.0.0.1:{server.port}"):
-            bad = RedisSessions(RedisOptions(url), secret)
+            bad = RedisSessions(RedisOptions(url), get_secret)
             assert bad.read(KEY) is None
             bad.write(KEY, make_working_memory())
             problem = bad.find_problem()
@@ -236,13 +236,13 @@ def test_a_wrong_or_missing_password_is_reported() -> None:
 
 
 def test_a_tls_certificate_must_be_trusted(valkey_server: ValkeyServer, client: Any, tmp_path: Path) -> None:
-    context, trusted = certificate(tmp_path)
+    context, certificate_path = make_certificate(tmp_path)
     with relay(valkey_server.port, tls=context) as port:
-        cache = RedisSessions(RedisOptions(f"rediss://127.0.0.1:{port}?ssl_ca_certs={trusted}"), secret)
+        cache = RedisSessions(RedisOptions(f"rediss://127.0.0.1:{port}?ssl_ca_certs={certificate_path}"), get_secret)
         cache.write(KEY, make_working_memory())
         assert cache.read(KEY) == make_working_memory()
         cache.close()
-        untrusting = RedisSessions(RedisOptions(f"rediss://127.0.0.1:{port}"), secret)
+        untrusting = RedisSessions(RedisOptions(f"rediss://127.0.0.1:{port}"), get_secret)
         assert untrusting.read(KEY) is None
         assert "certificate verify failed" in str(untrusting.find_problem())
         untrusting.close()
@@ -255,7 +255,7 @@ def test_a_tls_certificate_must_be_trusted(valkey_server: ValkeyServer, client: 
 )  # fmt: skip
 def test_an_invalid_address_is_refused(url: str) -> None:
     with pytest.raises(InvalidSettings, match="is not the address of a Redis server") as caught:
-        RedisSessions(RedisOptions(url), secret)
+        RedisSessions(RedisOptions(url), get_secret)
     assert "secret" not in str(caught.value)
 
 
@@ -270,12 +270,12 @@ def test_an_invalid_address_is_refused(url: str) -> None:
 )
 def test_parameters_that_the_driver_does_not_take_are_refused(query: str, message: str) -> None:
     with pytest.raises(InvalidSettings, match=message) as caught:
-        RedisSessions(RedisOptions(f"redis://:secret@host?{query}"), secret)
+        RedisSessions(RedisOptions(f"redis://:secret@host?{query}"), get_secret)
     assert "secret" not in str(caught.value)
 
 
 def test_an_address_without_a_server_is_unavailable() -> None:
-    cache = RedisSessions(RedisOptions("redis://:secret@127.0.0.1:1", socket_seconds=0.2), secret)
+    cache = RedisSessions(RedisOptions("redis://:secret@127.0.0.1:1", socket_seconds=0.2), get_secret)
     assert cache.read(KEY) is None
     cache.write(KEY, make_working_memory())
     assert cache.advance(KEY, make_step(1))
@@ -292,60 +292,62 @@ def test_an_address_without_a_server_is_unavailable() -> None:
 
 
 class ClockAndServer:
+    """A clock that a test sets, and a server that fails or works; `calls` counts its calls."""
+
     def __init__(self) -> None:
         self.now = 0.0
-        self.asked = 0
+        self.calls = 0
 
     def fail(self) -> int:
-        self.asked += 1
+        self.calls += 1
         raise OSError
 
     def work(self) -> int:
-        self.asked += 1
+        self.calls += 1
         return 1
 
 
 def test_the_pauses_double_until_redis_answers() -> None:
-    time, warnings = ClockAndServer(), []
-    breaker = Breaker((OSError,), lambda: warnings.append(1), lambda: time.now)
+    fake, warnings = ClockAndServer(), []
+    breaker = Breaker((OSError,), lambda: warnings.append(1), lambda: fake.now)
     pause = FIRST_PAUSE
     for failures in range(1, 12):
-        assert breaker.ask(time.fail, 0) == 0
-        assert time.asked == failures == len(warnings)
-        time.now += pause * 0.99
-        assert breaker.ask(time.work, 0) == 0
-        assert time.asked == failures
-        time.now += pause * 0.02
+        assert breaker.ask(fake.fail, 0) == 0
+        assert fake.calls == failures == len(warnings)
+        fake.now += pause * 0.99
+        assert breaker.ask(fake.work, 0) == 0
+        assert fake.calls == failures
+        fake.now += pause * 0.02
         pause = min(MAX_PAUSE, pause * 2)
-    assert breaker.ask(time.work, 0) == 1
-    assert breaker.ask(time.fail, 0) == 0
-    time.now += FIRST_PAUSE
-    assert breaker.ask(time.work, 0) == 1
+    assert breaker.ask(fake.work, 0) == 1
+    assert breaker.ask(fake.fail, 0) == 0
+    fake.now += FIRST_PAUSE
+    assert breaker.ask(fake.work, 0) == 1
 
 
 def test_after_a_pause_only_one_thread_asks() -> None:
-    time = ClockAndServer()
-    breaker = Breaker((OSError,), lambda: None, lambda: time.now)
-    breaker.ask(time.fail, 0)
-    time.now += FIRST_PAUSE
+    fake = ClockAndServer()
+    breaker = Breaker((OSError,), lambda: None, lambda: fake.now)
+    breaker.ask(fake.fail, 0)
+    fake.now += FIRST_PAUSE
 
     def ask_meanwhile() -> int:
-        assert breaker.ask(time.work, 0) == 0
+        assert breaker.ask(fake.work, 0) == 0
         return 2
 
     assert breaker.ask(ask_meanwhile, 0) == 2
-    assert breaker.ask(time.work, 0) == 1
+    assert breaker.ask(fake.work, 0) == 1
 
 
 def test_an_unexpected_error_is_raised_and_the_next_call_asks_again() -> None:
-    time = ClockAndServer()
-    breaker = Breaker((OSError,), lambda: None, lambda: time.now)
-    breaker.ask(time.fail, 0)
-    time.now += FIRST_PAUSE
+    fake = ClockAndServer()
+    breaker = Breaker((OSError,), lambda: None, lambda: fake.now)
+    breaker.ask(fake.fail, 0)
+    fake.now += FIRST_PAUSE
 
     def mistake() -> int:
         raise KeyError
 
     with pytest.raises(KeyError):
         breaker.ask(mistake, 0)
-    assert breaker.ask(time.work, 0) == 1
+    assert breaker.ask(fake.work, 0) == 1

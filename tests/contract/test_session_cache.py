@@ -23,7 +23,7 @@ class Clock:
 
 
 @pytest.fixture
-def seconds() -> Clock:
+def clock() -> Clock:
     return Clock()
 
 
@@ -49,39 +49,35 @@ def servers(kind: str, request: pytest.FixtureRequest) -> list[Any]:
 
 
 @pytest.fixture
-def cache(kind: str, servers: list[Any], seconds: Clock, request: pytest.FixtureRequest) -> Iterator[SessionCache]:
-    yield from _open_cache(kind, HISTORY, seconds, request)
+def cache(kind: str, servers: list[Any], clock: Clock, request: pytest.FixtureRequest) -> Iterator[SessionCache]:
+    yield from _open_cache(kind, HISTORY, clock, request)
 
 
 @pytest.fixture
-def longer_cache(
-    kind: str, servers: list[Any], seconds: Clock, request: pytest.FixtureRequest
-) -> Iterator[SessionCache]:
-    yield from _open_cache(kind, LONGER_HISTORY, seconds, request)
+def longer_cache(kind: str, servers: list[Any], clock: Clock, request: pytest.FixtureRequest) -> Iterator[SessionCache]:
+    yield from _open_cache(kind, LONGER_HISTORY, clock, request)
 
 
-def _open_cache(kind: str, history: int, seconds: Clock, request: pytest.FixtureRequest) -> Iterator[SessionCache]:
+def _open_cache(kind: str, history: int, clock: Clock, request: pytest.FixtureRequest) -> Iterator[SessionCache]:
     cache: SessionCache
     if kind == "in_process":
-        cache = InProcessSessions(ttl_seconds=TTL, history=history, now=seconds)
+        cache = InProcessSessions(ttl_seconds=TTL, history=history, now=clock)
     else:
         server = request.getfixturevalue("valkey_cluster" if kind == "redis_cluster" else "valkey_server")
-        cache = RedisSessions(
-            RedisOptions(server.url, ttl_seconds=TTL, history=history), lambda: bytes(32), now=seconds
-        )
+        cache = RedisSessions(RedisOptions(server.url, ttl_seconds=TTL, history=history), lambda: bytes(32), now=clock)
     yield cache
     cache.close()
 
 
 @pytest.fixture
-def pass_time(servers: list[Any], seconds: Clock) -> PassTime:
+def pass_time(servers: list[Any], clock: Clock) -> PassTime:
     """A function that lets time pass: on a server, whose clock cannot be set, by shortening the life of each key."""
 
     def let_pass(duration: float) -> None:
-        seconds.seconds += duration
+        clock.seconds += duration
         for client in servers:
             for key in client.keys("*"):
-                assert client.pttl(key) > 0, f"{key} stays for ever"
+                assert client.pttl(key) > 0, f"{key} never expires"
                 client.pexpire(key, client.pttl(key) - int(duration * 1000))
 
     return let_pass

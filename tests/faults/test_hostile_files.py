@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.hostile_cases import FULL_SEEDS, SHORT_SEEDS, list_hostile_files
+from benchmarks.hostile_cases import FULL_SEEDS, QUICK_SEEDS, list_hostile_files
 from benchmarks.hostile_files import MAX_MEGABYTES, count_leftovers, try_files
 from everhold import Everhold
 from everhold.testing.fake_embedder import FakeEmbedder
@@ -31,7 +31,7 @@ def test_hostile_files_are_refused_or_read(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(data_deps, "mkdtemp", partial(tempfile.mkdtemp, dir=temporary))
     with Everhold.open("memory://", embedder=FakeEmbedder(), blobs=str(blobs)) as engine:
         view = engine.scope(project="hostile")
-        outcome = try_files(list_hostile_files(SHORT_SEEDS)[2 * start + 1 :: _STEP], view, folder)
+        outcome = try_files(list_hostile_files(QUICK_SEEDS)[2 * start + 1 :: _STEP], view, folder)
         assert count_leftovers(view, blobs, temporary) == 0
     assert outcome.results["error"] == 0
     assert outcome.results["refused"] > 5

@@ -207,7 +207,7 @@ def test_the_id_of_a_memory_begins_with_its_time(engine: Everhold, tmp_path: Pat
     engine.load(samples.make_json(tmp_path / "mem0.json", rows))
     ids = [memory.id for memory in engine.scope().list().memories]
     assert {decode_id(memory_id) for memory_id in ids} == set(names)
-    lowest, highest = (clock.least_id("mem", moment + timedelta(milliseconds=number)) for number in (0, 1))
+    lowest, highest = (clock.make_least_id("mem", moment + timedelta(milliseconds=number)) for number in (0, 1))
     assert all(lowest < memory_id < highest for memory_id in ids)
     assert [engine.scope().get(name).text for name in ("zebra", "encoded:new%0Aline")] == ["zebra", "new\nline"]
 

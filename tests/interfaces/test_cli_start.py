@@ -20,5 +20,14 @@ def test_recall_imports_only_the_verbs_that_search(run: Run, tmp_path: Path) -> 
     assert "The kettle is red" in process.stdout
     imported = set(process.stderr.split())
     assert {"everhold.views.recall", "everhold.recall.pipeline"} <= imported
-    for unneeded in ("everhold.views.view", "everhold.views.memories", "everhold.maintenance.reembed"):
+    entities = ("change_feed", "history", "session", "tenancy")
+    for unneeded in (
+        "everhold.engine",
+        "everhold.views.view",
+        "everhold.views.memories",
+        "everhold.maintenance.reembed",
+        "everhold.schema.snapshots",
+        *(f"everhold.model.{name}" for name in entities),
+        "rich",
+    ):
         assert unneeded not in imported

@@ -16,7 +16,7 @@ from everhold.interfaces.voice.protocols import PROTOCOLS, jarvis, orchestrator
 from everhold.interfaces.voice.protocols.base import Document
 from everhold.interfaces.voice.service import VoiceService
 from everhold.testing.fake_embedder import FakeEmbedder
-from tests.voice_gateway import Client, Served, serve
+from tests.voice_gateway import Client, RunningGateway, serve
 
 MEGABYTE = 1_000_000
 
@@ -28,7 +28,7 @@ def engine() -> Iterator[Everhold]:
 
 
 @pytest.fixture
-def served(engine: Everhold) -> Iterator[Served]:
+def served(engine: Everhold) -> Iterator[RunningGateway]:
     with serve(engine, "jarvis@home") as served:
         yield served
 
@@ -58,7 +58,7 @@ def served(engine: Everhold) -> Iterator[Served]:
     ],
     ids=lambda body: repr(body[:30]),
 )
-def test_a_malformed_request_gets_an_error(served: Served, body: bytes) -> None:
+def test_a_malformed_request_gets_an_error(served: RunningGateway, body: bytes) -> None:
     client = served.connect()
     reply = client.ask_raw(body)
     assert reply["status"] == "error"
@@ -91,7 +91,7 @@ def test_a_protocol_that_fails_does_not_stop_the_thread(engine: Everhold, monkey
             assert "the gateway failed" in served.connect().ask(action="health_check")["message"]
 
 
-def test_wrong_frames_get_an_error(served: Served) -> None:
+def test_wrong_frames_get_an_error(served: RunningGateway) -> None:
     client = served.connect("DEALER")
     for frames in ([b"a", b"b"], [b"", b"", b"{}"], [b""] * 2000, [b"{}"] * 5):
         assert "wrong frames" in ask_with_frames(client, frames)
@@ -103,7 +103,7 @@ def ask_with_frames(client: Client, frames: list[bytes]) -> str:
     return str(json.loads(client.socket.recv_multipart()[-1])["reason"])
 
 
-def test_a_giant_request_is_refused_and_a_larger_one_ends_the_connection(served: Served) -> None:
+def test_a_giant_request_is_refused_and_a_larger_one_ends_the_connection(served: RunningGateway) -> None:
     client, other_client = served.connect(), served.connect()
     assert "over the limit of 1,000,000" in client.ask_raw(b" " * (2 * MEGABYTE))["reason"]
     memory_before = psutil.Process().memory_info().rss
@@ -115,7 +115,7 @@ def test_a_giant_request_is_refused_and_a_larger_one_ends_the_connection(served:
     assert psutil.Process().memory_info().rss - memory_before < 200 * MEGABYTE
 
 
-def test_replies_to_one_client_keep_their_order(served: Served) -> None:
+def test_replies_to_one_client_keep_their_order(served: RunningGateway) -> None:
     client = served.connect("DEALER")
     for number in range(60):
         client.send(json.dumps({"action": "add_memory", "memory": number + 1}).encode())
@@ -124,7 +124,9 @@ def test_replies_to_one_client_keep_their_order(served: Served) -> None:
     assert [entry["memory"] for entry in memories] == list(range(1, 61))
 
 
-def test_a_client_that_floods_is_refused_and_others_are_served(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_floods_is_refused_and_others_are_served(
+    served: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gate = threading.Event()
     monkeypatch.setitem(jarvis.JARVIS.actions, "wait", lambda *_: {"status": "ok", "waited": gate.wait(100)})  # type: ignore[arg-type]
     flooder, other_client = served.connect("DEALER"), served.connect()
@@ -157,7 +159,7 @@ def test_no_more_requests_are_read_than_may_wait(engine: Everhold, monkeypatch: 
 
 
 def test_an_unexpected_failure_is_an_error_reply_without_details(
-    served: Served, monkeypatch: pytest.MonkeyPatch
+    served: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> dict[str, object]:
         raise RuntimeError("what a user said")
@@ -170,7 +172,7 @@ def test_an_unexpected_failure_is_an_error_reply_without_details(
 ANSWERED_REQUESTS: list[int] = []
 
 
-def test_a_thousand_slow_clients_delay_no_other(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thousand_slow_clients_delay_no_other(served: RunningGateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """The clients send requests for long replies and never read a reply."""
 
     def get_memories(service: VoiceService, request: Document) -> dict[str, object]:
@@ -194,7 +196,7 @@ def test_a_thousand_slow_clients_delay_no_other(served: Served, monkeypatch: pyt
 
 
 @contextmanager
-def open_sockets(served: Served, count: int) -> Iterator[list["zmq.Socket[bytes]"]]:
+def open_sockets(served: RunningGateway, count: int) -> Iterator[list["zmq.Socket[bytes]"]]:
     """Connect DEALER sockets with small queues, in a context of their own, because one has at most 1,023 by default."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # both ends of each connection are in this process

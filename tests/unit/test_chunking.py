@@ -207,6 +207,6 @@ def test_impossible_sizes_are_refused(limit: int, overlap: int) -> None:
 
 
 def test_the_limit_of_the_tokenizer_file_is_not_applied(minilm: MiniLM) -> None:
-    tokenizer_file = (Path(weights.find(None, data=Path("/nonexistent"))) / weights.TOKENIZER).read_text()
+    tokenizer_file = (Path(weights.find_folder(None, data=Path("/nonexistent"))) / weights.TOKENIZER).read_text()
     assert '"max_length":128' in tokenizer_file
     assert len(minilm.offsets("word " * 400)) == 400

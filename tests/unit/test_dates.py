@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from everhold.text.date_words import is_trigger
 from everhold.text.dates import EARLIEST, LATEST, Anchor, find_anchor, find_time_spans, is_when_question
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -167,6 +168,16 @@ def test_an_expression_means_a_span_of_local_time(text: str, start: str, end: st
 )
 def test_a_text_that_only_looks_like_a_time_has_none(text: str) -> None:
     assert list_local_spans(text) == []
+
+
+@pytest.mark.parametrize("word", ["monday", "(monday),", "“today”", "mid-june", "minutes", "year’s", "year's"])
+def test_a_word_of_a_time_is_recognised_with_the_punctuation_around_it(word: str) -> None:
+    assert is_trigger(word)
+
+
+@pytest.mark.parametrize("word", ["", ".", "((monday", "mondays", "monday:-", "sunlight", "upmid-june"])
+def test_other_words_are_not_words_of_a_time(word: str) -> None:
+    assert not is_trigger(word)
 
 
 def test_several_times_are_found_in_order_with_their_positions() -> None:

@@ -34,7 +34,7 @@ def minilm(cache: Path) -> MiniLM:
 
 @pytest.fixture(scope="module")
 def model_folder() -> Path:
-    return weights.find(None, data=Path("/nonexistent"))
+    return weights.find_folder(None, data=Path("/nonexistent"))
 
 
 @pytest.fixture
@@ -341,8 +341,8 @@ def test_the_folders_of_the_model_are_searched_in_order(model_folder: Path, tmp_
         folder.mkdir(parents=True)
         for name in weights.PUBLISHED:
             (folder / name).symlink_to(model_folder / name)
-        assert weights.find(None, data=tmp_path) == folder
-    assert weights.find(model_folder, data=tmp_path) == model_folder
+        assert weights.find_folder(None, data=tmp_path) == folder
+    assert weights.find_folder(model_folder, data=tmp_path) == model_folder
 
 
 def make_wheel(folder: Path, into: Path) -> None:

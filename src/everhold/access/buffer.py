@@ -12,7 +12,7 @@ from datetime import datetime
 from everhold.background import BackgroundThread
 from everhold.errors import BrokenReference, StoreReadOnly
 from everhold.interrupts import GuardedEvent, GuardedLock
-from everhold.model import AccessLog, Memory, Organization
+from everhold.model import AccessLog, Memory
 from everhold.model.access import AccessEvent, caller_address
 from everhold.ports.records import Records
 from everhold.retries import RetryPolicy, retry
@@ -110,6 +110,8 @@ class AccessBuffer:
 
     def _drop_orphans(self, lines: list[AccessLog]) -> list[AccessLog]:
         """Return the lines whose organizations still exist."""
+        from everhold.model import Organization  # few lines are of an organization that was deleted
+
         organization_ids = {line.organization_id for line in lines}
         existing_ids = {
             organization_id

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from everhold.context.section import BLOCKS, PINNED, RECALLED, SHARES, SUMMARY, TITLES, TURNS, Item, Provider, Section
 from everhold.errors import InvalidInput
 from everhold.model import Memory, Message, Scope, Session, User
-from everhold.model.tenancy import check_timezone
+from everhold.model.fields import check_timezone
 from everhold.ports.block_access import list_prompt_blocks
 from everhold.ports.records import Records
 from everhold.schema.codec import encode_json

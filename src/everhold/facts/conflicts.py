@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
-from everhold.text.date_words import TRIGGERS, split_words
+from everhold.text.date_words import is_trigger, split_words
 from everhold.text.lazy_pattern import lazy_pattern
 from everhold.text.terms import extract_terms, fold, normalise
 
@@ -235,7 +235,7 @@ def _split_content(text: str) -> tuple[list[str], list[str]]:
     for word in _WORDS.findall(fold(text)):
         for term in extract_terms(word):
             if term not in _IGNORED_TERMS:
-                (times if word in TRIGGERS else ordered).append(_SYNONYMS.get(term, term))
+                (times if is_trigger(word) else ordered).append(_SYNONYMS.get(term, term))
     return (ordered, sorted(times)) if ordered or times else ([normalise(text)], [])
 
 

@@ -49,7 +49,7 @@ def name_memory(key: str, moment: datetime) -> dict[str, str]:
     if _ENGINE_ID.fullmatch(key):
         return {"id": key}
     # A colon sorts after the digit "0" and before the next millisecond, so the id is in the same partition as its time.
-    prefix = f"{clock.begin_id('mem', moment)}:"
+    prefix = f"{clock.make_id_prefix('mem', moment)}:"
     return {"id": prefix + (key if len(prefix) + len(key) <= ID_LENGTH else _HASHED + hash_texts(key)), "key": key}
 
 

@@ -7,7 +7,7 @@ serves. A change of model is one commit: the status of the new model becomes `se
 from collections.abc import Sequence
 
 from everhold.errors import StoreReadOnly
-from everhold.model import Chunk, EmbeddingModel, Organization
+from everhold.model import Chunk, EmbeddingModel
 from everhold.ports.embedder import Vector
 from everhold.ports.records import Records
 from everhold.schema.operations import Delete, Ensure, Op, Operation, Patch, Where
@@ -57,6 +57,8 @@ def ensure_serving_model(records: Records, name: str, dimensions: int) -> Embedd
 
 
 def _find_chunk_model(records: Records) -> tuple[str, int] | None:
+    from everhold.model import Organization  # most stores know their model
+
     for organization in records.scan(Organization, None, deleted=True):
         # A chunk without a vector has 0 dimensions, which are not those of its model.
         for chunk in records.scan(Chunk, organization.id, [Where("dimensions", Op.GT, 0)], limit=1):

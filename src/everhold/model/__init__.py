@@ -16,6 +16,7 @@ _EXPORTS = {
     "embedding_model": ("EmbeddingModel",),
     "episode": ("Episode",),
     "execution": ("ActionProposal", "ActionResult", "Cycle", "Execution"),
+    "history": ("Change", "Revision"),
     "housekeeping": (
         "ApiKey",
         "ArchiveFile",
@@ -30,7 +31,7 @@ _EXPORTS = {
         "Secret",
         "UserErasure",
     ),
-    "memory": ("AccessLog", "Change", "Chunk", "Memory", "Relationship", "Revision", "Tag"),
+    "memory": ("AccessLog", "Chunk", "Memory", "Relationship", "Tag"),
     "scope": ("Scope",),
     "session": ("Conversation", "Message", "Session", "SessionArchive"),
     "tenancy": ("Organization", "Project", "User"),

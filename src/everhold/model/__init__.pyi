@@ -9,6 +9,7 @@ from everhold.model.dataset import Connection, FieldMetadata, QueryLesson, Query
 from everhold.model.embedding_model import EmbeddingModel
 from everhold.model.episode import Episode
 from everhold.model.execution import ActionProposal, ActionResult, Cycle, Execution
+from everhold.model.history import Change, Revision
 from everhold.model.housekeeping import (
     ApiKey,
     ArchiveFile,
@@ -23,7 +24,7 @@ from everhold.model.housekeeping import (
     Secret,
     UserErasure,
 )
-from everhold.model.memory import AccessLog, Change, Chunk, Memory, Relationship, Revision, Tag
+from everhold.model.memory import AccessLog, Chunk, Memory, Relationship, Tag
 from everhold.model.scope import Scope
 from everhold.model.session import Conversation, Message, Session, SessionArchive
 from everhold.model.tenancy import Organization, Project, User

@@ -1,10 +1,13 @@
 """Make the lines of the change feed, which projections and the readers of events follow."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from everhold.model.base import Row
-from everhold.model.change_feed import FeedOperation, Outbox
 from everhold.model.searchable import KIND_OF_TABLE, SEARCHABLE_BY_CLASS_NAME
+
+if TYPE_CHECKING:
+    from everhold.model.change_feed import FeedOperation, Outbox
 
 # The tables of entities that are announced but not searched, by the name of the entity's class.
 UNSEARCHED: Mapping[str, str] = {
@@ -46,17 +49,19 @@ _OWN_COLUMNS = {"User": "user_id", "Project": "project_id", "Agent": "agent_id",
 
 def make_announcement(
     row: Row,
-    operation: FeedOperation = "put",
+    operation: "FeedOperation" = "put",
     *,
     owner: Row | None = None,
     idempotency_key: str | None = None,
     digest: bytes | None = None,
-) -> Outbox:
+) -> "Outbox":
     """Return the line of the change feed that announces a change of a row.
 
     The line has the scope of the row, or of `owner` if the row itself does not name its user. With an idempotency key,
     `digest` is a hash of the values that were written with the key.
     """
+    from everhold.model.change_feed import Outbox  # a process that only reads does not need it
+
     name = type(row).__name__
     searchable = SEARCHABLE_BY_CLASS_NAME.get(name)
     line = _list_scope_columns(row if owner is None else owner)
@@ -67,8 +72,10 @@ def make_announcement(
     return Outbox.build_unchecked(line)
 
 
-def make_run_announcement(run_id: str, organization_id: str) -> Outbox:
+def make_run_announcement(run_id: str, organization_id: str) -> "Outbox":
     """Return the line that announces the end of a run of maintenance to an organization whose memories it changed."""
+    from everhold.model.change_feed import Outbox  # a process that only reads does not need it
+
     values = {"organization_id": organization_id, "entity": "maintenance_runs", "entity_id": run_id, "operation": "put"}
     return Outbox.build_unchecked(values)
 
@@ -94,7 +101,7 @@ def is_announced(row: Row) -> bool:
     return name in SEARCHABLE_BY_CLASS_NAME or name in UNSEARCHED
 
 
-def affects_descendants(line: Outbox) -> bool:
+def affects_descendants(line: "Outbox") -> bool:
     """Return whether a line announces that a container, such as a session, was deleted or restored with its
     contents."""
     return line.operation != "put" and line.entity not in KIND_OF_TABLE and line.entity not in _WITHOUT_DESCENDANTS

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any, NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, Field, PlainSerializer, Strict, StringConstraints
 from pydantic_core import PydanticCustomError
@@ -209,3 +210,16 @@ Word100 = Annotated[str, StringConstraints(strict=True, min_length=1, max_length
 HalfVector = Annotated[bytes, "vector"]
 Digest = Annotated[bytes, Field(min_length=16, max_length=32)]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$", max_length=64)]
+
+
+def check_timezone(value: str) -> str:
+    try:
+        ZoneInfo(value)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise PydanticCustomError(
+            "timezone", f"no time zone {value!r}; use an IANA name such as 'Asia/Bangkok' or 'UTC'"
+        ) from None
+    return value
+
+
+Timezone = Annotated[str, StringConstraints(max_length=100), AfterValidator(check_timezone)]

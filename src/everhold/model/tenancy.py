@@ -1,23 +1,12 @@
 """Organizations, their users and their projects."""
 
 from typing import Annotated
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
 from everhold.model.base import Entity, Tracked
-from everhold.model.fields import Flag, Id, JsonObject, Label, Name, Text, check_text
-
-
-def check_timezone(value: str) -> str:
-    try:
-        ZoneInfo(value)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise PydanticCustomError(
-            "timezone", f"no time zone {value!r}; use an IANA name such as 'Asia/Bangkok' or 'UTC'"
-        ) from None
-    return value
+from everhold.model.fields import Flag, Id, JsonObject, Label, Name, Text, Timezone, check_text
 
 
 def check_email(value: str) -> str:
@@ -27,7 +16,6 @@ def check_email(value: str) -> str:
     return value
 
 
-Timezone = Annotated[str, StringConstraints(max_length=100), AfterValidator(check_timezone)]
 Email = Annotated[str, StringConstraints(max_length=255), AfterValidator(check_text), AfterValidator(check_email)]
 
 

@@ -4,12 +4,14 @@ import logging
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from everhold import clock
-from everhold.model.change_feed import Outbox
 from everhold.ports.feed_start import read_feed_start
 from everhold.ports.records import Records
+
+if TYPE_CHECKING:
+    from everhold.model.change_feed import Outbox
 
 PAGE = 1000
 # The feed is kept for a week. A follower that has not read it for longer than this may have missed lines.
@@ -29,7 +31,7 @@ class FeedPage(NamedTuple):
     `delivered` are the sequence numbers of all lines that the store returned, including those left out of `lines`.
     """
 
-    lines: list[Outbox]
+    lines: "list[Outbox]"
     delivered: frozenset[int]
     position: int
     has_more: bool
@@ -87,7 +89,7 @@ class FeedFollower:
         """Move the position past a page that has been applied."""
         self.position, self._applied = page.position, page.delivered
 
-    def follow(self, apply: Callable[[list[Outbox]], None]) -> None:
+    def follow(self, apply: "Callable[[list[Outbox]], None]") -> None:
         """Call `apply` with all new lines, page by page."""
         pages = 0
         while True:

@@ -6,11 +6,13 @@ atomic: either all of them are stored durably, or none is and an error says why.
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from everhold.model.base import Row
-from everhold.ports.store_snapshot import StoreSnapshot
 from everhold.schema.operations import Condition, Feed, Operation, Page, SettledLines, Traits
+
+if TYPE_CHECKING:
+    from everhold.ports.store_snapshot import StoreSnapshot
 
 E = TypeVar("E", bound=Row)
 
@@ -85,7 +87,7 @@ class Records(Protocol):
         """
         ...
 
-    def read_snapshot(self) -> AbstractContextManager[StoreSnapshot]:
+    def read_snapshot(self) -> "AbstractContextManager[StoreSnapshot]":
         """Return a context with all rows of the store as they are at one moment, while others keep writing.
 
         Raise StoreBusy if the store cannot read all of its rows between two commits.

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
-from everhold.model import Memory, Message, Scope
+from everhold.model import Memory, Scope
 from everhold.model.memory import REPEATABLE_KINDS
 from everhold.ports.records import Records
 from everhold.recall.asked_attribute import AskedAttribute, states_of_others, states_of_speaker
@@ -37,7 +37,7 @@ _ADDRESSED = (
 
 def turn_to_assistant(query: str) -> str | None:
     """Return a question about the assistant as the assistant would ask it of itself; None for any other question."""
-    if _SPEAKS_OF_USER.search(query) or not _ASKS_ASSISTANT.search(query):
+    if "you" not in query.lower() or _SPEAKS_OF_USER.search(query) or not _ASKS_ASSISTANT.search(query):
         return None
     for pattern, word in _ADDRESSED:
         query = pattern.sub(word, query)
@@ -52,6 +52,8 @@ def find_about_user(records: Records, scope: Scope, scored: Sequence[Scored], as
     message_ids = [candidate.owner_id for candidate in scored if candidate.kind == "message"]
     texts = read_texts(records, scope, memory_ids) if memory_ids else {}
     if message_ids:
+        from everhold.model import Message  # most recalls search memories only
+
         where = [Where("id", Op.IN, message_ids), Where("role", Op.EQ, _USER_ROLE)]
         texts |= {key: text or "" for key, text in records.columns(Message, scope.organization, ("id", "text"), where)}
     return frozenset(key for key, text in texts.items() if states_of_speaker(read_text(text), asked))
@@ -105,6 +107,8 @@ def _find_turns(records: Records, scope: Scope, ids: Sequence[str], asked: Asked
 
 
 def _find_messages(records: Records, scope: Scope, ids: Sequence[str], asked: AskedAttribute) -> Iterator[str]:
+    from everhold.model import Message  # most recalls search memories only
+
     columns = ("id", "text", "role", "name")
     for message_id, text, role, name in records.columns(
         Message, scope.organization, columns, [Where("id", Op.IN, list(ids))]

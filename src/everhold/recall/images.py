@@ -12,13 +12,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from everhold.batches import split_into_batches
 from everhold.errors import EverholdError
 from everhold.model import Chunk, Relationship
 from everhold.model.announcement import affects_descendants
-from everhold.model.change_feed import Outbox
 from everhold.model.memory import LONG_TERM, SHARED_NAME
 from everhold.model.searchable import KIND_OF_TABLE
 from everhold.ports.feed_follower import FeedFollower
@@ -26,6 +25,9 @@ from everhold.ports.records import Records
 from everhold.ports.search_space import SearchSpace
 from everhold.recall.image import CHUNK_COLUMNS, Image, ImageEntry
 from everhold.schema.operations import Op, Where
+
+if TYPE_CHECKING:
+    from everhold.model.change_feed import Outbox
 
 logger = logging.getLogger(__name__)
 
@@ -160,7 +162,7 @@ class ImageCache:
             return
         self._follower.follow(self._note)
 
-    def _note(self, lines: Sequence[Outbox]) -> None:
+    def _note(self, lines: "Sequence[Outbox]") -> None:
         for line in lines:
             if affects_descendants(line):
                 for space in [space for space in self._entries if space.organization_id == line.organization_id]:

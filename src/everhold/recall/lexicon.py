@@ -155,6 +155,8 @@ def reduce_word(word: str) -> str:
 @cache
 def split_phrase(phrase: str) -> tuple[str, ...]:
     """Return the stems of a phrase."""
+    if phrase.isalpha():  # a single word, as most first words of phrases are
+        return (reduce_word(phrase.lower()),)
     return tuple(reduce_word(word.lower()) for word in _WORD.findall(expand_contractions(phrase)))
 
 

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from everhold.model import Memory, Revision
+from everhold.model import Memory
 from everhold.model.validation import validate_row
 from everhold.ports.records import Records
 from everhold.schema.operations import Op, Where
@@ -14,6 +14,8 @@ def read_as_known(records: Records, organization: str, memories: dict[str, Memor
     known_memories = {name: memory for name, memory in memories.items() if memory.created_at <= at}
     if not revised_ids:
         return known_memories
+    from everhold.model import Revision  # few recalls ask for an earlier time
+
     where = [
         Where("owner_kind", Op.EQ, "memory"),
         Where("owner_id", Op.IN, revised_ids),

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 from everhold import clock
 from everhold.errors import EmptyQuery, Remedy, Verb
-from everhold.model import Memory, Scope, Tag, User
+from everhold.model import Memory, Scope, Tag
 from everhold.model.base import Entity
 from everhold.model.searchable import SEARCHABLE
 from everhold.ports.records import Records
@@ -167,8 +167,11 @@ def _prepare_search(
     deps: RecallDeps, scope: Scope, request: Request, images: KeyedImages | None
 ) -> tuple[list[ImageView], PreparedQuestion, Statistics | None]:
     """Return the views of the images to search, the prepared question, and the statistics of terms."""
-    question = _read_question(deps, scope, request, images)
+    # In a short process, the embedding model still loads. So the words, which need no vector, are read first.
     request = request._replace(superseded=searches_superseded(request))
+    if request.recipe.judges or request.recipe.uses("similar"):
+        deps.thesaurus.find_similar("")
+    question = _read_question(deps, scope, request, images)
     image_views, statistics = make_image_views(deps, scope, request, question, images)
     prepared = PreparedQuestion(
         question,
@@ -238,6 +241,8 @@ def _read_question(deps: RecallDeps, scope: Scope, request: Request, images: Key
     if scope.is_open:
         question = question._replace(session=scope.session)
     if question.times and scope.user is not None:  # the user's zone is looked up only where it matters
+        from everhold.model import User
+
         user = deps.records.get(User, scope.organization, [scope.user]).get(scope.user)
         if user is not None and user.timezone != str(deps.zone):
             return question._replace(times=read_times(request.query, now, ZoneInfo(user.timezone)))

@@ -86,16 +86,18 @@ def read_question(
     parts = split_before(query) if vector is None else None
     if parts is not None:
         texts.append(parts[0])
+    # Read before the texts are embedded: in a short process, the embedding model still loads.
+    times, when, intent = read_times(query, now, zone), is_when_question(query), read_intent(query)
     vectors = embedder.embed(texts) if vector is None else [vector]
     question = Question(
         tuple(dict.fromkeys(word for word in words if word not in about)),
         vectors[0],
         vectors[-1] if parts is None else vectors[-2],
         tuple(dict.fromkeys(speakers[fold(name)] for name in named)),
-        read_times(query, now, zone),
-        is_when_question(query),
+        times,
+        when,
         frozenset(words),
-        intent=read_intent(query),
+        intent=intent,
     )
     return question if parts is None else question._replace(rest=_leave_out_end(question, *parts, vectors[-1]))
 

@@ -26,7 +26,7 @@ from everhold.remember.link import make_relationship
 from everhold.remember.owners import Owner
 from everhold.remember.pipeline import make_additions
 from everhold.schema.operations import Hide, Op, Operation, Put, Where
-from everhold.text.date_words import TRIGGERS
+from everhold.text.date_words import is_trigger
 from everhold.text.terms import extract_terms
 
 # Something that came up on fewer days may have done so by chance.
@@ -91,7 +91,7 @@ def _list_keys(item: Evidence) -> Iterator[str]:
         yield f"name:{name}"
     if item.attribute is not None and item.attribute.rpartition("/")[2] not in ONE_TIME:
         yield f"attribute:{item.attribute}"
-    terms = [term for term in extract_terms(item.text) if term not in TRIGGERS and not term.isdigit()]
+    terms = [term for term in extract_terms(item.text) if not is_trigger(term) and not term.isdigit()]
     if len(terms) > 1:
         yield f"said:{' '.join(terms)}"
 

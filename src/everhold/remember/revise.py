@@ -9,7 +9,8 @@ from everhold.errors import InvalidInput, UnknownField
 from everhold.model import AccessLog, Chunk, Memory, Revision, Scope
 from everhold.model.access import make_access_line
 from everhold.model.announcement import make_announcement
-from everhold.model.memory import DERIVED, KIND_NAMES, REPEATABLE_KINDS, REVISABLE
+from everhold.model.history import DERIVED, REVISABLE
+from everhold.model.memory import KIND_NAMES, REPEATABLE_KINDS
 from everhold.model.validation import suggest_name, validate_row
 from everhold.remember.chunks import NO_VECTORS, CallerVectors, assign_to_models, make_chunks, rewrite_chunks
 from everhold.remember.deps import WriteDeps

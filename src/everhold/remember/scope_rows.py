@@ -7,7 +7,7 @@ from typing import Any
 
 from everhold import model
 from everhold.errors import NotFound
-from everhold.model import Organization, Project, Scope, User
+from everhold.model import Scope
 from everhold.model.announcement import make_announcement
 from everhold.model.base import Row
 from everhold.ports.records import Records
@@ -91,17 +91,20 @@ class ScopeRows:
         stamps: dict[str, Any] = {"created_at": now, "updated_at": now}
         columns: dict[str, Any] = {**stamps, "organization_id": scope.organization}
         rows: list[tuple[Row, str]] = [
-            (Organization(id=scope.organization, name=scope.organization, is_implicit=True, **stamps), "organization")
+            (
+                model.Organization(id=scope.organization, name=scope.organization, is_implicit=True, **stamps),
+                "organization",
+            )
         ]
         if scope.user:
-            user = User(id=scope.user, name=scope.user, timezone=self._timezone, is_implicit=True, **columns)
+            user = model.User(id=scope.user, name=scope.user, timezone=self._timezone, is_implicit=True, **columns)
             rows.append((user, "user"))
         if scope.agent:
             from everhold.model import Agent  # imported late, because few scopes name an agent
 
             rows.append((Agent(id=scope.agent, name=scope.agent, is_implicit=True, **columns), "agent"))
         if scope.project:
-            rows.append((Project(id=scope.project, name=scope.project, is_implicit=True, **columns), "project"))
+            rows.append((model.Project(id=scope.project, name=scope.project, is_implicit=True, **columns), "project"))
         if scope.session:
             session = model.Session(
                 id=scope.session,
@@ -127,7 +130,7 @@ def _require_rows(scope: Scope) -> list[Operation]:
     from everhold.model import Agent  # imported late, because code that only reads does not need it
 
     ids: dict[type[Row], str | None] = {
-        User: scope.user, Agent: scope.agent, Project: scope.project, model.Session: scope.session,
+        model.User: scope.user, Agent: scope.agent, model.Project: scope.project, model.Session: scope.session,
     }  # fmt: skip
     rows = [Require(entity, (scope.organization, row_id)) for entity, row_id in ids.items() if row_id]
-    return [Require(Organization, (scope.organization,)), *rows]
+    return [Require(model.Organization, (scope.organization,)), *rows]

@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from everhold.model.base import Row
-from everhold.model.change_feed import Outbox
 from everhold.values import Value, value_class
+
+if TYPE_CHECKING:
+    from everhold.model.change_feed import Outbox
 
 
 class Op(StrEnum):
@@ -153,7 +155,7 @@ class Feed(Value):
     before it, so later lines are returned again by the next call. A follower must tolerate repeated lines.
     """
 
-    lines: list[Outbox]
+    lines: "list[Outbox]"
     position: int
 
 
@@ -164,7 +166,7 @@ class SettledLines(Value):
     `last` is the highest number that is visible. Lines up to it may still be unsettled.
     """
 
-    lines: list[Outbox]
+    lines: "list[Outbox]"
     last: int
 
 

@@ -24,7 +24,7 @@ from everhold.text.date_forms import (
     parse_quantity,
     shift_month,
 )
-from everhold.text.date_words import DAYPARTS, NUMBERS, OPENERS, TRIGGERS, UNIT_DAYS, WEEKDAYS
+from everhold.text.date_words import DAYPARTS, NUMBERS, OPENERS, UNIT_DAYS, WEEKDAYS, is_trigger
 from everhold.text.lazy_pattern import lazy_pattern
 
 # The start of a span that has no start, for example "before June".
@@ -97,7 +97,7 @@ def find_time_spans(text: str, now: datetime, zone: tzinfo) -> list[TimeSpan]:
     skipped.
     """
     lower = text.lower()
-    if not _DIGIT.search(text) and TRIGGERS.isdisjoint(lower.split()):
+    if not _DIGIT.search(text) and not any(map(is_trigger, lower.split())):
         return []
     if len(lower) != len(text):
         # The lower-case form of some letters has another length, which would shift the positions of all matches.

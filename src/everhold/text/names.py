@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 
 from everhold.text.common_words import get_common_terms
-from everhold.text.date_words import TRIGGERS
+from everhold.text.date_words import is_trigger
 from everhold.text.terms import extract_terms, fold
 
 _CAPITALISED = re.compile(r"[^\W\d_a-z][\w]*(?:['’-]\w+)*")
@@ -39,7 +39,7 @@ def find_names(texts: Iterable[str]) -> list[dict[str, str]]:
 
 
 def _can_be_name(name: str, key: str) -> bool:
-    if len(name) < _MIN_LETTERS or not name[0].isupper() or key in TRIGGERS:
+    if len(name) < _MIN_LETTERS or not name[0].isupper() or is_trigger(key):
         return False
     terms = extract_terms(key)
     return bool(terms) and not get_common_terms().issuperset(terms)

@@ -44,16 +44,18 @@ class AgentFileVerbs(ScopedView):
         replace fields of the original. The clone is active, and its window of messages is empty. Raise AlreadyExists if
         `clone_id` is taken.
         """
-        from everhold.agents.adding import NewAgent, copy_block, find_implicit, make_agent
-        from everhold.agents.creating import IDENTITY, check_text_sizes
+        from everhold.agents.adding import NewAgent, copy_block, find_implicit_agent, make_agent
+        from everhold.agents.creating import IDENTITY_FIELDS, check_text_sizes
         from everhold.agents.deps import require_agent
         from everhold.agents.reading import find_blocks, find_tools, read_memories, read_state
 
         check_text_sizes(fields, self._parts.settings.text_bytes)
         records = self._parts.records
         original = require_agent(records, self.scope)
-        find_implicit(records, original.organization_id, clone_id, can_complete=False)  # before anything is copied
-        values = {**{name: original.__dict__[name] for name in IDENTITY}, **fields}
+        find_implicit_agent(
+            records, original.organization_id, clone_id, can_complete=False
+        )  # before anything is copied
+        values = {**{name: original.__dict__[name] for name in IDENTITY_FIELDS}, **fields}
         clone = make_agent(self.scope, clone_id, values, clock.now())
         linked_blocks = find_blocks(records, self.scope, original)
         agent_plan = NewAgent(
@@ -100,7 +102,7 @@ class AgentFileVerbs(ScopedView):
         is the id or the name of the agent if a Letta file has several. The whole file is checked first and stored in
         one commit. A tool whose name or schema cannot be used is left out; `skipped` of the result says why.
         """
-        from everhold.agents.adding import find_implicit, plan_content
+        from everhold.agents.adding import find_implicit_agent, plan_new_agent
         from everhold.agents.creating import check_text_sizes
         from everhold.agents.files import read_agent_file, summarise
         from everhold.sessions.pipeline import draft_message
@@ -113,8 +115,8 @@ class AgentFileVerbs(ScopedView):
         deps = make_agent_deps(self._parts)
         # An implicit agent with the id in the file belongs to other scopes, so the file must not complete it.
         can_complete = self.scope.agent is not None
-        find_implicit(deps.records, self.scope.organization, name, can_complete=can_complete)
-        agent_plan = plan_content(deps, self.scope, name, content, partial(draft_message, self._parts.session_deps))
+        find_implicit_agent(deps.records, self.scope.organization, name, can_complete=can_complete)
+        agent_plan = plan_new_agent(deps, self.scope, name, content, partial(draft_message, self._parts.session_deps))
         self._add_agent(agent_plan, content.memories, {"agent": name, "imported": True}, can_complete=can_complete)
         return summarise(agent_plan.agent, content, (*skipped_parts, *unusable))
 
@@ -122,7 +124,7 @@ class AgentFileVerbs(ScopedView):
         self, agent_plan: "NewAgent", memories: "Sequence[MemoryPart]", request: dict[str, Any], *, can_complete: bool
     ) -> None:
         """Commit a new agent and its memories at once. Raise AlreadyExists if another caller has taken its id."""
-        from everhold.agents.adding import find_implicit, make_operations
+        from everhold.agents.adding import find_implicit_agent, make_operations
         from everhold.agents.reading import drop_links
         from everhold.remember.pipeline import remember
         from everhold.remember.scope_rows import AddedScopeRows
@@ -133,7 +135,7 @@ class AgentFileVerbs(ScopedView):
 
         def make_agent_operations() -> "list[Operation]":
             try:
-                implicit = find_implicit(deps.records, owner.organization, agent.id, can_complete=can_complete)
+                implicit = find_implicit_agent(deps.records, owner.organization, agent.id, can_complete=can_complete)
             except AlreadyExists as error:
                 raise _AgentExistsError from error
             return [*make_operations(deps, owner, agent_plan, implicit, self._make_chunks), line]
@@ -144,7 +146,7 @@ class AgentFileVerbs(ScopedView):
             {**memory.read_values(), "provenance": drop_links(memory.provenance)} for memory in memories
         ]
         try:
-            remember(replace(parts.write_deps, scope_rows=rows), scope, items, also=make_agent_operations)
+            remember(replace(parts.write_deps, scope_rows=rows), scope, items, make_further=make_agent_operations)
         except _AgentExistsError as error:
             raise error.__cause__ or error from None
         parts.write_deps.scope_rows.invalidate()
@@ -154,7 +156,7 @@ class AgentFileVerbs(ScopedView):
         from everhold.remember.chunks import make_chunks_or_words
 
         if isinstance(row, Message):
-            return self._parts.session_deps.cut(row)
+            return self._parts.session_deps.make_chunks(row)
         return make_chunks_or_words([row], self._parts.write_deps.chunking)[0]
 
 

@@ -285,7 +285,7 @@ class ImportWriter:
             seen_ids.add(draft.memory.original_id)
         if not unmatched:
             return outcomes
-        stored_ids = find_duplicates(records, scope, list(unmatched.values()), clock.now()).known
+        stored_ids = find_duplicates(records, scope, list(unmatched.values()), clock.now()).duplicate_ids
         for draft in unmatched.values():
             self._links.note_stored(draft.memory, stored_ids.get(draft.memory.id, draft.memory.id))
         return outcomes | {number: EXISTING for number, draft in unmatched.items() if draft.memory.id in stored_ids}

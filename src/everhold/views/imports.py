@@ -22,7 +22,7 @@ from everhold.importers.samples import take_sample
 from everhold.importers.source import ImportInput, ImportSource
 from everhold.importers.times import TimeReader
 from everhold.model import Scope
-from everhold.model.tenancy import check_timezone
+from everhold.model.fields import check_timezone
 from everhold.progress import ReportProgress
 from everhold.sessions.archive import put_back_archives
 from everhold.sessions.working import drop_all

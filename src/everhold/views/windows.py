@@ -97,7 +97,7 @@ class WindowVerbs(ScopedView):
         def make_summary() -> str:
             return summarise_before(deps, scope, session, first.created_at, budget, conversation).text
 
-        return self._parts.summaries.find(scope, session, conversation, first, budget, make_summary)
+        return self._parts.summaries.get_or_make(scope, session, conversation, first, budget, make_summary)
 
 
 class AsyncWindowVerbs(AsyncFacade):

@@ -88,7 +88,7 @@ def test_a_commit_that_was_cut_short_leaves_nothing(
     assert {row.id: row.text for row in records.scan(Memory, ORGANIZATION)} == {**before, "next": "next"}
     records.commit([Put(make_memory(f"new{index}")) for index in range(250)])
     assert len(scan_ids(records)) == 281
-    items = list(dynamo.query(LAYOUTS["memories"].partition({"organization_id": ORGANIZATION})))
+    items = list(dynamo.query(LAYOUTS["memories"].make_partition({"organization_id": ORGANIZATION})))
     assert len(items) == 281, "items of the cut commit are left"
 
 
@@ -252,7 +252,9 @@ def test_a_commit_that_cannot_be_settled_at_once_is_stored(records: DynamoRecord
     records.maintain()
     assert read_head(dynamo).stage is None
     assert len(scan_ids(records)) == 150
-    assert not any("stage" in item for item in dynamo.query(LAYOUTS["memories"].partition(make_memory("m").__dict__)))
+    assert not any(
+        "stage" in item for item in dynamo.query(LAYOUTS["memories"].make_partition(make_memory("m").__dict__))
+    )
 
 
 def test_a_commit_that_fails_half_way_lets_the_next_begin(records: DynamoRecords, spy: Spy, dynamo: Dynamo) -> None:

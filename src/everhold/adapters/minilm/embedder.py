@@ -17,6 +17,7 @@ from everhold.adapters.minilm.verification import FileCheck, ModelVerification
 from everhold.background import BackgroundValue
 from everhold.errors import EverholdError, InvalidInput, ModelDamaged
 from everhold.files import make_private_folder
+from everhold.interrupts import GuardedEvent
 from everhold.ports.embedder import Vector, round_to_half_precision
 from everhold.ports.thesaurus import Thesaurus
 from everhold.retries import RetryPolicy, TryAgain, retry
@@ -42,6 +43,8 @@ BATCH_TOKENS = 2048
 TOKENISED_TOGETHER = 1024
 
 _RETRIES = RetryPolicy(attempts=3)
+# The tokenizer's import waits for that of onnxruntime for at most this long.
+_IMPORT_SECONDS = 1.0
 
 logger = logging.getLogger(__name__)
 
@@ -53,16 +56,23 @@ class MiniLM:
         """`weights` is the folder of the model, or None to search for it; without `threads`, all cores are used."""
         files = _find_model(weights, data=data, cache=cache)
         # Loading takes a tenth of a second, during which the caller can open its store.
-        self._loading = BackgroundValue("everhold-model", partial(_load_model, files, threads or os.cpu_count() or 1))
+        imported = GuardedEvent()
+        load_model = partial(_load_model, files, threads or os.cpu_count() or 1, imported)
+        self._loading = BackgroundValue("everhold-model", load_model)
+        self._tokenizer_loading = BackgroundValue(
+            "everhold-tokenizer", partial(_load_tokenizer, files.folder, imported)
+        )
         self._thesaurus = SimilarWords(files.folder, files.cache, self._find_token_number)
 
     @cached_property
     def _loaded(self) -> "_LoadedModel":
-        return self._loading.wait()
+        loaded = self._loading.wait()
+        self._tokenizer_loading.wait()  # a damaged tokenizer makes the model unusable
+        return loaded
 
-    @property
+    @cached_property
     def _tokenizer(self) -> "tokenizers.Tokenizer":
-        return self._loaded.tokenizer
+        return self._tokenizer_loading.wait()  # before the session, which takes longer
 
     def _find_token_number(self, word: str) -> int | None:
         number: int | None = self._tokenizer.token_to_id(word)
@@ -168,10 +178,9 @@ class _ModelFiles(NamedTuple):
 
 
 class _LoadedModel(NamedTuple):
-    """A model that is ready to embed texts, and the verification of its files."""
+    """A session that is ready to run, and the verification of the model's files."""
 
     session: "onnxruntime.InferenceSession"
-    tokenizer: "tokenizers.Tokenizer"
     verification: ModelVerification
 
 
@@ -188,16 +197,16 @@ def _find_model(configured: Path | None, *, data: Path, cache: Path) -> _ModelFi
         return _ModelFiles(folder, None, graph.BuiltGraph(graph.build(graph.read_tensors(folder)).SerializeToString()))
 
 
-def _load_model(files: _ModelFiles, threads: int) -> _LoadedModel:
-    """Load the graph and the tokenizer, and begin to verify the large files."""
+def _load_model(files: _ModelFiles, threads: int, imported: GuardedEvent) -> _LoadedModel:
+    """Load the graph, and begin to verify the large files. `imported` is set when onnxruntime is imported."""
     folder, private_cache, built = files
     switch_telemetry_off()
-    import onnxruntime  # noqa: F401  # imported before the tokenizer's thread starts: both imports need the interpreter's lock
-
-    # The session is created without the interpreter's lock, so the tokenizer is loaded meanwhile.
-    tokenizer = BackgroundValue("everhold-tokenizer", partial(_load_tokenizer, folder))
+    try:
+        import onnxruntime  # noqa: F401
+    finally:
+        imported.set()
     if private_cache is None:
-        return _LoadedModel(_create_session(built, threads), tokenizer.wait(), ModelVerification([]))
+        return _LoadedModel(_create_session(built, threads), ModelVerification([]))
     session, constants_stream = _load_unchanged(built, threads)
     receipts, tensors = weights.Receipts(private_cache), folder / weights.TENSORS
     cached_graph, cached_constants = graph.find_cache_files(private_cache)
@@ -217,7 +226,7 @@ def _load_model(files: _ModelFiles, threads: int) -> _LoadedModel:
             lambda: receipts.discard(tensors),
         ),
     ]
-    return _LoadedModel(session, tokenizer.wait(), ModelVerification(checks))
+    return _LoadedModel(session, ModelVerification(checks))
 
 
 _REBUILD = "open the store again to build it from the weights, then embed what was stored since this process began"
@@ -258,7 +267,10 @@ def _create_session(built: graph.BuiltGraph, threads: int) -> "onnxruntime.Infer
     return onnxruntime.InferenceSession(built.model, options, providers=["CPUExecutionProvider"])
 
 
-def _load_tokenizer(folder: Path) -> "tokenizers.Tokenizer":
+def _load_tokenizer(folder: Path, imported: GuardedEvent) -> "tokenizers.Tokenizer":
+    # Both imports need the interpreter's lock. That of onnxruntime comes first, because its session, which is then
+    # created without the lock, takes longer. In a forked process nobody may set the event, so the wait is bounded.
+    imported.wait(_IMPORT_SECONDS)
     import tokenizers
 
     tokenizer = tokenizers.Tokenizer.from_buffer(weights.read_verified(folder / weights.TOKENIZER))

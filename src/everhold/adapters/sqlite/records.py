@@ -8,7 +8,7 @@ import itertools
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from everhold.adapters.sqlite.connection import (
     SqliteOptions,
@@ -24,16 +24,18 @@ from everhold.adapters.sqlite.connection import (
 from everhold.adapters.sqlite.dialect import SQLITE
 from everhold.adapters.sqlite.pool import GuardedConnection, ReaderPool, close_all
 from everhold.adapters.sqlite.schema import prepare
-from everhold.adapters.sqlite.snapshot import SqliteSnapshot
-from everhold.adapters.sqlite.tracking import begin_epoch
 from everhold.adapters.sqlite.words import COUNT_UNINDEXED, INDEX_AFTER, INDEX_CHUNKS, MERGE
 from everhold.errors import StaleVersion, StoreUnavailable
 from everhold.interrupts import GuardedLock, uninterrupted
-from everhold.model import Chunk, Outbox
+from everhold.model import Chunk
 from everhold.schema.operations import Feed, Operation, Put, SettledLines, Traits
 from everhold.schema.rules import check_size
 from everhold.schema.sql_records import COMMIT_LIMIT, SqlRecords
 from everhold.schema.statements import SqlStatement
+
+if TYPE_CHECKING:
+    from everhold.adapters.sqlite.snapshot import SqliteSnapshot
+    from everhold.model import Outbox
 
 T = TypeVar("T")
 _INDEX_STATEMENTS = tuple(SqlStatement(sql, ()) for sql in INDEX_CHUNKS)
@@ -155,11 +157,13 @@ class SqliteRecords(SqlRecords):
             lines = self._readers.run(lambda reader: self._read_feed(reader, after, limit))
         return Feed(lines, lines[-1].sequence if lines else after)
 
-    def _read_feed(self, reader: GuardedConnection, after: int, limit: int) -> list[Outbox]:
+    def _read_feed(self, reader: GuardedConnection, after: int, limit: int) -> "list[Outbox]":
         # data_version changes when another connection commits. Values from different connections are not comparable.
         [(version,)] = reader.execute("PRAGMA data_version").fetchall()
         if reader.feed_end == (version, after):
             return []
+        from everhold.model import Outbox  # a short process reads no line
+
         codec = self.compiler.codec(Outbox)
         sql = self.compiler.selects[Outbox] + ' WHERE "sequence" > ? ORDER BY "sequence" LIMIT ?'
         lines = [codec.decode(values) for values in reader.execute(sql, (after, limit)).fetchall()]
@@ -173,7 +177,9 @@ class SqliteRecords(SqlRecords):
         return SettledLines(self.feed(after, limit=limit).lines, self.head())
 
     @contextmanager
-    def read_snapshot(self) -> Iterator[SqliteSnapshot]:
+    def read_snapshot(self) -> "Iterator[SqliteSnapshot]":
+        from everhold.adapters.sqlite.snapshot import SqliteSnapshot  # only backups need it
+
         if not self.options.read_only:
             self._write(_begin_epoch)
         with translate_errors(self.options), self._streams.lend() as reader:
@@ -239,6 +245,8 @@ class SqliteRecords(SqlRecords):
 
 
 def _begin_epoch(writer: GuardedConnection) -> None:
+    from everhold.adapters.sqlite.tracking import begin_epoch  # only backups need it
+
     writer.execute("BEGIN IMMEDIATE")
     begin_epoch(writer)
     writer.execute("COMMIT")

@@ -5,13 +5,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from everhold.adapters.usearch.rows import IndexSpace
 from everhold.ports.embedder import Vector
 from everhold.ports.records import Records
 from everhold.ports.search_space import SearchSpace
 
 if TYPE_CHECKING:
     from everhold.adapters.usearch.index import SpaceIndex
+    from everhold.adapters.usearch.rows import IndexSpace
 
 
 class UsearchVectors:
@@ -25,6 +25,8 @@ class UsearchVectors:
         self._lock = threading.Lock()
 
     def find_by_vector(self, space: SearchSpace, vector: Vector, limit: int) -> list[str]:
+        from everhold.adapters.usearch.rows import IndexSpace  # most scopes need no index
+
         user_groups = [None] if space.users is None else [(user,) for user in dict.fromkeys(space.users)]
         matches = [
             match
@@ -34,7 +36,7 @@ class UsearchVectors:
         best = sorted(matches, key=lambda match: (-match.score, match.owner_id))[:limit]
         return list(dict.fromkeys(match.owner_id for match in best))
 
-    def index(self, index_space: IndexSpace) -> "SpaceIndex":
+    def index(self, index_space: "IndexSpace") -> "SpaceIndex":
         """Return the index of one space. It is built at its first search."""
         # Imported here, because most scopes are small enough for a search in memory and need no index.
         from everhold.adapters.usearch.files import IndexFiles

@@ -21,9 +21,9 @@ import typer
 
 from everhold import settings
 from everhold.errors import InvalidInput, InvalidSettings, Remedy, StoreError, StoreMissing
+from everhold.model.fields import check_timezone
 from everhold.model.scope import DEFAULT_ORGANIZATION
-from everhold.model.tenancy import check_timezone
-from everhold.opening import begin_opening, find_file
+from everhold.opening import begin_opening, build_parts, find_file, make_search_view, needs_engine
 from everhold.progress import ReportProgress, StepCounter
 from everhold.values import Value, value_class
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from everhold import Answer, EarlierQuestion, Everhold, View
     from everhold.interfaces.cli.interrupts import Explain
     from everhold.interfaces.shared.times import Direction
+    from everhold.parts import Parts
     from everhold.views.recall import RecallVerbs
 
 
@@ -99,8 +100,8 @@ class Call:
             raise InvalidInput.from_sentence(f"--timezone: {error}", self._timezone) from None
 
     @cached_property
-    def engine(self) -> "Everhold":
-        """The engine on the store.
+    def parts(self) -> "Parts":
+        """The parts of the engine on the store.
 
         Only commands with `creates_store` create a missing store: for the others, the user may just be in the wrong
         folder.
@@ -108,20 +109,34 @@ class Call:
         file = find_file(self.settings)
         if self.creates_store and file is not None and not file.exists():
             self._created_paths = [file, *(folder for folder in file.parents if not folder.exists())]
+        with self._name_source():
+            opening = begin_opening(self.store, create=self.creates_store, interface=self.interface)
+            parts = build_parts(opening)
+        self._resources.callback(parts.close)
+        return parts
+
+    @cached_property
+    def engine(self) -> "Everhold":
+        """The engine on the store."""
+        parts = self.parts
+        from everhold.engine import Everhold  # a search needs only the parts
+
+        with self._name_source():
+            return Everhold(parts)
+
+    @contextmanager
+    def _name_source(self) -> Iterator[None]:
+        """Add to the error about a store what names the store, and how to create one that is missing."""
         source = settings.find_storage_source(self.store)
         store_name = self.settings.storage.rpartition("/")[2]
         try:
-            opening = begin_opening(self.store, create=self.creates_store, interface=self.interface)
-            from everhold.engine import finish_opening  # while the model loads
-
-            engine = finish_opening(opening)
+            yield
         except (StoreError, InvalidSettings, StoreMissing) as error:
             if source is not None and store_name in error.fact:
                 error.fact += f" (named by {source})"
             if isinstance(error, StoreMissing):
                 error.remedy = Remedy("`everhold remember TEXT` creates it; --store PATH names another")
             raise
-        return self._resources.enter_context(engine)
 
     @cached_property
     def view(self) -> "View":
@@ -130,10 +145,8 @@ class Call:
     @cached_property
     def search_view(self) -> "RecallVerbs":
         """The search verbs of `view`. A command that needs only these starts faster than with `view`."""
-        engine = self.engine
-        from everhold.engine import make_search_view
-
-        return make_search_view(engine, self.scope)
+        parts = self.parts
+        return self.view if needs_engine(parts.settings) else make_search_view(parts, self.scope)
 
     def parse_moment(self, option: str, text: str | None, durations: "Direction | None" = None) -> datetime | None:
         """Return the moment that an option names, or None if the option was not passed."""
@@ -188,7 +201,7 @@ class Call:
         given = {name: value for name, value in self.scope.items() if value not in (None, DEFAULT_ORGANIZATION)}
         self.scope = {**shell.scope, **given}
         # These are cached properties, which are not computed any more.
-        self.engine, self.settings = shell.engine, shell.settings
+        self.parts, self.engine, self.settings = shell.parts, shell.engine, shell.settings
         if self._timezone is None:
             self.zone = shell.zone
 

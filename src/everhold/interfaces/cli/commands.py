@@ -224,7 +224,20 @@ def _skip_validators(command: Any) -> None:
     Typer builds a Pydantic validator for each parameter, which takes as long as the rest of the parsing.
     """
     for parameter in command.params:
-        parameter.process_value = partial(_process_value, parameter, parameter.process_value)
+        _skip_validator(parameter)
+    get_help_option = command.get_help_option
+
+    def get_fast_help_option(context: Any) -> Any:
+        option = get_help_option(context)
+        if option is not None and not isinstance(option.process_value, partial):
+            _skip_validator(option)
+        return option
+
+    command.get_help_option = get_fast_help_option
+
+
+def _skip_validator(parameter: Any) -> None:
+    parameter.process_value = partial(_process_value, parameter, parameter.process_value)
 
 
 def _process_value(parameter: Any, process: Callable[[Any, Any], Any], context: Any, value: Any) -> Any:

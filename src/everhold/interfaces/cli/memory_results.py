@@ -7,17 +7,19 @@ imported where it is used, because the commands that only list memories do not n
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from everhold import Memory, Revision
+from everhold import Memory
 from everhold.interfaces.cli import memory_lists
 from everhold.interfaces.cli.call import Call, CommandResult
 from everhold.interfaces.cli.text_lists import TextList, make_note, stack
 from everhold.interfaces.shared.times import format_local
 from everhold.recall.hit import Hits
-from everhold.recall.listing import Listing
 from everhold.recall.recipe import get_recipe
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from everhold import Revision
+    from everhold.recall.listing import Listing
 
 _MAX_SHOWN = 50
 _MAX_TEXT_LENGTH = 400
@@ -100,7 +102,7 @@ def show_memory(call: Call, memory: Memory) -> CommandResult:
     return CommandResult(_make_documents([memory], tags)[0], show.make_fields_table(values, call.zone))
 
 
-def show_page(call: Call, page: Listing, empty: str) -> CommandResult:
+def show_page(call: Call, page: "Listing", empty: str) -> CommandResult:
     """Return one page of memories."""
     tags = call.view.tags_of([memory.id for memory in page])
     numbered = call.number_rows(memory.id for memory in page)
@@ -117,7 +119,7 @@ def show_number(number: int) -> CommandResult:
     return CommandResult({"count": number}, make_note(f"{number:,}", ""))
 
 
-def show_revisions(call: Call, memory_id: str, revisions: Sequence[Revision]) -> CommandResult:
+def show_revisions(call: Call, memory_id: str, revisions: "Sequence[Revision]") -> CommandResult:
     """Return the earlier versions of a memory."""
     from everhold.interfaces.cli import show
 

@@ -9,8 +9,6 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.cells import cell_len, chop_cells
-
 from everhold.interfaces.cli.numbers import read_number
 
 if TYPE_CHECKING:
@@ -19,6 +17,8 @@ if TYPE_CHECKING:
 
 _DEFAULT_WIDTH = 80
 _GAP = "  "
+# Below this character, the first that combines with the one before it, every printable character takes one column.
+_FIRST_UNUSUAL_WIDTH = "\u0300"
 _WORD = re.compile(r"\s*\S+\s*")
 
 
@@ -57,12 +57,12 @@ class TextList:
     def make_lines(self, width: int) -> Iterator[list[StyledText]]:
         """Yield the lines, each at most `width` wide if its labels leave room for a character."""
         for items in self._parts:
-            widths = [max(map(cell_len, column)) for column in zip(*[item.labels for item in items], strict=True)]
+            widths = [max(map(measure_width, column)) for column in zip(*[item.labels for item in items], strict=True)]
             room = max(1, width - sum(column + len(_GAP) for column in widths))
             blank = [StyledText(" " * column + _GAP) for column in widths]
             for item in items:
                 labels = [
-                    StyledText(" " * (column - cell_len(label)) + label + _GAP, "bold")
+                    StyledText(" " * (column - measure_width(label)) + label + _GAP, "bold")
                     for label, column in zip(item.labels, widths, strict=True)
                 ]
                 for paragraph in item.paragraphs:
@@ -86,7 +86,7 @@ class TextList:
 
         lines = self.make_text(options.max_width).splitlines()
         words = [word for line in lines for word in line.split()]
-        return Measurement(max(map(cell_len, words), default=0), max(map(cell_len, lines), default=0))
+        return Measurement(max(map(measure_width, words), default=0), max(map(measure_width, lines), default=0))
 
 
 def make_note(text: str, style: str = "dim") -> TextList:
@@ -102,6 +102,28 @@ def stack(parts: "Sequence[RenderableType]") -> "RenderableType":
     from rich.console import Group
 
     return Group(*parts)
+
+
+def measure_width(text: str) -> int:
+    """Return how many columns of a terminal a text takes."""
+    if _has_usual_widths(text):
+        return len(text)
+    from rich.cells import cell_len  # has large tables, which few texts need
+
+    return cell_len(text)
+
+
+def _cut_word(word: str, width: int) -> list[str]:
+    """Return a word in pieces that are at most `width` wide."""
+    if _has_usual_widths(word):
+        return [word[start : start + width] for start in range(0, len(word), width)]
+    from rich.cells import chop_cells  # has large tables, which few texts need
+
+    return chop_cells(word, width)
+
+
+def _has_usual_widths(text: str) -> bool:
+    return text.isprintable() and max(text, default="") < _FIRST_UNUSUAL_WIDTH
 
 
 def find_output_width(columns: str | None) -> int:
@@ -144,19 +166,19 @@ def _wrap_line(line: str, width: int) -> list[tuple[int, int]]:
     line_width = 0
     for match in _WORD.finditer(line):
         word = match[0]
-        length = cell_len(word.rstrip())
+        length = measure_width(word.rstrip())
         if line_width + length <= width:
-            line_width += cell_len(word)
+            line_width += measure_width(word)
         elif length > width:
-            pieces = chop_cells(word.rstrip(), width)
+            pieces = _cut_word(word.rstrip(), width)
             position = match.start()
             for piece in pieces:
                 breaks.append(position)
                 position += len(piece)
-            line_width = cell_len(pieces[-1]) + len(word) - len(word.rstrip())
+            line_width = measure_width(pieces[-1]) + len(word) - len(word.rstrip())
         else:
             breaks.append(match.start())
-            line_width = cell_len(word)
+            line_width = measure_width(word)
     breaks = list(dict.fromkeys(breaks))
     return [
         (begin, begin + len(line[begin:end].rstrip()))
