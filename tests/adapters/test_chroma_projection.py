@@ -288,7 +288,7 @@ class TestBesideAnotherProcess:
             prefix=prefix,
             batch=200,
             lease_seconds=600,
-            stopped=lambda: False,
+            is_stopped=lambda: False,
         )
         try:
             with chroma_projection._maintenance_lock:

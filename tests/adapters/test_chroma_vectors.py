@@ -90,7 +90,7 @@ class TestAnswers:
             store.write_deps.scope_rows,
             InProcessSessions(ttl_seconds=60, history=10),
             text_bytes=1000,
-            cut=lambda message: make_chunks_or_words([message], store.write_deps.chunking)[0],
+            make_chunks=lambda message: make_chunks_or_words([message], store.write_deps.chunking)[0],
         )
         chat = Scope(organization="acme", user="alice", session="s1")
         message_ids = [say(session_deps, chat, {"role": "user", "text": text}).id for text in ("green tea", "a violin")]
@@ -382,8 +382,8 @@ class TestSettings:
     def test_addresses_name_a_folder_or_a_server(self) -> None:
         assert read_address("chroma:////a/b%20c").folder == Path("/a/b c")
         assert read_address("chroma:///a").folder == Path.cwd() / "a"
-        assert read_address("chroma://h:90").shown == "chroma://h:90"
-        assert read_address("chroma+https://h").shown == "chroma+https://h:8000"
+        assert read_address("chroma://h:90").url == "chroma://h:90"
+        assert read_address("chroma+https://h").url == "chroma+https://h:8000"
 
     def test_without_chroma_the_extra_is_named(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "chromadb", None)

@@ -312,42 +312,42 @@ def test_the_pauses_double_until_redis_answers() -> None:
     breaker = Breaker((OSError,), lambda: warnings.append(1), lambda: fake.now)
     pause = FIRST_PAUSE
     for failures in range(1, 12):
-        assert breaker.ask(fake.fail, 0) == 0
+        assert breaker.run(fake.fail, 0) == 0
         assert fake.calls == failures == len(warnings)
         fake.now += pause * 0.99
-        assert breaker.ask(fake.work, 0) == 0
+        assert breaker.run(fake.work, 0) == 0
         assert fake.calls == failures
         fake.now += pause * 0.02
         pause = min(MAX_PAUSE, pause * 2)
-    assert breaker.ask(fake.work, 0) == 1
-    assert breaker.ask(fake.fail, 0) == 0
+    assert breaker.run(fake.work, 0) == 1
+    assert breaker.run(fake.fail, 0) == 0
     fake.now += FIRST_PAUSE
-    assert breaker.ask(fake.work, 0) == 1
+    assert breaker.run(fake.work, 0) == 1
 
 
 def test_after_a_pause_only_one_thread_asks() -> None:
     fake = ClockAndServer()
     breaker = Breaker((OSError,), lambda: None, lambda: fake.now)
-    breaker.ask(fake.fail, 0)
+    breaker.run(fake.fail, 0)
     fake.now += FIRST_PAUSE
 
     def ask_meanwhile() -> int:
-        assert breaker.ask(fake.work, 0) == 0
+        assert breaker.run(fake.work, 0) == 0
         return 2
 
-    assert breaker.ask(ask_meanwhile, 0) == 2
-    assert breaker.ask(fake.work, 0) == 1
+    assert breaker.run(ask_meanwhile, 0) == 2
+    assert breaker.run(fake.work, 0) == 1
 
 
 def test_an_unexpected_error_is_raised_and_the_next_call_asks_again() -> None:
     fake = ClockAndServer()
     breaker = Breaker((OSError,), lambda: None, lambda: fake.now)
-    breaker.ask(fake.fail, 0)
+    breaker.run(fake.fail, 0)
     fake.now += FIRST_PAUSE
 
     def mistake() -> int:
         raise KeyError
 
     with pytest.raises(KeyError):
-        breaker.ask(mistake, 0)
-    assert breaker.ask(fake.work, 0) == 1
+        breaker.run(mistake, 0)
+    assert breaker.run(fake.work, 0) == 1

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.escape_seeds import MUTATIONS, SEEDS
-from benchmarks.sql_escapes import LIMITS, World, attack, build_world, prepare_mysql
+from benchmarks.sql_escapes import LIMITS, EscapeWorld, attack, build_world, prepare_mysql
 from everhold import Everhold, View
 from everhold.adapters.data_engine import SandboxedDataEngine, SandboxedProfiler
 from everhold.ask.connections.address import parse_address
@@ -132,19 +132,23 @@ def test_large_tables_are_sampled(server: MariadbServer, url: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def attacked_world(server: MariadbServer) -> Iterator[World]:
+def attacked_world(server: MariadbServer) -> Iterator[EscapeWorld]:
     with build_world("mysql", prepare_mysql(server)) as world:
         yield world
 
 
-def test_the_guard_refuses_statements_that_would_escape(attacked_world: World, engine: SandboxedDataEngine) -> None:
+def test_the_guard_refuses_statements_that_would_escape(
+    attacked_world: EscapeWorld, engine: SandboxedDataEngine
+) -> None:
     # The last two seeds only take long, and the guard lets them pass.
     outcome = attack(engine, attacked_world, SEEDS["mysql"][:-2], 20, guarded=True)
     assert outcome.escapes == []
     assert outcome.passed_guard <= 2 * len(MUTATIONS), "only statements that select nothing but constants may pass"
 
 
-def test_the_server_and_the_sandbox_hold_without_the_guard(attacked_world: World, engine: SandboxedDataEngine) -> None:
+def test_the_server_and_the_sandbox_hold_without_the_guard(
+    attacked_world: EscapeWorld, engine: SandboxedDataEngine
+) -> None:
     outcome = attack(engine, attacked_world, SEEDS["mysql"], 1, guarded=False)
     assert outcome.escapes == []
     assert outcome.longest_seconds <= LIMITS.seconds + 1

@@ -185,7 +185,7 @@ class TestFolder:
         vectors = folder_store.open_vectors()
         second = ChromaProcess(vectors._chroma.address, 10.0)
         with pytest.raises(CannotAnswer, match="in use by another process"):
-            second.embed("count", get_projection(vectors).name(get_generation(vectors)))
+            second.ask("count", get_projection(vectors).name(get_generation(vectors)))
         second._end(kill=True)
         assert_healthy(folder_store, vectors)
 

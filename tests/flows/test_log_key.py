@@ -72,7 +72,7 @@ def test_random_tampering_is_noticed_on_postgres(postgres_url: str, tmp_path: Pa
         connection.execute(tampering.DROP_UNIQUE.encode())
         connection.commit()
 
-        def rewrite(log: tampering.Log) -> None:
+        def rewrite(log: tampering.LogState) -> None:
             for sql, values in tampering.make_statements(records, log, "%s"):
                 connection.execute(sql.encode(), values)
             connection.commit()
