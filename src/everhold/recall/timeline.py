@@ -44,9 +44,9 @@ def _find_linked(first_id: str, hits: Mapping[str, Hit]) -> set[str]:
                 linked[other].add(hit_id)
     linked_ids, waiting = {first_id}, [first_id]
     while waiting:
-        new_ids = linked[waiting.pop()] - linked_ids
-        linked_ids |= new_ids
-        waiting += new_ids
+        unvisited_ids = linked[waiting.pop()] - linked_ids
+        linked_ids |= unvisited_ids
+        waiting += unvisited_ids
     return linked_ids
 
 
