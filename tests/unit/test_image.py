@@ -95,7 +95,7 @@ def test_an_updated_image_equals_a_rebuilt_one(monkeypatch: pytest.MonkeyPatch, 
         for new_entry in new_entries:
             entries_by_owner.setdefault(new_entry.owner[0], []).append(new_entry)
         rebuilt = Image(DIMENSIONS)
-        rebuilt.extend(itertools.chain.from_iterable(entries_by_owner.values()))
+        rebuilt.extend(list(itertools.chain.from_iterable(entries_by_owner.values())))
         assert read_contents(image) == read_contents(rebuilt)
         assert read_derived(image) == read_derived(rebuilt)
         assert image.alive_rows == rebuilt.size == sum(len(entries) for entries in entries_by_owner.values())
