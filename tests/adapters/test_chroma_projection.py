@@ -272,7 +272,7 @@ class TestBesideAnotherProcess:
         prefix = "memories" if built else "others"
         space = CollectionSpace(MODEL, DIMENSIONS)
         second = Projection(
-            folder_store.records, shut_out, space, prefix=prefix, batch=200, lease_seconds=600, stopped=lambda: False
+            folder_store.records, shut_out, space, prefix=prefix, batch=200, lease_seconds=600, is_stopped=lambda: False
         )
         try:
             with feeding._maintenance_lock:
