@@ -22,9 +22,10 @@ from everhold.model import Organization
 from everhold.model.access import AccessEvent, LoggedOperation
 from everhold.model.scope import DEFAULT_ORGANIZATION, Scope
 from everhold.model.validation import validate_row
-from everhold.opening import begin_opening, build_parts, find_file
+from everhold.opening import begin_opening, find_file
 from everhold.ports.embedder import Embedder
 from everhold.progress import ReportProgress, StepCounter, ignore_progress
+from everhold.searching import build_parts
 from everhold.settings_fields import SettingsFields
 from everhold.settings_sections import hide_password
 from everhold.views.accounts import AccountVerbs

@@ -23,8 +23,9 @@ from everhold import settings
 from everhold.errors import InvalidInput, InvalidSettings, Remedy, StoreError, StoreMissing
 from everhold.model.fields import check_timezone
 from everhold.model.scope import DEFAULT_ORGANIZATION
-from everhold.opening import begin_opening, build_parts, find_file, make_search_view, needs_engine
+from everhold.opening import begin_opening, find_file
 from everhold.progress import ReportProgress, StepCounter
+from everhold.searching import build_parts, make_search_view, needs_engine
 from everhold.values import Value, value_class
 
 if TYPE_CHECKING:
