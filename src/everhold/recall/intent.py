@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from everhold.recall.asked_attribute import AskedAttribute, read_asked_attribute
+from everhold.recall.clauses import split_clauses
 from everhold.recall.text_features import CODE, DATE, DATE_TERMS, LONG_NUMBER, NUMBER
 from everhold.text.dates import is_time
 from everhold.text.lazy_pattern import lazy_pattern
@@ -46,6 +47,7 @@ class Intent(NamedTuple):
     7".
     - `first_person`: it has a word such as "I" or "my".
     - `words`: the number of its words.
+    - `clauses`: the questions in it, if it asks several things.
     """
 
     lists: bool = False
@@ -61,6 +63,7 @@ class Intent(NamedTuple):
     numbers: frozenset[str] = frozenset()
     first_person: bool = False
     words: int = 0
+    clauses: tuple[str, ...] = ()
 
 
 # The maximum length, in characters, of a question whose intent is cached. Longer questions would fill the memory.
@@ -169,6 +172,7 @@ def _read(query: str) -> Intent:
         numbers=_read_numbers(folded) if any(map(str.isdigit, query)) else frozenset(),
         first_person=not _FIRST_PERSON.isdisjoint(words),
         words=len(words),
+        clauses=split_clauses(query),
     )
 
 
