@@ -268,22 +268,22 @@ def _find_versions(
     "Where do I live?" asks for the newest version, "my old address" for the one before it, "my original address" for
     the first, and "… before Denver?" for the newest one older than the anchor: the first memory about Denver.
     """
-    if not profile.intent.replaced:
+    intent = profile.intent
+    anchor = find_anchor(candidates, shares) if profile.anchored and intent.replaced and not intent.original else None
+    if anchor is not None:
+        is_earlier = (candidates.when < candidates.when[anchor]) & (shares.attribute > 0)
+        if is_earlier.any():
+            present = profile._replace(intent=intent._replace(past=False, happened=False))
+            earlier = np.where(is_earlier, topic, -np.inf)
+            return _follow_updates(candidates, present, shares, earlier, weights, is_earlier)[0], anchor, 1.0
+    if not intent.replaced or anchor is not None:
         chain, still_valid = _follow_updates(candidates, profile, shares, topic, weights)
         return chain, None, still_valid
-    # Except for the time, such a question asks like one about the present.
-    profile = profile._replace(intent=profile.intent._replace(past=False, happened=False))
-    anchor = find_anchor(candidates, shares) if profile.anchored and not profile.intent.original else None
-    if anchor is None:
-        chain, _ = _follow_updates(candidates, profile, shares, topic, weights)
-        if profile.intent.original:
-            return chain[::-1], None, 1.0
-        return _put_previous_last(candidates, profile, shares, topic, weights, chain), None, 1.0
-    is_earlier = candidates.when < candidates.when[anchor]
-    if not is_earlier.any():
-        return [int(topic.argmax())], None, 1.0
-    topic = np.where(is_earlier, topic, -np.inf)
-    return _follow_updates(candidates, profile, shares, topic, weights, is_earlier)[0], anchor, 1.0
+    profile = profile._replace(intent=intent._replace(past=False))
+    chain, _ = _follow_updates(candidates, profile, shares, topic, weights)
+    if intent.original:
+        return chain[::-1], None, 1.0
+    return _put_previous_last(candidates, profile, shares, topic, weights, chain), None, 1.0
 
 
 def _put_previous_last(
@@ -296,14 +296,15 @@ def _put_previous_last(
 ) -> list[int]:
     """Return a chain of updates with the version directly before the newest one last.
 
-    The chain may skip it, so it is searched for among the candidates between the last two.
+    The chain may skip it, so it is searched for among the candidates between the last two that state the attribute.
     """
     if len(chain) == 1:
         return chain
     *earlier, old, newest = chain
     when = candidates.when
     logits = _weigh_updates(candidates, profile, shares, topic, weights, old)
-    between = np.flatnonzero((when > when[old]) & (when < when[newest]) & (logits > _MIN_UPDATE_LOGIT))
+    is_between = (when > when[old]) & (when < when[newest]) & (logits > _MIN_UPDATE_LOGIT) & (shares.attribute > 0)
+    between = np.flatnonzero(is_between)
     for index in sorted(between.tolist(), key=when.__getitem__, reverse=True):
         if _weigh_updates(candidates, profile, shares, topic, weights, index)[newest] > _MIN_UPDATE_LOGIT:
             return [newest, *earlier, old, index]

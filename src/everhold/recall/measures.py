@@ -263,17 +263,17 @@ def _measure_distance(similarity: Numbers, out: Numbers) -> None:
 
 
 def find_anchor(candidates: Candidates, shares: Shares) -> int | None:
-    """Return the oldest candidate that has the words after "before"; None if no candidate has most of them.
+    """Return the oldest candidate with the words after "before"; None if there is none.
 
-    If some of these candidates state the attribute asked for, the others are mere mentions.
+    If candidates with most of these words state the attribute asked for, others with the words are mere mentions.
     """
     best = float(candidates.anchor.max())
-    if best < _MIN_ANCHOR:
-        return None
-    has_anchor = candidates.anchor == best
+    has_anchor = candidates.anchor == max(best, _MIN_ANCHOR)
     is_stated = has_anchor & (shares.attribute > 0)
-    indexes = np.flatnonzero(is_stated if is_stated.any() else has_anchor)
-    return int(indexes[candidates.when[indexes].argmin()])
+    if not is_stated.any():
+        is_stated = candidates.anchor == 1.0
+    indexes = np.flatnonzero(is_stated)
+    return int(indexes[candidates.when[indexes].argmin()]) if len(indexes) else None
 
 
 def _measure_later(candidates: Candidates, shares: Shares) -> Numbers | float:
