@@ -219,8 +219,7 @@ def _measure_attribute(
     If the question asks for no attribute, the evidence is 0 and None stands for each set of terms.
     """
     intent = prepared.question.intent
-    asks_for_old = intent.replaced and not prepared.question.anchor
-    if not intent.asked.attributes or intent.lists or (intent.past and not asks_for_old):
+    if not intent.asked.attributes or intent.lists or (intent.past and not intent.replaced):
         return np.zeros((len(rows), len(NO_EVIDENCE))), np.empty(len(rows), object)
     readings, row_list = image.readings, rows.tolist()
     unread = [row for row in row_list if row not in readings]

@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from everhold.recall.asked_attribute import AskedAttribute, read_asked_attribute
+from everhold.recall.clauses import split_clauses
 from everhold.recall.text_features import CODE, DATE, DATE_TERMS, LONG_NUMBER, NUMBER
 from everhold.text.dates import is_time
 from everhold.text.lazy_pattern import lazy_pattern
@@ -36,6 +37,7 @@ class Intent(NamedTuple):
     - `joins`: it asks two things at once.
     - `past`: it asks how something was before.
     - `replaced`: it asks for what was true before something changed.
+    - `original`: of what was replaced, it asks for the first value, as in "at first".
     - `happened`: it asks what someone did or was.
     - `confirms`: it wants a yes or a no.
     - `values`: a mask of text features, at least one of which an answer has; 0 if an answer needs none.
@@ -46,12 +48,14 @@ class Intent(NamedTuple):
     7".
     - `first_person`: it has a word such as "I" or "my".
     - `words`: the number of its words.
+    - `clauses`: the questions in it, if it asks several things.
     """
 
     lists: bool = False
     joins: bool = False
     past: bool = False
     replaced: bool = False
+    original: bool = False
     happened: bool = False
     confirms: bool = False
     values: int = 0
@@ -61,6 +65,7 @@ class Intent(NamedTuple):
     numbers: frozenset[str] = frozenset()
     first_person: bool = False
     words: int = 0
+    clauses: tuple[str, ...] = ()
 
 
 # The maximum length, in characters, of a question whose intent is cached. Longer questions would fill the memory.
@@ -110,6 +115,7 @@ _REPLACED = lazy_pattern(
     r"|\bused to\b|\bdid\b.*\buse to\b|\b(?:previous|former)"
     r"|\b(?:my|our|your|his|her|their|the|which|what|\w+['’]s) old (?!enough\b|friends?\b|people\b)\w"
 )
+_ORIGINAL = lazy_pattern(r"\b(?:original(?:ly)?|at first|initial(?:ly)?)\b")
 # "My old number" asks for the attribute that "my number" asks for.
 _OLD = lazy_pattern(r"\b(?:previous|former|old) (?=\w)", re.IGNORECASE)
 _HAPPENED = lazy_pattern(r"\b(?:did|was|were|had)\b")
@@ -154,21 +160,24 @@ def _read(query: str) -> Intent:
         if pattern.search(folded):
             values |= features
     names = _read_names(query)
+    replaced = _REPLACED.search(folded) is not None
     words = folded.replace("’", "'").replace("'", " ").split()
     return Intent(
         lists=_LISTS.match(folded.strip()) is not None,
         joins=_JOINS.search(folded) is not None,
         past=_PAST.search(folded) is not None,
-        replaced=_REPLACED.search(folded) is not None,
+        replaced=replaced,
+        original=replaced and _ORIGINAL.search(folded) is not None,
         happened=_HAPPENED.search(folded) is not None,
         confirms=_CONFIRMS.match(folded) is not None,
         values=values,
         names=names,
         head=_read_head(folded),
-        asked=read_asked_attribute(_OLD.sub("", query), names, _NOT_THINGS),
+        asked=read_asked_attribute(put_in_present(query) if replaced else _OLD.sub("", query), names, _NOT_THINGS),
         numbers=_read_numbers(folded) if any(map(str.isdigit, query)) else frozenset(),
         first_person=not _FIRST_PERSON.isdisjoint(words),
         words=len(words),
+        clauses=split_clauses(query),
     )
 
 
@@ -214,6 +223,23 @@ def _read_head(query: str) -> str:
     phrase = _ENDS_THING.split(match["thing"].strip(), maxsplit=1)[0]
     words = extract_terms(phrase)
     return words[-1] if words else ""
+
+
+_PRESENT = (
+    (lazy_pattern(r"\bdid (?=(?:i|we|you|they)\b)", re.IGNORECASE), "do "),
+    (lazy_pattern(r"\bdid\b", re.IGNORECASE), "does"),
+    (lazy_pattern(r"\bwas (?=i\b)", re.IGNORECASE), "am "),
+    (lazy_pattern(r"\bwas\b", re.IGNORECASE), "is"),
+    (lazy_pattern(r"\bwere\b", re.IGNORECASE), "are"),
+    (lazy_pattern(r"\buse(?:d)? to ", re.IGNORECASE), ""),
+)
+
+
+def put_in_present(query: str) -> str:
+    """Return a question about what was true before a change as the question about the present."""
+    for pattern, words in _PRESENT:
+        query = pattern.sub(words, query)
+    return _OLD.sub("", query)
 
 
 _BEFORE = lazy_pattern(

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from everhold.recall.measures import (
     APART,
@@ -32,6 +33,7 @@ from everhold.recall.measures import (
     QuestionProfile,
     Shares,
     compare_with_best,
+    find_anchor,
     measure_fit,
     measure_other_numbers,
     measure_shares,
@@ -187,17 +189,23 @@ def judge(candidates: Candidates, profile: QuestionProfile, weights: Weights = W
     shares = measure_shares(candidates, profile)
     table = measure_fit(candidates, profile, shares)
     topic = weights.topic @ table + candidates.explicit
-    asks_for_old = profile.intent.replaced and not profile.anchored
-    if asks_for_old:  # "my old number": the versions are found as for "my number"
-        profile = profile._replace(intent=profile.intent._replace(past=False))
-    chain, still_valid = _follow_updates(candidates, profile, shares, topic, weights.update)
-    wanted_last = [chain[-1], *chain[:-1]] if asks_for_old else chain
-    compare_with_best(table, topic, wanted_last, 1.0 if asks_for_old else still_valid)
+    versions, anchor, still_valid = _find_versions(candidates, profile, shares, topic, weights.update)
+    compare_with_best(table, topic, versions if anchor is None else versions[-1:], still_valid)
+    versions = versions if anchor is None else [anchor, *versions]
     chance = choose_chance(weights, len(topic))
     weighed = chance.weights @ table + chance.base
-    judged = _put_in_order(weighed, wanted_last)
-    explicit = _limit_explicit(candidates, judged)
-    return Judgement((judged + explicit).tolist(), chain, table, judged - weighed, explicit, chance)
+    judged = _put_in_order(weighed, versions)
+    # A link from a fact to the fact that replaced it is no evidence if the old fact is asked for.
+    wants_old = profile.intent.replaced and len(versions) > 1
+    explicit = np.zeros(len(judged)) if wants_old else _limit_explicit(candidates, judged)
+    return Judgement(
+        (judged + explicit).tolist(),
+        sorted(versions, key=candidates.when.__getitem__),
+        table,
+        judged - weighed,
+        explicit,
+        chance,
+    )
 
 
 def _limit_explicit(candidates: Candidates, judged: Numbers) -> Numbers:
@@ -252,17 +260,76 @@ def _mix_bounds(many: Bounds, few: Bounds, size: int) -> Bounds:
     return Bounds(*(share * bound + (1 - share) * few_bound for bound, few_bound in zip(many, few, strict=True)))
 
 
-def _follow_updates(
+def _find_versions(
     candidates: Candidates, profile: QuestionProfile, shares: Shares, topic: Numbers, weights: Numbers
+) -> tuple[list[int], int | None, float]:
+    """Return the versions of one fact, the one asked for last; the anchor; and the chance that the first is valid.
+
+    "Where do I live?" asks for the newest version, "my old address" for the one before it, "my original address" for
+    the first, and "… before Denver?" for the newest one older than the anchor: the first memory about Denver.
+    """
+    intent = profile.intent
+    anchor = find_anchor(candidates, shares) if profile.anchored and intent.replaced and not intent.original else None
+    if anchor is not None:
+        is_earlier = (candidates.when < candidates.when[anchor]) & (shares.attribute > 0)
+        if is_earlier.any():
+            present = profile._replace(intent=intent._replace(past=False, happened=False))
+            earlier = np.where(is_earlier, topic, -np.inf)
+            return _follow_updates(candidates, present, shares, earlier, weights, is_earlier)[0], anchor, 1.0
+    if not intent.replaced or anchor is not None:
+        chain, still_valid = _follow_updates(candidates, profile, shares, topic, weights)
+        return chain, None, still_valid
+    profile = profile._replace(intent=intent._replace(past=False))
+    chain, _ = _follow_updates(candidates, profile, shares, topic, weights)
+    if intent.original:
+        return chain[::-1], None, 1.0
+    return _put_previous_last(candidates, profile, shares, topic, weights, chain), None, 1.0
+
+
+def _put_previous_last(
+    candidates: Candidates,
+    profile: QuestionProfile,
+    shares: Shares,
+    topic: Numbers,
+    weights: Numbers,
+    chain: list[int],
+) -> list[int]:
+    """Return a chain of updates with the version directly before the newest one last.
+
+    The chain may skip it, so it is searched for among the candidates between the last two that state the attribute.
+    """
+    if len(chain) == 1:
+        return chain
+    *earlier, old, newest = chain
+    when = candidates.when
+    logits = _weigh_updates(candidates, profile, shares, topic, weights, old)
+    is_between = (when > when[old]) & (when < when[newest]) & (logits > _MIN_UPDATE_LOGIT) & (shares.attribute > 0)
+    between = np.flatnonzero(is_between)
+    for index in sorted(between.tolist(), key=when.__getitem__, reverse=True):
+        if _weigh_updates(candidates, profile, shares, topic, weights, index)[newest] > _MIN_UPDATE_LOGIT:
+            return [newest, *earlier, old, index]
+    return [newest, *earlier, old]
+
+
+def _follow_updates(
+    candidates: Candidates,
+    profile: QuestionProfile,
+    shares: Shares,
+    topic: Numbers,
+    weights: Numbers,
+    allowed: NDArray[np.bool_] | None = None,
 ) -> tuple[list[int], float]:
     """Return a chain and the chance that its first candidate is still valid.
 
     The chain has the index of the candidate that fits the topic best, followed by those of its later versions.
+    Only candidates that are `allowed` are followed.
     """
     chain = [int(topic.argmax())]
     first_still_valid = 1.0
     while len(chain) <= MAX_UPDATES and not _is_verbatim(candidates, shares, chain[-1]):
         is_newer = candidates.when > candidates.when[chain[-1]]
+        if allowed is not None:
+            is_newer &= allowed
         if not np.count_nonzero(is_newer):  # three times as fast as `any` on so few values
             break
         logits = _weigh_updates(candidates, profile, shares, topic, weights, chain[-1])
@@ -275,7 +342,7 @@ def _follow_updates(
         if float(updates.max()) * (1 - MIN_UPDATE_CHANCE) < still_valid * MIN_UPDATE_CHANCE:
             break
         chain.append(int(logits.argmax()))
-    if len(chain) == 1:
+    if len(chain) == 1 and allowed is None:
         outdated = _find_outdated(candidates, profile, shares, topic, weights, chain[0])
         if outdated is not None:
             return [outdated, chain[0]], first_still_valid

@@ -27,6 +27,8 @@ _FEW_TERMS = 2
 # A shorter time between a fact and a newer one counts as this. The weights are fitted to lives, in which most changes
 # come months later; but what a user says a minute later is a change, too.
 _MIN_DAYS = 60
+# The lowest share of the words after "before" that the memory has from which the question counts back.
+_MIN_ANCHOR = 0.6
 _FAR_BEHIND = 5.0
 _LOW_TOTAL = -2.0
 # A lower standard deviation of similarities counts as this.
@@ -243,7 +245,7 @@ def measure_fit(candidates: Candidates, profile: QuestionProfile, shares: Shares
         table[ROWS["lacks_date"]] = 1.0 - candidates.dates
     if profile.anchored:
         table[ROWS["anchor"]] = candidates.anchor
-        table[ROWS["later"]] = _measure_later(candidates)
+        table[ROWS["later"]] = _measure_later(candidates, shares)
     return table
 
 
@@ -260,10 +262,24 @@ def _measure_distance(similarity: Numbers, out: Numbers) -> None:
     out /= max(math.sqrt(max(variance, 0.0)), _MIN_DEVIATION)
 
 
-def _measure_later(candidates: Candidates) -> Numbers | float:
-    """Return 1 for each candidate that is not older than the first one with all anchor terms."""
-    has_anchor = candidates.anchor == 1.0
-    return (candidates.when >= candidates.when[has_anchor].min()).astype(np.float64) if has_anchor.any() else 0.0
+def find_anchor(candidates: Candidates, shares: Shares) -> int | None:
+    """Return the oldest candidate with the words after "before"; None if there is none.
+
+    If candidates with most of these words state the attribute asked for, others with the words are mere mentions.
+    """
+    best = float(candidates.anchor.max())
+    has_anchor = candidates.anchor == max(best, _MIN_ANCHOR)
+    is_stated = has_anchor & (shares.attribute > 0)
+    if not is_stated.any():
+        is_stated = candidates.anchor == 1.0
+    indexes = np.flatnonzero(is_stated)
+    return int(indexes[candidates.when[indexes].argmin()]) if len(indexes) else None
+
+
+def _measure_later(candidates: Candidates, shares: Shares) -> Numbers | float:
+    """Return 1 for each candidate that is not older than the anchor."""
+    anchor = find_anchor(candidates, shares)
+    return 0.0 if anchor is None else (candidates.when >= candidates.when[anchor]).astype(np.float64)
 
 
 def compare_with_best(table: Numbers, topic: Numbers, chain: Sequence[int], valid: float) -> None:

@@ -32,6 +32,7 @@ from everhold.recall.image import Image
 from everhold.recall.image_views import KeyedImages, list_spaces, make_image_views
 from everhold.recall.intent import read_intent
 from everhold.recall.judging import MAX_JUDGED, Bounds
+from everhold.recall.merging import Ranking, merge_rankings
 from everhold.recall.past import read_as_known
 from everhold.recall.pinned import list_pinned
 from everhold.recall.question import (
@@ -51,6 +52,8 @@ from everhold.text.own_name import find_own_names
 from everhold.text.terms import extract_terms
 
 T = TypeVar("T")
+# The views of the images to search, the prepared question, and the statistics of terms.
+_Search = tuple[list[ImageView], PreparedQuestion, Statistics | None]
 
 _READ_BATCH = 1000
 _SLACK = 1
@@ -65,15 +68,14 @@ def recall(deps: RecallDeps, scope: Scope, request: Request) -> Hits:
     after = decode_hit_place(request.cursor) if request.cursor else None
 
     def search(images: KeyedImages | None) -> tuple[list[ScoredRecord], bool, Statistics | None]:
-        image_views, prepared, statistics = _prepare_search(deps, scope, request, images)
+        prepared_search = _prepare_search(deps, scope, request, images)
         enough = request.k + _SLACK
         while True:
-            scored = _rank_for_user(deps, scope, request.query, image_views, prepared, enough, statistics)
-            best_score = scored[0].score if scored else 0.0
-            min_score = choose_bounds(scored, request, prepared.question).find_minimum(best_score)
+            scored, bounds = _rank(deps, scope, request, images, prepared_search, enough)
+            min_score = bounds.find_minimum(scored[0].score if scored else 0.0)
             hits, more = _read_hits(deps.records, scope, request, *_split_admitted(scored, min_score, after))
             if more or len(scored) < enough or scored[-1].score < min_score:
-                return hits, more, statistics
+                return hits, more, prepared_search[2]
             enough *= 4
 
     best, more, statistics = with_images(deps, scope, request, search)
@@ -87,16 +89,15 @@ def recall(deps: RecallDeps, scope: Scope, request: Request) -> Hits:
 
 def rank_all(
     deps: RecallDeps, scope: Scope, request: Request, images: KeyedImages | None
-) -> tuple[list[Scored], Bounds, str]:
+) -> tuple[Sequence[Scored], Bounds, str]:
     """Return all candidates of a recall, best first, the bounds that hits must reach, and how they were searched.
 
     How they were searched is "image", or "candidates" if the store's indexes proposed them.
     """
-    image_views, prepared, statistics = _prepare_search(deps, scope, request, images)
-    everything = sum(image_view.image.size for image_view in image_views)
-    scored = _rank_for_user(deps, scope, request.query, image_views, prepared, everything, statistics)
-    bounds = choose_bounds(scored, request, prepared.question)
-    return scored, bounds, "image" if statistics is None else "candidates"
+    search = _prepare_search(deps, scope, request, images)
+    everything = sum(image_view.image.size for image_view in search[0])
+    scored, bounds = _rank(deps, scope, request, images, search, everything)
+    return scored, bounds, "image" if search[2] is None else "candidates"
 
 
 def examine(deps: RecallDeps, scope: Scope, request: Request) -> list[tuple[Image, dict[str, Signal]]]:
@@ -122,6 +123,27 @@ def examine_answers(deps: RecallDeps, scope: Scope, request: Request) -> Judging
         return answers.examine_answers(views, prepared)
 
     return with_images(deps, scope, request, examine_images)
+
+
+def _rank(
+    deps: RecallDeps, scope: Scope, request: Request, images: KeyedImages | None, search: _Search, limit: int
+) -> tuple[Sequence[Scored], Bounds]:
+    """Return the best `limit` candidates, best first, and the bounds that hits must reach.
+
+    If the question asks several things, its clauses are also asked one by one.
+    """
+    image_views, prepared, statistics = search
+    scored = _rank_for_user(deps, scope, request.query, image_views, prepared, limit, statistics)
+    bounds = choose_bounds(scored, request, prepared.question)
+    clauses = prepared.question.intent.clauses
+    if not clauses or request.vector is not None or not scored or scored[0].verdict is None:
+        return scored, bounds
+    rankings: list[Ranking] = [(scored, bounds)]
+    for clause in clauses:
+        asked = prepared._replace(question=_read_question(deps, scope, request._replace(query=clause), images))
+        ranked = _rank_for_user(deps, scope, clause, image_views, asked, limit, statistics)
+        rankings.append((ranked, choose_bounds(ranked, request, asked.question)))
+    return merge_rankings(rankings)
 
 
 def _rank_for_user(
@@ -163,9 +185,7 @@ def _leave_out_others(
     return [leave_out(image_view, others) for image_view in image_views] if others else image_views
 
 
-def _prepare_search(
-    deps: RecallDeps, scope: Scope, request: Request, images: KeyedImages | None
-) -> tuple[list[ImageView], PreparedQuestion, Statistics | None]:
+def _prepare_search(deps: RecallDeps, scope: Scope, request: Request, images: KeyedImages | None) -> _Search:
     """Return the views of the images to search, the prepared question, and the statistics of terms."""
     # In a short process, the embedding model still loads. So the words, which need no vector, are read first.
     request = request._replace(superseded=searches_superseded(request))

@@ -9,7 +9,7 @@ import numpy as np
 
 from everhold import clock
 from everhold.ports.embedder import Embedder, Vector
-from everhold.recall.intent import Intent, read_intent, split_before
+from everhold.recall.intent import Intent, put_in_present, read_intent, split_before
 from everhold.text.dates import find_time_spans, is_when_question
 from everhold.text.lazy_pattern import lazy_pattern
 from everhold.text.own_name import put_in_third_person
@@ -105,7 +105,11 @@ def read_question(
 def _leave_out_end(question: Question, beginning: str, end: str, vector: Vector | None) -> Question:
     """Return the question that is left without the part from "before" on, with the terms of that part as anchor."""
     kept = tuple(term for term in question.terms if term in set(extract_terms(beginning)))
-    return question._replace(terms=kept, vector=vector, voice=vector, anchor=tuple(dict.fromkeys(extract_terms(end))))
+    intent = question.intent
+    if intent.replaced:
+        intent = intent._replace(asked=read_intent(put_in_present(beginning)).asked)
+    anchor = tuple(dict.fromkeys(extract_terms(end)))
+    return question._replace(terms=kept, vector=vector, voice=vector, anchor=anchor, intent=intent)
 
 
 def read_times(query: str, now: datetime, zone: tzinfo) -> tuple[tuple[int, int], ...]:

@@ -1,7 +1,7 @@
 """Explain why a recall did not return a memory."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from everhold import clock
@@ -57,7 +57,7 @@ def why_not(deps: RecallDeps, scope: Scope, memory: Memory, request: Request) ->
         admitted_by = _admit_superseded(deps, scope, memory, request)
         return WhyNot(memory, False, tuple(reasons), winner=winner, admitted_by=admitted_by)
 
-    def find_place(images: KeyedImages | None) -> tuple[list[Scored], Bounds, tuple[int, Scored, Why] | None]:
+    def find_place(images: KeyedImages | None) -> tuple[Sequence[Scored], Bounds, tuple[int, Scored, Why] | None]:
         scored, bounds, searched = rank_all(deps, scope, request, images)
         places = ((index, hit) for index, hit in enumerate(scored, 1) if hit.owner_id == memory.id)
         return scored, bounds, next(((rank, hit, hit.why(searched)) for rank, hit in places), None)
