@@ -88,8 +88,9 @@ def test_an_import_of_today_is_not_taken_for_events_of_last_night(engine: Everho
     rows = [{"timestamp": 1709316060.5 + number, "memory": f"Guest {number} came to dinner"} for number in range(300)]
     engine.load(write_jarvis_file(tmp_path / "j.json", alice=rows))
     alice = engine.scope(user="alice")
-    alice.remember("Nadia came to dinner", occurred_at=clock.now() - timedelta(hours=14))
-    hits = alice.recall("who came to dinner last night?", minimum=0)
+    noon = clock.now().replace(hour=12, minute=0)  # "last night" is another night if it is asked after midnight
+    alice.remember("Nadia came to dinner", occurred_at=noon - timedelta(hours=14))
+    hits = alice.recall("who came to dinner last night?", minimum=0, asked_at=noon)
     assert hits[0].memory.text == "Nadia came to dinner"
     memory = next(memory for memory in alice.list(limit=400).memories if memory.text == "Guest 0 came to dinner")
     assert memory.occurred_at == memory.created_at == datetime(2024, 3, 1, 18, 1, 0, 500_000, UTC)

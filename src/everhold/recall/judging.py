@@ -58,6 +58,8 @@ _MIN_UPDATE_LOGIT = math.log(MIN_UPDATE_CHANCE / (1 - MIN_UPDATE_CHANCE))
 
 # A question this similar to a candidate repeats its text, so it asks for that candidate, not for a later version.
 VERBATIM_SIMILARITY = 0.9
+# A question about an attribute resembles every text that states the attribute, so it must be this similar.
+_VERBATIM_ATTRIBUTE_SIMILARITY = 0.98
 
 # A newer candidate loses these log odds as an update if it is about another person or thing, a plan or the past. The
 # number is set by hand, because the test data has few texts that look like an update and are none.
@@ -350,11 +352,9 @@ def _follow_updates(
 
 
 def _is_verbatim(candidates: Candidates, shares: Shares, index: int) -> bool:
-    """Return whether the question repeats the text of a candidate.
-
-    A question about an attribute resembles every text that states the attribute, so it does not count as a repetition.
-    """
-    return bool(candidates.similarity[index] >= VERBATIM_SIMILARITY and shares.attribute[index] == 0)
+    """Return whether the question repeats the text of a candidate."""
+    minimum = _VERBATIM_ATTRIBUTE_SIMILARITY if shares.attribute[index] else VERBATIM_SIMILARITY
+    return bool(candidates.similarity[index] >= minimum)
 
 
 def _weigh_updates(
@@ -380,7 +380,6 @@ def _find_outdated(
     """Return the candidate that `newest` replaces, if both state the attribute asked for; else None."""
     if not candidates.evidence[newest, CHANGED]:
         return None
-    # A candidate that states the attribute never counts as verbatim, so `_is_verbatim` need not be asked.
     is_older = (candidates.when < candidates.when[newest]) & (shares.attribute > 0)
     if not is_older.any():
         return None
