@@ -12,7 +12,7 @@ def check_openai(messages: list[dict[str, Any]]) -> None:
     open_ids: list[str] = []
     for message in messages:
         if message["role"] == "tool":
-            assert message["tool_call_id"] in open_ids, "a tool message answers a call before it"
+            assert message["tool_call_id"] in open_ids, "a tool message must answer an earlier call"
             open_ids.remove(message["tool_call_id"])
             assert isinstance(message["content"], str)
             continue

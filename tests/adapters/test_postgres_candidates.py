@@ -20,7 +20,7 @@ from everhold.schema.operations import Hide, Operation, Patch, Put
 
 NOW = clock.now()
 MODEL = "model"
-ALICES = SearchSpace("o", ("alice",), MODEL)
+ALICE_SPACE = SearchSpace("o", ("alice",), MODEL)
 DIMENSIONS = 8
 INDEX = name_vector_index("memory", DIMENSIONS)
 Numbers = NDArray[np.float32]
@@ -100,8 +100,8 @@ def test_only_current_live_rows_of_the_scope_are_proposed(
     records.commit([Hide(Memory, ("o", "hidden"), "deletion", NOW), Patch(Chunk, key, {"known_to": NOW})])
 
     assert find_by_words(candidates, ("alice",), MODEL, ["coffee"], 10) == ["here"]
-    assert candidates.find_by_vector(ALICES, near, 10) == ["here"]
-    assert candidates.count_terms(ALICES, ["coffee", "tea"]) == Statistics(1, {"coffee": 1, "tea": 0})
+    assert candidates.find_by_vector(ALICE_SPACE, near, 10) == ["here"]
+    assert candidates.count_terms(ALICE_SPACE, ["coffee", "tea"]) == Statistics(1, {"coffee": 1, "tea": 0})
     for users in (None, ("alice", "bob")):
         assert set(find_by_words(candidates, users, MODEL, ["coffee"], 10)) == {"here", "bob's"}
         assert set(candidates.find_by_vector(SearchSpace("o", users, MODEL), near, 10)) == {"here", "bob's"}
@@ -114,21 +114,20 @@ def test_the_nearest_rows_come_first(records: PostgresRecords, candidates: Postg
     for degrees in (0, 20, 40, 80):
         angle = np.radians(degrees)
         records.commit(make_operations(str(degrees), "a", make_unit_vector(np.cos(angle), np.sin(angle))))
-    records.commit(make_operations("wordless", "a"))
+    records.commit(make_operations("vectorless", "a"))
     records.commit(make_operations("long", "a", np.ones(1536, np.float32) / np.sqrt(1536).astype(np.float32)))
-    assert candidates.find_by_vector(ALICES, make_unit_vector(1), 3) == ["0", "20", "40"]
+    assert candidates.find_by_vector(ALICE_SPACE, make_unit_vector(1), 3) == ["0", "20", "40"]
     assert candidates.find_by_vector(SearchSpace("o", ("alice",), "another model"), make_unit_vector(1), 3) == []
 
 
 def test_many_near_chunks_of_one_memory_do_not_crowd_out_others(
     records: PostgresRecords, candidates: PostgresCandidates
 ) -> None:
-    first, *_ = operations = make_operations("long", "a", make_unit_vector(1))
-    chunk = operations[1]
+    put_memory, chunk, *_ = make_operations("long", "a", make_unit_vector(1))
     assert isinstance(chunk, Put)
     further_chunks = [Put(chunk.row.model_copy(update={"chunk_index": number})) for number in range(1, 20)]
-    records.commit([first, chunk, *further_chunks, *make_operations("short", "a", make_unit_vector(1, 1))])
-    assert candidates.find_by_vector(ALICES, make_unit_vector(1), 2) == ["long", "short"]
+    records.commit([put_memory, chunk, *further_chunks, *make_operations("short", "a", make_unit_vector(1, 1))])
+    assert candidates.find_by_vector(ALICE_SPACE, make_unit_vector(1), 2) == ["long", "short"]
 
 
 def make_unit_vectors(count: int) -> Numbers:
@@ -146,7 +145,9 @@ INDEXES = {
 
 
 @pytest.mark.parametrize("index_kind", INDEXES)
-def test_beyond_an_exact_search_the_index_is_used(records: PostgresRecords, postgres_url: str, index_kind: str) -> None:
+def test_above_the_size_of_exact_search_the_index_is_used(
+    records: PostgresRecords, postgres_url: str, index_kind: str
+) -> None:
     index_options, expected_index = INDEXES[index_kind]
     options = PostgresOptions(postgres_url, **index_options)
     vectors = make_unit_vectors(600)
@@ -154,24 +155,26 @@ def test_beyond_an_exact_search_the_index_is_used(records: PostgresRecords, post
         [operation for index, vector in enumerate(vectors) for operation in make_operations(f"m{index}", "a", vector)]
     )
     exact, indexed = PostgresCandidates(records), PostgresCandidates(records, exact_up_to=500)
-    expected = exact.find_by_vector(ALICES, vectors[0], 10)
-    assert indexed.find_by_vector(ALICES, vectors[0], 10) == expected  # the search is exact while there is no index
+    expected = exact.find_by_vector(ALICE_SPACE, vectors[0], 10)
+    assert (
+        indexed.find_by_vector(ALICE_SPACE, vectors[0], 10) == expected
+    )  # the search is exact while there is no index
 
     with connect(options) as connection:
         assert build_missing_indexes(connection, options, exact_up_to=1000) == []
         assert build_missing_indexes(connection, options, exact_up_to=500) == [("memory", DIMENSIONS)]
         assert connection.execute(FIND_VALID_INDEX, [INDEX]).fetchall() == [expected_index]
         assert build_missing_indexes(connection, options, exact_up_to=500) == []
-    assert indexed._choose_index_settings(ALICES, DIMENSIONS)
-    candidates = indexed.find_by_vector(ALICES, vectors[0], 10)
+    assert indexed._choose_index_settings(ALICE_SPACE, DIMENSIONS)
+    candidates = indexed.find_by_vector(ALICE_SPACE, vectors[0], 10)
     assert candidates[0] == "m0"
     assert len(set(candidates) & set(expected)) >= (10 if expected_index[0] == "hnsw" else 4)
     # The search continues until there are enough rows.
-    assert len(indexed.find_by_vector(ALICES, vectors[0], 600)) > 550
+    assert len(indexed.find_by_vector(ALICE_SPACE, vectors[0], 600)) > 550
     index = name_vector_index("memory", DIMENSIONS)
     was_used = f"SELECT idx_scan > 0 FROM pg_stat_user_indexes WHERE indexrelname = '{index}'"
     records.close()
-    deadline = time.monotonic() + 150  # a server counts what its sessions did a moment after they end
+    deadline = time.monotonic() + 150  # a server updates its counters a moment after a session has ended
     while time.monotonic() < deadline:
         with connect(PostgresOptions(postgres_url)) as connection:
             if connection.execute(was_used.encode()).fetchall() == [(True,)]:

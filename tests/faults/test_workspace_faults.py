@@ -132,7 +132,7 @@ def load_content(workspace: WorkspaceFolder, sha256: str) -> bytes:
 def test_a_change_while_a_file_is_read_is_not_missed(
     workspace: WorkspaceFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another program changes the file between its status and its content, and sets the old times again."""
+    """Another program changes the file after its status was read and before its content is, and restores its times."""
     workspace.write("a.txt", "one")
     path = workspace.folder / "a.txt"
     times = path.stat()
@@ -150,7 +150,7 @@ def test_a_change_while_a_file_is_read_is_not_missed(
     path.write_text("two")
     monkeypatch.setattr(os, "fstat", change_after_status)
     workspace.scan()
-    assert os.fstat is fstat, "the file was changed"
+    assert os.fstat is fstat, "the file was not changed during the scan"
     workspace.scan()
     assert load_content(workspace, workspace.files()[0].sha256) == b"six"
 
@@ -214,7 +214,9 @@ def test_a_crash_at_any_step_leaves_the_old_or_the_new_files(
                 workspace.extract(tmp_path / "new.tar")
         crash.calls_left = -1
         reopened = open_workspace(store, tmp_path)  # stands for another process
-        assert reopened.read("same") == b"same"  # the first verb completes the interrupted one
+        assert (
+            reopened.read("same") == b"same"
+        )  # the first call after reopening completes or undoes what the crash interrupted
         rows = {file.path: load_content(reopened, file.sha256) for file in reopened.files()}
         disk = read_disk(reopened)
         assert disk == rows, f"step {step}"
@@ -331,22 +333,23 @@ def test_a_content_that_is_being_deleted_is_stored_again(workspace: WorkspaceFol
     deps, records = workspace._parts.workspace_deps, get_records_of(workspace)
     [row] = records.scan(Blob, "default")
     # As if a garbage collection had marked the content and then stopped.
-    records.commit([make_leaving_patch(row)])
+    records.commit([make_deletion_mark(row)])
     with pytest.raises(NotFound):
         load_content(workspace, row.sha256)
     workspace.write("b.txt", "hello " * 100)
     [stored] = records.scan(Blob, "default")
     assert (stored.generation, stored.is_leaving) == (1, False)
+    # The stopped collection goes on with the row that it marked. It must not delete what was stored since.
     assert not deps.contents.delete(row.evolve(is_leaving=True, version=row.version + 1))
     assert load_content(workspace, row.sha256) == b"hello " * 100
     assert [path.name for path in (tmp_path / "blobs").rglob("*") if path.is_file()] == [find_address(stored)]
 
 
-def make_leaving_patch(row: Blob) -> Any:
+def make_deletion_mark(row: Blob) -> Any:
     return Patch(Blob, ("default", row.id), {"is_leaving": True}, row.version)
 
 
-def test_contents_that_no_row_names_are_collected(store: Store, workspace: WorkspaceFolder, tmp_path: Path) -> None:
+def test_unreferenced_contents_are_collected(store: Store, workspace: WorkspaceFolder, tmp_path: Path) -> None:
     deps, engine = workspace._parts.workspace_deps, store.opened[0]
     for number in range(4):
         workspace.write("a.txt", f"version {number}")
@@ -357,7 +360,7 @@ def test_contents_that_no_row_names_are_collected(store: Store, workspace: Works
     assert find_garbage(deps, "default", timedelta(0)) == []  # they can still be restored
     purging_engine = open_without_grace_period(store, tmp_path)
     purging_engine.maintain(["purge"])
-    # Three contents and three pages.
+    # Of the deleted snapshots: three contents of the file, and three pages of manifests.
     assert collect_garbage(deps, "default", min_age=timedelta(0)).contents == 6
     assert workspace.verify().is_intact
     assert len([path for path in (tmp_path / "blobs").rglob("*") if path.is_file()]) == 2

@@ -1,4 +1,4 @@
-"""A restore as of a time between two backups returns rows exactly as they were, and counts the approximate ones."""
+"""A restore as of a time between two backups returns rows as they were, except those counted as approximate."""
 
 import random
 from collections import Counter
@@ -16,10 +16,11 @@ from everhold.testing.fake_embedder import FakeEmbedder
 from tests.encrypted_engines import make_key
 from tests.engines import CALM, Store, get_records
 
-# Lines are numbered again, the feed ends with the earlier backup, and the chain of the log is continued.
+# A restore numbers the lines of the log again and continues its chain, so these columns differ.
 _CHAINED = ("sequence", "sealed", "previous_hash", "hash")
+# The change feed ends with the earlier backup, and the heads of the log follow the new chain.
 _NOT_COMPARED = ("outbox", "log_heads")
-# Both tests were also run with seeds 0 to 39 on SQLite and 0 to 11 on PostgreSQL.
+# The tests that use these cases were also run with seeds 0 to 39 on SQLite and 0 to 11 on PostgreSQL.
 CASES = pytest.mark.parametrize(("store", "seed"), [("sqlite", 0), ("sqlite", 1), ("postgres", 2)], indirect=["store"])
 
 State = dict[str, dict[tuple[Any, ...], dict[str, Any]]]
@@ -129,7 +130,11 @@ class History:
 
 
 class Comparison(NamedTuple):
-    """Numbers of rows of a table: with other values or missing, not expected, and lost because no backup has them."""
+    """Numbers of rows of a table.
+
+    `different` rows have other values, or are missing although a backup has them; `unexpected` rows should not be
+    there; `lost` rows are missing and in no backup.
+    """
 
     different: int
     unexpected: int
@@ -137,7 +142,7 @@ class Comparison(NamedTuple):
 
 
 def compare(expected: State, restored: State, backups: tuple[State, State]) -> dict[str, Comparison]:
-    """Return how a restored store differs from a copy of the moment, by table."""
+    """Return, by table, how a restored store differs from the state that was read at that moment."""
     differences = {}
     for name, rows in expected.items():
         missing = rows.keys() - restored[name].keys()
@@ -174,16 +179,17 @@ def restore_between(
 
 
 @CASES
-def test_rows_counted_as_exact_are_those_of_the_time(store: Store, seed: int, tmp_path: Path) -> None:
+def test_only_rows_counted_as_approximate_may_differ(store: Store, seed: int, tmp_path: Path) -> None:
     approximate, differences = restore_between(store, tmp_path, seed, is_journalled=False)
     for name, difference in differences.items():
         assert difference.different + difference.unexpected <= approximate[name], name
 
 
 @CASES
-def test_fully_journalled_changes_are_restored_exactly(store: Store, seed: int, tmp_path: Path) -> None:
+def test_fully_journalled_changes_are_restored_exactly_unless_lost(store: Store, seed: int, tmp_path: Path) -> None:
     approximate, differences = restore_between(store, tmp_path, seed, is_journalled=True)
     assert not approximate
+    # Only tags and relationships that were added and removed between the backups may be lost.
     assert {name for name, difference in differences.items() if any(difference)} <= {
         "memory_tags",
         "memory_relationships",

@@ -39,8 +39,10 @@ TEXTS_AND_QUERIES = [
 ]  # fmt: skip
 
 
+# Recall searches an image, a copy of the scope in memory; above `max_memories`, the indexes of the store propose
+# candidates.
 @pytest.mark.parametrize("max_memories", [200_000, 0], ids=["images", "candidates"])
-def test_a_text_is_found_by_part_of_a_word(store: Store, max_memories: int) -> None:
+def test_a_text_is_found_by_words_of_its_language(store: Store, max_memories: int) -> None:
     alice = store.open().scope(user="alice")
     alice.remember_many({"text": text, "kind": "conversation"} for text in {text for text, _ in TEXTS_AND_QUERIES})
     alice.remember_many(f"Filler sentence number {n}" for n in range(20))

@@ -94,7 +94,7 @@ class MariadbServer(Server):
         options = [
             "--no-defaults", f"--datadir={self._data}", f"--lc-messages-dir={share}",
             f"--plugin-dir={self._programs / 'usr/lib/mysql/plugin'}", f"--character-sets-dir={share / 'charsets'}",
-            f"--tmpdir={self._home}",  # servers that start at the same time would share temporary tables
+            f"--tmpdir={self._home}",  # otherwise, servers that start together share temporary tables
         ]  # fmt: skip
         if not self._data.exists():
             self._initialise(options, share)

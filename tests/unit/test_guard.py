@@ -111,6 +111,7 @@ def test_unknown_dialects_are_refused() -> None:
     ],
 )
 def test_the_rows_are_limited(sql: str, limit: str) -> None:
+    # One row more than the limit is read, so that a longer result is noticed.
     assert check_statement(sql, "sqlite", TABLES, row_limit=10).sql.endswith(limit)
 
 
@@ -156,7 +157,7 @@ COLUMNS = {"orders": ("id", "amount", 'a"b'), "customers": ("id", "name")}
         "SELECT o.f FROM orders o WHERE EXISTS (SELECT id FROM (SELECT id AS f FROM customers) AS o)",
     ],
 )
-def test_a_column_belongs_to_the_table_before_it(sql: str) -> None:
+def test_a_column_is_refused_if_the_table_before_the_dot_lacks_it(sql: str) -> None:
     with pytest.raises(StatementRefused):
         check_statement(sql, "postgres", COLUMNS)
 
@@ -182,7 +183,7 @@ def test_a_backslash_before_a_quote_is_refused_where_a_server_may_read_it_otherw
     sql = "SELECT id FROM orders WHERE amount IN ('\\', ' UNION SELECT secret FROM hidden -- ')"
     with pytest.raises(StatementRefused, match="a backslash stands before a quote"):
         check_statement(sql, "postgres", COLUMNS)
-    # The parser writes the quote as \\'.
+    # For Redshift, the parser writes a quote inside a text with a backslash before it.
     with pytest.raises(StatementRefused, match="a backslash stands before a quote"):
         check_statement("SELECT id FROM orders WHERE amount = 'x'' y'", "redshift", COLUMNS)
     check_statement("SELECT id FROM orders WHERE amount LIKE 'a\\d%'", "postgres", COLUMNS)

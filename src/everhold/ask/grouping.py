@@ -56,17 +56,22 @@ def sum_grouped_measures(schema: AskSchema, frame: QueryFrame) -> QueryFrame:
     """Return the frame with a function added to grouped measures without one: "revenue per store" means the sum."""
     if not frame.group or any(item.function is not None for item in frame.select):
         return frame
-    grouped = {group.column for group in frame.group}
+    group_columns = {group.column for group in frame.group}
     # If rows are grouped by the key of a table, each group has one row of it, so its measures need no function.
-    keyed_tables = {ref.table for ref in grouped if ref is not None and ref == schema.table(ref.table).key_ref}
+    keyed_tables = {ref.table for ref in group_columns if ref is not None and ref == schema.table(ref.table).key_ref}
 
-    def add_up(item: Expression) -> Expression:
-        if item.column is None or item.column in grouped or item.grain is not None or item.column.table in keyed_tables:
+    def add_function(item: Expression) -> Expression:
+        if (
+            item.column is None
+            or item.column in group_columns
+            or item.grain is not None
+            or item.column.table in keyed_tables
+        ):
             return item
         column = schema.column(item.column)
         return replace(item, function=choose_function(schema, column)) if column.kind is ColumnKind.MEASURE else item
 
-    return replace(frame, select=tuple(add_up(item) for item in frame.select))
+    return replace(frame, select=tuple(add_function(item) for item in frame.select))
 
 
 def sort_periods(schema: AskSchema, frame: QueryFrame) -> QueryFrame:

@@ -87,7 +87,8 @@ class Filling:
             )
 
     def _run(self) -> None:
-        # `retry` does not fit: this loop ends when `stop` is set, even in a pause, and repeats without an error too.
+        # `everhold.retries` does not fit: this loop ends when `_stop` is set, even in a pause, and it repeats after an
+        # attempt without an error, too.
         pause = _PAUSE
         while not self._stop.is_set():
             error = self._thread.attempt(self._attempt)

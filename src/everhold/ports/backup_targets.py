@@ -26,8 +26,9 @@ class BackupTargets(Protocol):
     def erase_user(self, organization_id: str, user_id: str, key_ids: Sequence[str]) -> list[TargetErasure]:
         """Remove a user from every known target, and return a report per target.
 
-        If backups are encrypted, the keys with these ids are removed from the target's keys. Elsewhere the backups
-        are written again without the user's rows. A target that cannot be reached is reported and raises nothing.
+        Of encrypted backups, only the keys with these ids are removed from the target's keys. Backups that are not
+        encrypted are written again without the user's rows. A target that cannot be reached is reported and raises
+        nothing.
         """
         ...
 

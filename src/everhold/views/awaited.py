@@ -1,6 +1,6 @@
-"""Turn verbs into coroutine functions with the same parameters.
+"""Turn verbs, public methods such as `remember`, into coroutine functions with the same parameters.
 
-The verb runs in a bounded pool of threads, so that the event loop is never blocked. Cancelling a call drops work that
+A verb runs in a bounded pool of threads, so that the event loop is never blocked. Cancelling a call drops work that
 has not started yet; work that has started runs to its end.
 """
 
@@ -36,7 +36,7 @@ class AsyncFacade:
 
 
 class Awaited(Generic[P, R]):
-    """A verb as a coroutine function. Its parameters, result and docstring are those of the verb."""
+    """A descriptor that gives a facade a coroutine method with the parameters and the docstring of a verb."""
 
     def __init__(self, verb: Callable[Concatenate[Any, P], R]) -> None:
         self.verb = verb

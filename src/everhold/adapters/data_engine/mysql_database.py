@@ -100,7 +100,8 @@ def _connect(data: Mapping[str, Any], seconds: float) -> Any:
         password=data["password"],
         database=data["database"],
         charset="utf8mb4",
-        # These end after the deadline of the process, whose message says more clearly that the server does not answer.
+        # These timeouts are later than the deadline of the process, because its message says more clearly that the
+        # server does not answer.
         connect_timeout=int(seconds) + 1,
         read_timeout=int(seconds) + 1,
         write_timeout=int(seconds) + 1,
@@ -115,8 +116,10 @@ def _connect(data: Mapping[str, Any], seconds: float) -> Any:
 
 
 def _make_tls(ssl_mode: str) -> ssl.SSLContext | None:
-    """Return the TLS settings of a connection: None for an empty text, "require" does not check the certificate, and
-    "verify" does."""
+    """Return the TLS settings for the parameter `ssl` of an address; None if it is empty.
+
+    "require" encrypts without checking the certificate of the server, and "verify" checks it.
+    """
     if not ssl_mode:
         return None
     context = ssl.create_default_context()
@@ -160,7 +163,8 @@ class MysqlSession:
         self._user = ""
         self._limit_time(seconds)
         self._run("SET SESSION time_zone = '+00:00'")
-        # MySQL would accept a GROUP BY whose other columns have no definite value; refuse it, as other databases do.
+        # Refuse selected columns that are neither grouped nor aggregated, as other databases do: MySQL would return any
+        # of their values.
         self._run("SET SESSION sql_mode = 'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,ONLY_FULL_GROUP_BY'")
         self._run("SET SESSION TRANSACTION READ ONLY")
 

@@ -19,7 +19,7 @@ from everhold.adapters.data_engine.sqlite_reader import (
 )  # fmt: skip
 
 _WRITE_AHEAD: Final = 2  # in the header: changes are in a log beside the file
-_VERSION_BYTE: Final = 18
+_VERSION_BYTE: Final = 19  # the position of the format version in the header
 
 
 def open_session(request: Mapping[str, Any]) -> "SqliteSession":
@@ -51,8 +51,8 @@ def has_no_log(path: str) -> bool:
     Such a file is complete, and SQLite must not try to make a log, for which it has no right.
     """
     with Path(path).open("rb") as file:
-        header = file.read(_VERSION_BYTE + 2)
-    is_write_ahead = len(header) > _VERSION_BYTE + 1 and header[_VERSION_BYTE + 1] == _WRITE_AHEAD
+        header = file.read(_VERSION_BYTE + 1)
+    is_write_ahead = len(header) > _VERSION_BYTE and header[_VERSION_BYTE] == _WRITE_AHEAD
     return is_write_ahead and not (Path(f"{path}-wal").exists() and Path(f"{path}-shm").exists())
 
 
@@ -101,7 +101,7 @@ class SqliteSession:
         run = self._connection.execute
         table = CatalogTable(name, is_view)
         primary_key: list[tuple[int, str]] = []
-        quoted = _quote_text(name)  # values cannot be bound: the session allows none
+        quoted = _quote_text(name)  # `open_file` allows no parameters in statements
         for column, data_type, key_position in run(
             f"SELECT name, type, pk FROM pragma_table_info({quoted})"
         ).fetchall():

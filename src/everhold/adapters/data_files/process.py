@@ -17,16 +17,17 @@ from everhold.ports.data_files import FileContent, ReadLimits
 from everhold.progress import ReportProgress, StepProgress
 
 _POLL_SECONDS = 0.02
-# How long a process may take to start. On a busy machine, the imports alone may take longer than reading a file may.
+# How long a process may take to start. On a busy machine, the imports alone can take longer than a file is allowed.
 _START_SECONDS = 60.0
-_SIZE_STEP = 32 * 1024 * 1024  # for each of these bytes, reading the file may take the time limit once more
+# For each such step in its size, a file is allowed the time limit once more.
+_SIZE_STEP = 32 * 1024 * 1024
 _MEGABYTE = 1024 * 1024
 _MAX_LINE = 100_000
 _MAX_RESULT = 256 * 1024 * 1024
 # The memory that a child has before it opens the file: Python and DuckDB.
 _IDLE_BYTES = 60 * _MEGABYTE
-# The share of its memory at which a child is ended, because it may grow between two measurements.
-_SHARE_TO_USE = 0.85
+# The share of the memory limit at which a child is ended, because it may grow between two measurements.
+_SHARE_OF_LIMIT = 0.85
 _PROGRAM = "from everhold.adapters.data_files.child import main; main()"
 
 
@@ -41,7 +42,7 @@ class ChildReader:
         job = {"path": str(path), "name": name, "folder": str(folder), "limits": asdict(self._limits)}
         child = _Child(job, folder, report)
         seconds = self._limits.seconds * (1 + path.stat().st_size // _SIZE_STEP)
-        child.wait(seconds, _IDLE_BYTES + int(_SHARE_TO_USE * self._limits.memory_megabytes * _MEGABYTE))
+        child.wait(seconds, _IDLE_BYTES + int(_SHARE_OF_LIMIT * self._limits.memory_megabytes * _MEGABYTE))
         result = folder / "result.json"
         if not result.is_file() or result.stat().st_size > _MAX_RESULT:
             raise UnreadableFile("the file has more columns or values than can be described", remedy="split the file")
@@ -122,9 +123,7 @@ class _Child:
         if code == -signal.SIGXFSZ:
             raise UnreadableFile("the file is too large once it is unpacked", remedy="split it")
         if code:
-            raise UnreadableFile(
-                "the file is damaged: reading it ended the process that read it", remedy="save it again"
-            )
+            raise UnreadableFile("the file is damaged: the process that read it crashed", remedy="save it again")
 
 
 def _make_time_error(seconds: float) -> UnreadableFile:

@@ -22,10 +22,11 @@ MAX_BYTES = 256_000_000
 
 
 class Endpoint:
-    """One URL of an API. It may be used by several threads at once. No message contains the API key.
+    """One URL of an API. It may be used by several threads at once. No error message contains the API key.
 
-    `setting` is the part of the settings that names the endpoint, for messages; `url` is the base of the API and
-    `path` is appended to it; `timeout` is in seconds, and a response longer than `max_bytes` is refused.
+    `setting` is the name of the section of the settings that describes the endpoint, for error messages; `url` is the
+    base of the API and `path` is appended to it; `timeout` is in seconds, and a response longer than `max_bytes` is
+    refused.
     """
 
     def __init__(
@@ -139,12 +140,15 @@ def _is_transient(status: int) -> bool:
 
 
 def _read_requested_pause(response: httpx.Response) -> float | None:
-    """Return the seconds of the Retry-After header, which is a number or a date; None if it has none."""
+    """Return how many seconds the Retry-After header asks to wait; None if it is missing or cannot be read.
+
+    It has a number, or a date that is later than that of the Date header.
+    """
     retry_after = response.headers.get("Retry-After", "").strip()
     if retry_after.isdigit():
         return float(retry_after)
     try:
-        later = parsedate_to_datetime(retry_after) - parsedate_to_datetime(response.headers.get("Date", ""))
+        pause = parsedate_to_datetime(retry_after) - parsedate_to_datetime(response.headers.get("Date", ""))
     except (ValueError, TypeError):
         return None
-    return max(0.0, later.total_seconds())
+    return max(0.0, pause.total_seconds())

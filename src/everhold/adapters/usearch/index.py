@@ -1,8 +1,9 @@
 """The vectors of one search space, always up to date: a mapped index file, and the changes since it was written.
 
-Every query first reads the new lines of the change feed. A line about an owner of the space's kind replaces that
-owner's rows; a line about another kind changes nothing; a line about a user, a session or another ancestor of owners
-rebuilds the index, which is rare. Slow work runs in a background thread while the file and the changes answer:
+Every query first reads the new lines of the change feed. The owner of a row is the record that it
+was made from, such as a memory. A line about an owner of the kind that the space has replaces that owner's rows; a line
+about another kind changes nothing; a line about a user, a session or another ancestor of owners rebuilds the index,
+which is rare. Slow work runs in a background thread while the file and the changes answer:
 building a graph for a large space, and writing many changes to the file.
 """
 
@@ -44,7 +45,7 @@ class SpaceIndex:
 
     def __init__(self, records: Records, index_space: IndexSpace, files: IndexFiles, exact_up_to: int) -> None:
         self._records = records
-        self._space = index_space
+        self._index_space = index_space
         self._files = files
         self._exact_up_to = exact_up_to
         self._lock = threading.Lock()
@@ -98,13 +99,15 @@ class SpaceIndex:
         """Build the index again from the records. It is searched exactly until a graph is ready."""
         started = time.monotonic()
         position = self._read_position()
-        base = build(EXACT, self._space.dimensions, read_all_rows(self._records, self._space), lambda: False)
+        base = build(
+            EXACT, self._index_space.dimensions, read_all_rows(self._records, self._index_space), lambda: False
+        )
         self._use(self._files.save(base, position) if base.size else base, position)
         self._follow()
         logger.info("built the vector index of %d chunks again in %.3f s", base.size, time.monotonic() - started)
 
     def _use(self, base: Base, position: Position) -> None:
-        self._base, self._recent = base, Recent(self._space.dimensions)
+        self._base, self._recent = base, Recent(self._index_space.dimensions)
         self._follower = FeedFollower(self._records, position.sequence)
 
     def _read_position(self) -> Position:
@@ -119,7 +122,7 @@ class SpaceIndex:
         return lines[0] if lines and lines[0].sequence == sequence else None
 
     def _continues_from(self, position: Position) -> bool:
-        """Return whether the feed continues from a position of this store, with no later lines trimmed."""
+        """Return whether the feed still has the line at this position: only then does it have all later lines, too."""
         line = self._read_line(position.sequence)
         return line is not None and line.entity_id == position.entity_id
 
@@ -133,13 +136,13 @@ class SpaceIndex:
         return True
 
     def _apply(self, lines: Sequence[Outbox]) -> None:
-        organization_id, table = self._space.space.organization_id, self._space.space.owner.table
+        organization_id, table = self._index_space.space.organization_id, self._index_space.space.owner.table
         own_lines = [line for line in lines if line.organization_id == organization_id]
         if any(map(affects_descendants, own_lines)):
             raise _AncestorChanged
         changed = {line.entity_id for line in own_lines if line.entity == table}
         if changed:
-            rows = list(read_rows(self._records, self._space, changed))
+            rows = list(read_rows(self._records, self._index_space, changed))
             with uninterrupted:  # an interrupted replacement would assign rows to the wrong owners
                 self._recent.replace(changed, rows)
 
@@ -173,8 +176,8 @@ class SpaceIndex:
 
     def _build_all(self, shape: Shape) -> tuple[Base, Position]:
         position = self._read_position()
-        rows = read_all_rows(self._records, self._space)
-        return build(shape, self._space.dimensions, rows, self._stop.is_set), position
+        rows = read_all_rows(self._records, self._index_space)
+        return build(shape, self._index_space.dimensions, rows, self._stop.is_set), position
 
     def _extend_saved(self, shape: Shape) -> tuple[Base, Position] | None:
         """Return the saved index with the changes added; None if building it again is better."""
@@ -187,6 +190,7 @@ class SpaceIndex:
         index = self._files.load_for_change(base)
         if index is None:
             return None
-        extended = extend(index, base, self._space.dimensions, changed, rows, self._stop.is_set)
+        extended = extend(index, base, self._index_space.dimensions, changed, rows, self._stop.is_set)
+        # A deleted row has an empty owner id.
         deleted = sum(1 for owner_id in extended.owners.list_ids() if not owner_id)
         return (extended, position) if deleted <= _MAX_DELETED_SHARE * extended.size else None

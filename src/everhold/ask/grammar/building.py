@@ -125,13 +125,13 @@ def _begins_with_rows(draft: FrameDraft) -> bool:
 
 
 def _group(draft: FrameDraft, frame: QueryFrame) -> QueryFrame:
-    """Add the groups that the question names, or the groups that counts beside plain columns imply."""
+    """Add the groups that the question names, or those that are implied if counts stand beside plain columns."""
     select, group = list(frame.select), []
     for placed in draft.group:
         if placed.expression.of_table:
             table = draft.schema.table(placed.expression.of_table)
             group.append(Expression(table.key_ref))
-            if not any(_names_row(draft, item, table) for item in select):
+            if not any(_describes_row(draft, item, table) for item in select):
                 select.extend(map(Expression, table.shown_refs))
         else:
             group.append(placed.expression)
@@ -153,27 +153,28 @@ def _group(draft: FrameDraft, frame: QueryFrame) -> QueryFrame:
     return replace(frame, select=tuple(select), group=tuple(dict.fromkeys(group)), having=having)
 
 
-def _names_row(draft: FrameDraft, item: Expression, table: AskTable) -> bool:
-    """Return whether a selected column identifies the row of a table that a group is about."""
+def _describes_row(draft: FrameDraft, item: Expression, table: AskTable) -> bool:
+    """Return whether a selected item describes a row of `table`: a column of that table that is not a measure."""
     if item.column is None or item.is_aggregate or item.column.table != table.name:
         return False
     return draft.schema.column(item.column).kind is not ColumnKind.MEASURE
 
 
 def _choose_groups(draft: FrameDraft, plain: list[Expression], counted: list[str]) -> list[Expression]:
-    """Group by the key of the shown table, or by the shown columns if rows of that table are counted.
+    """Return the key of the table whose columns are shown, or the shown columns themselves.
 
-    "Which ward has the most treatments" is about wards, and "the ward of the patient with the most treatments" about
-    patients.
+    The columns are the groups if nothing is counted, if rows of their table are counted, or if the question does not
+    name their table: "which ward has the most treatments" groups by the ward, and "the ward of the patient with the
+    most treatments" by the patient.
     """
     owner = next((item.column.table for item in plain if item.column), None)
-    if owner is None or owner in counted or not counted or _names_groups(draft, plain, owner):
+    if owner is None or owner in counted or not counted or _are_groups(draft, plain, owner):
         return plain
     return [Expression(draft.schema.table(owner).key_ref)]
 
 
-def _names_groups(draft: FrameDraft, plain: list[Expression], owner: str) -> bool:
-    """Return whether columns are shown that several rows share, and the question does not name their table."""
+def _are_groups(draft: FrameDraft, plain: list[Expression], owner: str) -> bool:
+    """Return whether the shown columns are the groups: several rows share them, and the question names no such row."""
     table = draft.schema.table(owner)
     columns = [draft.schema.column(item.column) for item in plain if item.column is not None]
     is_shared = all(
@@ -260,7 +261,10 @@ def _require_both(
     pair: tuple[PlacedPredicate, PlacedPredicate],
     absences: list[Membership],
 ) -> QueryFrame:
-    """Require that both conditions of a pair are met by some related row. The rows may be counted or sorted then."""
+    """Require each condition of a pair in a subquery of its own, so that different related rows may meet them.
+
+    Unlike with an INTERSECT, the rows can still be counted or sorted.
+    """
     key = draft.schema.table(frame.entity).key_ref
     where: list[Condition] = [_negate(draft, frame, condition) for condition in shared]
     for condition in pair:

@@ -1,7 +1,8 @@
 """The files of sources: the original, a Parquet file for each table, and the values of columns.
 
-Connections have only values. Each source has its own folder, so that deleting a source never deletes files of another
-source with the same content. A file is written before the rows that refer to it, and deleted after them.
+A connection to a database has only the values of its columns. Each source has its own folder, so that deleting a source
+never deletes files of another source with the same content. A file is written before the rows that refer to it, and
+deleted after them.
 """
 
 import json
@@ -29,7 +30,7 @@ class SourceFiles:
     blobs: BlobFiles
 
     def put_file(self, organization: str, source_id: str, path: Path, sha256: str | None = None) -> str:
-        """Store a file of a source and return its address; the file may be moved."""
+        """Store a file of a source and return its address; this may move the file away from its path."""
         return self.blobs.put_file(_make_folder(organization, source_id), path, sha256)
 
     def put_values(self, organization: str, source_id: str, values: Sequence[Values]) -> str:
@@ -66,9 +67,9 @@ class SourceFiles:
             for address in list(self.blobs.list_addresses(folder)):
                 self.blobs.delete(folder, address)
 
-    def delete_others(self, organization: str, owner_id: str, kept: str) -> None:
+    def delete_others(self, organization: str, connection_id: str, kept: str) -> None:
         """Delete all files of a connection except the file at the address `kept`."""
-        folder = _make_folder(organization, owner_id)
+        folder = _make_folder(organization, connection_id)
         for address in list(self.blobs.list_addresses(folder)):
             if address != kept:
                 self.blobs.delete(folder, address)

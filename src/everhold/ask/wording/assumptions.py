@@ -20,12 +20,12 @@ def list_assumptions(schema: AskSchema, assignment: Assignment, tokens: Sequence
         is_guessed_value = mention.why in _GUESSED_VALUES and mention.column
         if mention.why == "unknown":
             yield f"{text!r} is a value that no column holds"
-        elif is_guessed_value or (mention.why in _GUESSED_NAMES and not _is_label(schema, mention, text)):
-            yield f"{text!r} means {_name_meaning(schema, mention)}"
+        elif is_guessed_value or (mention.why in _GUESSED_NAMES and not _is_short_name(schema, mention, text)):
+            yield f"{text!r} means {_describe_meaning(schema, mention)}"
 
 
-def _is_label(schema: AskSchema, mention: Mention, text: str) -> bool:
-    """Return whether a text is the name of the column without the words of its table and its unit."""
+def _is_short_name(schema: AskSchema, mention: Mention, text: str) -> bool:
+    """Return whether a text is the name of the mention's column without the words of the column's table and unit."""
     ref = mention.column
     return ref is not None and FrameNames(schema, ref.table, [ref.table]).name_alone(ref) == make_singular(text.lower())
 
@@ -42,15 +42,16 @@ def list_bindings(schema: AskSchema, assignment: Assignment, tokens: Sequence[To
 
 def _name_binding(schema: AskSchema, mention: Mention) -> str:
     key = schema.foreign_key(mention.column) if mention.column and mention.kind == COLUMN else None
-    return key.to_table if key is not None else _name_meaning(schema, mention)
+    return key.to_table if key is not None else _describe_meaning(schema, mention)
 
 
-def _name_meaning(schema: AskSchema, mention: Mention) -> str:
+def _describe_meaning(schema: AskSchema, mention: Mention) -> str:
     """Return the meaning of a mention: the formula of a metric, else a table, a column or a value."""
     formula = schema.column(mention.column).formula if mention.column is not None else None
     if formula is None or mention.column is None:
         return name_meaning(mention)
-    return formula.text if formula.columns else f"{formula.text} of {mention.column.table}"  # such as a count of rows
+    # A formula without columns, such as a count of rows, does not name its table.
+    return formula.text if formula.columns else f"{formula.text} of {mention.column.table}"
 
 
 def quote_span(mention: Mention, tokens: Sequence[Token]) -> str:

@@ -1,4 +1,4 @@
-"""Read the turns of a conversation that people and programs wrote into one field: objects, pairs, lists or a text."""
+"""Read the turns that voice assistants keep in one field of a conversation: objects, pairs, lists or a text."""
 
 import re
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ def list_turns(value: Any) -> list[Any]:
 
 
 def _split_text(text: str) -> list[Any]:
-    """Return the turns of a text in which each begins with its speaker; the text itself if none does."""
+    """Return the turns of a text in which each begins with its speaker; the text itself if it begins without one."""
     turns: list[dict[str, Any]] = []
     for line in text.splitlines():
         match = _SPOKEN_LINE.match(line.strip())

@@ -1,7 +1,8 @@
 """The results of the commands on memories, as documents and as tables.
 
-Commands import this module after they have opened the store: it is imported while the embedding model loads. Rich is
-imported where it is used, because the commands that only list memories do not need it.
+Commands import this module after they have opened the store, because the embedding model then loads in a thread, and
+the import takes no extra time. Rich is imported where it is used, because the commands that only list memories do not
+need it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +30,7 @@ _NOTHING_RELEVANT = f"{memory_lists.NOTHING_RELEVANT}; --minimum 0 shows the nea
 def show_memories(
     call: Call, memories: Sequence[Memory], heading: str = "", *, empty: str = "no memories"
 ) -> CommandResult:
-    """Return memories with their tags; the table shows the first of very many."""
+    """Return memories with their tags; the table shows only the first `_MAX_SHOWN`."""
     tags = call.view.tags_of([memory.id for memory in memories])
     parts: list[RenderableType] = [make_note(heading, "bold")] if heading else []
     rows = memories[:_MAX_SHOWN]
@@ -43,7 +44,7 @@ def _make_documents(memories: Sequence[Memory], tags: Mapping[str, Sequence[str]
     """Return memories as documents with their tags."""
     if not memories:
         return []
-    from everhold.interfaces.shared.documents import add_tags  # most recalls have no pinned memories
+    from everhold.interfaces.shared.documents import add_tags  # imported late: most recalls have no pinned memories
 
     return add_tags(memories, tags)
 
@@ -84,7 +85,7 @@ def show_hits(
 
 
 def explain_no_hits(call: Call, hits: Hits, reason: str) -> str:
-    """Return `reason`, or that the scope has no memories, which a misspelt user or the wrong store explains."""
+    """Return `reason`, or, if the scope has no memories, a text that says so: a misspelt user explains the silence."""
     return reason if hits or call.view.list(limit=1) else call.describe_empty_scope()
 
 

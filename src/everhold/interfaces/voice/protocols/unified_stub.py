@@ -1,6 +1,6 @@
 """UnifiedMemoryReasoningAgent, third protocol ("unified-3"): every request updates the memory.
 
-The service was a stub that stored nothing. Here the content of a request is stored.
+The original agent was a stub that stored nothing. This implementation stores the content of each request.
 """
 
 from typing import Any
