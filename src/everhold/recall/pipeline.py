@@ -187,9 +187,9 @@ def _leave_out_others(
 
 def _prepare_search(deps: RecallDeps, scope: Scope, request: Request, images: KeyedImages | None) -> _Search:
     """Return the views of the images to search, the prepared question, and the statistics of terms."""
-    # In a short process, the embedding model still loads. So the words, which need no vector, are read first.
     request = request._replace(superseded=searches_superseded(request))
     if request.recipe.judges or request.recipe.uses("similar"):
+        # The first call loads the words. In a short process, the embedding model still loads meanwhile.
         deps.thesaurus.find_similar("")
     question = _read_question(deps, scope, request, images)
     image_views, statistics = make_image_views(deps, scope, request, question, images)
