@@ -15,9 +15,9 @@ from everhold.text.terms import extract_terms, stem
 
 _MAX_CLAUSES = 5
 _WH = r"(?:what|who|whom|whose|when|where|which|why|how)(?:['’](?:s|re|ve|d|ll))?\b"
-_HELPER = r"(?:did|does|do|is|are|was|were|has|have|had|can|will)"
+_AUXILIARY = r"(?:did|does|do|is|are|was|were|has|have|had|can|will)"
 _SUBJECT = r"(?:i|you|we|he|she|it|they|my|our|his|her|their|the|(?-i:[A-Z])[\w'’-]*)\b"
-_ASKS = rf"(?:{_WH}|{_HELPER} (?={_SUBJECT}))"
+_ASKS = rf"(?:{_WH}|{_AUXILIARY} (?={_SUBJECT}))"
 _PREPOSITION = r"(?:(?:at|in|on|for|from|to|with|by|of) )?"
 # Most questions do not have these.
 _MAY_BREAK = lazy_pattern(r"\b(?:and|also|plus|then)\b|[,;?!] ", re.IGNORECASE)
@@ -32,7 +32,7 @@ _BREAK = lazy_pattern(
     re.IGNORECASE,
 )
 _BEGINS_QUESTION = lazy_pattern(
-    rf"(?:(?:so|ok|hey|and|also|please|now|btw|hi)[,]? )*{_PREPOSITION}(?:{_WH}|{_HELPER}\b|(?:can you |could you )?"
+    rf"(?:(?:so|ok|hey|and|also|please|now|btw|hi)[,]? )*{_PREPOSITION}(?:{_WH}|{_AUXILIARY}\b|(?:can you |could you )?"
     r"(?:tell|remind|give|show) me\b|do you (?:know|remember)\b)",
     re.IGNORECASE,
 )
@@ -45,7 +45,7 @@ _OPENING = lazy_pattern(
 )
 # A clause that has no verb of its own: "and how strong", "and at which clinic".
 _ELLIPTIC = lazy_pattern(
-    rf"{_PREPOSITION}(?:(?:what|which|whose|how)\b(?!['’])(?!.*\b(?:{_HELPER}|am|must|should|could|would|might)\b)"
+    rf"{_PREPOSITION}(?:(?:what|which|whose|how)\b(?!['’])(?!.*\b(?:{_AUXILIARY}|am|must|should|could|would|might)\b)"
     r"|(?:who|when|where|why)$)",
     re.IGNORECASE,
 )

@@ -9,13 +9,12 @@ before it is returned, so a memory that was just deleted is never returned.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import TypeVar
 from zoneinfo import ZoneInfo
 
 from everhold import clock
 from everhold.errors import EmptyQuery, Remedy, Verb
-from everhold.model import Memory, Scope, Tag
+from everhold.model import Memory, Scope
 from everhold.model.base import Entity
 from everhold.model.searchable import SEARCHABLE
 from everhold.ports.records import Records
@@ -25,16 +24,16 @@ from everhold.recall import answers
 from everhold.recall.about_others import find_about_others, find_about_user, leave_out, read_texts, turn_to_assistant
 from everhold.recall.answers import JudgingInput, choose_bounds, rank_answers
 from everhold.recall.cursor import HitPlace, decode_hit_place
+from everhold.recall.details import HitDetails
 from everhold.recall.diverse import ScoredRecord, SeenTexts
 from everhold.recall.filters import make_visibility_check
-from everhold.recall.hit import Hit, Hits, Why
+from everhold.recall.hit import Hit, Hits
 from everhold.recall.image import Image
 from everhold.recall.image_views import KeyedImages, list_spaces, make_image_views
 from everhold.recall.intent import read_intent
 from everhold.recall.judging import MAX_JUDGED, Bounds
 from everhold.recall.merging import Ranking, merge_rankings
 from everhold.recall.past import read_as_known
-from everhold.recall.pinned import list_pinned
 from everhold.recall.question import (
     Question,
     add_own_name,
@@ -46,7 +45,6 @@ from everhold.recall.request import RecallDeps, Request
 from everhold.recall.scoring import ImageView, PreparedQuestion, Scored, compute_all_signals, rank
 from everhold.recall.signals import DAY, Signal
 from everhold.recall.spelling import correct_spelling
-from everhold.schema.operations import Op, Where
 from everhold.text.dates import Anchor, find_anchor
 from everhold.text.own_name import find_own_names
 from everhold.text.terms import extract_terms
@@ -79,7 +77,7 @@ def recall(deps: RecallDeps, scope: Scope, request: Request) -> Hits:
             enough *= 4
 
     best, more, statistics = with_images(deps, scope, request, search)
-    details = _Details(deps.records, scope, request.include, best)
+    details = HitDetails(deps.records, scope, request.include, best)
     if statistics is not None:
         details.searched = "candidates"
     hits = tuple([Hit(record, scored.score, details, scored.kind) for scored, record in best])
@@ -356,50 +354,3 @@ def _read_kind(
     rows = records.get(Memory, scope.organization, ids)
     memories = {memory_id: memory for memory_id, memory in rows.items() if is_visible(memory)}
     return memories if request.as_of is None else read_as_known(records, scope.organization, memories, request.as_of)
-
-
-class _Details:
-    """Computes the explanations of one recall's hits, and reads their tags and the pinned memories."""
-
-    def __init__(self, records: Records, scope: Scope, include: Sequence[str], hits: Sequence[ScoredRecord]) -> None:
-        self._records, self._scope, self._include = records, scope, include
-        self._hits = hits
-        self._tags: dict[str, tuple[str, ...]] | None = None
-        self._pinned: tuple[Memory, ...] | None = None
-        self.searched = "image"
-
-    def why(self, hit: Hit) -> Why:
-        return self._scored[hit.kind, hit.id].why(self.searched)
-
-    @cached_property
-    def _scored(self) -> dict[tuple[str, str], Scored]:
-        return {(scored.kind, scored.owner_id): scored for scored, _ in self._hits}
-
-    def pinned(self) -> tuple[Memory, ...]:
-        if self._pinned is None:
-            self._pinned = list_pinned(self._records, self._scope, self._include, clock.now())
-        return self._pinned
-
-    def tags(self, hit: Hit) -> tuple[str, ...]:
-        if self._tags is None:
-            self._tags = self._read_tags()
-        return self._tags.get(hit.id, ()) if hit.kind == "memory" else ()
-
-    def fetch(self) -> None:
-        self.pinned()
-        self._tags = self._read_tags()
-
-    def _read_tags(self) -> dict[str, tuple[str, ...]]:
-        ids = [scored.owner_id for scored, _ in self._hits if scored.kind == "memory"]
-        return read_tags(self._records, self._scope.organization, ids)
-
-
-def read_tags(records: Records, organization: str, ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Return the sorted tags of each memory, by its id. Memories without tags are left out."""
-    tags_by_memory: dict[str, list[str]] = {}
-    if ids:
-        for memory_id, tag in records.columns(
-            Tag, organization, ("memory_id", "tag"), [Where("memory_id", Op.IN, ids)]
-        ):
-            tags_by_memory.setdefault(memory_id, []).append(tag)
-    return {memory_id: tuple(sorted(tags)) for memory_id, tags in tags_by_memory.items()}

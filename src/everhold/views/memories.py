@@ -11,10 +11,10 @@ from everhold.arguments.checks import Body, Cursor, ListLength, MemoryId, Only, 
 from everhold.arguments.verbs import check_verbs, log_as
 from everhold.errors import Argument, InvalidInput, NotFound, Remedy
 from everhold.model import AccessLog, Change, Memory, Relationship, Revision
+from everhold.recall.details import read_tags
 from everhold.recall.filters import FilterArguments, make_filter
 from everhold.recall.kinds import within_namespaces
 from everhold.recall.listing import Listing, count_matching, list_matching_ids, read_listing
-from everhold.recall.pipeline import read_tags
 from everhold.remember import forget, merge, relate, revise, undo
 from everhold.remember.draft import MemoryFields, MemoryInput
 from everhold.remember.forget import MAX_SHOWN, Forgotten
