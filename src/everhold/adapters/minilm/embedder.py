@@ -269,7 +269,7 @@ def _create_session(built: graph.BuiltGraph, threads: int) -> "onnxruntime.Infer
 
 def _load_tokenizer(folder: Path, imported: GuardedEvent) -> "tokenizers.Tokenizer":
     # Both imports need the interpreter's lock. That of onnxruntime comes first, because its session, which is then
-    # created without the lock, takes longer. In a forked process nobody may set the event, so the wait is bounded.
+    # created without the lock, takes longer. In a forked process no thread may set the event, so the wait is bounded.
     imported.wait(_IMPORT_SECONDS)
     import tokenizers
 

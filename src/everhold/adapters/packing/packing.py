@@ -121,7 +121,7 @@ class _NumberedPacker:
             values: header_size + sum(len(self._pack(value)) for value in values) for values in set(values_before)
         }
         starts = [number_starts[values] for values in values_before]
-        # The digest of a row does not include its number, which another store would generate anew.
+        # The digest of a row does not include its number, which another store generates itself.
         items_without_numbers = [
             item[:start] + item[start + size :]
             for item, start, size in zip(items, starts, _measure_numbers(numbers), strict=True)

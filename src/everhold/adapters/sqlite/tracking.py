@@ -29,7 +29,7 @@ _TRIM = 'DELETE FROM "row_changes" WHERE "epoch" < ?'
 _READ_TOUCHED = 'SELECT "row" FROM "row_changes" WHERE "table_name" = ? AND "epoch" >= ? ORDER BY "row"'
 # Changes of older epochs are deleted. A backup that follows an older snapshot compares all rows.
 _EPOCHS_KEPT = 100
-_TRIM_INTERVAL = 10  # trimming reads all recorded changes, so it is done only now and then
+_TRIM_INTERVAL = 10  # trimming reads all recorded changes, so it is done rarely
 
 
 class Epoch(NamedTuple):
