@@ -187,7 +187,7 @@ def _prepare_search(deps: RecallDeps, scope: Scope, request: Request, images: Ke
     """Return the views of the images to search, the prepared question, and the statistics of terms."""
     request = request._replace(superseded=searches_superseded(request))
     if request.recipe.judges or request.recipe.uses("similar"):
-        # The first call loads the words. In a short process, the embedding model still loads meanwhile.
+        # The first call loads the words, in a short process while the embedding model is still loading.
         deps.thesaurus.find_similar("")
     question = _read_question(deps, scope, request, images)
     image_views, statistics = make_image_views(deps, scope, request, question, images)

@@ -86,7 +86,7 @@ def read_question(
     parts = split_before(query) if vector is None else None
     if parts is not None:
         texts.append(parts[0])
-    # Read before the texts are embedded: in a short process, the embedding model still loads.
+    # Read before the texts are embedded: in a short process, the embedding model is still loading.
     times, when, intent = read_times(query, now, zone), is_when_question(query), read_intent(query)
     vectors = embedder.embed(texts) if vector is None else [vector]
     question = Question(

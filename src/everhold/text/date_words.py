@@ -115,13 +115,21 @@ _BEFORE_TRIGGER = ("", "(", '"', "'", "“", "mid-", "early-", "late-")
 _AFTER_TRIGGER = (",", ".", "?", "!", ";", ":", ")", "),", ").", '"', "'", "”", "'s", "’s", "...", "…", "?!", "!!")
 
 
-# A cached answer takes as long as a lookup in the set of all forms, which takes too long to build for a short process.
-@lru_cache(maxsize=16_384)
+_MAX_TRIGGER_LENGTH = sum(max(map(len, parts)) for parts in (_BEFORE_TRIGGER, _TRIGGERS, _AFTER_TRIGGER))
+
+
 def is_trigger(word: str) -> bool:
     """Return whether a word in lower case, with the punctuation around it, may be part of a time expression.
 
     Every time expression without a digit has at least one such word, if the text is split at spaces.
     """
+    return len(word) <= _MAX_TRIGGER_LENGTH and _is_short_trigger(word)
+
+
+# Answers are cached, because the set of all forms takes too long to build for a short process. Words of any length
+# would fill the memory.
+@lru_cache(maxsize=16_384)
+def _is_short_trigger(word: str) -> bool:
     if word in _TYPOGRAPHIC_TRIGGERS:
         return True
     rests = [word[len(prefix) :] for prefix in _BEFORE_TRIGGER if word.startswith(prefix)]
